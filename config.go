@@ -1,0 +1,124 @@
+package elect
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/electd/elect/driver"
+)
+
+// The documented defaults of [Config].
+const (
+	DefaultReleaseTimeout = 5 * time.Second
+	DefaultStandAside     = time.Second
+	DefaultMinBackoff     = 100 * time.Millisecond
+	DefaultMaxBackoff     = 5 * time.Second
+
+	// defaultDrainShare of the lease is kept for the work to stop in. A fifth
+	// leaves a holder that renews every quarter of its lease two attempts that
+	// fail before its work is told.
+	defaultDrainShare = 5
+
+	maxMetadata = 4 << 10
+)
+
+// Config configures an [Election]. The zero value is valid: each field says
+// what its zero means. It is copied; later changes have no effect.
+type Config struct {
+	// ID names this participant to the others and must differ between them.
+	// Empty means [DefaultID]. It is used by [Openers.Open] only: with [New]
+	// the elector has its id already.
+	ID string
+
+	// Metadata is shown to everybody beside the leader's id: an address, a
+	// version. At most 4 KiB over all keys and values.
+	Metadata map[string]string
+
+	// NonExclusive lets the work start as soon as this participant is elected,
+	// before its lease is proven exclusive: Term.Check returns ErrNotExclusive
+	// until it is. It is for work whose every effect is fenced by the token. It
+	// is one setting for a whole election, the same at every candidate.
+	NonExclusive bool
+
+	// Drain is how long before the end of the lease the work's context ends, so
+	// that the work has this long to return. 0 means a fifth of the lease; it
+	// must be below the lease. It has no meaning where nothing runs out.
+	Drain time.Duration
+
+	// Require names the abilities without which this program must not start. A
+	// back end that lacks one is refused by Open and New with ErrUnsupported.
+	Require []Ability
+
+	// ReleaseTimeout bounds the release after the work was joined; what cannot
+	// be released in time lapses by itself. 0 means 5 s.
+	ReleaseTimeout time.Duration
+
+	// StandAside is how long a leader that resigned waits for somebody else to
+	// take over before it stands again. 0 means 1 s.
+	StandAside time.Duration
+
+	// MinBackoff and MaxBackoff bound the pause after a campaign that failed by
+	// passing trouble. The pause doubles from one failure to the next and is
+	// drawn from its upper half. 0 means 100 ms and 5 s.
+	MinBackoff, MaxBackoff time.Duration
+
+	// Logger receives what Lead has to say. Nil is silence.
+	Logger *slog.Logger
+
+	// OnEvent is called for each event of [Election.Lead] and
+	// [Election.Campaign], in order, by one goroutine at a time. It must return
+	// quickly, and must not call methods of the Election. Nil means nobody.
+	OnEvent func(Event)
+}
+
+func (c *Config) complete(l Limits) error {
+	for _, a := range c.Require {
+		if !slices.Contains(l.Abilities, a) {
+			return fmt.Errorf("%w: ability %q is required; it has %v", ErrUnsupported, a, l.Abilities)
+		}
+	}
+	if !c.NonExclusive && !l.Exclusive {
+		return fmt.Errorf("%w: it cannot prove a leader exclusive; set NonExclusive if every effect of the work is fenced by its token", ErrUnsupported)
+	}
+	for _, d := range []struct {
+		name  string
+		value *time.Duration
+		zero  time.Duration
+	}{
+		{"Drain", &c.Drain, l.Lease / defaultDrainShare},
+		{"ReleaseTimeout", &c.ReleaseTimeout, DefaultReleaseTimeout},
+		{"StandAside", &c.StandAside, DefaultStandAside},
+		{"MinBackoff", &c.MinBackoff, DefaultMinBackoff},
+		{"MaxBackoff", &c.MaxBackoff, max(DefaultMaxBackoff, c.MinBackoff)},
+	} {
+		if *d.value < 0 {
+			return fmt.Errorf("Config.%s is %v; want 0 for the default, or more", d.name, *d.value)
+		}
+		if *d.value == 0 {
+			*d.value = d.zero
+		}
+	}
+	if l.Lease > 0 && c.Drain >= l.Lease {
+		return fmt.Errorf("Config.Drain is %v and the lease %v: the work's context would end before it began; want a drain below the lease", c.Drain, l.Lease)
+	}
+	if c.MinBackoff > c.MaxBackoff {
+		return fmt.Errorf("Config.MinBackoff is %v and MaxBackoff %v; want the first at most the second", c.MinBackoff, c.MaxBackoff)
+	}
+	size := 0
+	for k, v := range c.Metadata {
+		size += len(k) + len(v)
+	}
+	if size > maxMetadata {
+		return fmt.Errorf("Config.Metadata has %d bytes; want at most %d", size, maxMetadata)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+func (c *Config) candidacy() driver.Candidacy {
+	return driver.Candidacy{Exclusive: !c.NonExclusive, Metadata: c.Metadata}
+}

@@ -1,0 +1,63 @@
+package driver
+
+import (
+	"context"
+	"os"
+
+	"github.com/electd/elect/fence"
+)
+
+// Ability names something that a back end can do beyond the contract. Each is
+// an optional interface below; a program that cannot do without one asks for it
+// by elect.Config.Require and is refused at start-up where it is missing.
+type Ability string
+
+// The abilities.
+const (
+	Confirm  Ability = "confirm"  // Mandate implements Confirmer
+	Transfer Ability = "transfer" // Mandate implements Transferrer
+	Recall   Ability = "recall"   // Elector implements Recaller
+	Inherit  Ability = "inherit"  // Mandate implements Inheritable
+)
+
+// Confirmer is implemented by mandates that can be proven anew by a round trip,
+// without trusting any clock.
+type Confirmer interface {
+	// Confirm returns nil if this mandate held at some instant between the call
+	// and the return. A mandate that has ended gives its reason at once.
+	Confirm(ctx context.Context) error
+}
+
+// Transferrer is implemented by mandates that can be handed to a named
+// candidate.
+type Transferrer interface {
+	// Transfer replaces Release: it is called after the work was joined, and
+	// gives leadership up in favour of the candidate with that id.
+	Transfer(ctx context.Context, to string) error
+}
+
+// Recaller is implemented by electors that can ask whoever leads to give it up,
+// from outside.
+type Recaller interface {
+	// Recall asks the leader with that token, or whoever leads if token is 0,
+	// to resign, and returns once the leader has accepted to. It returns
+	// ErrNoLeader when nobody leads, and ErrSuperseded when somebody with
+	// another token does.
+	Recall(ctx context.Context, token fence.Token) error
+}
+
+// Inheritable is implemented by mandates that the kernel holds through open
+// files, so that another process can hold them too: package agent/supervise
+// hands them to its keeper, and leadership then lasts exactly as long as the
+// keeper's family.
+type Inheritable interface {
+	// Files returns the open files whose descriptions hold the mandate. They
+	// stay the mandate's: the caller duplicates what it passes on.
+	Files() []*os.File
+
+	// Entrust says that another process holds the files too and may let the
+	// mandate go at any time. From then on Check asks gone, which must report
+	// true before the other process lets go, must not block, and may be called
+	// by any number of goroutines; ended is closed some time after that.
+	Entrust(gone func() bool, ended <-chan struct{})
+}

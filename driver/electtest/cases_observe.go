@@ -1,0 +1,214 @@
+package electtest
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+)
+
+// watcher follows an election in the background.
+type watcher struct {
+	states chan driver.State
+	ended  chan error
+}
+
+func (s *suite) watch(ctx context.Context, p Participant) watcher {
+	w := watcher{make(chan driver.State, 1000), make(chan error, 1)}
+	go func() {
+		var last error
+		for st, err := range p.Observe(ctx) {
+			if err != nil {
+				last = err
+				continue
+			}
+			w.states <- st
+		}
+		w.ended <- last
+	}()
+	return w
+}
+
+// sees waits for a state; others on the way there are allowed.
+func (s *suite) sees(w watcher, what string, want func(driver.State) bool) driver.State {
+	s.Helper()
+	deadline := time.After(s.cfg.Patience)
+	for {
+		select {
+		case st := <-w.states:
+			if want(st) {
+				return st
+			}
+		case err := <-w.ended:
+			s.Fatalf("observing ended (%v) before it showed %s", err, what)
+		case <-deadline:
+			s.Fatalf("waited %v to see %s", s.cfg.Patience, what)
+		}
+	}
+}
+
+func nobody(st driver.State) bool { return st.Leader == nil && !st.Stale }
+
+func leads(m driver.Mandate) func(driver.State) bool {
+	return func(st driver.State) bool { return st.Leader != nil && !st.Stale && st.Leader.Token == m.Token() }
+}
+
+// observe: the first state is the current one, and the last of each stretch of
+// changes is always seen.
+func observe(s *suite) {
+	p, q, o := s.participant(), s.participant(), s.participant()
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	w := s.watch(ctx, o)
+	if first := receive(s, w.states, s.cfg.Patience, "the first state"); !nobody(first) {
+		s.Errorf("the first state of an election in which nobody stood is %+v", first)
+	}
+	var last fence.Token
+	for _, candidate := range []Participant{p, q, p} {
+		m := s.win(candidate)
+		st := s.sees(w, "the leader", leads(m))
+		if st.Leader.Token <= last {
+			s.Errorf("observed token %v after %v", st.Leader.Token, last)
+		}
+		last = st.Leader.Token
+		late := s.watch(ctx, o)
+		if first := receive(s, late.states, s.cfg.Patience, "the first state of a late observer"); !leads(m)(first) {
+			s.Errorf("a late observer first saw %+v; want the leader with token %v", first, m.Token())
+		}
+		s.release(m)
+		s.sees(w, "that nobody leads", nobody)
+		s.sees(late, "that nobody leads", nobody)
+	}
+	cancel()
+	if err := receive(s, w.ended, s.cfg.Patience, "the end of observing"); err != nil {
+		s.Errorf("the end of the context ended observing with the error %v", err)
+	}
+}
+
+// observeEnds: Close ends observers too.
+func observeEnds(s *suite) {
+	o := s.participant()
+	w := s.watch(s.Context(), o)
+	receive(s, w.states, s.cfg.Patience, "the first state")
+	if err := o.Close(); err != nil {
+		s.Errorf("Close: %v", err)
+	}
+	receive(s, w.ended, s.cfg.Patience, "the end of observing after Close")
+}
+
+func metadata(s *suite) {
+	p, o := s.participant(), s.participant()
+	want := map[string]string{"address": "10.0.0.1:8080", "empty": "", "text": "größe \"x\"\n"}
+	ctx, cancel := context.WithTimeout(s.Context(), s.cfg.Patience)
+	defer cancel()
+	m, err := p.Campaign(ctx, driver.Candidacy{Exclusive: true, Metadata: want})
+	if err != nil {
+		s.Fatal(err)
+	}
+	st := s.sees(s.watch(ctx, o), "the leader", leads(m))
+	if st.Leader.ID != "p1" || !maps.Equal(st.Leader.Metadata, want) {
+		s.Errorf("observed %+v; want id p1 and metadata %v", st.Leader, want)
+	}
+	s.release(m)
+}
+
+func confirm(s *suite) {
+	p, q := s.participant(), s.participant()
+	m := s.win(p)
+	c, ok := m.(driver.Confirmer)
+	if !ok {
+		s.release(m)
+		s.Skip("mandates do not confirm")
+	}
+	ctx, cancel := context.WithTimeout(s.Context(), s.cfg.Patience)
+	defer cancel()
+	if err := c.Confirm(ctx); err != nil {
+		s.Errorf("Confirm of a leader: %v", err)
+	}
+	if p.Cut != nil {
+		p.Cut(true)
+		n := s.win(q)
+		if c.Confirm(ctx) == nil {
+			s.Error("Confirm of a leader that is cut off and was replaced returned nil")
+		}
+		p.Cut(false)
+		if c.Confirm(ctx) == nil {
+			s.Error("Confirm revived a lost mandate")
+		}
+		s.release(n)
+		return
+	}
+	s.release(m)
+}
+
+func recall(s *suite) {
+	p, o := s.participant(), s.participant()
+	r, ok := o.Elector.(driver.Recaller)
+	if !ok {
+		s.Skip("the elector does not recall")
+	}
+	ctx, cancel := context.WithTimeout(s.Context(), s.cfg.Patience)
+	defer cancel()
+	if err := r.Recall(ctx, 0); !errors.Is(err, driver.ErrNoLeader) {
+		s.Errorf("Recall without a leader returned %v; want ErrNoLeader", err)
+	}
+	for _, exact := range []bool{false, true} {
+		m := s.win(p)
+		if err := r.Recall(ctx, m.Token()+1); !errors.Is(err, driver.ErrSuperseded) {
+			s.Errorf("Recall of another token returned %v; want ErrSuperseded", err)
+		}
+		if m.Context().Err() != nil {
+			s.Error("Recall of another token ended this mandate")
+		}
+		var token fence.Token
+		if exact {
+			token = m.Token()
+		}
+		if err := r.Recall(ctx, token); err != nil {
+			s.Errorf("Recall: %v", err)
+		}
+		receive(s, m.Context().Done(), s.cfg.Patience, "the end of a recalled mandate's context")
+		if cause := context.Cause(m.Context()); !errors.Is(cause, driver.ErrResigned) {
+			s.Errorf("the cause of a recalled mandate's end is %v; want ErrResigned", cause)
+		}
+		s.still(o, 50*time.Millisecond, "the recalled leader was not released")
+		s.release(m)
+	}
+}
+
+func transfer(s *suite) {
+	p := s.participant()
+	m := s.win(p)
+	tr, ok := m.(driver.Transferrer)
+	if !ok {
+		s.release(m)
+		s.Skip("mandates do not transfer")
+	}
+	others := []Participant{s.participant(), s.participant(), s.participant()}
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	results := make([]<-chan result, len(others))
+	for i, o := range others {
+		results[i] = s.stand(ctx, o)
+	}
+	s.still(s.participant(), 50*time.Millisecond, "the first holder leads")
+	const chosen = 1
+	if err := tr.Transfer(ctx, "p3"); err != nil { // others[1]
+		s.Fatalf("Transfer: %v", err)
+	}
+	s.ended(m)
+	n := s.victory(others[chosen], results[chosen])
+	s.rose(m, n)
+	for i, r := range results {
+		select {
+		case <-r:
+			s.Errorf("candidate %d won although leadership was transferred to %d", i, chosen)
+		default:
+		}
+	}
+	s.release(n)
+	cancel()
+}

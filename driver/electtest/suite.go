@@ -1,0 +1,159 @@
+package electtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/driver"
+)
+
+// suite is one case under way.
+type suite struct {
+	*testing.T
+	cfg  Config
+	open int
+}
+
+const election = "conformance"
+
+// participant opens the next participant and closes it when the case ends.
+func (s *suite) participant() Participant {
+	s.Helper()
+	s.open++
+	p := s.cfg.Open(s.T, election, fmt.Sprintf("p%d", s.open))
+	s.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// needs skips the case if the back end excuses a fault, and fails it if the
+// fault is neither there nor excused.
+func (s *suite) needs(f Fault, there bool) {
+	s.Helper()
+	why, excused := s.cfg.Cannot[f]
+	switch {
+	case there && excused:
+		s.Fatalf("fault %q is offered and also excused by Config.Cannot: %s", f, why)
+	case excused:
+		s.Skipf("fault %q does not exist here: %s", f, why)
+	case !there:
+		s.Fatalf("fault %q is not offered; offer it, or give the reason in Config.Cannot", f)
+	}
+}
+
+// takeover is how long a change of leaders may take.
+func (s *suite) takeover(p Participant) time.Duration { return s.cfg.Patience + p.Limits().Takeover }
+
+// win campaigns until it is elected. Passing trouble is retried, as a caller
+// would.
+func (s *suite) win(p Participant) driver.Mandate {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), s.takeover(p))
+	defer cancel()
+	m, err := campaign(ctx, p)
+	if err != nil {
+		s.Fatalf("no victory within %v: %v", s.takeover(p), err)
+	}
+	if err := m.Check(); err != nil {
+		s.Fatalf("Check right after a victory: %v", err)
+	}
+	return m
+}
+
+func campaign(ctx context.Context, p Participant) (driver.Mandate, error) {
+	for {
+		m, err := p.Campaign(ctx, driver.Candidacy{Exclusive: true})
+		if err == nil || driver.IsPermanent(err) || errors.Is(err, driver.ErrClosed) || ctx.Err() != nil {
+			return m, err
+		}
+		pause(ctx, 10*time.Millisecond)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// stand campaigns in the background.
+func (s *suite) stand(ctx context.Context, p Participant) <-chan result {
+	c := make(chan result, 1)
+	go func() {
+		m, err := campaign(ctx, p)
+		c <- result{m, err}
+	}()
+	return c
+}
+
+type result struct {
+	m   driver.Mandate
+	err error
+}
+
+// victory waits for the mandate of a candidate that stands.
+func (s *suite) victory(p Participant, c <-chan result) driver.Mandate {
+	s.Helper()
+	r := receive(s, c, s.takeover(p), "a victory")
+	if r.err != nil {
+		s.Fatalf("Campaign: %v", r.err)
+	}
+	return r.m
+}
+
+func receive[T any](s *suite, c <-chan T, patience time.Duration, what string) T {
+	s.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		s.Fatalf("waited %v for %s", patience, what)
+		panic("unreachable")
+	}
+}
+
+func (s *suite) release(m driver.Mandate) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Patience)
+	defer cancel()
+	if err := m.Release(ctx); err != nil {
+		s.Fatalf("Release: %v", err)
+	}
+	s.ended(m)
+}
+
+// ended asserts that a mandate is over, for good, and says why.
+func (s *suite) ended(m driver.Mandate) {
+	s.Helper()
+	receive(s, m.Context().Done(), s.cfg.Patience, "the end of the mandate's context")
+	cause := context.Cause(m.Context())
+	reasons := []error{driver.ErrExpired, driver.ErrSuperseded, driver.ErrResigned, driver.ErrUnreachable, driver.ErrUnhealthy, driver.ErrClosed}
+	if !slices.ContainsFunc(reasons, func(r error) bool { return errors.Is(cause, r) }) {
+		s.Errorf("the cause of a mandate's end is %q, which matches none of the reasons of package driver", cause)
+	}
+	if m.Check() == nil {
+		s.Errorf("Check returns nil after the end of the mandate (%v)", cause)
+	}
+	if d, bounded := m.Remaining(); bounded && d != 0 {
+		s.Errorf("Remaining is %v after the end of the mandate", d)
+	}
+}
+
+// still asserts that nobody else wins while something is the case.
+func (s *suite) still(p Participant, d time.Duration, why string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	if m, err := campaign(ctx, p); err == nil {
+		s.Errorf("%s won with token %v although %s", "another", m.Token(), why)
+		s.release(m)
+	}
+}
+
+// hangsUnnoticed reports that leadership lasts as long as its process, whether
+// that makes progress or not.
+func hangsUnnoticed(p Participant) bool { return p.Limits().Takeover == 0 }

@@ -1,0 +1,39 @@
+package driver
+
+import (
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxName is the longest name of an election or id of a participant, in bytes.
+const MaxName = 128
+
+// CheckName returns nil if name can name an election in every back end: 1 to
+// 128 bytes of UTF-8, without white space, control characters or slashes, and
+// not starting with a dot.
+func CheckName(name string) error { return check("election name", name) }
+
+// CheckID returns nil if id can name a participant in every back end. The rules
+// are those of [CheckName].
+func CheckID(id string) error { return check("id", id) }
+
+func check(what, s string) error {
+	const want = "want 1 to 128 characters such as nightly-report"
+	switch {
+	case s == "":
+		return fmt.Errorf("%s is empty; %s", what, want)
+	case len(s) > MaxName:
+		return fmt.Errorf("%s %.20q… has %d bytes; %s", what, s, len(s), want)
+	case !utf8.ValidString(s):
+		return fmt.Errorf("%s %q is not UTF-8; %s", what, s, want)
+	case s[0] == '.':
+		return fmt.Errorf("%s %q starts with a dot; %s", what, s, want)
+	}
+	for _, r := range s {
+		if r == '/' || r == '\\' || unicode.IsSpace(r) || unicode.IsControl(r) {
+			return fmt.Errorf("%s %q contains %q; %s", what, s, r, want)
+		}
+	}
+	return nil
+}

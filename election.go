@@ -1,0 +1,157 @@
+package elect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/electd/elect/driver"
+)
+
+// Election is one participant in one election. All its methods may be called by
+// any number of goroutines; it campaigns or leads once at a time.
+type Election struct {
+	elector driver.Elector
+	limits  Limits
+	cfg     Config
+
+	mu   sync.Mutex
+	busy bool // campaigning or leading
+
+	eventMu sync.Mutex // serializes cfg.OnEvent
+}
+
+// New makes an Election of a back end's participant, which it owns from then
+// on: [Election.Close] closes it. When New returns an error the elector is
+// still the caller's.
+func New(elector driver.Elector, cfg Config) (*Election, error) {
+	limits := elector.Limits()
+	if err := cfg.complete(limits); err != nil {
+		return nil, err
+	}
+	cfg.Metadata = maps.Clone(cfg.Metadata)
+	return &Election{elector: elector, limits: limits, cfg: cfg}, nil
+}
+
+// Limits describes the back end as it is configured.
+func (e *Election) Limits() Limits { return e.limits }
+
+// Campaign waits until this participant is elected and returns its term. It is
+// for programs that drive by themselves; most want [Election.Lead]. The caller
+// must stop its work when the term's context ends, and call [Term.Resign] after
+// that, a lost term included: until then another Campaign returns [ErrBusy].
+//
+// When ctx ends first it returns its cause. Passing trouble is returned, not
+// retried.
+func (e *Election) Campaign(ctx context.Context) (*Term, error) {
+	if err := e.claim(); err != nil {
+		return nil, err
+	}
+	t, err := e.campaign(ctx, false)
+	if err != nil {
+		e.unclaim()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (e *Election) claim() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.busy {
+		return ErrBusy
+	}
+	e.busy = true
+	return nil
+}
+
+func (e *Election) unclaim() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.busy = false
+}
+
+func (e *Election) campaign(ctx context.Context, led bool) (*Term, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	e.emit(EventCampaigning, 0, nil)
+	m, err := e.elector.Campaign(ctx, e.cfg.candidacy())
+	if err == nil && !m.Token().Valid() {
+		err = errors.Join(
+			driver.Permanent(fmt.Errorf("the back end gave %v as a token", uint64(m.Token()))),
+			e.release(m))
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		e.emit(EventFailed, 0, err)
+		return nil, err
+	}
+	return e.begin(m, led), nil
+}
+
+// release gives a mandate up, within its own time limit: the context that ended
+// the work must not keep leadership from being handed on.
+func (e *Election) release(m driver.Mandate) error {
+	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.ReleaseTimeout)
+	defer cancel()
+	return m.Release(ctx)
+}
+
+// Leader returns who leads now, as far as the back end can prove it, and
+// [ErrNoLeader] when nobody does. Where the store cannot be asked it returns
+// who was last known together with the cause.
+func (e *Election) Leader(ctx context.Context) (Leader, error) {
+	for s, err := range e.elector.Observe(ctx) {
+		if err != nil {
+			return Leader{}, err
+		}
+		var l Leader
+		if s.Leader != nil {
+			l = *s.Leader
+		}
+		switch {
+		case s.Stale:
+			return l, fmt.Errorf("cannot tell who leads: %w", s.Cause)
+		case s.Leader == nil:
+			return l, ErrNoLeader
+		}
+		return l, nil
+	}
+	if ctx.Err() != nil {
+		return Leader{}, context.Cause(ctx)
+	}
+	return Leader{}, ErrClosed
+}
+
+// Recall asks the leader with that token, or whoever leads if token is 0, to
+// resign: an operator's hand, from outside. It returns once the leader has
+// accepted to; its work is stopped and joined after that. It returns
+// [ErrNoLeader] when nobody leads and [ErrUnsupported] where the back end
+// cannot.
+func (e *Election) Recall(ctx context.Context, token Token) error {
+	r, ok := e.elector.(driver.Recaller)
+	if !ok {
+		return fmt.Errorf("recall: %w", ErrUnsupported)
+	}
+	return r.Recall(ctx, token)
+}
+
+// Close ends a waiting campaign with [ErrClosed], the context of a term with
+// reason [Shutdown], and every Watch. It does not wait for the work: end the
+// context of [Election.Lead] and wait for it to return first.
+func (e *Election) Close() error { return e.elector.Close() }
+
+func (e *Election) emit(kind EventKind, token Token, err error) {
+	if e.cfg.OnEvent == nil {
+		return
+	}
+	e.eventMu.Lock()
+	defer e.eventMu.Unlock()
+	e.cfg.OnEvent(Event{Kind: kind, At: time.Now(), Token: token, Err: err})
+}

@@ -1,0 +1,24 @@
+package elect
+
+import "time"
+
+// EventKind says what happened to a participant.
+type EventKind string
+
+// The kinds of [Event], in the order in which one term meets them.
+const (
+	EventCampaigning EventKind = "campaigning" // it stands as a candidate
+	EventFailed      EventKind = "failed"      // a campaign failed; Err says why
+	EventElected     EventKind = "elected"     // a term began
+	EventEnded       EventKind = "ended"       // the work's context ended; Err is a *LostError
+	EventOverrun     EventKind = "overrun"     // the lease ended and the work had not returned
+	EventReleased    EventKind = "released"    // the work was joined, and leadership given up or known to be gone
+)
+
+// Event is one step in a participant's life: see [Config.OnEvent].
+type Event struct {
+	Kind  EventKind
+	At    time.Time // when it happened, by this process's clock
+	Token Token     // of the term; 0 before there is one
+	Err   error
+}

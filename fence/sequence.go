@@ -1,0 +1,44 @@
+package fence
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Sequence numbers the messages of leaders so that a receiver can order them
+// across leaders: first by token, then by position within that leader's term.
+// BlazingMQ calls it the leader sequence number. The zero Sequence is before
+// every other.
+type Sequence struct {
+	Token    Token
+	Position uint64 // from 1 within a term
+}
+
+// Compare returns -1, 0 or +1 as s is before, equal to or after o.
+func (s Sequence) Compare(o Sequence) int {
+	return cmp.Or(cmp.Compare(s.Token, o.Token), cmp.Compare(s.Position, o.Position))
+}
+
+// String returns token and position with a slash between: "42/7".
+func (s Sequence) String() string {
+	return s.Token.String() + "/" + strconv.FormatUint(s.Position, 10)
+}
+
+// ParseSequence reads what [Sequence.String] wrote.
+func ParseSequence(text string) (Sequence, error) {
+	head, tail, ok := strings.Cut(text, "/")
+	if !ok {
+		return Sequence{}, fmt.Errorf("%w: sequence %q; want TOKEN/POSITION, as in 42/7", ErrToken, text)
+	}
+	token, err := ParseToken(head)
+	if err != nil {
+		return Sequence{}, err
+	}
+	position, err := strconv.ParseUint(tail, 10, 64)
+	if err != nil || position == 0 || tail[0] == '+' {
+		return Sequence{}, fmt.Errorf("%w: sequence position %q; want a decimal number from 1", ErrToken, tail)
+	}
+	return Sequence{Token: token, Position: position}, nil
+}

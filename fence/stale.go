@@ -1,0 +1,27 @@
+package fence
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrStale is what every refusal of an outdated token matches.
+var ErrStale = errors.New("stale fencing token")
+
+// StaleError is the refusal of a write whose token is smaller than the greatest
+// that the resource has seen. Nothing of that write was applied.
+type StaleError struct {
+	Shown   Token // what the writer showed; 0 when it showed none
+	Highest Token // the greatest the resource has seen
+}
+
+// Error implements error.
+func (e *StaleError) Error() string {
+	if e.Shown == 0 {
+		return fmt.Sprintf("%v: none shown, the resource is guarded by token %v", ErrStale, e.Highest)
+	}
+	return fmt.Sprintf("%v: %v shown, the resource has seen %v", ErrStale, e.Shown, e.Highest)
+}
+
+// Is reports whether target is [ErrStale].
+func (e *StaleError) Is(target error) bool { return target == ErrStale }

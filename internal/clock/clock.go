@@ -1,0 +1,21 @@
+// Package clock reads the clocks that leases are counted on. It keeps no state
+// and its functions may be called by any number of goroutines.
+//
+// Go's own monotonic clock stands still while the machine sleeps, and so would
+// keep a lease alive that everybody else saw lapse. On Linux CLOCK_BOOTTIME
+// goes on; where there is no such clock, the monotonic one is all there is.
+package clock
+
+import "time"
+
+// Boot is a reading of the clock that counts on while the machine sleeps: the
+// time since some instant before this process started, the same instant for
+// all processes of one running kernel (of one time namespace). Readings are
+// compared only within one machine and one boot.
+type Boot time.Duration
+
+// Add returns b plus d.
+func (b Boot) Add(d time.Duration) Boot { return b + Boot(d) }
+
+// Sub returns the time from o to b.
+func (b Boot) Sub(o Boot) time.Duration { return time.Duration(b - o) }

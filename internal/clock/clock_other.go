@@ -1,0 +1,11 @@
+//go:build !linux
+
+package clock
+
+import "time"
+
+var start = time.Now()
+
+// Now reads Go's monotonic clock, which may stand still while the machine
+// sleeps, and counts from the start of this process.
+func Now() Boot { return Boot(time.Since(start)) }

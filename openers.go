@@ -1,0 +1,99 @@
+package elect
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/electd/elect/driver"
+)
+
+// Openers maps the scheme of a URL to the back end that opens it. A program
+// builds one in main from the back ends that it wants and passes it on; there
+// is no registry. It is not changed by its methods and may be shared.
+type Openers map[string]driver.Opener
+
+// Open opens the election called name at the place that rawURL says. The ctx
+// bounds the opening only; close the Election when done with it.
+//
+// The error names what was wrong and what would be right: an unknown scheme, a
+// name that no back end could hold ([driver.CheckName]), a part or parameter
+// that the back end does not know, or a [Config] that it cannot satisfy.
+func (o Openers) Open(ctx context.Context, rawURL, name string, cfg Config) (*Election, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("election URL %q: %w; want one such as %s", redact(rawURL), unwrapURL(err), o.example())
+	}
+	if u.Scheme == "" {
+		return nil, fmt.Errorf("election URL %q has no scheme; want one such as %s", u.Redacted(), o.example())
+	}
+	open := o[u.Scheme]
+	if open == nil {
+		return nil, fmt.Errorf("election URL %q: unknown scheme %q; known: %s", u.Redacted(), u.Scheme, strings.Join(o.schemes(), ", "))
+	}
+	if err := driver.CheckName(name); err != nil {
+		return nil, err
+	}
+	if cfg.ID == "" {
+		cfg.ID = DefaultID()
+	}
+	if err := driver.CheckID(cfg.ID); err != nil {
+		return nil, err
+	}
+	elector, err := open(ctx, driver.Target{URL: u, Name: name, ID: cfg.ID, Logger: cfg.Logger})
+	if err != nil {
+		return nil, fmt.Errorf("election %q at %s: %w", name, u.Redacted(), err)
+	}
+	e, err := New(elector, cfg)
+	if err != nil {
+		_ = elector.Close() // nothing was started on it
+		return nil, fmt.Errorf("election %q at %s: %w", name, u.Redacted(), err)
+	}
+	return e, nil
+}
+
+func (o Openers) schemes() []string { return slices.Sorted(maps.Keys(o)) }
+
+func (o Openers) example() string {
+	if _, ok := o["file"]; ok || len(o) == 0 {
+		return "file:/var/lib/elect"
+	}
+	return o.schemes()[0] + ":…"
+}
+
+// DefaultID returns host and process id, "web-3:4711": the id of a participant
+// that was given none. It is unique among the running processes of hosts whose
+// names differ.
+func DefaultID() string {
+	host, err := os.Hostname()
+	if err != nil || driver.CheckID(host) != nil || len(host) > 100 {
+		host = "localhost"
+	}
+	return host + ":" + strconv.Itoa(os.Getpid())
+}
+
+// redact keeps a URL that could not be parsed from showing a password: all that
+// stands between "//" and "@" goes.
+func redact(raw string) string {
+	head, rest, ok := strings.Cut(raw, "//")
+	if !ok {
+		return raw
+	}
+	at := strings.LastIndexByte(rest, '@')
+	if at < 0 {
+		return raw
+	}
+	return head + "//xxxxx@" + rest[at+1:]
+}
+
+func unwrapURL(err error) error {
+	if ue, ok := err.(*url.Error); ok {
+		return ue.Err
+	}
+	return err
+}

@@ -1,0 +1,207 @@
+package memory
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+)
+
+// The lease that a participant asks for, and its bounds.
+const (
+	DefaultLease = time.Second
+	MinLease     = 10 * time.Millisecond
+	MaxLease     = time.Hour
+
+	renewalsPerLease = 4
+)
+
+// Config configures a participant.
+type Config struct {
+	Name string // of the election; see driver.CheckName
+	ID   string // of the participant; see driver.CheckID
+
+	// Lease is how long the store keeps a leader that it does not hear of, from
+	// 10 ms to 1 h. 0 means 1 s.
+	Lease time.Duration
+}
+
+// Elector is a participant, with its faults. It implements [driver.Elector] and
+// [driver.Recaller].
+type Elector struct {
+	cfg    Config
+	link   *link
+	closed context.Context
+	close  context.CancelCauseFunc
+}
+
+// New opens a participant.
+func (s *Store) New(cfg Config) (*Elector, error) {
+	if err := errors.Join(driver.CheckName(cfg.Name), driver.CheckID(cfg.ID)); err != nil {
+		return nil, driver.Permanent(err)
+	}
+	if cfg.Lease == 0 {
+		cfg.Lease = DefaultLease
+	}
+	if cfg.Lease < MinLease || cfg.Lease > MaxLease {
+		return nil, driver.Permanent(fmt.Errorf("lease %v; want %v to %v", cfg.Lease, MinLease, MaxLease))
+	}
+	e := &Elector{cfg: cfg, link: newLink(s)}
+	e.closed, e.close = context.WithCancelCause(context.Background())
+	return e, nil
+}
+
+// Cut cuts the participant off from the store, or heals the cut.
+func (e *Elector) Cut(on bool) { e.link.set(func() { e.link.cut = on }) }
+
+// Freeze stops the participant's own life, as a stopped process or a long pause
+// does: it sends and receives nothing until it is thawed. What the test itself
+// calls goes on.
+func (e *Elector) Freeze(on bool) { e.link.set(func() { e.link.frozen = on }) }
+
+// LoseAnswers has the next n requests carried out and their answers lost.
+func (e *Elector) LoseAnswers(n int) { e.link.set(func() { e.link.lose = n }) }
+
+// DelayAnswer has the answer to the next request arrive late by d.
+func (e *Elector) DelayAnswer(d time.Duration) { e.link.set(func() { e.link.delay = d }) }
+
+// Crash ends the participant as the death of its process would: nothing is
+// released, and nothing more is sent.
+func (e *Elector) Crash() {
+	e.Cut(true)
+	_ = e.Close()
+}
+
+// Limits implements [driver.Elector].
+func (e *Elector) Limits() driver.Limits {
+	return driver.Limits{
+		Lease: e.cfg.Lease, MinLease: MinLease, MaxLease: MaxLease,
+		Takeover:  e.cfg.Lease,
+		Exclusive: true,
+		Abilities: []driver.Ability{driver.Confirm, driver.Transfer, driver.Recall},
+		Assumes:   "all participants are in one process",
+	}
+}
+
+// Close implements [driver.Elector].
+func (e *Elector) Close() error {
+	e.close(driver.ErrClosed)
+	return nil
+}
+
+// bound returns a context that ends with ctx or with the Elector.
+func (e *Elector) bound(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(e.closed, func() { cancel(driver.ErrClosed) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// Campaign implements [driver.Elector].
+func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
+	ctx, done := e.bound(ctx)
+	defer done()
+	if e.closed.Err() != nil {
+		return nil, driver.ErrClosed
+	}
+	nonce := rand.Text()
+	me := driver.Leader{ID: e.cfg.ID, Metadata: c.Metadata}
+	asked := false
+	for {
+		_, linkChanged := e.link.changes()
+		sent := time.Now()
+		a, err := e.link.call(ctx, func() answer { return e.link.store.acquire(e.cfg.Name, nonce, me, e.cfg.Lease) })
+		asked = asked || err == nil && a.granted || errors.Is(err, driver.ErrUnknownOutcome)
+		switch {
+		case ctx.Err() != nil:
+			e.withdraw(nonce, asked)
+			return nil, context.Cause(ctx)
+		case errors.Is(err, driver.ErrUnknownOutcome):
+			continue // asking again is safe, and tells
+		case err != nil:
+			return nil, err // what was asked before may have been granted, and lapses
+		case a.granted && time.Now().Before(sent.Add(e.cfg.Lease)):
+			return newMandate(e, nonce, a.leader, sent.Add(e.cfg.Lease)), nil
+		case a.granted:
+			continue // it lapsed while the answer was under way
+		}
+		if err := e.link.await(ctx, a, linkChanged); err != nil {
+			e.withdraw(nonce, asked)
+			return nil, err
+		}
+	}
+}
+
+// withdraw takes back what a cancelled candidacy may have been granted. It is
+// best effort: out of reach, it lapses.
+func (e *Elector) withdraw(nonce string, asked bool) {
+	if !asked || e.link.reachable() != nil {
+		return
+	}
+	e.link.store.release(e.cfg.Name, nonce, "")
+}
+
+// Observe implements [driver.Elector].
+func (e *Elector) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+	return func(yield func(driver.State, error) bool) {
+		ctx, done := e.bound(ctx)
+		defer done()
+		var last driver.State
+		first := true
+		for ctx.Err() == nil {
+			storeChanged, linkChanged := e.link.changes()
+			a, err := e.link.call(ctx, func() answer { return e.link.store.read(e.cfg.Name) })
+			if ctx.Err() != nil {
+				return
+			}
+			now := driver.State{}
+			switch {
+			case errors.Is(err, driver.ErrUnknownOutcome) && e.link.reachable() == nil:
+				continue // a read may be asked again
+			case err != nil:
+				now = driver.State{Leader: last.Leader, Stale: true, Cause: err}
+				a = answer{changed: storeChanged}
+			case a.holder != "":
+				now.Leader = &a.leader
+			}
+			if first || changed(last, now) {
+				if !yield(now, nil) {
+					return
+				}
+			}
+			first, last = false, now
+			if e.link.await(ctx, a, linkChanged) != nil {
+				return
+			}
+		}
+	}
+}
+
+func changed(a, b driver.State) bool {
+	return a.Stale != b.Stale || token(a.Leader) != token(b.Leader)
+}
+
+func token(l *driver.Leader) fence.Token {
+	if l == nil {
+		return 0
+	}
+	return l.Token
+}
+
+// Recall implements [driver.Recaller].
+func (e *Elector) Recall(ctx context.Context, want fence.Token) error {
+	a, err := e.link.call(ctx, func() answer { return e.link.store.recall(e.cfg.Name, want) })
+	switch {
+	case err != nil:
+		return err
+	case a.granted:
+		return nil
+	case a.holder == "":
+		return driver.ErrNoLeader
+	}
+	return fmt.Errorf("%w: the leader has token %v", driver.ErrSuperseded, a.leader.Token)
+}

@@ -1,0 +1,221 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+)
+
+// Store grants leases on any number of elections. Make one with [NewStore] and
+// open any number of participants on it.
+type Store struct {
+	mu        sync.Mutex
+	era       uint64
+	registers map[string]*register
+	down      bool
+	longest   time.Duration // of all leases ever granted
+	holdOff   time.Time     // nothing is granted before: leases forgotten by Recreate may live
+	changed   chan struct{} // closed and replaced at each change of anything above
+}
+
+// NewStore returns an empty store whose tokens have the given era, 0 to
+// [fence.MaxEra].
+func NewStore(era uint64) *Store {
+	return &Store{era: era, registers: map[string]*register{}, changed: make(chan struct{})}
+}
+
+// Open opens participants by URL, as a [driver.Opener]: "memory:?lease=2s". The
+// only parameter is lease, as in [Config].
+func (s *Store) Open(_ context.Context, t driver.Target) (driver.Elector, error) {
+	if t.URL.Opaque != "" || t.URL.Host != "" || t.URL.Path != "" {
+		return nil, driver.Permanent(fmt.Errorf("a memory election has no place: %q; want memory: or memory:?lease=2s", t.URL.Redacted()))
+	}
+	q, err := url.ParseQuery(t.URL.RawQuery)
+	if err != nil {
+		return nil, driver.Permanent(err)
+	}
+	cfg := Config{Name: t.Name, ID: t.ID}
+	for key, values := range q {
+		if key != "lease" || len(values) != 1 {
+			return nil, driver.Permanent(fmt.Errorf("parameter %q; want at most one lease=DURATION", key))
+		}
+		if cfg.Lease, err = time.ParseDuration(values[0]); err != nil {
+			return nil, driver.Permanent(fmt.Errorf("lease %q; want a duration such as 2s", values[0]))
+		}
+	}
+	return s.New(cfg)
+}
+
+// Outage makes the store answer nobody, or everybody again. Leases go on
+// running out meanwhile.
+func (s *Store) Outage(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = on
+	s.broadcast()
+}
+
+// Restart stops the store and starts it again with what it had saved: all
+// records, and for each lease its full length once more, since a restarted
+// store cannot know how much of it had passed.
+func (s *Store) Restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.registers {
+		if r.holder != "" {
+			r.expires = time.Now().Add(r.lease)
+		}
+	}
+	s.broadcast()
+}
+
+// Recreate loses everything, as a store does that is made anew or restored from
+// nothing. Counts start again, so it raises the era, as an operator must, and
+// grants nothing for as long as a lease that it has forgotten may still live.
+func (s *Store) Recreate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.era++
+	s.holdOff = time.Now().Add(s.longest)
+	s.registers = map[string]*register{}
+	s.broadcast()
+}
+
+func (s *Store) broadcast() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// register is the record of one election, as the store keeps it.
+type register struct {
+	holder  string // nonce of the candidacy that holds it; "" when free
+	leader  driver.Leader
+	count   uint64
+	lease   time.Duration
+	expires time.Time // by the store's clock: no earlier than lease after the request landed
+
+	recalled  bool
+	successor string    // id for which a transferred register is kept,
+	reserved  time.Time // until then
+}
+
+// lapse frees the register if its lease has run out.
+func (r *register) lapse(now time.Time) {
+	if r.holder != "" && !now.Before(r.expires) {
+		r.holder = ""
+	}
+}
+
+func (r *register) free() { r.holder, r.recalled = "", false }
+
+// register returns the record of an election, lapsed if it is time. The caller
+// holds s.mu.
+func (s *Store) register(name string) *register {
+	r := s.registers[name]
+	if r == nil {
+		r = &register{}
+		s.registers[name] = r
+	}
+	r.lapse(time.Now())
+	return r
+}
+
+// answer is what the store says to any request: the record after it.
+type answer struct {
+	granted  bool
+	holder   string
+	leader   driver.Leader
+	expires  time.Time
+	recalled bool
+	wake     time.Time // when an unchanged record is worth asking for again; zero for never
+	changed  <-chan struct{}
+}
+
+func (s *Store) describe(r *register, granted bool) answer {
+	a := answer{granted: granted, holder: r.holder, recalled: r.recalled, changed: s.changed}
+	if r.holder != "" {
+		a.leader, a.expires, a.wake = r.leader, r.expires, r.expires
+	} else if now := time.Now(); now.Before(s.holdOff) {
+		a.wake = s.holdOff
+	} else if now.Before(r.reserved) {
+		a.wake = r.reserved
+	}
+	return a
+}
+
+// acquire takes a free register, or prolongs one that nonce holds already, so
+// that a candidate whose answer was lost may ask again.
+func (s *Store) acquire(name, nonce string, candidate driver.Leader, lease time.Duration) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	r := s.register(name)
+	switch {
+	case r.holder == nonce:
+		r.expires = now.Add(lease)
+		return s.describe(r, true)
+	case r.holder != "", now.Before(s.holdOff), r.successor != "" && r.successor != candidate.ID && now.Before(r.reserved):
+		return s.describe(r, false)
+	}
+	token, err := fence.NewToken(s.era, r.count+1)
+	if err != nil {
+		return s.describe(r, false) // 2^48 terms in one process do not happen
+	}
+	r.count++
+	s.longest = max(s.longest, lease)
+	candidate.Token, candidate.Since = token, now
+	*r = register{holder: nonce, leader: candidate, count: r.count, lease: lease, expires: now.Add(lease)}
+	s.broadcast()
+	return s.describe(r, true)
+}
+
+func (s *Store) renew(name, nonce string, lease time.Duration) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.register(name)
+	if r.holder != nonce {
+		return s.describe(r, false)
+	}
+	r.expires = time.Now().Add(lease)
+	return s.describe(r, true)
+}
+
+// release frees the register if nonce holds it, and keeps it for the candidate
+// called successor, if any, for one lease.
+func (s *Store) release(name, nonce, successor string) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.register(name)
+	if r.holder != nonce {
+		return s.describe(r, false)
+	}
+	r.free()
+	if successor != "" {
+		r.successor, r.reserved = successor, time.Now().Add(r.lease)
+	}
+	s.broadcast()
+	return s.describe(r, true)
+}
+
+func (s *Store) recall(name string, token fence.Token) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.register(name)
+	if r.holder == "" || token != 0 && r.leader.Token != token {
+		return s.describe(r, false)
+	}
+	r.recalled = true
+	s.broadcast()
+	return s.describe(r, true)
+}
+
+func (s *Store) read(name string) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.describe(s.register(name), true)
+}

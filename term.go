@@ -1,0 +1,235 @@
+package elect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/electd/elect/driver"
+)
+
+// Term is one leadership as its holder has it. It ends once and never revives.
+// Its methods may be called by any number of goroutines.
+type Term struct {
+	election *Election
+	mandate  driver.Mandate
+	ctx      context.Context
+	end      context.CancelCauseFunc
+	led      bool // by Lead, which joins the work and releases
+	sequence atomic.Uint64
+
+	settled   chan struct{} // closed when the work was joined
+	announced chan struct{} // closed when watch has told all that it will
+
+	mu       sync.Mutex
+	target   string // of a transfer that was asked for
+	released bool
+}
+
+// begin makes a Term of a fresh mandate and keeps watch over it.
+func (e *Election) begin(m driver.Mandate, led bool) *Term {
+	t := &Term{election: e, mandate: m, led: led, settled: make(chan struct{}), announced: make(chan struct{})}
+	t.ctx, t.end = context.WithCancelCause(context.Background())
+	e.emit(EventElected, m.Token(), nil)
+	go t.watch()
+	return t
+}
+
+// Context ends when leadership ends, or will end within Config.Drain. Its
+// context.Cause is a [*LostError].
+func (t *Term) Context() context.Context { return t.ctx }
+
+// Token goes with every write to a guarded resource. It is strictly greater in
+// every later term of this election, for ever.
+func (t *Term) Token() Token { return t.mandate.Token() }
+
+// Remaining is how long leadership is proven from now on without another
+// renewal, and 0 once the term has ended. It reports false where nothing runs
+// out, as with a lock that the kernel holds.
+func (t *Term) Remaining() (time.Duration, bool) {
+	d, bounded := t.mandate.Remaining()
+	if t.ctx.Err() != nil {
+		return 0, bounded
+	}
+	return d, bounded
+}
+
+// Check returns nil while leadership is proven, by the clock, now. Call it
+// before a side effect that cannot be fenced, or to serve a read without asking
+// anybody. It does no network I/O. After the end it returns a [*LostError];
+// with Config.NonExclusive it returns [ErrNotExclusive] until the lease is
+// proven.
+func (t *Term) Check() error {
+	if t.ctx.Err() != nil {
+		return context.Cause(t.ctx)
+	}
+	err := t.mandate.Check()
+	if err == nil || errors.Is(err, ErrNotExclusive) {
+		return err
+	}
+	return t.finish(err)
+}
+
+// Confirm proves leadership anew by a round trip, without trusting any clock:
+// it returns nil if this term led at some instant between call and return. Back
+// ends without the ability give [ErrUnsupported].
+func (t *Term) Confirm(ctx context.Context) error {
+	c, ok := t.mandate.(driver.Confirmer)
+	if !ok {
+		return fmt.Errorf("confirm: %w", ErrUnsupported)
+	}
+	if t.ctx.Err() != nil {
+		return context.Cause(t.ctx)
+	}
+	return c.Confirm(ctx)
+}
+
+// Next numbers a message of this leader: (token, 1), (token, 2), … It keeps no
+// promise about leadership; a receiver refuses a sequence that is not above the
+// last it has seen.
+func (t *Term) Next() Sequence {
+	return Sequence{Token: t.Token(), Position: t.sequence.Add(1)}
+}
+
+// Resign gives leadership up. The term's context ends with reason [Resigned].
+// Inside [Election.Lead] it only asks, and returns at once: the work returns,
+// and then Lead releases. After [Election.Campaign] it releases by itself, so
+// the work must have been stopped and joined before; a lost term needs it too.
+// A second call does nothing.
+func (t *Term) Resign(ctx context.Context) error {
+	_ = t.finish(driver.ErrResigned)
+	if t.led {
+		return nil
+	}
+	first, err := t.settle(ctx)
+	if first {
+		t.election.unclaim()
+	}
+	return err
+}
+
+// Transfer is [Term.Resign] in favour of the candidate with the id to. Back
+// ends without the ability give [ErrUnsupported], and the term goes on.
+func (t *Term) Transfer(ctx context.Context, to string) error {
+	if _, ok := t.mandate.(driver.Transferrer); !ok {
+		return fmt.Errorf("transfer: %w", ErrUnsupported)
+	}
+	if err := driver.CheckID(to); err != nil {
+		return err
+	}
+	if t.ctx.Err() != nil {
+		return context.Cause(t.ctx)
+	}
+	t.mu.Lock()
+	t.target = to
+	t.mu.Unlock()
+	return t.Resign(ctx)
+}
+
+// As gives the back end's own mandate to code that can do more with it: if the
+// mandate has the type that target points to, As sets *target and returns true.
+// For example a *driver.Inheritable.
+func As[T any](t *Term, target *T) bool {
+	m, ok := t.mandate.(T)
+	if ok {
+		*target = m
+	}
+	return ok
+}
+
+// finish ends the term for good; the first cause stays. It returns that cause.
+func (t *Term) finish(cause error) error {
+	t.end(lost(t.Token(), cause))
+	return context.Cause(t.ctx)
+}
+
+// settle releases the mandate, once, after the work was joined and the term was
+// finished. It reports whether this call was the one.
+func (t *Term) settle(ctx context.Context) (first bool, err error) {
+	t.mu.Lock()
+	target, again := t.target, t.released
+	t.released = true
+	t.mu.Unlock()
+	if again {
+		return false, nil
+	}
+	close(t.settled)
+	<-t.announced
+	if tr, ok := t.mandate.(driver.Transferrer); ok && target != "" {
+		err = tr.Transfer(ctx, target)
+	} else {
+		err = t.mandate.Release(ctx)
+	}
+	t.election.emit(EventReleased, t.Token(), err)
+	return true, err
+}
+
+// watch ends the term in time, and afterwards sees whether the work returned
+// before the lease did.
+func (t *Term) watch() {
+	cause := t.awaitEnd()
+	t.election.emit(EventEnded, t.Token(), cause)
+	overrun := t.overruns(cause)
+	if overrun {
+		t.election.cfg.Logger.Error("the lease has ended and the work has not returned", "token", t.Token())
+		t.election.emit(EventOverrun, t.Token(), cause)
+	}
+	close(t.announced)
+}
+
+// awaitEnd returns the cause once the term has ended. The lease is looked at
+// anew each time its drain would begin: renewals push it out.
+func (t *Term) awaitEnd() error {
+	m, cfg := t.mandate, &t.election.cfg
+	for {
+		var drain <-chan time.Time
+		if left, bounded := m.Remaining(); bounded && !cfg.NonExclusive {
+			if left <= cfg.Drain {
+				return t.finish(fmt.Errorf("%w: not renewed in time, %v before its end", driver.ErrExpired, left))
+			}
+			drain = time.After(left - cfg.Drain)
+		}
+		select {
+		case <-t.ctx.Done():
+			return context.Cause(t.ctx)
+		case <-m.Context().Done():
+			return t.finish(context.Cause(m.Context()))
+		case <-drain:
+		}
+	}
+}
+
+// overruns waits until the work was joined or the proof of leadership has
+// ended, and reports true if the latter came first. A driver renews until it is
+// released, so the end of the lease is looked at anew too.
+func (t *Term) overruns(cause error) bool {
+	for {
+		left, bounded := t.mandate.Remaining()
+		if !bounded {
+			break
+		}
+		if left <= 0 {
+			return !t.joined()
+		}
+		select {
+		case <-t.settled:
+			return false
+		case <-time.After(left):
+		}
+	}
+	// The kernel holds it until it is released, unless it was taken away.
+	e, ok := errors.AsType[*LostError](cause)
+	return ok && e.Reason != Resigned && e.Reason != Shutdown && !t.joined()
+}
+
+func (t *Term) joined() bool {
+	select {
+	case <-t.settled:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,22 @@
+package elect
+
+import (
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+)
+
+// The types that a program meets, by the names it uses them under.
+type (
+	// Token orders the leaders of one election. See [fence.Token].
+	Token = fence.Token
+	// Sequence orders a leader's messages across leaders. See [fence.Sequence].
+	Sequence = fence.Sequence
+	// Leader is who leads, as far as the back end can prove it.
+	Leader = driver.Leader
+	// State is one observation of an election.
+	State = driver.State
+	// Limits describes a back end as it is configured.
+	Limits = driver.Limits
+	// Ability names something that a back end can do beyond the contract.
+	Ability = driver.Ability
+)

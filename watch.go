@@ -1,0 +1,90 @@
+package elect
+
+import (
+	"context"
+	"iter"
+	"sync"
+)
+
+// Watch yields the state of the election: first the current one, then each
+// change. Each range is a subscription of its own. A reader that is slow may
+// skip a state that was overtaken by a newer one, and never misses the last.
+//
+// Trouble with the store is a State marked Stale. An error is yielded once,
+// last: the cause of ctx when that ends, [ErrClosed] after Close, or what is
+// wrong for good.
+func (e *Election) Watch(ctx context.Context) iter.Seq2[State, error] {
+	return func(yield func(State, error) bool) {
+		inner, cancel := context.WithCancel(ctx)
+		latest := newMailbox()
+		var pump sync.WaitGroup
+		defer pump.Wait()
+		defer cancel()
+		pump.Go(func() {
+			for s, err := range e.elector.Observe(inner) {
+				if err != nil {
+					latest.close(err)
+					return
+				}
+				latest.put(s)
+			}
+			if ctx.Err() != nil {
+				latest.close(context.Cause(ctx))
+				return
+			}
+			latest.close(ErrClosed)
+		})
+		for range latest.ready {
+			s, some, err := latest.take()
+			if some && !yield(s, nil) {
+				return
+			}
+			if err != nil {
+				yield(State{}, err)
+				return
+			}
+		}
+	}
+}
+
+// mailbox holds the latest state that its reader has not taken. A state that
+// was put before the close is still taken.
+type mailbox struct {
+	ready chan struct{} // holds one while there is something to take
+
+	mu    sync.Mutex
+	state State
+	some  bool
+	err   error
+}
+
+func newMailbox() *mailbox { return &mailbox{ready: make(chan struct{}, 1)} }
+
+func (m *mailbox) put(s State) {
+	m.mu.Lock()
+	m.state, m.some = s, true
+	m.mu.Unlock()
+	m.signal()
+}
+
+func (m *mailbox) close(err error) {
+	m.mu.Lock()
+	m.err = err
+	m.mu.Unlock()
+	m.signal()
+}
+
+func (m *mailbox) signal() {
+	select {
+	case m.ready <- struct{}{}:
+	default: // the reader has yet to look, and will see what is there then
+	}
+}
+
+func (m *mailbox) take() (s State, some bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, some, err = m.state, m.some, m.err
+	m.some = false
+	return s, some, err
+}
