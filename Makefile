@@ -1,0 +1,96 @@
+# What CI runs and what you run are the same targets. `make` lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# The tools, pinned here and nowhere else. `go run tool@version` resolves each
+# in a module of its own, so that none of them appears in a go.mod of ours.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
+
+# How long each fuzz target runs, which ones, and which benchmarks.
+FUZZTIME ?= 30s
+FUZZ     ?= .
+BENCH    ?= .
+
+# Systems on which the code must compile beside the one it is built on.
+CROSS := darwin freebsd windows
+
+MODULES = $(shell go list -m -f '{{.Dir}}')
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build the command as bin/elect
+	go build -trimpath -o bin/elect ./cmd/elect
+
+.PHONY: test
+test: ## run all tests of all modules; needs Go only
+	go test work
+
+.PHONY: race
+race: ## the same under the race detector; needs a C compiler
+	go test -race work
+
+.PHONY: lint
+lint: fmt vet staticcheck fix tidy vuln ## everything that reads the code and does not run it
+
+.PHONY: fmt
+fmt: ## gofmt has nothing to say
+	@echo 'gofmt -l .'
+	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted; run gofmt -w on:"; echo "$$files"; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet
+	go vet work
+
+.PHONY: staticcheck
+staticcheck: ## staticcheck, by staticcheck.conf
+	go run $(STATICCHECK) work
+
+.PHONY: fix
+fix: ## go fix finds nothing that is written more simply in current Go
+	@echo 'go fix -diff work'
+	@go fix -diff work || { echo "old forms found; run: go fix work"; exit 1; }
+
+.PHONY: tidy
+tidy: ## each go.mod and go.sum is what go mod tidy would write
+	@for dir in $(MODULES); do \
+		echo "go mod tidy -diff   # $$dir"; \
+		(cd "$$dir" && GOWORK=off go mod tidy -diff) || { echo "not tidy; run: (cd $$dir && GOWORK=off go mod tidy)"; exit 1; }; \
+	done
+
+# An answer that cannot be had is not an answer: where the database of
+# vulnerabilities is out of reach, this says so and goes on.
+.PHONY: vuln
+vuln: ## govulncheck, where its database can be reached
+	@echo 'go run $(GOVULNCHECK) work'
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
+	if go run $(GOVULNCHECK) work >"$$log" 2>&1; then cat "$$log"; \
+	elif grep -q 'fetching vulnerabilities' "$$log"; then \
+		cat "$$log"; \
+		echo '!!! govulncheck could not reach its database: VULNERABILITIES WERE NOT CHECKED !!!'; \
+	else cat "$$log"; exit 1; fi
+
+.PHONY: cross
+cross: ## go vet for the other systems
+	@for goos in $(CROSS); do echo "GOOS=$$goos go vet work"; GOOS=$$goos go vet work; done
+
+.PHONY: generate
+generate: ## write the generated files anew
+	go generate work
+
+.PHONY: bench
+bench: ## run the benchmarks (BENCH=regexp)
+	go test -run '^$$' -bench '$(BENCH)' -benchmem work
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (FUZZ=regexp of names)
+	@.ci/fuzz '$(FUZZTIME)' '$(FUZZ)'
+
+.PHONY: ci
+ci: ## all that CI does
+	.ci/run

@@ -1,0 +1,190 @@
+//go:build linux || darwin || freebsd
+
+package file
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/driver"
+)
+
+// access is whom the files of an election are for: those who may write its
+// directory.
+type access struct {
+	mode     uint32 // 0600, or 0660 where a group may write the directory
+	uid, gid int    // given to new files; -1 leaves what the kernel chose
+}
+
+func accessOf(dir *unix.Stat_t) access {
+	a := access{mode: 0o600, uid: -1, gid: -1}
+	if os.Geteuid() == 0 {
+		// Root may stand in another user's election without locking that user
+		// out of it afterwards.
+		a.uid, a.gid = int(dir.Uid), int(dir.Gid)
+	}
+	if dir.Mode&0o020 != 0 {
+		a.mode, a.gid = 0o660, int(dir.Gid)
+	}
+	return a
+}
+
+// apply gives a new file its owner and mode, past the umask. What fails is
+// logged only: this candidate can do without.
+func (a access) apply(fd int, name string, log *slog.Logger) {
+	if a.uid >= 0 || a.gid >= 0 {
+		if err := unix.Fchown(fd, a.uid, a.gid); err != nil {
+			log.Warn("other users of this election may not be able to open a file of it", "file", name, "chown", err)
+		}
+	}
+	if err := unix.Fchmod(fd, a.mode); err != nil {
+		log.Warn("other users of this election may not be able to open a file of it", "file", name, "chmod", err)
+	}
+}
+
+// makeDirs makes path and the directories above it, for this user alone, or for
+// the group where the directory above is writable by one and not by all.
+func makeDirs(path string) error {
+	err := unix.Mkdir(path, 0o700)
+	if err == unix.ENOENT {
+		if err := makeDirs(filepath.Dir(path)); err != nil {
+			return err
+		}
+		err = unix.Mkdir(path, 0o700)
+		if _, statErr := os.Stat(filepath.Dir(path)); err == unix.ENOENT && statErr == nil {
+			return driver.Permanent(fmt.Errorf("mkdir %s: %s holds no directories of ours; want a path on an ordinary file system", path, filepath.Dir(path)))
+		}
+	}
+	if err == nil {
+		return shareDir(path)
+	}
+	// Linux looks for an existing name before it looks at permissions, other
+	// systems do not, and neither is sure to say EEXIST.
+	if st, statErr := os.Stat(path); statErr == nil {
+		if !st.IsDir() {
+			return driver.Permanent(fmt.Errorf("%s is not a directory; want another path, or remove it", path))
+		}
+		return nil
+	}
+	return explain("mkdir", path, err)
+}
+
+// shareDir gives a directory that was just made to those for whom the one above
+// it is: its group, or its owner when root makes it. It works on the open
+// directory, and only on an own one, because others may be able to rename in the
+// one above. Where it fails, the error that somebody else gets names the mode.
+func shareDir(path string) error {
+	parent := filepath.Dir(path)
+	var above, st unix.Stat_t
+	fd, err := ignoringEINTR(func() (int, error) {
+		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return explain("open", path, err)
+	}
+	defer unix.Close(fd)
+	if unix.Stat(parent, &above) != nil || unix.Fstat(fd, &st) != nil || int(st.Uid) != os.Geteuid() {
+		return syncDir(parent)
+	}
+	uid, gid := -1, -1
+	if st.Uid == 0 && above.Uid != 0 {
+		uid, gid = int(above.Uid), int(above.Gid)
+	}
+	mode := uint32(0o700)
+	if above.Mode&0o022 == 0o020 {
+		gid, mode = int(above.Gid), 0o770
+	}
+	if uid >= 0 || gid >= 0 {
+		_ = unix.Fchown(fd, uid, gid)
+	}
+	_ = unix.Fchmod(fd, uint32(st.Mode)&0o7000|mode)
+	return syncDir(parent)
+}
+
+// syncDir puts the names in a directory on the disk. A directory that may not be
+// read, and a file system that has no such operation, are passed over.
+func syncDir(path string) error {
+	dir, err := openDir(path)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
+		return explain("fsync", path, err)
+	}
+	return nil
+}
+
+// inspect looks at path, or at the nearest directory above it that exists,
+// without changing anything, for what is wrong for good.
+func inspect(path string, log *slog.Logger) error {
+	for at := path; ; at = filepath.Dir(at) {
+		st, err := os.Stat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && at != filepath.Dir(at):
+			continue
+		case err != nil:
+			return explain("stat", at, err)
+		case !st.IsDir():
+			return driver.Permanent(fmt.Errorf("%s is not a directory; want another path, or remove it", at))
+		}
+		return checkFileSystem(at, log)
+	}
+}
+
+// explain makes one line of an error of the file system: what failed, why as far
+// as can be seen, and what would be right. It marks what trying again does not
+// mend.
+func explain(op, path string, err error) error {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
+		err = errno // without the path that os repeats
+	}
+	switch {
+	case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):
+		return driver.Permanent(fmt.Errorf("%s %s: %w for user %d: %s; want a directory and files that this user may write",
+			op, path, err, os.Geteuid(), describe(blocker(path))))
+	case errors.Is(err, unix.EROFS):
+		return driver.Permanent(fmt.Errorf("%s %s: %w; want a directory on one that can be written", op, path, err))
+	case errors.Is(err, unix.EISDIR):
+		return driver.Permanent(fmt.Errorf("%s %s: %w; want a regular file there, or none", op, path, err))
+	case errors.Is(err, unix.ENOTDIR):
+		return driver.Permanent(fmt.Errorf("%s %s: %s is not a directory; want another path, or remove it", op, path, blocker(path)))
+	case errors.Is(err, unix.ENAMETOOLONG):
+		return driver.Permanent(fmt.Errorf("%s %s: %w; want a shorter path", op, path, err))
+	case errors.Is(err, unix.ELOOP):
+		return driver.Permanent(fmt.Errorf("%s %s: %w; want a path without links in its last part", op, path, err))
+	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT):
+		return fmt.Errorf("%s %s: %w; free some space there", op, path, err)
+	case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE):
+		return fmt.Errorf("%s %s: %w; close some, or raise the limit (ulimit -n)", op, path, err)
+	case errors.Is(err, unix.EIO):
+		return fmt.Errorf("%s %s: %w; look at the disk and the kernel's log", op, path, err)
+	}
+	return fmt.Errorf("%s %s: %w", op, path, err)
+}
+
+// blocker returns the longest part of path that can be looked at: it is what
+// keeps the caller from going further, or the end of the path itself.
+func blocker(path string) string {
+	for at := path; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); err == nil || at == filepath.Dir(at) {
+			return at
+		}
+	}
+}
+
+func describe(path string) string {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return fmt.Sprintf("%s cannot be looked at", path)
+	}
+	return fmt.Sprintf("%s belongs to user %d and group %d with mode %s", path, st.Uid, st.Gid, modeString(uint32(st.Mode)))
+}
+
+func modeString(mode uint32) string { return fmt.Sprintf("%04o", mode&0o7777) }

@@ -1,0 +1,306 @@
+//go:build linux
+
+package file
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/driver"
+)
+
+func asRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+}
+
+// nobody is an ordinary user.
+const nobody = 65534
+
+func asNobody(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+}
+
+// open lets every user pass through a test's temporary directory, and reach the
+// test's program.
+func open(t *testing.T, dir string) {
+	t.Helper()
+	for at := dir; at != os.TempDir() && at != "/"; at = filepath.Dir(at) {
+		if err := os.Chmod(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at := filepath.Dir(os.Args[0]); at != "/"; at = filepath.Dir(at) {
+		if st, err := os.Stat(at); err == nil && st.Mode()&0o001 == 0 {
+			if !strings.HasPrefix(filepath.Base(at), "b") && !strings.HasPrefix(filepath.Base(at), "go-build") {
+				t.Skipf("another user cannot run the test's program: %s has mode %v", at, st.Mode())
+			}
+			if err := os.Chmod(at, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestOrdinaryUserIsToldWhatIsWrong(t *testing.T) {
+	asRoot(t)
+	for _, c := range []struct {
+		name  string
+		setup func(dir string) error
+		want  string
+	}{
+		{"not writable", func(dir string) error { return nil }, "belongs to user 0 and group 0 with mode 0755"},
+		{"another user's election", func(dir string) error { return os.Mkdir(dir+"/jobs", 0o700) }, "/jobs belongs to user 0 and group 0 with mode 0700"},
+		{"another user's lock", func(dir string) error {
+			if err := os.Mkdir(dir+"/jobs", 0o700); err != nil {
+				return err
+			}
+			if err := os.WriteFile(dir+"/jobs/lock", nil, 0o600); err != nil {
+				return err
+			}
+			return os.Chown(dir+"/jobs", nobody, nobody)
+		}, "/jobs/lock belongs to user 0 and group 0 with mode 0600"},
+		{"not a directory", func(dir string) error { return os.WriteFile(dir+"/jobs", nil, 0o644) }, "/jobs is not a directory"},
+		{"closed parent", func(dir string) error { return os.Chmod(dir, 0o700) }, "belongs to user 0 and group 0 with mode 0700"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "elections")
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			open(t, dir)
+			if err := c.setup(dir); err != nil {
+				t.Fatal(err)
+			}
+			_, _, line := helper(t, dir, asNobody)
+			if !strings.HasPrefix(line, "error: ") || !strings.Contains(line, c.want) || !strings.Contains(line, "want ") {
+				t.Errorf("%s\nwant %q", line, c.want)
+			}
+			t.Log(line)
+		})
+	}
+}
+
+// TestRootDoesNotLockOutTheOwner: root leads in the election of an ordinary
+// user, which that user can then lead as well.
+func TestRootDoesNotLockOutTheOwner(t *testing.T) {
+	asRoot(t)
+	dir := filepath.Join(t.TempDir(), "elections")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir)
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	e := elector(t, dir, "root")
+	release(t, campaign(t, e))
+	_, stdin, line := helper(t, dir, asNobody)
+	if line != "token: 2" {
+		t.Fatalf("helper says %q", line)
+	}
+	if err := e.Recall(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	_ = stdin.Close()
+	m := campaign(t, e)
+	if m.Token() != 3 {
+		t.Fatalf("token %v", m.Token())
+	}
+	release(t, m)
+}
+
+// TestGroup: the members of a group share an election whose directory the group
+// may write.
+func TestGroup(t *testing.T) {
+	asRoot(t)
+	dir := filepath.Join(t.TempDir(), "elections")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir)
+	const group = 54321
+	if err := os.Chown(dir, 0, group); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o770); err != nil {
+		t.Fatal(err)
+	}
+	for i, uid := range []uint32{11111, 22222, 11111} {
+		cmd, stdin, line := helper(t, dir, func(cmd *exec.Cmd) {
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid, Groups: []uint32{group}}}
+		})
+		if want := fmt.Sprintf("token: %d", i+1); line != want {
+			t.Fatalf("user %d: %q, want %q", uid, line, want)
+		}
+		st, err := os.Stat(filepath.Join(dir, "jobs", controlName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Mode().Perm() != 0o660 || st.Sys().(*syscall.Stat_t).Gid != group {
+			t.Errorf("the control socket has mode %v and group %d", st.Mode(), st.Sys().(*syscall.Stat_t).Gid)
+		}
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	}
+}
+
+// TestObserverWithoutPermission observes as an ordinary user, who may see the
+// directory and not read the lock.
+func TestObserverWithoutPermission(t *testing.T) {
+	asRoot(t)
+	dir := filepath.Join(t.TempDir(), "elections")
+	if err := os.MkdirAll(dir+"/jobs", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir+"/jobs")
+	lead(t, elector(t, dir, "a"))
+	_, _, line := helper(t, dir, func(cmd *exec.Cmd) {
+		asNobody(cmd)
+		cmd.Env = append(cmd.Env, helperVerbEnv+"=observe")
+	})
+	if !strings.HasPrefix(line, "stale, nobody: ") || !strings.Contains(line, "/jobs/lock belongs to user 0 and group 0 with mode 0600") {
+		t.Fatal(line)
+	}
+}
+
+// mounted mounts a file system in memory, with room for a few files only.
+func mounted(t *testing.T) string {
+	t.Helper()
+	asRoot(t)
+	dir := t.TempDir()
+	if err := unix.Mount("elect-test", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("mount: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+func TestReadOnlyFileSystem(t *testing.T) {
+	dir := mounted(t)
+	release(t, campaign(t, elector(t, dir, "a")))
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{dir, dir + "/new"} {
+		_, err := elector(t, dir, "b").Campaign(t.Context(), driver.Candidacy{})
+		if !driver.IsPermanent(err) || !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), "want a directory on one that can be written") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if s := observe(t, elector(t, dir, "o")); s.Stale || s.Leader != nil {
+		t.Errorf("%+v, want no leader", s)
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	dir := mounted(t)
+	e := elector(t, dir, "a")
+	release(t, campaign(t, e))
+	fill := func() {
+		f, err := os.Create(dir + "/filler")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for err == nil {
+			_, err = f.Write(make([]byte, 4096))
+		}
+	}
+	fill()
+	_, err := e.Campaign(t.Context(), driver.Candidacy{})
+	if err == nil || driver.IsPermanent(err) || !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "free some space") {
+		t.Fatalf("got %v, want a passing error", err)
+	}
+	if err := os.Remove(dir + "/filler"); err != nil {
+		t.Fatal(err)
+	}
+	m := campaign(t, e)
+	if m.Token() <= 1 {
+		t.Fatalf("token %v", m.Token())
+	}
+	release(t, m)
+}
+
+// logged keeps what is written to it.
+type logged struct {
+	mu    sync.Mutex
+	lines strings.Builder
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.Write(b)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.String()
+}
+
+func TestMemoryIsMentioned(t *testing.T) {
+	dir := mounted(t)
+	var log logged
+	if _, err := New(dir, Config{Name: "jobs", ID: "a", Logger: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "after a reboot") {
+		t.Errorf("log: %s", log.String())
+	}
+}
+
+func TestReadableLock(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "jobs", lockName)
+	e := elector(t, dir, "a")
+	release(t, campaign(t, e))
+	if err := os.Chmod(name, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	release(t, campaign(t, e))
+	if st, err := os.Stat(name); err != nil || st.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v; want mode 0600", st.Mode(), err)
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	if err := errors.Join(os.Chmod(name, 0o644), os.Chown(name, nobody, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	var log logged
+	e, err := New(dir, Config{Name: "jobs", ID: "b", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(t, campaign(t, e))
+	if !strings.Contains(log.String(), "anybody may block this election") {
+		t.Errorf("log: %s", log.String())
+	}
+}
+
+func TestNetworkFileSystemsAreRefused(t *testing.T) {
+	for _, magic := range []uint32{0x6969, 0xff534d42, 0xfe534d42, 0x65735546, 0x01021997, 0x5346414f, 0x6b414653, 0x00c36400} {
+		if err := refuse("/x", magic); !driver.IsPermanent(err) || !strings.Contains(err.Error(), "/x is on "+refused[magic]) {
+			t.Errorf("%#x: %v", magic, err)
+		}
+	}
+	for _, magic := range []uint32{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, unix.TMPFS_MAGIC} {
+		if err := refuse("/x", magic); err != nil {
+			t.Errorf("%#x: %v", magic, err)
+		}
+	}
+}

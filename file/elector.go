@@ -1,0 +1,168 @@
+//go:build linux || darwin || freebsd
+
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/electd/elect/driver"
+)
+
+// Elector is one participant in one election. It implements driver.Elector and
+// driver.Recaller, and its mandates driver.Inheritable.
+type Elector struct {
+	cfg  Config
+	path string // of the election's directory
+
+	life context.Context // ends with Close
+	end  context.CancelCauseFunc
+}
+
+var _ interface {
+	driver.Elector
+	driver.Recaller
+} = (*Elector)(nil)
+
+// New returns a participant in the election cfg.Name of those in dir. It creates
+// nothing; the first campaign makes dir and what is in it. It looks for what is
+// wrong for good, as far as that can be seen from outside.
+func New(dir string, cfg Config) (*Elector, error) {
+	cfg, path, err := cfg.check(dir)
+	if err != nil {
+		return nil, driver.Permanent(err)
+	}
+	if err := inspect(path, cfg.Logger); err != nil {
+		return nil, err
+	}
+	e := &Elector{cfg: cfg, path: path}
+	e.life, e.end = context.WithCancelCause(context.Background())
+	return e, nil
+}
+
+// Limits implements driver.Elector.
+func (e *Elector) Limits() driver.Limits {
+	return driver.Limits{
+		Exclusive: true,
+		Abilities: []driver.Ability{driver.Recall, driver.Inherit},
+		Assumes:   "the kernel of this one machine holds the lock until the leader's last process ends; a leader that hangs keeps it, and nobody notices",
+	}
+}
+
+// Close implements driver.Elector. The lock of a mandate that was not released
+// stays held until it is, or until the process ends: its work may still go on.
+func (e *Elector) Close() error {
+	e.end(driver.ErrClosed)
+	return nil
+}
+
+// join returns a context that ends with ctx and with the Elector.
+func (e *Elector) join(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(e.life, func() { cancel(context.Cause(e.life)) })
+	if e.life.Err() != nil {
+		cancel(context.Cause(e.life)) // now, and not when the function above has run
+	}
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// maxRequeues is how often in a row a candidate finds, having got the lock, that
+// another file is in place by now, before it calls that trouble.
+const maxRequeues = 20
+
+// Campaign implements driver.Elector. A waiting candidate sleeps in the kernel.
+// Candidates are not served in the order in which they came. The lease of a
+// candidacy is always exclusive.
+func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
+	ctx, cancel := e.join(ctx)
+	defer cancel()
+	if err := checkMetadata(c.Metadata); err != nil {
+		return nil, driver.Permanent(err)
+	}
+	for requeues := 0; ; requeues++ {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		start := time.Now()
+		m, err := e.stand(ctx, c)
+		switch {
+		case err == nil:
+			return m, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case !errors.Is(err, errInterrupted) && !errors.Is(err, errMoved):
+			return nil, err
+		case time.Since(start) > requeueAfter/2:
+			requeues = 0
+		case requeues == maxRequeues:
+			return nil, fmt.Errorf("%s is replaced again and again: %w", e.path, err)
+		}
+		select {
+		case <-time.After(min(time.Millisecond<<requeues, Poll)):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// stand queues for the lock that is in place and leads with it. On any error
+// nothing is held.
+func (e *Elector) stand(ctx context.Context, c driver.Candidacy) (_ *mandate, err error) {
+	p, err := openPlace(e.path, e.cfg.Logger)
+	if err != nil {
+		return nil, err
+	}
+	m := newMandate(p, 0)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Release(ctx))
+		}
+	}()
+	if err := p.take(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.verify(); err != nil {
+		return nil, err
+	}
+	h, err := p.settle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.lead(m, h, c); err != nil {
+		return nil, err
+	}
+	if err := p.verify(); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, errInterrupted
+	}
+	m.watch(e.life)
+	return m, nil
+}
+
+// lead turns a candidate that holds both locks into a leader.
+func (e *Elector) lead(m *mandate, h history, c driver.Candidacy) (err error) {
+	p, since := m.place, time.Now()
+	if m.token, err = p.mint(e.cfg.Era, h, p.lastToken()); err != nil {
+		return err
+	}
+	host, _ := os.Hostname() // for people
+	if err := p.writeRecord(&record{
+		ID: e.cfg.ID, Token: m.token, PID: os.Getpid(), Host: host, Since: since, Metadata: c.Metadata,
+	}); err != nil {
+		return err
+	}
+	if m.control, err = p.listen(m.token, func() { m.end(errRecalled) }); err != nil {
+		e.cfg.Logger.Warn("this leader cannot be asked to resign: it has no control socket", "err", err)
+	}
+	// Observers believe the record from here on.
+	if err := announce(p.lockfd()); err != nil {
+		return fmt.Errorf("%s: another program has a lock of its own on it: %w", p.lockPath, err)
+	}
+	return p.writeSeal(e.cfg.Era)
+}
+
+var errRecalled = fmt.Errorf("%w: asked to, over the control socket", driver.ErrResigned)

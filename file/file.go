@@ -1,0 +1,184 @@
+// Package file is the back end for candidates on one machine. The kernel holds
+// the lock, so that the death of a leader is acted on at once and no clock plays
+// a part.
+//
+// An election is one directory, DIR/NAME, with four files:
+//
+//	lock     whoever leads holds a lock on it, and one on the directory
+//	counter  the last token, on the disk before anybody may use it
+//	record   who leads, for observers; true only while the lock says so
+//	control  a unix socket, on which the leader is asked to resign
+//
+// # Concurrency
+//
+// An Elector and its mandates may be used by any number of goroutines, within
+// the rules of package driver. A candidate that waits takes one thread of the
+// operating system, asleep in flock(2), and wakes once a second to see whether
+// the lock was moved. Go programs end when they reach 10,000 threads. On Linux
+// the wait is ended early by a real-time signal, see interruptSignal. Elsewhere
+// the lock is polled.
+//
+// # Failure
+//
+// A leader's death frees the lock when its last descriptor is closed, which the
+// kernel does while it takes the process down. A leader that hangs keeps it for
+// ever. A record, a socket and a lock file that were left by a crash are
+// harmless. When the lock file or the directory is deleted, replaced or moved
+// away under a leader, its Check fails at once and its context ends within 100
+// ms; the next leader of a lock that it has not seen before waits [HoldOff]
+// before it starts. Without that wait are left: a directory above the election's
+// that is exchanged for another in which the same election has been held, and
+// file systems that do not touch a directory's change time when it is renamed.
+// Tokens then tell the two leaders apart only as far as both counters went.
+//
+// The locks are not honoured across machines by network file systems, so those
+// are refused. flock(1) on the lock file excludes every candidate, and the other
+// way round.
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+)
+
+const (
+	// Poll is how often an observer looks for a change, and how often a leader
+	// looks whether its lock is still the one in place. It costs a few
+	// microseconds each time.
+	Poll = 50 * time.Millisecond
+
+	// HoldOff is how long the winner of a new lock waits, holding it, before it
+	// leads. A lock is new when its file or its directory was just created,
+	// copied, moved or changed. Then a leader may exist whose lock was taken
+	// away, and it needs up to 100 ms to notice and as long again to end its
+	// work.
+	HoldOff = 250 * time.Millisecond
+)
+
+// Config describes one participant in one election.
+type Config struct {
+	// Name is the election: the directory of that name. Required; see
+	// driver.CheckName.
+	Name string
+
+	// ID is this participant, for people. Required; see driver.CheckID.
+	ID string
+
+	// Era is the upper part of every token, from 0 to fence.MaxEra. It is 0
+	// until somebody restores the counter from a backup or makes it anew, and
+	// raises it at every candidate so that tokens go on rising.
+	Era uint64
+
+	// Logger receives what is not an error but worth knowing. Nil is silence.
+	Logger *slog.Logger
+}
+
+var _ driver.Opener = Open
+
+// Open opens the election of t at a URL such as file:/var/lib/elect or
+// file:state/elect, which is relative to the working directory. The only
+// parameter is era, see [Config]. Like [New] it creates nothing.
+func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	dir, era, err := parse(t.URL)
+	if err != nil {
+		return nil, driver.Permanent(err)
+	}
+	e, err := New(dir, Config{Name: t.Name, ID: t.ID, Era: era, Logger: t.Logger})
+	if err != nil {
+		return nil, err // and not a nil *Elector in a driver.Elector
+	}
+	return e, nil
+}
+
+// parse takes a file URL apart.
+func parse(u *url.URL) (dir string, era uint64, err error) {
+	const want = "want a directory, as in file:/var/lib/elect"
+	switch {
+	case u == nil:
+		return "", 0, errors.New("no URL; " + want)
+	case u.Scheme != "file":
+		return "", 0, fmt.Errorf("scheme %q; want file", u.Scheme)
+	case u.User != nil:
+		return "", 0, fmt.Errorf("%s: a file URL has no user; %s", u.Redacted(), want)
+	case u.Host == "localhost":
+		return "", 0, fmt.Errorf("%s: a file URL has no host; did you mean file://%s", u, u.EscapedPath())
+	case u.Host != "":
+		return "", 0, fmt.Errorf("%s: a file URL has no host; did you mean file:///%s%s", u, u.Host, u.EscapedPath())
+	case u.Fragment != "" || u.RawFragment != "":
+		return "", 0, fmt.Errorf("%s: a file URL has no fragment; write a # of the path as %%23", u)
+	}
+
+	dir = u.Path
+	if u.Opaque != "" {
+		if dir, err = url.PathUnescape(u.Opaque); err != nil {
+			return "", 0, fmt.Errorf("%s: %w; %s", u, err, want)
+		}
+	}
+	switch {
+	case dir == "":
+		return "", 0, fmt.Errorf("%s: no directory; %s", u, want)
+	case strings.ContainsRune(dir, 0):
+		return "", 0, fmt.Errorf("%s: the directory contains a zero byte; %s", u, want)
+	case dir == "~" || strings.HasPrefix(dir, "~/"):
+		return "", 0, fmt.Errorf("%s: ~ means nothing in a URL; write the directory out", u)
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return "", 0, fmt.Errorf("%s: the working directory is not known: %w; %s", u, err, want)
+	}
+
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return "", 0, fmt.Errorf("%s: %w; the only parameter is era", u, err)
+	}
+	for _, key := range slices.Sorted(maps.Keys(query)) {
+		if key != "era" {
+			return "", 0, fmt.Errorf("%s: unknown parameter %q; the only one is era", u, key)
+		}
+		if len(query[key]) != 1 {
+			return "", 0, fmt.Errorf("%s: era is given %d times; want it once", u, len(query[key]))
+		}
+		if era, err = strconv.ParseUint(query.Get(key), 10, 64); err != nil || era > fence.MaxEra {
+			return "", 0, fmt.Errorf("%s: era %q; want a number from 0 to %d", u, query.Get(key), uint64(fence.MaxEra))
+		}
+	}
+	return dir, era, nil
+}
+
+// check returns cfg and the clean, absolute path of the election's directory.
+func (cfg Config) check(dir string) (Config, string, error) {
+	if err := driver.CheckName(cfg.Name); err != nil {
+		return cfg, "", err
+	}
+	if err := driver.CheckID(cfg.ID); err != nil {
+		return cfg, "", err
+	}
+	if cfg.Era > fence.MaxEra {
+		return cfg, "", fmt.Errorf("era %d; want a number from 0 to %d", cfg.Era, uint64(fence.MaxEra))
+	}
+	if dir == "" {
+		return cfg, "", errors.New("no directory; want one such as /var/lib/elect")
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return cfg, "", fmt.Errorf("%s: the working directory is not known: %w; want an absolute path", dir, err)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return cfg, filepath.Join(abs, cfg.Name), nil
+}

@@ -1,0 +1,95 @@
+package file
+
+import (
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/electd/elect/driver"
+)
+
+func TestParse(t *testing.T) {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		url, dir string
+		era      uint64
+	}{
+		{"file:/var/lib/elect", "/var/lib/elect", 0},
+		{"file:///var/lib/elect", "/var/lib/elect", 0},
+		{"file:/var//lib/../lib/elect/", "/var/lib/elect", 0},
+		{"file:state/elect", here + "/state/elect", 0},
+		{"file:./state", here + "/state", 0},
+		{"file:../state", filepath.Dir(here) + "/state", 0},
+		{"file:.", here, 0},
+		{"file:/a%20b%23c", "/a b#c", 0},
+		{"file:a%20b", here + "/a b", 0},
+		{"file:/x?era=32767", "/x", 32767},
+		{"file:x?era=7", here + "/x", 7},
+	} {
+		u, err := url.Parse(c.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir, era, err := parse(u)
+		if err != nil || dir != c.dir || era != c.era {
+			t.Errorf("%s: %q, era %d, %v; want %q and %d", c.url, dir, era, err, c.dir, c.era)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for _, c := range []struct{ url, want string }{
+		{"file://host/x", "did you mean file:///host/x"},
+		{"file://localhost/x", "did you mean file:///x"},
+		{"file://host", "did you mean file:///host"},
+		{"file:", "want a directory"},
+		{"file://", "want a directory"},
+		{"file:///x#y", "%23"},
+		{"file://me@/x", "no user"},
+		{"file:~/x", "write the directory out"},
+		{"file:/x?eera=1", `unknown parameter "eera"; the only one is era`},
+		{"file:/x?era=32768", "0 to 32767"},
+		{"file:/x?era=-1", "0 to 32767"},
+		{"file:/x?era=", "0 to 32767"},
+		{"file:/x?era=1&era=2", "want it once"},
+		{"file:/x?a;b", "era"},
+		{"files:/x", "want file"},
+		{"file:%00", "zero byte"},
+	} {
+		u, err := url.Parse(c.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := Open(t.Context(), driver.Target{URL: u, Name: "jobs", ID: "me"})
+		if err == nil || e != nil {
+			t.Errorf("%s: opened", c.url)
+			continue
+		}
+		if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") || !driver.IsPermanent(err) {
+			t.Errorf("%s: %v (permanent: %v); want one permanent line with %q", c.url, err, driver.IsPermanent(err), c.want)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, c := range []struct {
+		dir  string
+		cfg  Config
+		want string
+	}{
+		{"/x", Config{Name: "", ID: "me"}, "election name is empty"},
+		{"/x", Config{Name: "a/b", ID: "me"}, "election name"},
+		{"/x", Config{Name: "..", ID: "me"}, "dot"},
+		{"/x", Config{Name: "a", ID: ""}, "id is empty"},
+		{"/x", Config{Name: "a", ID: "me", Era: 32768}, "era 32768"},
+		{"", Config{Name: "a", ID: "me"}, "no directory"},
+	} {
+		if _, err := New(c.dir, c.cfg); err == nil || !strings.Contains(err.Error(), c.want) || !driver.IsPermanent(err) {
+			t.Errorf("%q, %+v: %v; want %q", c.dir, c.cfg, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+//go:build linux || darwin || freebsd
+
+package file
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+)
+
+// mandate is one victory. It is over when its context has ended; the locks are
+// held until Release, because the work may go on until then.
+type mandate struct {
+	place   *place
+	token   fence.Token
+	control *control // nil if the socket could not be made
+
+	ctx context.Context
+	end context.CancelCauseFunc
+
+	gone     atomic.Pointer[func() bool] // nil until entrusted
+	released chan struct{}
+	tasks    sync.WaitGroup
+	once     sync.Once
+	err      error // of Release
+}
+
+var _ interface {
+	driver.Mandate
+	driver.Inheritable
+} = (*mandate)(nil)
+
+func newMandate(p *place, token fence.Token) *mandate {
+	m := &mandate{place: p, token: token, released: make(chan struct{})}
+	m.ctx, m.end = context.WithCancelCause(context.Background())
+	return m
+}
+
+// watch ends the mandate when the lock is no longer in place, or when the
+// Elector is closed.
+func (m *mandate) watch(life context.Context) {
+	m.tasks.Go(func() {
+		tick := time.NewTicker(Poll)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_ = m.Check()
+			case <-life.Done():
+				m.end(context.Cause(life))
+			case <-m.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// Token implements driver.Mandate.
+func (m *mandate) Token() fence.Token { return m.token }
+
+// Context implements driver.Mandate.
+func (m *mandate) Context() context.Context { return m.ctx }
+
+// Remaining implements driver.Mandate. Nothing runs out.
+func (m *mandate) Remaining() (time.Duration, bool) { return 0, false }
+
+// Check implements driver.Mandate. It looks whether the lock that is held is the
+// one in place, which takes 2 µs.
+func (m *mandate) Check() error {
+	if m.ctx.Err() != nil {
+		return context.Cause(m.ctx)
+	}
+	if gone := m.gone.Load(); gone != nil && (*gone)() {
+		m.end(errLetGo)
+		return context.Cause(m.ctx)
+	}
+	if err := m.place.verify(); err != nil {
+		m.end(err)
+	}
+	return context.Cause(m.ctx) // nil while it has not ended
+}
+
+var errLetGo = fmt.Errorf("%w: the process that it was entrusted to has let it go", driver.ErrResigned)
+
+// Files implements driver.Inheritable: the lock file and the directory, in this
+// order. Each has an flock, and the lock file also an open file description lock
+// over its whole length, by which observers know that it is led. Whoever lets
+// the mandate go before the last descriptor is closed undoes the three.
+func (m *mandate) Files() []*os.File { return []*os.File{m.place.lock, m.place.dir} }
+
+// Entrust implements driver.Inheritable.
+func (m *mandate) Entrust(gone func() bool, ended <-chan struct{}) {
+	m.gone.Store(&gone)
+	go func() {
+		select {
+		case <-ended:
+			m.end(errLetGo)
+		case <-m.released:
+		}
+	}()
+}
+
+// Release implements driver.Mandate. It does not wait for anything that could
+// block, so ctx plays no part. It is safe also after another process has let the
+// mandate go and somebody else was elected.
+func (m *mandate) Release(context.Context) error {
+	m.once.Do(func() {
+		m.end(errReleased)
+		close(m.released)
+		if m.control != nil {
+			m.control.close()
+		}
+		m.tasks.Wait()
+		m.err = m.place.letGo()
+	})
+	return m.err
+}
+
+var errReleased = fmt.Errorf("%w: released", driver.ErrResigned)

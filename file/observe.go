@@ -1,0 +1,239 @@
+//go:build linux || darwin || freebsd
+
+package file
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/driver"
+)
+
+// Observe implements driver.Elector. It looks every [Poll], and neither takes
+// the lock nor writes anything. It never yields an error: a directory that does
+// not exist is an election without a leader, and one that may not be read is a
+// stale State. A lock that is held by a process that does not lead, such as
+// flock(1), is a State without a leader and with a Cause that names the process.
+func (e *Elector) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+	return func(yield func(driver.State, error) bool) {
+		if ctx.Err() != nil || e.life.Err() != nil {
+			return
+		}
+		r := newReader(e.path, e.cfg.Logger)
+		defer r.close()
+		tick := time.NewTicker(Poll)
+		defer tick.Stop()
+		for {
+			if r.look() && !yield(r.state, nil) {
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			case <-e.life.Done():
+				return
+			}
+		}
+	}
+}
+
+// foreignAfter is how many looks in a row find no leader before the reader asks
+// the kernel who has the lock, and again after each as many.
+const foreignAfter = int(time.Second / Poll)
+
+// reader is one observer. It is used by one goroutine.
+type reader struct {
+	path     string
+	lockPath string
+	log      *slog.Logger
+	state    driver.State // what was shown last
+	shown    bool
+
+	// What was open at the last look; nil when there was none. They are kept
+	// so that a look is three system calls, and so that no other file can have
+	// the same identity.
+	dir, lock, record *os.File
+	lockID, recordID  identity
+	idle              int // looks since there was a leader
+	foreign           int // process that holds the lock without leading, or 0
+}
+
+func newReader(path string, log *slog.Logger) *reader {
+	return &reader{path: path, lockPath: path + "/" + lockName, log: log}
+}
+
+// look updates the state and reports whether it differs from what was shown.
+func (r *reader) look() bool {
+	leader, known, err := r.leader()
+	next := r.state
+	switch {
+	case err != nil:
+		next.Stale, next.Cause = true, err
+	case known:
+		return !r.shown // as it was, and not stale
+	default:
+		next = driver.State{Leader: leader}
+		if pid := r.holder(leader != nil); pid != 0 {
+			next.Cause = fmt.Errorf("process %d holds %s and does not lead", pid, r.lockPath)
+		}
+	}
+	changed := !r.shown || !same(r.state, next)
+	r.state, r.shown = next, true
+	return changed
+}
+
+func same(a, b driver.State) bool {
+	if a.Stale != b.Stale || (a.Cause == nil) != (b.Cause == nil) || a.Cause != nil && a.Cause.Error() != b.Cause.Error() {
+		return false
+	}
+	if a.Leader == nil || b.Leader == nil {
+		return a.Leader == b.Leader
+	}
+	return a.Leader.Token == b.Leader.Token && a.Leader.ID == b.Leader.ID
+}
+
+// leader returns who leads, or nil if nobody does. It reports known instead if
+// that is still the leader who was shown last.
+func (r *reader) leader() (_ *driver.Leader, known bool, err error) {
+	for range 10 {
+		led, ledErr := r.led()
+		if ledErr != nil || !led {
+			return nil, false, ledErr
+		}
+		// Somebody leads. The record is put in place before the lock says so,
+		// so the record that is in place now is that of the leader, or of one
+		// who is about to follow.
+		if r.shown && !r.state.Stale && r.state.Leader != nil && r.recordInPlace() {
+			return nil, true, nil
+		}
+		r.closeRecord()
+		var rec *record
+		if rec, r.record, err = readRecord(r.dirfd()); r.record != nil {
+			r.recordID, err = fileIdentity(r.record, err)
+		}
+		// The one who is about to follow is ruled out by asking again: it has
+		// not said yet that it leads, or else it is the leader by now.
+		if led, ledErr = r.led(); ledErr != nil || !led {
+			continue
+		}
+		switch {
+		case err != nil && r.record == nil:
+			err = explain("open", r.path+"/"+recordName, err)
+		case !r.recordInPlace():
+			err = fmt.Errorf("%s/%s changes faster than it can be read", r.path, recordName)
+		case err != nil:
+			return nil, false, fmt.Errorf("%s/%s: %w", r.path, recordName, err)
+		default:
+			return rec.leader(), false, nil
+		}
+	}
+	return nil, false, err
+}
+
+// led reports whether the lock that is in place says that its holder leads.
+func (r *reader) led() (bool, error) {
+	var st unix.Stat_t
+	if r.lock != nil {
+		// One look at the lock file is enough: the directory that it lies in
+		// is the one that is open, or the path leads to another file.
+		if err := unix.Lstat(r.lockPath, &st); err != nil || identityOf(&st) != r.lockID {
+			r.close()
+		}
+	}
+	if r.lock == nil {
+		if err := r.open(); err != nil || r.lock == nil {
+			return false, err
+		}
+	}
+	led, err := announced(int(r.lock.Fd()), r.path)
+	if err != nil {
+		return false, explain("query", r.lockPath, err)
+	}
+	return led, nil
+}
+
+// open opens what is in place. Nothing is: that is no error.
+func (r *reader) open() error {
+	dir, err := openDir(r.path)
+	if err == unix.ENOENT {
+		return nil
+	}
+	if err != nil {
+		return explain("open", r.path, err)
+	}
+	r.dir = dir
+	fd, err := ignoringEINTR(func() (int, error) {
+		return unix.Openat(r.dirfd(), lockName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	})
+	if err == nil {
+		r.lock = os.NewFile(uintptr(fd), lockName)
+		r.lockID, err = fileIdentity(r.lock, nil)
+	}
+	if err != nil {
+		r.close()
+	}
+	if err == nil || err == unix.ENOENT {
+		return nil
+	}
+	return explain("open", r.lockPath, err)
+}
+
+func (r *reader) dirfd() int { return int(r.dir.Fd()) }
+
+func (r *reader) recordInPlace() bool {
+	var st unix.Stat_t
+	return r.record != nil &&
+		unix.Fstatat(r.dirfd(), recordName, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && identityOf(&st) == r.recordID
+}
+
+// holder returns the process that has the lock although nobody leads, as far as
+// the kernel tells. It asks at the first look, and then each second.
+func (r *reader) holder(led bool) int {
+	if led {
+		r.idle, r.foreign = 0, 0
+		return 0
+	}
+	if r.lock == nil {
+		r.foreign = 0
+	} else if r.idle%foreignAfter == 0 {
+		was := r.foreign
+		if r.foreign = flockHolder(r.lockID); r.foreign != 0 && r.foreign != was && r.idle > 0 {
+			r.log.Warn("a process holds the lock of this election and does not lead", "file", r.lockPath, "pid", r.foreign)
+		}
+	}
+	r.idle++
+	return r.foreign
+}
+
+func (r *reader) closeRecord() {
+	if r.record != nil {
+		_ = r.record.Close()
+		r.record = nil
+	}
+}
+
+func (r *reader) close() {
+	r.closeRecord()
+	for _, f := range []*os.File{r.lock, r.dir} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+	r.lock, r.dir = nil, nil
+}
+
+// fileIdentity returns that of f. It passes err on, or returns its own.
+func fileIdentity(f *os.File, err error) (identity, error) {
+	var st unix.Stat_t
+	if statErr := unix.Fstat(int(f.Fd()), &st); statErr != nil {
+		return identity{}, statErr
+	}
+	return identityOf(&st), err
+}

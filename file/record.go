@@ -1,0 +1,86 @@
+//go:build linux || darwin || freebsd
+
+package file
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+)
+
+const (
+	recordName    = "record"
+	recordNewName = "record.new"
+	recordVersion = 1
+
+	// maxRecord bounds what a reader takes from the file. Metadata of the
+	// greatest size takes six times that when every byte of it is escaped.
+	maxRecord = 64 << 10
+
+	// maxMetadata is the bound of driver.Candidacy.
+	maxMetadata = 4 << 10
+)
+
+// record says who leads. It is written by each new leader and never deleted: it
+// counts only while the lock says that somebody leads.
+type record struct {
+	Version  int               `json:"version"`
+	ID       string            `json:"id"`
+	Token    fence.Token       `json:"token"`
+	PID      int               `json:"pid"`
+	Host     string            `json:"host"`
+	Since    time.Time         `json:"since"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+func (r *record) encode() ([]byte, error) {
+	r.Version = recordVersion
+	b, err := json.Marshal(r)
+	return append(b, '\n'), err
+}
+
+// decodeRecord reads what encode wrote. Fields that it does not know are passed
+// over, so that a later version may add some.
+func decodeRecord(b []byte) (*record, error) {
+	if len(b) > maxRecord {
+		return nil, fmt.Errorf("record has more than %d bytes", maxRecord)
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	var r record
+	if err := d.Decode(&r); err != nil {
+		return nil, fmt.Errorf("record is not the expected JSON: %w", err)
+	}
+	switch {
+	case r.Version != recordVersion:
+		return nil, fmt.Errorf("record has version %d; want %d", r.Version, recordVersion)
+	case !r.Token.Valid():
+		return nil, errors.New("record has no token")
+	}
+	if err := driver.CheckID(r.ID); err != nil {
+		return nil, fmt.Errorf("record: %w", err)
+	}
+	if err := checkMetadata(r.Metadata); err != nil {
+		return nil, fmt.Errorf("record: %w", err)
+	}
+	return &r, nil
+}
+
+func (r *record) leader() *driver.Leader {
+	return &driver.Leader{ID: r.ID, Token: r.Token, Metadata: r.Metadata, Since: r.Since}
+}
+
+func checkMetadata(m map[string]string) error {
+	size := 0
+	for k, v := range m {
+		size += len(k) + len(v)
+	}
+	if size > maxMetadata {
+		return fmt.Errorf("metadata has %d bytes over all keys and values; want at most %d", size, maxMetadata)
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+//go:build !linux && !darwin && !freebsd
+
+package file
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"runtime"
+
+	"github.com/electd/elect/driver"
+)
+
+// Elector is one participant in one election. On this system there is none.
+type Elector struct{}
+
+// New returns an error that matches driver.ErrUnsupported: this back end needs
+// Linux, macOS or FreeBSD.
+func New(dir string, cfg Config) (*Elector, error) {
+	if _, _, err := cfg.check(dir); err != nil {
+		return nil, driver.Permanent(err)
+	}
+	return nil, driver.Permanent(fmt.Errorf("%w: file: elections need Linux, macOS or FreeBSD, this is %s", driver.ErrUnsupported, runtime.GOOS))
+}
+
+// Campaign implements driver.Elector.
+func (e *Elector) Campaign(context.Context, driver.Candidacy) (driver.Mandate, error) {
+	return nil, driver.Permanent(driver.ErrUnsupported)
+}
+
+// Observe implements driver.Elector.
+func (e *Elector) Observe(context.Context) iter.Seq2[driver.State, error] {
+	return func(yield func(driver.State, error) bool) {
+		yield(driver.State{}, driver.Permanent(driver.ErrUnsupported))
+	}
+}
+
+// Limits implements driver.Elector.
+func (e *Elector) Limits() driver.Limits { return driver.Limits{} }
+
+// Close implements driver.Elector.
+func (e *Elector) Close() error { return nil }

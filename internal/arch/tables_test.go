@@ -1,0 +1,147 @@
+package arch_test
+
+// house is what the rules are held against: the tables that grow with the
+// repository. Every line says why, and a line that nothing needs any more is
+// itself a finding.
+type house struct {
+	directions   []direction
+	requirements []requirement
+	state        []exception // of the rule on state
+	sleeps       []exception // of the rule on sleeping in tests
+}
+
+// direction says what the packages in one place may import.
+type direction struct {
+	// at is a package ("fence") or a package and all beneath it ("store/...").
+	// The longest match counts. "." is the root package.
+	at string
+
+	// may lists what its code may import of this repository, in the form of at;
+	// tests lists what its tests may import beside that. Packages beneath the
+	// same "..." may always import each other.
+	may, tests []string
+
+	// others says which code of other people it may import; whether a module
+	// may be required at all is a question of requirements.
+	others others
+
+	why string
+}
+
+type others string
+
+const (
+	nothing others = "the standard library only"
+	system  others = "the standard library and golang.org/x/sys"
+	listed  others = "what its go.mod requires"
+)
+
+// requirement is one module that a go.mod requires directly.
+type requirement struct {
+	module string // the requiring module's directory
+	needs  string // the path of the required module
+	why    string
+}
+
+// exception is one place that a rule does not hold for.
+type exception struct {
+	at  string
+	why string
+}
+
+// repository is the house that we live in.
+var repository = house{
+	directions: []direction{
+		{
+			at: "fence", others: nothing,
+			why: "a leaf: a server that only checks tokens must not get an elector along with them",
+		},
+		{
+			at: "fence/...", may: []string{"fence"}, tests: []string{"internal/..."}, others: listed,
+			why: "a guard stands at the resource, where nobody campaigns",
+		},
+		{
+			at: "driver", may: []string{"fence"}, others: nothing,
+			why: "the contract that every back end implements; what it imports, all of them import",
+		},
+		{
+			at: "driver/electtest", may: []string{"driver", "fence", "internal/clock"}, tests: []string{"store/memory"}, others: nothing,
+			why: "the conformance suite sees a back end as its contract and as nothing more",
+		},
+		{
+			at: "protocol/...", others: nothing,
+			why: "pure state machines with types of their own: the same bytes are simulated, checked and shipped",
+		},
+		{
+			at: "sim/...", may: []string{"protocol/...", "fence"}, others: nothing,
+			why: "a driver of the machines; it must not see how production drives them",
+		},
+		{
+			at: "check/...", may: []string{"protocol/...", "fence"}, others: nothing,
+			why: "a driver of the machines; it must not see how production drives them",
+		},
+		{
+			at: ".", may: []string{"driver", "fence", "internal/..."}, tests: []string{"store/memory", "driver/electtest", "file"}, others: system,
+			why: "what users import brings no back end along: they list the openers they want",
+		},
+		{
+			at: "internal/...", may: []string{"fence"}, others: system,
+			why: "small tools that everything above protocol may share, and that know nothing of elections",
+		},
+		{
+			at: "internal/arch", others: nothing,
+			why: "it reads the code and must not depend on what it judges",
+		},
+		{
+			at: "file/...", may: []string{"driver", "fence", "protocol/...", "internal/..."}, tests: []string{".", "driver/electtest", "store/memory"}, others: system,
+			why: "a back end knows the contract, not the portable layer above it nor the other back ends",
+		},
+		{
+			at: "peer/...", may: []string{"driver", "fence", "protocol/...", "internal/..."}, tests: []string{".", "driver/electtest", "sim/..."}, others: listed,
+			why: "a back end knows the contract, not the portable layer above it nor the other back ends",
+		},
+		{
+			at: "store/...", may: []string{"driver", "fence", "protocol/...", "internal/..."}, tests: []string{".", "driver/electtest", "sim/..."}, others: listed,
+			why: "a back end knows the contract, not the portable layer above it nor the other back ends",
+		},
+		{
+			at: "agent/...", may: []string{".", "driver", "fence", "internal/..."}, tests: []string{"file", "store/memory"}, others: listed,
+			why: "it serves whatever election it is handed: cmd/elect lists the back ends",
+		},
+		{
+			at: "agent/supervise", may: []string{"internal/clock"}, others: system,
+			why: "it runs and kills processes by a deadline and needs no notion of an election for that",
+		},
+		{
+			at: "lab/...", may: []string{"sim/...", "check/...", "protocol/...", "fence", "internal/..."}, others: listed,
+			why: "the page shows the simulated world, never a real one",
+		},
+		{
+			at: "examples/...", may: []string{".", "driver", "fence/...", "file", "peer", "store/...", "agent/..."}, others: listed,
+			why: "an example can do what a user's program can, so it imports nothing internal",
+		},
+		{
+			at: "test/...", may: []string{"internal/..."}, others: system,
+			why: "it runs the finished command as its users do, and so sees nothing of how that is built",
+		},
+		{
+			at: "cmd/...", may: []string{
+				".", "driver/...", "fence/...", "protocol/...", "sim/...", "check/...", "file/...", "peer/...", "store/...", "agent/...", "lab/...", "internal/...",
+			}, others: listed,
+			why: "wiring: the one place that knows everything, and that nothing imports",
+		},
+	},
+	requirements: []requirement{
+		{module: ".", needs: "golang.org/x/sys", why: "system calls that package syscall lacks: CLOCK_BOOTTIME, open file description locks, prctl"},
+	},
+	state: []exception{
+		{at: "internal/clock.start", why: "the zero of the clock where there is no CLOCK_BOOTTIME; set once before main, never written again"},
+		{at: "file.interruption", why: "the disposition of a signal belongs to the process, whatever we do"},
+	},
+	sleeps: []exception{
+		{at: "file/campaign_test.go:TestIdleWaiterCostsNothing", why: "CPU use is measured over a span, which has to pass"},
+		{at: "file/observe_test.go:TestObserveCostsNothing", why: "CPU use is measured over a span, which has to pass"},
+		{at: "test/chaos/lives_test.go:live", why: "the job under test: it stamps its ledger at a beat until it is killed, and waits for nothing"},
+		{at: "test/chaos/once_test.go:nap", why: "the fault itself: how long a process stays frozen is the test's random input"},
+	},
+}
