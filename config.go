@@ -44,7 +44,8 @@ type Config struct {
 
 	// Drain is how long before the end of the lease the work's context ends, so
 	// that the work has this long to return. 0 means a fifth of the lease; it
-	// must be below the lease. It has no meaning where nothing runs out.
+	// must be below the lease. It has no meaning where nothing runs out, nor
+	// with NonExclusive.
 	Drain time.Duration
 
 	// Require names the abilities without which this program must not start. A
@@ -61,7 +62,8 @@ type Config struct {
 
 	// MinBackoff and MaxBackoff bound the pause after a campaign that failed by
 	// passing trouble. The pause doubles from one failure to the next and is
-	// drawn from its upper half. 0 means 100 ms and 5 s.
+	// drawn from its upper half. 0 means 100 ms and 5 s, or the other bound
+	// where that is beyond.
 	MinBackoff, MaxBackoff time.Duration
 
 	// Logger receives what Lead has to say. Nil is silence.
@@ -90,7 +92,7 @@ func (c *Config) complete(l Limits) error {
 		{"Drain", &c.Drain, l.Lease / defaultDrainShare},
 		{"ReleaseTimeout", &c.ReleaseTimeout, DefaultReleaseTimeout},
 		{"StandAside", &c.StandAside, DefaultStandAside},
-		{"MinBackoff", &c.MinBackoff, DefaultMinBackoff},
+		{"MinBackoff", &c.MinBackoff, shortest(c.MaxBackoff, DefaultMinBackoff)},
 		{"MaxBackoff", &c.MaxBackoff, max(DefaultMaxBackoff, c.MinBackoff)},
 	} {
 		if *d.value < 0 {
@@ -117,6 +119,14 @@ func (c *Config) complete(l Limits) error {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return nil
+}
+
+// shortest is the lesser of a bound and a default, where the bound was given.
+func shortest(bound, standard time.Duration) time.Duration {
+	if bound > 0 {
+		return min(bound, standard)
+	}
+	return standard
 }
 
 func (c *Config) candidacy() driver.Candidacy {

@@ -1,6 +1,7 @@
 package elect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
 )
 
 // Election is one participant in one election. All its methods may be called by
@@ -80,10 +82,12 @@ func (e *Election) campaign(ctx context.Context, led bool) (*Term, error) {
 	}
 	e.emit(EventCampaigning, 0, nil)
 	m, err := e.elector.Campaign(ctx, e.cfg.candidacy())
-	if err == nil && !m.Token().Valid() {
-		err = errors.Join(
-			driver.Permanent(fmt.Errorf("the back end gave %v as a token", uint64(m.Token()))),
-			e.release(m))
+	if err == nil {
+		if err = e.sound(m); err != nil {
+			if rerr := e.release(m); rerr != nil {
+				err = fmt.Errorf("%w; and it was not released: %w", err, rerr)
+			}
+		}
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -92,7 +96,23 @@ func (e *Election) campaign(ctx context.Context, led bool) (*Term, error) {
 		e.emit(EventFailed, 0, err)
 		return nil, err
 	}
-	return e.begin(m, led), nil
+	return e.begin(ctx, m, led), nil
+}
+
+// sound returns why a victory is none: a lease that has run out, or has so
+// little left that the work would be stopped before it began, is passing
+// trouble of the campaign and starts no work.
+func (e *Election) sound(m driver.Mandate) error {
+	if !m.Token().Valid() {
+		return driver.Permanent(fmt.Errorf("the back end gave %d as a token; want one from 1 to %d", uint64(m.Token()), uint64(fence.MaxToken)))
+	}
+	if err := m.Check(); err != nil && !(e.cfg.NonExclusive && errors.Is(err, ErrNotExclusive)) {
+		return fmt.Errorf("won, and not proven: %w", err)
+	}
+	if left, bounded := m.Remaining(); bounded && !e.cfg.NonExclusive && left <= e.cfg.Drain {
+		return fmt.Errorf("%w: won with %v of it left, and the drain takes %v", driver.ErrExpired, left, e.cfg.Drain)
+	}
+	return nil
 }
 
 // release gives a mandate up, within its own time limit: the context that ended
@@ -117,7 +137,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 		}
 		switch {
 		case s.Stale:
-			return l, fmt.Errorf("cannot tell who leads: %w", s.Cause)
+			return l, fmt.Errorf("cannot tell who leads: %w", cmp.Or(s.Cause, driver.ErrUnreachable))
 		case s.Leader == nil:
 			return l, ErrNoLeader
 		}
@@ -143,8 +163,9 @@ func (e *Election) Recall(ctx context.Context, token Token) error {
 }
 
 // Close ends a waiting campaign with [ErrClosed], the context of a term with
-// reason [Shutdown], and every Watch. It does not wait for the work: end the
-// context of [Election.Lead] and wait for it to return first.
+// reason [Shutdown], and every Watch. It does not wait for the work, which is
+// an overrun if it runs on: end the context of [Election.Lead] and wait for it
+// to return first.
 func (e *Election) Close() error { return e.elector.Close() }
 
 func (e *Election) emit(kind EventKind, token Token, err error) {

@@ -1,7 +1,6 @@
 package elect
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -67,21 +66,19 @@ func (e *LostError) Unwrap() error { return e.Err }
 // lost sorts a driver's plain cause into the reason that a caller acts on. An
 // unknown cause counts as the store's, since nothing was proven against us.
 func lost(token Token, cause error) *LostError {
-	if already, ok := errors.AsType[*LostError](cause); ok {
-		return already
-	}
 	reason := StoreUnreachable
 	switch {
 	case errors.Is(cause, driver.ErrResigned):
 		reason = Resigned
 	case errors.Is(cause, driver.ErrSuperseded):
 		reason = Superseded
-	case errors.Is(cause, driver.ErrExpired):
-		reason = Expired
 	case errors.Is(cause, driver.ErrUnhealthy):
 		reason = Unhealthy
-	case errors.Is(cause, driver.ErrClosed), errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):
+	case errors.Is(cause, driver.ErrClosed):
 		reason = Shutdown
+	case errors.Is(cause, driver.ErrUnreachable): // also if it expired for that
+	case errors.Is(cause, driver.ErrExpired):
+		reason = Expired
 	}
 	return &LostError{Reason: reason, Token: token, Err: cause}
 }

@@ -72,12 +72,14 @@ func (e *Election) Lead(ctx context.Context, work func(ctx context.Context, term
 // serve runs the work for one term and releases it. The loss is nil if the work
 // returned while it still led.
 func (e *Election) serve(ctx context.Context, t *Term, work func(context.Context, *Term) error) (loss *LostError, err error) {
-	stop := context.AfterFunc(ctx, func() { t.end(&LostError{Reason: Shutdown, Token: t.Token(), Err: context.Cause(ctx)}) })
-	defer stop()
-	workCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
-	defer cancel(nil)
-	defer func() { // also when the work panics
+	shutdown := func() {
+		t.end(&LostError{Reason: Shutdown, Token: t.Token(), Err: context.Cause(ctx)})
+	}
+	defer context.AfterFunc(ctx, shutdown)()
+	defer func() { // also when the work panics or exits its goroutine
+		if ctx.Err() != nil {
+			shutdown() // the work may have seen the end of ctx before AfterFunc did
+		}
 		if t.ctx.Err() != nil {
 			loss, _ = errors.AsType[*LostError](context.Cause(t.ctx))
 		}
@@ -88,10 +90,10 @@ func (e *Election) serve(ctx context.Context, t *Term, work func(context.Context
 			e.cfg.Logger.Warn("leadership was not released and will lapse by itself", "error", rerr, "token", t.Token())
 		}
 	}()
-	if ctx.Err() != nil {
-		return nil, nil // won in the instant of the end: the work is not started
+	if ctx.Err() != nil || t.ctx.Err() != nil {
+		return nil, nil // won in the instant of an end: the work is not started
 	}
-	return nil, work(workCtx, t)
+	return nil, work(t.ctx, t)
 }
 
 // standAside waits until somebody else leads, or Config.StandAside has passed:
@@ -101,13 +103,13 @@ func (e *Election) standAside(ctx context.Context, own Token) {
 	defer cancel()
 	for s, err := range e.elector.Observe(ctx) {
 		if err != nil {
-			break
+			<-ctx.Done() // nobody can be seen: wait it out
+			return
 		}
 		if s.Leader != nil && !s.Stale && s.Leader.Token > own {
 			return
 		}
-	}
-	<-ctx.Done()
+	} // it ends with ctx, or because the elector was closed
 }
 
 // sleep reports false if ctx ended first.

@@ -2,6 +2,7 @@ package elect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -27,14 +28,15 @@ type Openers map[string]driver.Opener
 func (o Openers) Open(ctx context.Context, rawURL, name string, cfg Config) (*Election, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return nil, fmt.Errorf("election URL %q: %w; want one such as %s", redact(rawURL), unwrapURL(err), o.example())
+		return nil, o.unparsed(rawURL, err)
 	}
+	shown := redacted(u)
 	if u.Scheme == "" {
-		return nil, fmt.Errorf("election URL %q has no scheme; want one such as %s", u.Redacted(), o.example())
+		return nil, fmt.Errorf("election URL %q has no scheme; want one such as %s", shown, o.example())
 	}
 	open := o[u.Scheme]
 	if open == nil {
-		return nil, fmt.Errorf("election URL %q: unknown scheme %q; known: %s", u.Redacted(), u.Scheme, strings.Join(o.schemes(), ", "))
+		return nil, fmt.Errorf("election URL %q: unknown scheme %q; want one of: %s", shown, u.Scheme, strings.Join(o.schemes(), ", "))
 	}
 	if err := driver.CheckName(name); err != nil {
 		return nil, err
@@ -47,12 +49,12 @@ func (o Openers) Open(ctx context.Context, rawURL, name string, cfg Config) (*El
 	}
 	elector, err := open(ctx, driver.Target{URL: u, Name: name, ID: cfg.ID, Logger: cfg.Logger})
 	if err != nil {
-		return nil, fmt.Errorf("election %q at %s: %w", name, u.Redacted(), err)
+		return nil, fmt.Errorf("election %q at %s: %w", name, shown, err)
 	}
 	e, err := New(elector, cfg)
 	if err != nil {
 		_ = elector.Close() // nothing was started on it
-		return nil, fmt.Errorf("election %q at %s: %w", name, u.Redacted(), err)
+		return nil, fmt.Errorf("election %q at %s: %w", name, shown, err)
 	}
 	return e, nil
 }
@@ -77,23 +79,42 @@ func DefaultID() string {
 	return host + ":" + strconv.Itoa(os.Getpid())
 }
 
-// redact keeps a URL that could not be parsed from showing a password: all that
-// stands between "//" and "@" goes.
-func redact(raw string) string {
-	head, rest, ok := strings.Cut(raw, "//")
-	if !ok {
-		return raw
+// redacted is a URL as it may be shown: without a password, without the
+// parameters that are called a password, secret, token or key, and, where an @
+// stands where no user belongs, without all before it, since a password with a
+// slash in it looks like that.
+func redacted(u *url.URL) string {
+	if raw := u.String(); u.User == nil && (u.Host != "" || u.Opaque != "") {
+		if at := strings.LastIndexByte(raw, '@'); at >= 0 {
+			return u.Scheme + ":xxxxx" + raw[at:]
+		}
 	}
-	at := strings.LastIndexByte(rest, '@')
-	if at < 0 {
-		return raw
+	shown := *u
+	pairs := strings.Split(u.RawQuery, "&")
+	for i, pair := range pairs {
+		if key, _, _ := strings.Cut(pair, "="); secret(key) {
+			pairs[i] = key + "=xxxxx"
+		}
 	}
-	return head + "//xxxxx@" + rest[at+1:]
+	shown.RawQuery = strings.Join(pairs, "&")
+	return shown.Redacted()
 }
 
-func unwrapURL(err error) error {
-	if ue, ok := err.(*url.Error); ok {
-		return ue.Err
+func secret(key string) bool {
+	key = strings.ToLower(key)
+	return slices.ContainsFunc([]string{"pass", "pwd", "secret", "token", "key", "credential"}, func(word string) bool {
+		return strings.Contains(key, word)
+	})
+}
+
+// unparsed is the error for a URL that does not parse. One that may hold a
+// password is not repeated, nor what the parser says, which quotes it.
+func (o Openers) unparsed(raw string, err error) error {
+	if strings.ContainsAny(raw, "@?") {
+		return fmt.Errorf("the election URL does not parse; want one such as %s, with special characters in user and password written as %%XX", o.example())
 	}
-	return err
+	if ue, ok := errors.AsType[*url.Error](err); ok {
+		err = ue.Err
+	}
+	return fmt.Errorf("election URL %q: %w; want one such as %s", raw, err, o.example())
 }

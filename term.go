@@ -29,17 +29,19 @@ type Term struct {
 	released bool
 }
 
-// begin makes a Term of a fresh mandate and keeps watch over it.
-func (e *Election) begin(m driver.Mandate, led bool) *Term {
+// begin makes a Term of a fresh mandate and keeps watch over it. The term's
+// context has the values of ctx, and an end of its own.
+func (e *Election) begin(ctx context.Context, m driver.Mandate, led bool) *Term {
 	t := &Term{election: e, mandate: m, led: led, settled: make(chan struct{}), announced: make(chan struct{})}
-	t.ctx, t.end = context.WithCancelCause(context.Background())
+	t.ctx, t.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	e.emit(EventElected, m.Token(), nil)
 	go t.watch()
 	return t
 }
 
 // Context ends when leadership ends, or will end within Config.Drain. Its
-// context.Cause is a [*LostError].
+// context.Cause is a [*LostError]. It carries the values of the context that
+// the campaign was given.
 func (t *Term) Context() context.Context { return t.ctx }
 
 // Token goes with every write to a guarded resource. It is strictly greater in
@@ -74,8 +76,9 @@ func (t *Term) Check() error {
 }
 
 // Confirm proves leadership anew by a round trip, without trusting any clock:
-// it returns nil if this term led at some instant between call and return. Back
-// ends without the ability give [ErrUnsupported].
+// it returns nil if this term led at some instant between call and return, and
+// a [*LostError] if it has ended. Any other error leaves the question open.
+// Back ends without the ability give [ErrUnsupported].
 func (t *Term) Confirm(ctx context.Context) error {
 	c, ok := t.mandate.(driver.Confirmer)
 	if !ok {
@@ -84,7 +87,11 @@ func (t *Term) Confirm(ctx context.Context) error {
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
 	}
-	return c.Confirm(ctx)
+	err := c.Confirm(ctx)
+	if err != nil && t.mandate.Context().Err() != nil {
+		return t.finish(context.Cause(t.mandate.Context()))
+	}
+	return err
 }
 
 // Next numbers a message of this leader: (token, 1), (token, 2), … It keeps no
@@ -172,8 +179,7 @@ func (t *Term) settle(ctx context.Context) (first bool, err error) {
 func (t *Term) watch() {
 	cause := t.awaitEnd()
 	t.election.emit(EventEnded, t.Token(), cause)
-	overrun := t.overruns(cause)
-	if overrun {
+	if t.overruns() {
 		t.election.cfg.Logger.Error("the lease has ended and the work has not returned", "token", t.Token())
 		t.election.emit(EventOverrun, t.Token(), cause)
 	}
@@ -188,6 +194,9 @@ func (t *Term) awaitEnd() error {
 		var drain <-chan time.Time
 		if left, bounded := m.Remaining(); bounded && !cfg.NonExclusive {
 			if left <= cfg.Drain {
+				if err := m.Check(); err != nil {
+					return t.finish(err) // it knows why
+				}
 				return t.finish(fmt.Errorf("%w: not renewed in time, %v before its end", driver.ErrExpired, left))
 			}
 			drain = time.After(left - cfg.Drain)
@@ -204,25 +213,36 @@ func (t *Term) awaitEnd() error {
 
 // overruns waits until the work was joined or the proof of leadership has
 // ended, and reports true if the latter came first. A driver renews until it is
-// released, so the end of the lease is looked at anew too.
-func (t *Term) overruns(cause error) bool {
+// released, so the end of the lease is looked at anew each time it would come.
+func (t *Term) overruns() bool {
+	m := t.mandate
+	if t.election.cfg.NonExclusive {
+		return false // the work may overlap: only tokens keep it apart
+	}
+	ended := m.Context().Done()
 	for {
-		left, bounded := t.mandate.Remaining()
-		if !bounded {
-			break
-		}
-		if left <= 0 {
+		var lapse <-chan time.Time
+		left, bounded := m.Remaining()
+		switch {
+		case bounded && left <= 0, !bounded && takenAway(m):
 			return !t.joined()
+		case bounded:
+			lapse = time.After(left)
 		}
 		select {
 		case <-t.settled:
 			return false
-		case <-time.After(left):
+		case <-ended:
+			ended = nil
+		case <-lapse:
 		}
 	}
-	// The kernel holds it until it is released, unless it was taken away.
-	e, ok := errors.AsType[*LostError](cause)
-	return ok && e.Reason != Resigned && e.Reason != Shutdown && !t.joined()
+}
+
+// takenAway reports whether a mandate that never runs out has gone all the same.
+// What was asked back is still held until it is released.
+func takenAway(m driver.Mandate) bool {
+	return m.Context().Err() != nil && !errors.Is(context.Cause(m.Context()), driver.ErrResigned)
 }
 
 func (t *Term) joined() bool {

@@ -23,6 +23,9 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[State, error] {
 		pump.Go(func() {
 			for s, err := range e.elector.Observe(inner) {
 				if err != nil {
+					if ctx.Err() != nil {
+						err = context.Cause(ctx)
+					}
 					latest.close(err)
 					return
 				}

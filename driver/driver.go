@@ -106,7 +106,7 @@ type Candidacy struct {
 type Leader struct {
 	ID       string            `json:"id"`
 	Token    fence.Token       `json:"token"`
-	Metadata map[string]string `json:"metadata,omitempty"`
+	Metadata map[string]string `json:"metadata,omitempty"` // for reading; it may be shared
 
 	// Since is when the leader's own wall clock says that it was elected. It is
 	// for people to read; nothing is decided by it. Zero when not known.

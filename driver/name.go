@@ -10,8 +10,9 @@ import (
 const MaxName = 128
 
 // CheckName returns nil if name can name an election in every back end: 1 to
-// 128 bytes of UTF-8, without white space, control characters or slashes, and
-// not starting with a dot.
+// 128 bytes of UTF-8, without white space, slashes or characters that do not
+// show (such as control characters and marks of direction, with which two names
+// that look the same would be two elections), and not starting with a dot.
 func CheckName(name string) error { return check("election name", name) }
 
 // CheckID returns nil if id can name a participant in every back end. The rules
@@ -19,7 +20,7 @@ func CheckName(name string) error { return check("election name", name) }
 func CheckID(id string) error { return check("id", id) }
 
 func check(what, s string) error {
-	const want = "want 1 to 128 characters such as nightly-report"
+	const want = "want 1 to 128 bytes such as nightly-report"
 	switch {
 	case s == "":
 		return fmt.Errorf("%s is empty; %s", what, want)
@@ -31,7 +32,7 @@ func check(what, s string) error {
 		return fmt.Errorf("%s %q starts with a dot; %s", what, s, want)
 	}
 	for _, r := range s {
-		if r == '/' || r == '\\' || unicode.IsSpace(r) || unicode.IsControl(r) {
+		if r == '/' || r == '\\' || r == ' ' || !unicode.IsPrint(r) {
 			return fmt.Errorf("%s %q contains %q; %s", what, s, r, want)
 		}
 	}

@@ -26,19 +26,21 @@ func (s Sequence) String() string {
 	return s.Token.String() + "/" + strconv.FormatUint(s.Position, 10)
 }
 
-// ParseSequence reads what [Sequence.String] wrote.
+// ParseSequence reads what [Sequence.String] wrote, and nothing else: there is
+// one text for each sequence.
 func ParseSequence(text string) (Sequence, error) {
 	head, tail, ok := strings.Cut(text, "/")
 	if !ok {
-		return Sequence{}, fmt.Errorf("%w: sequence %q; want TOKEN/POSITION, as in 42/7", ErrToken, text)
+		return Sequence{}, fmt.Errorf("%w: sequence %.50q; want TOKEN/POSITION, as in 42/7", ErrToken, text)
 	}
 	token, err := ParseToken(head)
 	if err != nil {
 		return Sequence{}, err
 	}
 	position, err := strconv.ParseUint(tail, 10, 64)
-	if err != nil || position == 0 || tail[0] == '+' {
-		return Sequence{}, fmt.Errorf("%w: sequence position %q; want a decimal number from 1", ErrToken, tail)
+	s := Sequence{Token: token, Position: position}
+	if err != nil || position == 0 || s.String() != text {
+		return Sequence{}, fmt.Errorf("%w: sequence %.50q; want two decimal numbers from 1 without leading zeros, as in 42/7", ErrToken, text)
 	}
-	return Sequence{Token: token, Position: position}, nil
+	return s, nil
 }

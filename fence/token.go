@@ -88,8 +88,12 @@ func (t Token) String() string { return strconv.FormatUint(uint64(t), 10) }
 func (t Token) Fixed() string { return fmt.Sprintf("%0*d", fixedDigits, uint64(t)) }
 
 // MarshalText writes the decimal form, so that JSON carries a token as a
-// string: a JSON number above 2^53 is rounded by many readers.
+// string: a JSON number above 2^53 is rounded by many readers. It refuses what
+// is neither a token nor 0.
 func (t Token) MarshalText() ([]byte, error) {
+	if t != 0 && !t.Valid() {
+		return nil, fmt.Errorf("%w: %d; want 0 for none, or a number from 1 to %d whose lower %d bits are not all zero", ErrToken, uint64(t), uint64(MaxToken), countBits)
+	}
 	return strconv.AppendUint(nil, uint64(t), 10), nil
 }
 

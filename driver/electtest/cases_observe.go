@@ -3,6 +3,7 @@ package electtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 
@@ -43,6 +44,12 @@ func (s *suite) sees(w watcher, what string, want func(driver.State) bool) drive
 				return st
 			}
 		case err := <-w.ended:
+			for range len(w.states) {
+				if st := <-w.states; want(st) {
+					w.ended <- err
+					return st
+				}
+			}
 			s.Fatalf("observing ended (%v) before it showed %s", err, what)
 		case <-deadline:
 			s.Fatalf("waited %v to see %s", s.cfg.Patience, what)
@@ -97,6 +104,37 @@ func observeEnds(s *suite) {
 		s.Errorf("Close: %v", err)
 	}
 	receive(s, w.ended, s.cfg.Patience, "the end of observing after Close")
+	w = s.watch(s.Context(), o)
+	receive(s, w.ended, s.cfg.Patience, "the end of observing what was closed before")
+	if len(w.states) > 0 {
+		s.Errorf("a closed elector shows the state %+v", <-w.states)
+	}
+}
+
+// observeTrouble: an observer that is cut off says so, shows what was last
+// known, and afterwards what is true by then.
+func observeTrouble(s *suite) {
+	p, q, o := s.participant(), s.participant(), s.participant()
+	s.needs(Cut, o.Cut != nil)
+	w := s.watch(s.Context(), o)
+	m := s.win(p)
+	s.sees(w, "the leader", leads(m))
+	o.Cut(true)
+	st := s.sees(w, "that its view is stale", func(st driver.State) bool { return st.Stale })
+	if st.Leader == nil || st.Leader.Token != m.Token() {
+		s.Errorf("observed %+v while cut off; want the leader that was last known, with token %v", st, m.Token())
+	}
+	if st.Cause == nil {
+		s.Error("a stale state has no cause")
+	}
+	s.release(m)
+	n := s.win(q)
+	o.Cut(false)
+	if st := s.sees(w, "a fresh state", func(st driver.State) bool { return !st.Stale }); !leads(n)(st) {
+		s.Errorf("the first fresh state is %+v; want the leader with token %v", st, n.Token())
+	}
+	s.release(n)
+	s.sees(w, "that nobody leads", nobody)
 }
 
 func metadata(s *suite) {
@@ -119,9 +157,9 @@ func confirm(s *suite) {
 	p, q := s.participant(), s.participant()
 	m := s.win(p)
 	c, ok := m.(driver.Confirmer)
-	if !ok {
+	if !s.able(p, driver.Confirm, ok) {
 		s.release(m)
-		s.Skip("mandates do not confirm")
+		return
 	}
 	ctx, cancel := context.WithTimeout(s.Context(), s.cfg.Patience)
 	defer cancel()
@@ -147,8 +185,8 @@ func confirm(s *suite) {
 func recall(s *suite) {
 	p, o := s.participant(), s.participant()
 	r, ok := o.Elector.(driver.Recaller)
-	if !ok {
-		s.Skip("the elector does not recall")
+	if !s.able(o, driver.Recall, ok) {
+		return
 	}
 	ctx, cancel := context.WithTimeout(s.Context(), s.cfg.Patience)
 	defer cancel()
@@ -179,36 +217,52 @@ func recall(s *suite) {
 	}
 }
 
+// transfer hands leadership round, so that a successor chosen by chance is
+// found out.
 func transfer(s *suite) {
-	p := s.participant()
-	m := s.win(p)
-	tr, ok := m.(driver.Transferrer)
-	if !ok {
+	first := s.participant()
+	m := s.win(first)
+	if _, ok := m.(driver.Transferrer); !s.able(first, driver.Transfer, ok) {
 		s.release(m)
-		s.Skip("mandates do not transfer")
+		return
 	}
-	others := []Participant{s.participant(), s.participant(), s.participant()}
+	holder := 0
+	candidates := []Participant{first, s.participant(), s.participant(), s.participant()}
+	outside := s.participant()
 	ctx, cancel := context.WithCancel(s.Context())
 	defer cancel()
-	results := make([]<-chan result, len(others))
-	for i, o := range others {
-		results[i] = s.stand(ctx, o)
-	}
-	s.still(s.participant(), 50*time.Millisecond, "the first holder leads")
-	const chosen = 1
-	if err := tr.Transfer(ctx, "p3"); err != nil { // others[1]
-		s.Fatalf("Transfer: %v", err)
-	}
-	s.ended(m)
-	n := s.victory(others[chosen], results[chosen])
-	s.rose(m, n)
-	for i, r := range results {
-		select {
-		case <-r:
-			s.Errorf("candidate %d won although leadership was transferred to %d", i, chosen)
-		default:
+	results := make([]<-chan result, len(candidates))
+	for round := range 6 {
+		for i, c := range candidates {
+			if i != holder && results[i] == nil {
+				results[i] = s.stand(ctx, c)
+			}
+		}
+		s.still(outside, 50*time.Millisecond, "the holder leads")
+		next := (holder + 1 + round%2) % len(candidates)
+		if err := m.(driver.Transferrer).Transfer(ctx, fmt.Sprintf("p%d", next+1)); err != nil {
+			s.Fatalf("Transfer: %v", err)
+		}
+		s.ended(m)
+		n := s.victory(candidates[next], results[next])
+		s.rose(m, n)
+		results[next], holder, m = nil, next, n
+		for i, r := range results {
+			if r == nil {
+				continue
+			}
+			select {
+			case <-r:
+				s.Fatalf("candidate %d won although leadership was transferred to %d", i+1, next+1)
+			default:
+			}
 		}
 	}
-	s.release(n)
-	cancel()
+	cancel() // before the last release, which would elect one of them
+	for _, r := range results {
+		if r != nil {
+			receive(s, r, s.cfg.Patience, "a cancelled Campaign")
+		}
+	}
+	s.release(m)
 }

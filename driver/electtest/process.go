@@ -12,6 +12,7 @@ import (
 	"iter"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -80,7 +81,8 @@ func Spawn(t testing.TB, url, name, id string) Participant {
 type request struct {
 	Call  uint64 // chosen by the sender; answers carry it
 	Op    string
-	Token fence.Token       `json:",omitzero"` // of the mandate that Op is about
+	Token fence.Token       `json:",omitzero"`  // of the mandate that Op is about
+	To    string            `json:",omitempty"` // of a transfer
 	Cand  *driver.Candidacy `json:",omitempty"`
 	URL   string            `json:",omitempty"`
 	Name  string            `json:",omitempty"`
@@ -267,6 +269,25 @@ func (p *process) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 		r := p.call(context.Background(), request{Op: "ended", Token: m.token}, nil)
 		end(r.err())
 	}()
+	confirms, transfers := slices.Contains(p.limits.Abilities, driver.Confirm), slices.Contains(p.limits.Abilities, driver.Transfer)
+	switch {
+	case confirms && transfers:
+		return struct {
+			*processMandate
+			confirmer
+			transferrer
+		}{m, confirmer{m}, transferrer{m}}, nil
+	case confirms:
+		return struct {
+			*processMandate
+			confirmer
+		}{m, confirmer{m}}, nil
+	case transfers:
+		return struct {
+			*processMandate
+			transferrer
+		}{m, transferrer{m}}, nil
+	}
 	return m, nil
 }
 
@@ -289,6 +310,8 @@ func (p *process) Recall(ctx context.Context, token fence.Token) error {
 	return r.err()
 }
 
+// processMandate is the near end of a mandate. What it can do beyond the
+// contract is added by the two types below, as the far end's Limits say.
 type processMandate struct {
 	p     *process
 	token fence.Token
@@ -310,5 +333,19 @@ func (m *processMandate) Check() error {
 
 func (m *processMandate) Release(ctx context.Context) error {
 	r := m.p.call(ctx, request{Op: "release", Token: m.token}, nil)
+	return r.err()
+}
+
+type confirmer struct{ of *processMandate }
+
+func (c confirmer) Confirm(ctx context.Context) error {
+	r := c.of.p.call(ctx, request{Op: "confirm", Token: c.of.token}, nil)
+	return r.err()
+}
+
+type transferrer struct{ of *processMandate }
+
+func (t transferrer) Transfer(ctx context.Context, to string) error {
+	r := t.of.p.call(ctx, request{Op: "transfer", Token: t.of.token, To: to}, nil)
 	return r.err()
 }

@@ -134,6 +134,18 @@ func (s *server) handle(ctx context.Context, q request) (r reply) {
 		r.Left, r.Bounded = m.Remaining()
 	case "release":
 		r.set(m.Release(ctx))
+	case "confirm":
+		if c, ok := m.(driver.Confirmer); ok {
+			r.set(c.Confirm(ctx))
+			return r
+		}
+		r.set(driver.ErrUnsupported)
+	case "transfer":
+		if t, ok := m.(driver.Transferrer); ok {
+			r.set(t.Transfer(ctx, q.To))
+			return r
+		}
+		r.set(driver.ErrUnsupported)
 	case "ended":
 		<-m.Context().Done()
 		r.set(context.Cause(m.Context()))

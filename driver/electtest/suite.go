@@ -44,6 +44,19 @@ func (s *suite) needs(f Fault, there bool) {
 	}
 }
 
+// able reports whether Limits lists an ability, which must then be there.
+func (s *suite) able(p Participant, a driver.Ability, there bool) bool {
+	s.Helper()
+	if !slices.Contains(p.Limits().Abilities, a) {
+		s.Logf("ability %q is not listed", a)
+		return false
+	}
+	if !there {
+		s.Errorf("ability %q is listed and not implemented", a)
+	}
+	return there
+}
+
 // takeover is how long a change of leaders may take.
 func (s *suite) takeover(p Participant) time.Duration { return s.cfg.Patience + p.Limits().Takeover }
 
@@ -124,6 +137,13 @@ func (s *suite) release(m driver.Mandate) {
 		s.Fatalf("Release: %v", err)
 	}
 	s.ended(m)
+}
+
+// told asserts that a holder learns by its context that it was replaced: at
+// once, but for what a loaded machine may need.
+func (s *suite) told(m driver.Mandate, p Participant) {
+	s.Helper()
+	receive(s, m.Context().Done(), max(p.Limits().Lease, 2*time.Second), "the end of the context of a mandate that was replaced")
 }
 
 // ended asserts that a mandate is over, for good, and says why.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -42,7 +43,10 @@ type Elector struct {
 
 // New opens a participant.
 func (s *Store) New(cfg Config) (*Elector, error) {
-	if err := errors.Join(driver.CheckName(cfg.Name), driver.CheckID(cfg.ID)); err != nil {
+	if err := driver.CheckName(cfg.Name); err != nil {
+		return nil, driver.Permanent(err)
+	}
+	if err := driver.CheckID(cfg.ID); err != nil {
 		return nil, driver.Permanent(err)
 	}
 	if cfg.Lease == 0 {
@@ -97,21 +101,28 @@ func (e *Elector) Close() error {
 // bound returns a context that ends with ctx or with the Elector.
 func (e *Elector) bound(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	if e.closed.Err() != nil {
+		cancel(driver.ErrClosed) // at once: AfterFunc would do it in a goroutine
+	}
 	stop := context.AfterFunc(e.closed, func() { cancel(driver.ErrClosed) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 
 // Campaign implements [driver.Elector].
 func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
-	ctx, done := e.bound(ctx)
-	defer done()
 	if e.closed.Err() != nil {
 		return nil, driver.ErrClosed
 	}
+	ctx, done := e.bound(ctx)
+	defer done()
 	nonce := rand.Text()
 	me := driver.Leader{ID: e.cfg.ID, Metadata: c.Metadata}
 	asked := false
 	for {
+		if ctx.Err() != nil { // then nothing more is asked for
+			e.withdraw(nonce, asked)
+			return nil, context.Cause(ctx)
+		}
 		_, linkChanged := e.link.changes()
 		sent := time.Now()
 		a, err := e.link.call(ctx, func() answer { return e.link.store.acquire(e.cfg.Name, nonce, me, e.cfg.Lease) })
@@ -167,6 +178,7 @@ func (e *Elector) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
 				a = answer{changed: storeChanged}
 			case a.holder != "":
 				now.Leader = &a.leader
+				now.Leader.Metadata = maps.Clone(a.leader.Metadata)
 			}
 			if first || changed(last, now) {
 				if !yield(now, nil) {
@@ -194,6 +206,8 @@ func token(l *driver.Leader) fence.Token {
 
 // Recall implements [driver.Recaller].
 func (e *Elector) Recall(ctx context.Context, want fence.Token) error {
+	ctx, done := e.bound(ctx)
+	defer done()
 	a, err := e.link.call(ctx, func() answer { return e.link.store.recall(e.cfg.Name, want) })
 	switch {
 	case err != nil:

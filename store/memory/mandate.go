@@ -19,11 +19,12 @@ type mandate struct {
 	ctx    context.Context
 	end    context.CancelCauseFunc
 
-	stop   context.CancelFunc // of renew
-	joined chan struct{}      // closed when renew has returned
+	stop   context.CancelFunc // of keep
+	joined chan struct{}      // closed when keep has returned
 
 	mu       sync.Mutex
 	claimEnd time.Time // until when the lease is ours, counted from before a request was sent
+	trouble  error     // of the last renewal; nil if it was answered
 	over     error     // why it ended for good; nil while it goes on
 }
 
@@ -32,7 +33,7 @@ func newMandate(e *Elector, nonce string, leader driver.Leader, claimEnd time.Ti
 	m.ctx, m.end = context.WithCancelCause(context.Background())
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
-	go m.renew(ctx)
+	go m.keep(ctx)
 	return m
 }
 
@@ -50,10 +51,7 @@ func (m *mandate) Remaining() (time.Duration, bool) {
 
 func (m *mandate) Check() error {
 	m.mu.Lock()
-	if m.over == nil && !time.Now().Before(m.claimEnd) {
-		m.over = fmt.Errorf("%w: not renewed in time", driver.ErrExpired)
-	}
-	over := m.over
+	over := m.lapse()
 	m.mu.Unlock()
 	if over != nil {
 		m.end(over)
@@ -61,84 +59,90 @@ func (m *mandate) Check() error {
 	return over
 }
 
-// lose ends the mandate for good.
+// lapse ends the mandate if its lease has run out, and returns why it is over.
+// The caller holds m.mu.
+func (m *mandate) lapse() error {
+	if m.over == nil && !time.Now().Before(m.claimEnd) {
+		m.over = fmt.Errorf("%w: not renewed in time", driver.ErrExpired)
+		if m.trouble != nil {
+			m.over = fmt.Errorf("%w: %w: not renewed in time: %w", driver.ErrUnreachable, driver.ErrExpired, m.trouble)
+		}
+	}
+	return m.over
+}
+
+// lose ends the mandate for good; what ended it before stays the reason.
 func (m *mandate) lose(cause error) {
 	m.mu.Lock()
-	if m.over == nil {
+	if m.lapse() == nil {
 		m.over = cause
 	}
+	over := m.over
 	m.mu.Unlock()
-	m.end(cause)
+	m.end(over)
 }
 
-// extend counts an answered renewal, unless the lease lapsed before the answer
-// came: a late answer revives nothing.
-func (m *mandate) extend(sent time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if end := sent.Add(m.e.cfg.Lease); m.over == nil && time.Now().Before(m.claimEnd) && end.After(m.claimEnd) {
-		m.claimEnd = end
+// keep renews the lease, also after the mandate was asked back: until the work
+// is joined and Release is called, nobody else may lead.
+func (m *mandate) keep(stop context.Context) {
+	defer close(m.joined)
+	ctx, done := m.e.bound(stop)
+	defer done()
+	period := m.e.cfg.Lease / renewalsPerLease
+	next := time.Now().Add(period)
+	for m.e.link.thawed(ctx) == nil && ctx.Err() == nil && m.Check() == nil {
+		storeChanged, _ := m.e.link.changes()
+		due := !time.Now().Before(next)
+		if due {
+			next = time.Now().Add(period)
+		}
+		m.ask(ctx, due)
+		left, _ := m.Remaining()
+		select {
+		case <-ctx.Done():
+		case <-storeChanged: // what another did may concern us: a recall, a store made anew
+		case <-time.After(min(left, time.Until(next))):
+		}
+	}
+	if m.e.closed.Err() != nil {
+		m.lose(driver.ErrClosed)
 	}
 }
 
-// renew keeps the lease, also after the mandate was asked back: until the work
-// is joined and Release is called, nobody else may lead.
-func (m *mandate) renew(ctx context.Context) {
-	defer close(m.joined)
-	period := m.e.cfg.Lease / renewalsPerLease
-	next := time.Now().Add(period)
-	var last error
-	for {
-		storeChanged, _ := m.e.link.changes()
-		// What another did may concern us: a recall, a store made anew.
-		if seen, err := m.e.link.call(ctx, func() answer { return m.e.link.store.read(m.e.cfg.Name) }); err == nil && seen.holder == m.nonce && seen.recalled {
-			m.end(fmt.Errorf("%w: recalled", driver.ErrResigned))
-		}
-		left, _ := m.Remaining()
-		expiry := time.After(left)
-		select {
-		case <-ctx.Done():
-			return
-		case <-m.e.closed.Done():
-			m.lose(driver.ErrClosed)
-			return
-		case <-expiry:
-			if m.Check() != nil {
-				if last != nil {
-					m.lose(fmt.Errorf("%w: %w", driver.ErrUnreachable, last))
-				}
-				return
-			}
-			continue
-		case <-storeChanged:
-			if time.Now().Before(next) {
-				continue
-			}
-		case <-time.After(time.Until(next)):
-		}
-		next = time.Now().Add(period)
-		if err := m.prolong(ctx); errors.Is(err, driver.ErrSuperseded) {
-			m.lose(err)
-			return
-		} else if err != nil {
-			last = err
-		}
+// ask looks at the record, or renews the lease if that is due, and does what
+// the answer says. It waits no longer than the lease lasts.
+func (m *mandate) ask(ctx context.Context, renew bool) {
+	left, _ := m.Remaining()
+	ctx, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	seen, err := answer{}, error(nil)
+	if renew {
+		seen, err = m.prolong(ctx)
+	} else {
+		seen, err = m.e.link.call(ctx, func() answer { return m.e.link.store.read(m.e.cfg.Name) })
+	}
+	switch {
+	case err != nil:
+	case seen.holder != m.nonce:
+		m.lose(fmt.Errorf("%w: the lease is not ours any more", driver.ErrSuperseded))
+	case seen.recalled:
+		m.end(fmt.Errorf("%w: recalled", driver.ErrResigned))
 	}
 }
 
 // prolong asks for one renewal. An answer that does not come counts for
-// nothing; the claim runs on from the last that did.
-func (m *mandate) prolong(ctx context.Context) error {
+// nothing; the claim runs on from the last that did, and one that comes after
+// the lease has lapsed revives nothing.
+func (m *mandate) prolong(ctx context.Context) (answer, error) {
 	sent := time.Now()
 	a, err := m.e.link.call(ctx, func() answer { return m.e.link.store.renew(m.e.cfg.Name, m.nonce, m.e.cfg.Lease) })
-	switch {
-	case err != nil:
-		return err
-	case !a.granted:
-		return fmt.Errorf("%w: the lease is not ours any more", driver.ErrSuperseded)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.trouble = err
+	if end := sent.Add(m.e.cfg.Lease); err == nil && a.granted && m.lapse() == nil && end.After(m.claimEnd) {
+		m.claimEnd = end
 	}
-	m.extend(sent)
-	return nil
+	return a, err
 }
 
 // Confirm implements [driver.Confirmer].
@@ -146,9 +150,12 @@ func (m *mandate) Confirm(ctx context.Context) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
-	err := m.prolong(ctx)
-	if errors.Is(err, driver.ErrSuperseded) {
-		m.lose(err)
+	ctx, done := m.e.bound(ctx)
+	defer done()
+	a, err := m.prolong(ctx)
+	if err == nil && !a.granted {
+		m.lose(fmt.Errorf("%w: the lease is not ours any more", driver.ErrSuperseded))
+		return m.Check()
 	}
 	return err
 }

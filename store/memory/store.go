@@ -24,7 +24,7 @@ type Store struct {
 }
 
 // NewStore returns an empty store whose tokens have the given era, 0 to
-// [fence.MaxEra].
+// [fence.MaxEra]; beyond that it elects nobody.
 func NewStore(era uint64) *Store {
 	return &Store{era: era, registers: map[string]*register{}, changed: make(chan struct{})}
 }
@@ -32,7 +32,7 @@ func NewStore(era uint64) *Store {
 // Open opens participants by URL, as a [driver.Opener]: "memory:?lease=2s". The
 // only parameter is lease, as in [Config].
 func (s *Store) Open(_ context.Context, t driver.Target) (driver.Elector, error) {
-	if t.URL.Opaque != "" || t.URL.Host != "" || t.URL.Path != "" {
+	if t.URL.Opaque != "" || t.URL.User != nil || t.URL.Host != "" || t.URL.Path != "" || t.URL.Fragment != "" {
 		return nil, driver.Permanent(fmt.Errorf("a memory election has no place: %q; want memory: or memory:?lease=2s", t.URL.Redacted()))
 	}
 	q, err := url.ParseQuery(t.URL.RawQuery)
@@ -67,7 +67,7 @@ func (s *Store) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.registers {
-		if r.holder != "" {
+		if r.lapse(time.Now()); r.holder != "" {
 			r.expires = time.Now().Add(r.lease)
 		}
 	}

@@ -1,0 +1,77 @@
+package supervise
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+)
+
+// DefaultGrace is the time between SIGTERM and SIGKILL when Command.Grace is 0.
+const DefaultGrace = 10 * time.Second
+
+// ErrUnsupported is what Start returns on systems that it cannot run on.
+var ErrUnsupported = errors.New("supervise: not supported on this system: use Linux, macOS, FreeBSD, OpenBSD or DragonFly")
+
+// Command is what to run. Only Path is required. Start copies what it needs;
+// the files stay the caller's, who may close them when Start has returned,
+// except Hold and Terminal.
+type Command struct {
+	// Path of the program. Without a slash it is looked up as LookPath does.
+	Path string
+	// Args are the arguments, the program's name first. Empty means Path alone.
+	Args []string
+	// Env is the whole environment, as KEY=value. It is not completed: nil
+	// means an empty one.
+	Env []string
+	// Dir is where the command starts; "" is this process's directory.
+	Dir string
+	// Stdin, Stdout and Stderr are the command's; nil means /dev/null.
+	Stdin, Stdout, Stderr *os.File
+	// Terminal is this process's controlling terminal, or nil. If this process
+	// is in its foreground, the command's process group gets the terminal, and
+	// it is taken back when the family is gone. Stopping (Ctrl-Z) and
+	// continuing are passed on between the command and this process, which
+	// stops itself with its whole process group, as a shell expects.
+	// The caller keeps it open until Done.
+	Terminal *os.File
+	// Grace is the time between SIGTERM and SIGKILL, for Stop and for a SIGTERM
+	// sent to the keeper. 0 means DefaultGrace.
+	Grace time.Duration
+	// Hold are files with kernel locks (flock or open file description locks)
+	// that must be held as long as a member of the family lives. The caller
+	// keeps them open until Done, and then closes them: the keeper has unlocked
+	// them, unless it was killed before it could.
+	Hold []*os.File
+	// Logger hears what an operator should know; nil is silence.
+	Logger *slog.Logger
+}
+
+func (c *Command) grace() time.Duration {
+	if c.Grace == 0 {
+		return DefaultGrace
+	}
+	return c.Grace
+}
+
+func (c *Command) logger() *slog.Logger {
+	if c.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.Logger
+}
+
+func (c *Command) check() error {
+	switch {
+	case c.Path == "":
+		return errors.New("supervise: Command.Path is empty: name a program")
+	case c.Grace < 0:
+		return errors.New("supervise: Command.Grace is negative: use 0 for the default or a positive duration")
+	}
+	for _, f := range c.Hold {
+		if f == nil {
+			return errors.New("supervise: Command.Hold has a nil file: pass open files only")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package supervise
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// Reason says why a family ended.
+type Reason byte
+
+const (
+	Exited     Reason = iota + 1 // the command ended by itself, or by a signal that was not this package's
+	Stopped                      // Stop was called
+	Killed                       // Kill was called
+	Expired                      // the deadline passed
+	Terminated                   // the keeper was sent a signal, and stopped the family
+	KeeperLost                   // the keeper died, and the family was killed
+)
+
+var reasonTexts = [...]string{Exited: "exited", Stopped: "stopped", Killed: "killed", Expired: "deadline passed",
+	Terminated: "keeper was told to stop", KeeperLost: "keeper died"}
+
+// String returns a few words for a log.
+func (r Reason) String() string {
+	if int(r) < len(reasonTexts) && r > 0 {
+		return reasonTexts[r]
+	}
+	return fmt.Sprintf("reason %d", byte(r))
+}
+
+// Exit is how a family ended.
+type Exit struct {
+	// Code is the command's exit status, or -1 if a signal killed it or if it
+	// is not known.
+	Code int
+	// Signal is what killed the command, or 0. Where the status was lost with
+	// the keeper it is SIGKILL, which is what was sent.
+	Signal syscall.Signal
+	// Reason is why the family ended. What came first counts: a command that
+	// ends by itself after Stop was asked for was stopped.
+	Reason Reason
+	// Err says what went wrong in supervision, not in the command: the keeper
+	// died. Else nil.
+	Err error
+}
+
+// ExitCode is what a shell would report: the exit status, or 128 plus the
+// number of the signal.
+func (e Exit) ExitCode() int {
+	if e.Signal != 0 {
+		return 128 + int(e.Signal)
+	}
+	return e.Code
+}
+
+// String describes it in a few words for a log.
+func (e Exit) String() string {
+	how := fmt.Sprintf("exit status %d", e.Code)
+	if e.Signal != 0 {
+		how = "signal: " + e.Signal.String()
+	}
+	if e.Reason == Exited {
+		return how
+	}
+	return fmt.Sprintf("%s (%s)", how, e.Reason)
+}

@@ -1,0 +1,341 @@
+//go:build unix && !aix && !netbsd && !solaris
+
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/clock"
+)
+
+// Family is a running command with all its descendants, and their keeper. All
+// methods may be called concurrently, and any number of times.
+type Family struct {
+	log      *slog.Logger
+	pid      int // the command's, and its group's
+	keeper   int // the keeper's pid
+	grace    time.Duration
+	terminal *os.File            // or nil
+	tracker  tracker             // finds the family if the keeper dies
+	paused   chan syscall.Signal // to jobControl
+
+	commands *os.File // its closing is the parent's death to the keeper
+	reports  *os.File
+	in       decoder // of reports; owned by whoever reads: Start, then watch
+
+	swept  atomic.Bool   // the keeper said that it sweeps
+	exited chan struct{} // the command has ended
+	closed chan struct{} // the keeper has been reaped
+	done   chan struct{}
+
+	exit      Exit // watch's until done is closed
+	announced bool // watch's
+
+	mu     sync.Mutex // guards what follows; held for system calls that do not wait
+	reaped bool       // the keeper's pid is not ours any more
+	gone   *os.File   // its write end is the keeper's alone; nil when over
+	goneFD int32
+}
+
+// PID returns the command's process id, which is its process group's, too. It
+// may be another process's when Exited is closed.
+func (f *Family) PID() int { return f.pid }
+
+// Signal has the keeper send sig to the command's process group. It returns
+// os.ErrProcessDone when the family is gone, and does not wait for delivery.
+func (f *Family) Signal(sig syscall.Signal) error {
+	return f.send(appendNumber(nil, kindSignal, int64(sig)))
+}
+
+// Deadline sets when the keeper kills the family, unless it is called again
+// before: the last call counts. Give it the end of the lease, less what
+// killing takes. It does not wait. 0 takes the deadline away.
+func (f *Family) Deadline(at clock.Boot) {
+	shared := int64(0)
+	if at != 0 {
+		shared = max(sharedNow()+int64(at.Sub(clock.Now())), 1)
+	}
+	if err := f.send(appendNumber(nil, kindDeadline, shared)); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		f.log.Warn("deadline not pushed out", "error", err)
+	}
+}
+
+// Stop ends the family: SIGTERM to the command's group, then SIGKILL to all of
+// the family when the command and its group have ended, the grace is over or
+// ctx has ended, whichever is first. It returns when everything is dead.
+func (f *Family) Stop(ctx context.Context) Exit {
+	f.signalKeeper(syscall.SIGCONT) // in case somebody has stopped it
+	if err := f.send(appendNumber(nil, kindStop, 0)); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		f.Kill()
+	}
+	late := time.NewTimer(f.grace + keeperPatience)
+	defer late.Stop()
+	select {
+	case <-f.done:
+		return f.exit
+	case <-ctx.Done():
+	case <-late.C: // the keeper should have done it by now
+	}
+	f.Kill()
+	return f.Wait()
+}
+
+// keeperPatience is how long a keeper may take to obey before it is killed for
+// not answering, and the family with it.
+const keeperPatience = time.Second
+
+// Kill kills the family. It does not wait.
+func (f *Family) Kill() {
+	f.signalKeeper(syscall.SIGCONT)
+	switch err := f.send(appendNumber(nil, kindKill, 0)); {
+	case errors.Is(err, os.ErrProcessDone):
+	case err != nil:
+		f.killKeeper(err)
+	default:
+		time.AfterFunc(keeperPatience, func() {
+			if !f.swept.Load() && !f.Gone() {
+				f.killKeeper(errors.New("no answer"))
+			}
+		})
+	}
+}
+
+// killKeeper kills a keeper that does not do its work; watch does the rest.
+func (f *Family) killKeeper(why error) {
+	f.log.Error("killing the keeper, which does not react", "keeper", f.keeper, "reason", why)
+	f.signalKeeper(syscall.SIGKILL)
+}
+
+func (f *Family) signalKeeper(sig syscall.Signal) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.reaped {
+		_ = syscall.Kill(f.keeper, sig)
+	}
+}
+
+// Gone reports whether the keeper lets go of the locks, or is dead. It asks
+// the kernel, so that it is true in time also in a process that was frozen
+// until now: the keeper says so before it unlocks. It takes about 1 µs.
+func (f *Family) Gone() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.gone == nil {
+		return true
+	}
+	fds := [...]unix.PollFd{{Fd: f.goneFD, Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(fds[:], 0)
+		if err != unix.EINTR {
+			return n != 0 // an error: then nothing is known, and nothing is held for sure
+		}
+	}
+}
+
+// Exited is closed when the command has ended. Others of its family may still
+// live for a moment: Done says when all are dead.
+func (f *Family) Exited() <-chan struct{} { return f.exited }
+
+// Done is closed when all of the family and the keeper are dead.
+func (f *Family) Done() <-chan struct{} { return f.done }
+
+// Wait waits for Done, and returns how the family ended.
+func (f *Family) Wait() Exit {
+	<-f.done
+	return f.exit
+}
+
+// send writes a frame to the keeper, at once or not at all.
+func (f *Family) send(frame []byte) error {
+	conn, err := f.commands.SyscallConn()
+	if err != nil {
+		return os.ErrProcessDone
+	}
+	var werr error
+	err = conn.Write(func(fd uintptr) bool {
+		for {
+			if _, werr = unix.Write(int(fd), frame); werr != unix.EINTR {
+				return true
+			}
+		}
+	})
+	switch {
+	case err != nil || werr == unix.EPIPE:
+		return os.ErrProcessDone
+	case werr != nil:
+		return fmt.Errorf("supervise: the keeper does not read: %w", werr)
+	}
+	return nil
+}
+
+// read returns the keeper's next frame.
+func (f *Family) read() (kind, []byte, error) {
+	for {
+		k, payload, ok, err := f.in.next()
+		if ok || err != nil {
+			return k, payload, err
+		}
+		n, err := f.reports.Read(f.in.room())
+		if err != nil {
+			return 0, nil, err
+		}
+		f.in.took(n)
+	}
+}
+
+// drain reads the rest of what a keeper says that is ending, reaps it, and
+// cleans up if it was killed.
+func (f *Family) drain() {
+	for {
+		k, payload, err := f.read()
+		if err != nil {
+			break
+		}
+		f.hear(k, payload)
+	}
+	f.over()
+}
+
+// watch hears the keeper out and ends the family's life here.
+func (f *Family) watch() {
+	defer close(f.done)
+	for {
+		k, payload, err := f.read()
+		if err != nil {
+			break // EOF: it is dead or about to be
+		}
+		f.hear(k, payload)
+	}
+	f.over()
+	if f.terminal != nil {
+		reclaim(int(f.terminal.Fd()), f.pid, unix.Getpgrp())
+	}
+}
+
+func (f *Family) hear(k kind, payload []byte) {
+	if k == kindNote {
+		f.log.Warn(string(payload), "keeper", f.keeper)
+		return
+	}
+	n, err := number(payload)
+	if err != nil {
+		return
+	}
+	switch k {
+	case kindStarted:
+		f.pid = int(n)
+	case kindEnding:
+		f.exit.Reason = Reason(n)
+	case kindSweeping:
+		f.swept.Store(true)
+	case kindExited:
+		f.setStatus(syscall.WaitStatus(n))
+	case kindPaused:
+		select {
+		case f.paused <- syscall.Signal(n):
+		default: // it has enough to do
+		}
+	case kindGone:
+		f.announced = true
+	}
+}
+
+func (f *Family) setStatus(status syscall.WaitStatus) {
+	f.exit.Code = status.ExitStatus()
+	if status.Signaled() {
+		f.exit.Code, f.exit.Signal = -1, status.Signal()
+	}
+	select {
+	case <-f.exited:
+	default:
+		close(f.exited)
+	}
+}
+
+// over reaps the keeper, kills what it left, and closes what is open.
+func (f *Family) over() {
+	<-f.closed
+	if !f.announced {
+		if f.exit.Reason == 0 {
+			f.exit.Reason = KeeperLost
+		}
+		f.exit.Err = errors.New("supervise: the keeper was killed, the family after it")
+		f.log.Warn("the keeper died: killing the family", "keeper", f.keeper)
+		f.killOrphans()
+	}
+	select {
+	case <-f.exited:
+	default:
+		f.exit.Code, f.exit.Signal = -1, syscall.SIGKILL
+		close(f.exited)
+	}
+	f.commands.Close()
+	f.reports.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gone.Close()
+	f.gone = nil
+	f.tracker.close()
+}
+
+// awaitKeeper reaps the keeper, and wakes it up if somebody stops it: a
+// stopped keeper guards nothing.
+func (f *Family) awaitKeeper() {
+	defer close(f.closed)
+	for {
+		awaitChange(f.keeper)
+		if f.reapKeeper() {
+			return
+		}
+	}
+}
+
+func (f *Family) reapKeeper() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var status syscall.WaitStatus
+	pid, err := syscall.Wait4(f.keeper, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
+	switch {
+	case pid == f.keeper && status.Stopped():
+		_ = syscall.Kill(f.keeper, syscall.SIGCONT)
+		return false
+	case err == syscall.EINTR || err == nil && pid == 0:
+		return false
+	}
+	f.reaped = true
+	keepers.Lock()
+	keepers.remove(f.keeper)
+	keepers.Unlock()
+	return true
+}
+
+// keepers are the live keepers of this process. The list is process-wide
+// because children are: when a keeper has died, its orphans are found among
+// this process's children, where other families' keepers are, too. The lock is
+// held while a keeper is forked, so that none is taken for an orphan, and
+// while orphans are listed and killed.
+var keepers keeperList
+
+type keeperList struct {
+	sync.Mutex
+	pids map[int]struct{}
+}
+
+func (l *keeperList) add(pid int) {
+	if l.pids == nil {
+		l.pids = map[int]struct{}{}
+	}
+	l.pids[pid] = struct{}{}
+}
+
+func (l *keeperList) remove(pid int) { delete(l.pids, pid) }

@@ -1,0 +1,228 @@
+package supervise_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/internal/clock"
+)
+
+// scene is a parent with a family, in processes of their own, and a lock.
+type scene struct {
+	t      *testing.T
+	board  *board
+	lock   string
+	parent int
+	pids   []int // of the family, the command's first
+	wait   func() error
+}
+
+// members is how many places each family fills.
+var members = map[string]int{"hostile": 6, "tree": 6, "forkloop": 5}
+
+func newScene(t *testing.T, command string, as *syscall.Credential, args ...string) *scene {
+	dir := openDir(t)
+	s := &scene{t: t, lock: filepath.Join(dir, "lock")}
+	boardPath := filepath.Join(dir, "board")
+	for path, size := range map[string]int64{boardPath: 8192, s.lock: 0} {
+		if err := os.WriteFile(path, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	if s.board, err = openBoard(boardPath); err != nil {
+		t.Fatal(err)
+	}
+	cmd := startPart(t, program(t), "parent", as,
+		append([]string{"board=" + boardPath, "lock=" + s.lock, "command=" + command}, args...)...)
+	s.parent, s.wait = cmd.Process.Pid, cmd.Wait
+	eventually(t, "the parent runs the command", func() bool { return s.board.Parent.Load() != 0 && s.board.Keeper.Load() != 0 })
+	for n := range members[command] {
+		p := &s.board.Members[n]
+		eventually(t, "the whole family lives", func() bool { return p.Alive.Load() != 0 && p.PID.Load() != 0 })
+		s.pids = append(s.pids, int(p.PID.Load()))
+	}
+	t.Cleanup(func() { // whatever a failed test left
+		for n := range s.board.Members {
+			if pid := int(s.board.Members[n].PID.Load()); pid != 0 && alive(pid) && t.Failed() {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	})
+	return s
+}
+
+// compete waits for the lock, as the next candidate does, and returns when it
+// was had.
+func (s *scene) compete() <-chan clock.Boot {
+	had := make(chan clock.Boot, 1)
+	f, err := os.OpenFile(s.lock, os.O_RDWR, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	go func() {
+		defer f.Close()
+		for {
+			err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
+			if err == nil {
+				had <- clock.Now()
+				return
+			}
+			if err != unix.EINTR {
+				s.t.Error(err)
+				return
+			}
+		}
+	}()
+	return had
+}
+
+// settle checks that the family dies soon after since, and before had has the
+// lock.
+func (s *scene) settle(since clock.Boot, had <-chan clock.Boot) {
+	s.t.Helper()
+	const most = 2 * time.Second // 100 ms is promised; this is for a busy machine
+	var at clock.Boot
+	select {
+	case at = <-had:
+	case <-time.After(patience):
+		s.t.Fatal("the lock was never free")
+	}
+	var last clock.Boot
+	for range 20 { // whoever lives now writes now
+		for n := range s.board.Members {
+			last = max(last, clock.Boot(s.board.Members[n].Alive.Load()))
+		}
+		time.Sleep(time.Millisecond)
+	}
+	for _, pid := range s.pids {
+		if alive(pid) {
+			s.t.Errorf("process %d of the family is alive after the lock was free", pid)
+		}
+	}
+	if last > at {
+		s.t.Errorf("a member was alive %v after the lock was free", last.Sub(at))
+	}
+	if took := at.Sub(since); took > most {
+		s.t.Errorf("the lock was free after %v, want at most %v", took, most)
+	}
+	s.t.Logf("last member alive after %v, lock free after %v", last.Sub(since), at.Sub(since))
+}
+
+func (s *scene) kill(pid int, sig syscall.Signal) clock.Boot {
+	s.t.Helper()
+	now := clock.Now()
+	if err := syscall.Kill(pid, sig); err != nil {
+		s.t.Fatal(err)
+	}
+	return now
+}
+
+func (s *scene) keeper() int { return int(s.board.Keeper.Load()) }
+
+// wantExit waits for the parent's verdict.
+func (s *scene) wantExit(why supervise.Reason, code int) {
+	s.t.Helper()
+	eventually(s.t, "the parent sees that all are dead", func() bool { return s.board.Done.Load() != 0 })
+	got := s.board.Exit.Load()
+	if supervise.Reason(got>>16) != why || int(got&0xffff) != code {
+		s.t.Errorf("ended as %v with %d, want %v with %d", supervise.Reason(got>>16), got&0xffff, why, code)
+	}
+}
+
+// frozen waits until a process has stopped.
+func (s *scene) freeze(pid int) {
+	s.t.Helper()
+	s.kill(pid, syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		s.t.Fatalf("the parent did not stop: %v %v", status, err)
+	}
+}
+
+func TestFamilyDiesBeforeTheLockIsFree(t *testing.T) {
+	for _, command := range []string{"hostile", "tree", "forkloop"} {
+		t.Run(command, func(t *testing.T) {
+			users(t, func(t *testing.T, as *syscall.Credential) { testVictims(t, command, as) })
+		})
+	}
+}
+
+func testVictims(t *testing.T, command string, as *syscall.Credential) {
+	t.Run("parent killed", func(t *testing.T) {
+		s := newScene(t, command, as, "adopt=yes")
+		had := s.compete()
+		s.settle(s.kill(s.parent, syscall.SIGKILL), had)
+	})
+	t.Run("keeper killed", func(t *testing.T) {
+		s := newScene(t, command, as, "adopt=yes")
+		had := s.compete()
+		s.settle(s.kill(s.keeper(), syscall.SIGKILL), had)
+		s.wantExit(supervise.KeeperLost, 128+9)
+	})
+	t.Run("keeper stopped, then parent killed", func(t *testing.T) {
+		s := newScene(t, command, as, "adopt=yes")
+		had := s.compete()
+		s.kill(s.keeper(), syscall.SIGSTOP) // the parent wakes it up
+		eventually(t, "the keeper goes on", func() bool { return !stopped(s.keeper()) })
+		s.settle(s.kill(s.parent, syscall.SIGKILL), had)
+	})
+	t.Run("keeper told to stop", func(t *testing.T) {
+		s := newScene(t, command, as, "adopt=yes", "grace=50ms")
+		had := s.compete()
+		s.settle(s.kill(s.keeper(), syscall.SIGTERM), had)
+		code := 128 + 9
+		if command == "tree" {
+			code = 128 + 15 // the others do not hear it
+		}
+		s.wantExit(supervise.Terminated, code)
+	})
+	t.Run("command killed", func(t *testing.T) {
+		s := newScene(t, command, as, "adopt=yes")
+		had := s.compete()
+		s.settle(s.kill(s.pids[0], syscall.SIGKILL), had)
+		s.wantExit(supervise.Exited, 128+9)
+	})
+	t.Run("command killed, parent frozen", func(t *testing.T) {
+		s := newScene(t, command, as, "adopt=yes")
+		had := s.compete()
+		s.freeze(s.parent)
+		s.settle(s.kill(s.pids[0], syscall.SIGKILL), had)
+		if s.board.Gone.Load() != 0 {
+			t.Error("the parent was not frozen")
+		}
+		s.kill(s.parent, syscall.SIGCONT)
+		s.wantExit(supervise.Exited, 128+9)
+	})
+	t.Run("parent frozen beyond the deadline", func(t *testing.T) {
+		const deadline = 400 * time.Millisecond
+		s := newScene(t, command, as, "adopt=yes", "deadline=3s")
+		had := s.compete()
+		s.freeze(s.parent)
+		select {
+		case <-had:
+			t.Fatal("the lock was free before the deadline")
+		case <-time.After(deadline):
+		}
+		s.settle(clock.Now().Add(3*time.Second-deadline), had)
+		s.kill(s.parent, syscall.SIGCONT)
+		s.wantExit(supervise.Expired, 128+9)
+	})
+}
+
+func stopped(pid int) bool {
+	text, _ := os.ReadFile("/proc/" + itoa(pid) + "/stat")
+	return len(text) > 0 && containsState(string(text), 'T')
+}

@@ -1,0 +1,102 @@
+package supervise
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Parent and keeper talk in frames over two pipes: four bytes of length, big
+// endian, that count what follows; one byte of kind; the payload. Frames other
+// than the specification are shorter than PIPE_BUF, so that a write that does
+// not wait puts in all of it or nothing.
+
+type kind byte
+
+const (
+	// From the parent.
+	kindSpec     kind = 'S' // what to run: spec
+	kindSignal   kind = 's' // a signal's number, for the command's group
+	kindDeadline kind = 'd' // the deadline, ns on the shared clock
+	kindStop     kind = 't' // TERM, then KILL after the grace
+	kindKill     kind = 'k' // sweep now
+	kindAbort    kind = 'a' // sweep now and leave the locks alone: Start has failed
+	kindContinue kind = 'c' // SIGCONT to the command's group
+
+	// From the keeper.
+	kindStarted  kind = 'P' // the command's pid
+	kindFailed   kind = 'F' // an errno
+	kindEnding   kind = 'E' // a Reason: the stop or the sweep begins
+	kindSweeping kind = 'W' // the sweep begins
+	kindExited   kind = 'X' // the command's wait status
+	kindPaused   kind = 'Z' // the command was stopped by this signal
+	kindNote     kind = 'N' // text for the log
+	kindGone     kind = 'G' // the family is dead, the locks are about to be free
+)
+
+// maxFrame bounds a frame. Linux takes at most 6 MiB of arguments and
+// environment together.
+const maxFrame = 16 << 20
+
+// appendFrame appends a whole frame to dst.
+func appendFrame(dst []byte, k kind, payload []byte) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, uint32(1+len(payload)))
+	dst = append(dst, byte(k))
+	return append(dst, payload...)
+}
+
+// appendNumber appends a frame whose payload is one number.
+func appendNumber(dst []byte, k kind, n int64) []byte {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(n))
+	return appendFrame(dst, k, b[:])
+}
+
+// number reads what appendNumber wrote.
+func number(payload []byte) (int64, error) {
+	if len(payload) != 8 {
+		return 0, fmt.Errorf("supervise: frame with %d bytes where 8 belong", len(payload))
+	}
+	return int64(binary.BigEndian.Uint64(payload)), nil
+}
+
+// decoder cuts a stream of bytes into frames.
+type decoder struct {
+	buf []byte // what has been read and not yet been handed out
+}
+
+// room returns space to read into; the caller reports with took how much of it
+// was filled.
+func (d *decoder) room() []byte {
+	const chunk = 4 << 10
+	want := chunk
+	if len(d.buf) >= 4 {
+		want = max(chunk, min(4+int(binary.BigEndian.Uint32(d.buf)), maxFrame+4)-len(d.buf))
+		want = min(want, 64<<10) // a pipe's worth; a length alone does not make us allocate
+	}
+	if cap(d.buf)-len(d.buf) < want {
+		grown := make([]byte, len(d.buf), max(2*cap(d.buf), len(d.buf)+want))
+		copy(grown, d.buf)
+		d.buf = grown
+	}
+	return d.buf[len(d.buf) : len(d.buf)+want]
+}
+
+func (d *decoder) took(n int) { d.buf = d.buf[:len(d.buf)+n] }
+
+// next returns the next whole frame, or ok false if more must be read first.
+// The payload is valid until room is called.
+func (d *decoder) next() (k kind, payload []byte, ok bool, err error) {
+	if len(d.buf) < 4 {
+		return 0, nil, false, nil
+	}
+	n := binary.BigEndian.Uint32(d.buf)
+	if n < 1 || n > maxFrame {
+		return 0, nil, false, fmt.Errorf("supervise: frame of %d bytes, allowed are 1 to %d", n, maxFrame)
+	}
+	if uint32(len(d.buf)-4) < n {
+		return 0, nil, false, nil
+	}
+	frame := d.buf[4 : 4+n]
+	d.buf = d.buf[4+n:]
+	return kind(frame[0]), frame[1:], true, nil
+}

@@ -1,0 +1,458 @@
+//go:build unix && !aix && !netbsd && !solaris
+
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// keeperName is the keeper's argv[0], by which KeeperMain knows it.
+const keeperName = "elect-keeper"
+
+// The keeper's descriptors, counted from the base that its first argument
+// names. They are high, so that descriptors that the parent inherited (a
+// supervisor's sockets from 3 on, a shell's redirections) reach the command
+// under their own numbers.
+const (
+	slotCommands = iota // read: frames of the parent; its end is the lifeline
+	slotReports         // write: frames to the parent
+	slotGone            // write: closed when the keeper lets go
+	slotStdin
+	slotStdout
+	slotStderr
+	slotTerminal
+	slotHold // and those after it: the locks; the only ones that the command inherits
+)
+
+// keeperReady is whether KeeperMain was called. It is process-wide because it
+// is about main: without the call every keeper would run the whole program
+// once more, and that one would start keepers of its own.
+var keeperReady atomic.Bool
+
+// KeeperMain runs the keeper and exits, if this process was started as one.
+// Otherwise it returns at once. It must be the first statement of main, and of
+// TestMain in tests that call Start.
+func KeeperMain() {
+	if len(os.Args) < 2 || os.Args[0] != keeperName {
+		keeperReady.Store(true)
+		return
+	}
+	// The command asks for SIGKILL when its parent dies, and to the kernel the
+	// parent is a thread. This one lives as long as the process.
+	runtime.LockOSThread()
+	base, err := strconv.Atoi(os.Args[1])
+	if err != nil || base < 3 || !isPipe(base+slotCommands) {
+		fmt.Fprintln(os.Stderr, "elect-keeper: this program starts itself under this name; it is not to be started by hand")
+		os.Exit(64)
+	}
+	k := keeper{base: base}
+	if k.start() {
+		k.watch()
+		k.sweep()
+		k.finish()
+	} else {
+		k.report(kindGone, 0) // nothing was started, and the locks stay the parent's
+	}
+	os.Exit(0)
+}
+
+func isPipe(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
+}
+
+// keeper is the state of a keeper process. One goroutine, on the main thread,
+// owns it.
+type keeper struct {
+	base int
+	spec spec
+	in   decoder
+	out  []byte
+
+	pid    int // the command's, and its group's
+	reaped bool
+	status syscall.WaitStatus // when reaped
+	state  state
+	reason Reason // why it is not running any more
+
+	deadline, graceEnd int64 // on the shared clock; 0 is none
+	abort              bool  // leave the locks alone
+
+	alarm   alarm
+	told    atomic.Bool // a signal asked for the end
+	wake    [2]int      // a pipe: a signal came in
+	saved   *unix.Termios
+	notes   int
+	lineage lineage
+}
+
+// state is how far the family's end has come.
+type state byte
+
+const (
+	running  state = iota
+	stopping       // TERM was sent
+	draining       // TERM was sent and the command has ended; others of its group may need the rest of the grace
+	sweeping
+)
+
+// start reads the specification and starts the command. Everything that can
+// wait until the command runs is done after.
+func (k *keeper) start() bool {
+	for fd := k.base; fd <= k.base+slotTerminal; fd++ {
+		unix.CloseOnExec(fd)
+	}
+	payload, ok := k.firstFrame()
+	if !ok {
+		return false // the parent is gone, or gave up
+	}
+	if err := k.spec.load(payload); err != nil {
+		return k.fail(err)
+	}
+	if err := becomeReaper(); err != nil {
+		return k.fail(err)
+	}
+	tty := k.base + slotTerminal
+	if k.spec.terminal {
+		k.saved, _ = getTermios(tty)
+	}
+	attr := &syscall.ProcAttr{
+		Dir: k.spec.dir,
+		Env: k.spec.env,
+		Files: []uintptr{
+			uintptr(k.base + slotStdin), uintptr(k.base + slotStdout), uintptr(k.base + slotStderr),
+		},
+		Sys: &syscall.SysProcAttr{Setpgid: true, Foreground: k.spec.foreground, Ctty: tty},
+	}
+	dieWithParent(attr.Sys)
+	var err error
+	k.pid, err = syscall.ForkExec(k.spec.path, k.spec.args, attr)
+	if err != nil && k.spec.foreground {
+		// The terminal may have refused, and not the program.
+		attr.Sys.Foreground = false
+		k.pid, err = syscall.ForkExec(k.spec.path, k.spec.args, attr)
+	}
+	if err != nil {
+		return k.fail(err)
+	}
+	for _, slot := range []int{slotReports, slotCommands} {
+		// A parent that does not read must not stop a sweep.
+		_ = unix.SetNonblock(k.base+slot, true)
+	}
+	k.report(kindStarted, int64(k.pid))
+	for fd := k.base + slotStdin; fd <= k.base+slotStderr; fd++ {
+		unix.Close(fd) // or a reader of the command's output would wait for the keeper, too
+	}
+	_ = unix.Chdir("/") // do not keep a file system busy
+	return true
+}
+
+func (k *keeper) firstFrame() ([]byte, bool) {
+	for {
+		kind, payload, ok, err := k.in.next()
+		if err != nil || ok && kind != kindSpec {
+			return nil, false
+		}
+		if ok {
+			return payload, true
+		}
+		n, err := unix.Read(k.base+slotCommands, k.in.room())
+		if err == unix.EINTR {
+			continue
+		}
+		if n <= 0 {
+			return nil, false
+		}
+		k.in.took(n)
+	}
+}
+
+// fail reports that the command could not be started. It returns false.
+func (k *keeper) fail(err error) bool {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		errno = syscall.EINVAL
+	}
+	k.report(kindFailed, int64(errno))
+	return false
+}
+
+// watch waits until the family must be swept.
+func (k *keeper) watch() {
+	k.wake = [2]int{-1, -1}
+	k.alarm.open()
+	k.catchSignals()
+	k.listen()
+	for {
+		k.reap()
+		if k.state == draining && !k.groupAlive() {
+			k.end(sweeping, k.reason)
+		}
+		now := sharedNow()
+		if k.deadline != 0 && now >= k.deadline {
+			k.end(sweeping, Expired)
+		}
+		if k.graceEnd != 0 && now >= k.graceEnd {
+			k.end(sweeping, k.reason)
+		}
+		if k.told.Load() {
+			k.end(stopping, Terminated)
+		}
+		if k.state == sweeping {
+			return
+		}
+		k.sleep(now)
+	}
+}
+
+// sleep waits until something happens, and takes in what the parent wrote.
+func (k *keeper) sleep(now int64) {
+	timeout := k.alarm.set(now, earliest(k.deadline, k.graceEnd))
+	if k.state == draining && (timeout < 0 || timeout > drainPoll) {
+		timeout = drainPoll
+	}
+	fds := [...]unix.PollFd{
+		{Fd: int32(k.base + slotCommands), Events: unix.POLLIN},
+		{Fd: int32(k.wake[0]), Events: unix.POLLIN},
+		{Fd: int32(k.alarm.fd), Events: unix.POLLIN},
+	}
+	ms := -1
+	if timeout >= 0 {
+		ms = int((timeout + time.Millisecond - 1) / time.Millisecond)
+	}
+	if _, err := unix.Poll(fds[:], ms); err != nil {
+		return // EINTR: a signal, most likely of a child; look
+	}
+	if fds[1].Revents != 0 {
+		k.drainWake()
+	}
+	// Before the caller looks at the clock: a deadline that the parent pushed
+	// out in time has not passed.
+	if fds[0].Revents != 0 {
+		k.listen()
+	}
+}
+
+// drainPoll is how often to look whether the group has ended, while it has the
+// grace to: nothing tells of the end of a descendant that is not a child.
+const drainPoll = 5 * time.Millisecond
+
+func earliest(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// listen takes in what the parent wrote, without waiting.
+func (k *keeper) listen() {
+	for {
+		for { // first what is here: it may have come with the specification
+			kind, payload, ok, err := k.in.next()
+			if err != nil {
+				k.end(sweeping, Killed) // cannot happen; if it does, it is no parent of ours
+				return
+			}
+			if !ok {
+				break
+			}
+			k.obey(kind, payload)
+		}
+		n, err := unix.Read(k.base+slotCommands, k.in.room())
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			return
+		case n <= 0: // the parent is dead
+			k.end(sweeping, Killed)
+			return
+		default:
+			k.in.took(n)
+		}
+	}
+}
+
+func (k *keeper) obey(kind kind, payload []byte) {
+	n, err := number(payload)
+	if err != nil {
+		return
+	}
+	switch kind {
+	case kindSignal:
+		k.signalGroup(syscall.Signal(n))
+	case kindDeadline:
+		k.deadline = n
+	case kindStop:
+		k.end(stopping, Stopped)
+	case kindKill:
+		k.end(sweeping, Killed)
+	case kindAbort:
+		k.abort = true
+		k.end(sweeping, Killed)
+	case kindContinue:
+		k.signalGroup(syscall.SIGCONT)
+	}
+}
+
+// end takes the family a step further towards its end. The first reason stays.
+func (k *keeper) end(to state, why Reason) {
+	if to <= k.state {
+		return
+	}
+	if k.reason == 0 {
+		k.reason = why
+		k.report(kindEnding, int64(why))
+	}
+	switch {
+	case to == sweeping:
+		k.report(kindSweeping, int64(why))
+	case to == stopping:
+		k.graceEnd = sharedNow() + int64(k.spec.grace)
+		k.signalGroup(syscall.SIGTERM)
+		k.signalGroup(syscall.SIGCONT) // a stopped process does not hear the other
+	}
+	k.state = to
+}
+
+// signalGroup signals the command's group, as long as its number cannot have
+// become another's.
+func (k *keeper) signalGroup(sig syscall.Signal) {
+	if !k.reaped {
+		_ = syscall.Kill(-k.pid, sig)
+	}
+}
+
+// reap takes in what became of the children. It returns how many have ended,
+// and whether there are none left.
+func (k *keeper) reap() (ended int, none bool) {
+	if !k.reaped && k.state == running && commandEnded(k.pid) {
+		// While the command is not reaped, its group's number is its own.
+		k.end(sweeping, Exited)
+		k.signalGroup(syscall.SIGKILL)
+	}
+	for {
+		var status syscall.WaitStatus
+		pid, err := waitAny(k.pid, &status)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return ended, true
+		case pid == 0:
+			return ended, false
+		case status.Stopped():
+			if pid == k.pid {
+				k.report(kindPaused, int64(status.StopSignal()))
+			}
+		case status.Exited() || status.Signaled():
+			ended++
+			if pid == k.pid {
+				k.reaped, k.status = true, status
+				k.report(kindExited, int64(status))
+				if k.state == stopping {
+					k.state = draining
+				} else {
+					k.end(sweeping, Exited)
+				}
+			}
+		}
+	}
+}
+
+// finish lets go: the family is dead.
+func (k *keeper) finish() {
+	k.report(kindGone, 0)
+	unix.Close(k.base + slotGone) // before the unlocking: the parent must not believe in a lock that is free
+	if !k.abort {
+		for i := range k.spec.hold {
+			unlock(k.base + slotHold + i)
+		}
+	}
+	if k.spec.terminal {
+		tty := k.base + slotTerminal
+		if reclaim(tty, k.pid, k.spec.group) && k.saved != nil && k.status.Signaled() {
+			// It had no chance to restore the terminal's modes. One that exits
+			// by itself may have changed them on purpose, as stty does.
+			setTermios(tty, k.saved)
+		}
+	}
+}
+
+// report writes a frame to the parent. It does not wait: if the parent does
+// not read, the report is lost, and what matters can be seen otherwise.
+func (k *keeper) report(kind kind, n int64) {
+	k.out = appendNumber(k.out[:0], kind, n)
+	k.write()
+}
+
+// note writes a line for the parent's log. Only the first few: the pipe has
+// room for them even if nobody reads.
+func (k *keeper) note(text string) {
+	if k.notes++; k.notes > 16 {
+		return
+	}
+	k.out = appendFrame(k.out[:0], kindNote, []byte(text[:min(len(text), 512)]))
+	k.write()
+}
+
+func (k *keeper) write() {
+	for {
+		if _, err := unix.Write(k.base+slotReports, k.out); err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// catchSignals has children's ends and requests to stop wake the keeper.
+func (k *keeper) catchSignals() {
+	if err := unix.Pipe(k.wake[:]); err == nil {
+		for _, fd := range k.wake {
+			unix.CloseOnExec(fd)
+			_ = unix.SetNonblock(fd, true)
+		}
+	}
+	child := make(chan os.Signal, 1)
+	signal.Notify(child, syscall.SIGCHLD)
+	asked := make(chan os.Signal, 1)
+	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(sig) { // as nohup has it
+			signal.Notify(asked, sig)
+		}
+	}
+	go func() {
+		for {
+			select {
+			case <-child:
+			case <-asked:
+				k.told.Store(true)
+			}
+			_, _ = unix.Write(k.wake[1], []byte{0}) // full is as good as written
+		}
+	}()
+}
+
+func (k *keeper) drainWake() {
+	var b [64]byte
+	for {
+		if n, _ := unix.Read(k.wake[0], b[:]); n < len(b) {
+			return
+		}
+	}
+}
+
+// pause waits for a signal, during the sweep, at most d.
+func (k *keeper) pause(d time.Duration) {
+	fds := [...]unix.PollFd{{Fd: int32(k.wake[0]), Events: unix.POLLIN}}
+	if n, _ := unix.Poll(fds[:], int((d+time.Millisecond-1)/time.Millisecond)); n > 0 {
+		k.drainWake()
+	}
+}

@@ -1,0 +1,72 @@
+//go:build darwin || dragonfly || freebsd || openbsd
+
+package supervise
+
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// becomeReaper does nothing: orphans become children of process 1.
+func becomeReaper() error { return nil }
+
+func dieWithParent(*syscall.SysProcAttr) {}
+
+// sharedNow reads a clock that parent and keeper have in common, in ns. It may
+// stand still while the machine sleeps.
+func sharedNow() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic("supervise: CLOCK_MONOTONIC: " + err.Error()) // POSIX has it, and so have they all
+	}
+	return ts.Nano()
+}
+
+// commandEnded reports false: what has ended is reaped at once. The number of
+// a group that has members left is not given away, and that of an empty one
+// not within the microseconds until it is signalled.
+func commandEnded(int) bool { return false }
+
+// waitAny takes in the command's end or stop; it is the only child. pid is 0
+// if there is no news; an error means that there is no child.
+func waitAny(child int, status *syscall.WaitStatus) (pid int, err error) {
+	return syscall.Wait4(child, status, syscall.WNOHANG|syscall.WUNTRACED, nil)
+}
+
+// lineage is nothing here: a process group is all that can be found.
+type lineage struct{}
+
+// sweep kills the group until it has no member.
+func (k *keeper) sweep() {
+	const shortest, longest = time.Millisecond, 20 * time.Millisecond
+	for wait := shortest; ; wait = min(2*wait, longest) {
+		// EPERM is what a group of nothing but zombies gives on some systems.
+		err := syscall.Kill(-k.pid, syscall.SIGKILL)
+		k.reap()
+		if k.reaped && err != nil {
+			return
+		}
+		k.pause(wait)
+	}
+}
+
+// groupAlive reports false: zombies and the living cannot be told apart here,
+// so nobody outlives the command for the rest of the grace.
+func (k *keeper) groupAlive() bool { return false }
+
+// unlock frees the lock of an open file description, whoever has a copy.
+func unlock(fd int) { _ = unix.Flock(fd, unix.LOCK_UN) }
+
+// alarm is poll's own timeout here.
+type alarm struct{ fd int }
+
+func (a *alarm) open() { a.fd = -1 }
+
+func (a *alarm) set(now, at int64) time.Duration {
+	if at == 0 {
+		return -1
+	}
+	return time.Duration(max(at-now, 0))
+}

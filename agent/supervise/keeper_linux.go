@@ -1,0 +1,119 @@
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/clock"
+)
+
+// becomeReaper makes this process the parent of its orphaned descendants.
+func becomeReaper() error {
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// dieWithParent has the kernel kill the command if the keeper is killed. It is
+// no more than a second net: descendants do not inherit it.
+func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
+
+// sharedNow reads a clock that parent and keeper have in common, in ns.
+func sharedNow() int64 { return int64(clock.Now()) }
+
+// commandEnded reports whether the child has ended, without reaping it.
+func commandEnded(pid int) bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return err == nil && info.Signo != 0
+}
+
+// waitAny takes in the next child that has ended or stopped. pid is 0 if there
+// is none now; ECHILD means that there are no children.
+func waitAny(_ int, status *syscall.WaitStatus) (pid int, err error) {
+	return syscall.Wait4(-1, status, syscall.WNOHANG|syscall.WUNTRACED|syscall.WALL, nil)
+}
+
+// sweep kills until there is nobody left to kill.
+func (k *keeper) sweep() {
+	const shortest, longest = time.Millisecond, 20 * time.Millisecond
+	if k.lineage.root == 0 {
+		k.lineage.root = os.Getpid()
+	}
+	denied := map[int]bool{}
+	k.lineage.denied = func(pid int, err error) {
+		if !denied[pid] && len(denied) < 1000 {
+			denied[pid] = true
+			k.note(fmt.Sprintf("cannot kill process %d of the family (%v): waiting for its end with the lock held", pid, err))
+		}
+	}
+	wait := shortest
+	for {
+		ended, none := k.reap()
+		if none {
+			return
+		}
+		k.signalGroup(syscall.SIGKILL)
+		k.lineage.strike()
+		if ended > 0 {
+			wait = shortest
+			continue
+		}
+		// SIGCHLD ends the pause. One that cannot die now (it waits for a
+		// disk) must not cost a core.
+		k.pause(wait)
+		wait = min(2*wait, longest)
+	}
+}
+
+// groupAlive reports whether somebody of the command's group still runs.
+func (k *keeper) groupAlive() bool {
+	k.lineage.root = os.Getpid()
+	alive := false
+	k.lineage.each(func(pid int) {
+		if s, ok := readStat(pid); ok && s.group == k.pid && !s.dead() {
+			alive = true
+		}
+	})
+	return alive
+}
+
+// unlock frees the locks of an open file description, whoever has a copy.
+func unlock(fd int) {
+	_ = unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK})
+	_ = unix.Flock(fd, unix.LOCK_UN)
+}
+
+// alarm makes a descriptor readable at an instant of the shared clock. poll's
+// own timeout stands still while the machine sleeps.
+type alarm struct {
+	fd int // -1 if the kernel has none: then poll's timeout must do
+	at int64
+}
+
+func (a *alarm) open() {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		fd = -1
+	}
+	a.fd = fd
+}
+
+// set sets the alarm, 0 for never, and returns how long poll may wait at most;
+// negative is for ever.
+func (a *alarm) set(now, at int64) time.Duration {
+	if at != a.at {
+		a.at = at
+		spec := unix.ItimerSpec{Value: unix.NsecToTimespec(at)} // 0 disarms; setting it clears an expiry that was not read
+		if a.fd >= 0 && unix.TimerfdSettime(a.fd, unix.TFD_TIMER_ABSTIME, &spec, nil) != nil {
+			unix.Close(a.fd)
+			a.fd = -1
+		}
+	}
+	if at == 0 || a.fd >= 0 {
+		return -1
+	}
+	return time.Duration(max(at-now, 0))
+}

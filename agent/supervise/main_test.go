@@ -1,0 +1,134 @@
+//go:build linux
+
+package supervise_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/agent/supervise"
+)
+
+// TestMain lets this program be the keeper, and each of the parts that the
+// tests need as processes of their own.
+func TestMain(m *testing.M) {
+	supervise.KeeperMain()
+	if part := os.Getenv("SUPERVISE_PART"); part != "" {
+		parts := map[string]func(args []string){
+			"parent": parent, "run": run, "member": member, "hostile": hostile, "daemon": daemon,
+			"forkloop": forkLoop, "inspect": inspect, "tree": tree, "strike": strike,
+		}
+		parts[part](os.Args[1:])
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// partEnv is the environment in which this program is a part of a test.
+func partEnv(part string) []string {
+	env := []string{"SUPERVISE_PART=" + part}
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "SUPERVISE_PART=") {
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// check ends a part that cannot go on. Its standard error is the test's.
+func check(err error) {
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", os.Getenv("SUPERVISE_PART"), err)
+		os.Exit(70)
+	}
+}
+
+// program returns a copy of this program that other users may execute.
+func program(t testing.TB) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(openDir(t), "program")
+	if err := os.WriteFile(path, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// openDir returns a directory that other users may use; t.TempDir's is not.
+func openDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "supervise-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+const nobody = 65534
+
+// users calls test as this user and, if that is root, as an ordinary one.
+func users(t *testing.T, test func(t *testing.T, as *syscall.Credential)) {
+	if os.Getuid() != 0 {
+		test(t, nil)
+		return
+	}
+	t.Run("root", func(t *testing.T) { test(t, nil) })
+	t.Run("ordinary", func(t *testing.T) { test(t, &syscall.Credential{Uid: nobody, Gid: nobody}) })
+}
+
+// startPart starts exe as a part, and kills it when the test ends.
+func startPart(t testing.TB, exe, part string, as *syscall.Credential, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(exe, args...)
+	cmd.Env = partEnv(part)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+// patience is how long tests wait for what takes milliseconds.
+const patience = 20 * time.Second
+
+// eventually waits until ok.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not after %v: %s", patience, what)
+		}
+	}
+}
+
+// parseArgs reads name=value.
+func parseArgs(args []string) map[string]string {
+	m := map[string]string{}
+	for _, a := range args {
+		name, value, _ := strings.Cut(a, "=")
+		m[name] = value
+	}
+	return m
+}

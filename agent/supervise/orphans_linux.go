@@ -1,0 +1,178 @@
+package supervise
+
+import (
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// AdoptOrphans makes this process the one that orphaned descendants become
+// children of, as PR_SET_CHILD_SUBREAPER does, so that it can kill a whole
+// family whose keeper was killed. It is for a process that has no children but
+// those of this package, such as a command: when a keeper dies, all other
+// children are killed with its family. It cannot be undone.
+func AdoptOrphans() error {
+	if err := becomeReaper(); err != nil {
+		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
+	}
+	return nil
+}
+
+// adopting asks the kernel whether AdoptOrphans was called.
+func adopting() bool {
+	var on int32
+	_, _, errno := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&on)), 0)
+	return errno == 0 && on != 0
+}
+
+// selfPath names this program's file, also if it has been replaced since.
+func selfPath() (string, error) { return "/proc/self/exe", nil }
+
+// awaitChange returns when the child has ended or was stopped, and leaves it
+// to be reaped.
+func awaitChange(pid int) {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil)
+		if err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// tracker knows the command without its keeper, where orphans are not adopted.
+type tracker struct {
+	pidfd int // the command's, plus 1; 0 is none
+}
+
+// track prepares for the keeper's death.
+func (f *Family) track() {
+	if adopting() {
+		return
+	}
+	fd, err := unix.PidfdOpen(f.pid, 0)
+	if err != nil {
+		return
+	}
+	if s, ok := readStat(f.pid); ok && s.parent == f.keeper {
+		f.tracker.pidfd = fd + 1 // it was the command when fd was opened, and so fd is its
+		return
+	}
+	unix.Close(fd)
+}
+
+func (t *tracker) close() {
+	if t.pidfd != 0 {
+		unix.Close(t.pidfd - 1)
+		t.pidfd = 0
+	}
+}
+
+// killOrphans kills the family of a keeper that died, and returns when it is
+// dead.
+func (f *Family) killOrphans() {
+	if adopting() {
+		f.killAdopted()
+	} else if f.pid != 0 {
+		f.killGroup()
+	}
+}
+
+// pauses between two looks at what is dying; nothing tells of its end.
+const shortestLook, longestLook = 100 * time.Microsecond, 10 * time.Millisecond
+
+// killAdopted kills all children of this process but keepers.
+func (f *Family) killAdopted() {
+	l := lineage{root: os.Getpid(), denied: func(pid int, err error) {
+		f.log.Warn("cannot kill a process of the family: waiting for its end", "pid", pid, "error", err)
+	}}
+	wait := shortestLook
+	// An orphan moves from one of our threads' lists to another's at worst
+	// once while we read them: twice nobody is nobody.
+	for empty := 0; empty < 2; {
+		keepers.Lock()
+		l.spare = keepers.pids
+		left := l.strike()
+		reaped := 0
+		for _, pid := range l.children(l.root) {
+			if _, ok := keepers.pids[pid]; ok {
+				continue
+			}
+			var status syscall.WaitStatus
+			got, err := syscall.Wait4(pid, &status, syscall.WNOHANG|syscall.WALL, nil)
+			if got != pid || err != nil {
+				continue
+			}
+			reaped++
+			if pid == f.pid {
+				f.setStatus(status)
+			}
+		}
+		keepers.Unlock()
+		switch {
+		case left == 0:
+			empty++
+		case reaped > 0:
+			empty, wait = 0, shortestLook
+		default:
+			empty = 0
+			time.Sleep(wait)
+			wait = min(2*wait, longestLook)
+		}
+	}
+}
+
+// killGroup kills the command's process group and what is below its members,
+// as far as that is still known when it looks.
+func (f *Family) killGroup() {
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return
+	}
+	l := lineage{root: os.Getpid(), buf: make([]byte, 4096)}
+	known := map[int]int{} // pid to start: whom we have found to be of the family
+	for wait := shortestLook; ; wait = min(2*wait, longestLook) {
+		var found []int
+		below := map[int][]int{}
+		for _, pid := range l.numbers("/proc") {
+			s, ok := readStat(pid)
+			if !ok || s.dead() {
+				continue
+			}
+			below[s.parent] = append(below[s.parent], pid)
+			// The group's number stays its own while it has members, and
+			// strangers in our session are our own shell's or program's.
+			if s.group == f.pid && s.session == session || known[pid] == s.start && s.start != 0 {
+				found = append(found, pid)
+			}
+		}
+		if len(found) == 0 {
+			return
+		}
+		if fd := f.tracker.pidfd - 1; fd >= 0 && unreaped(fd) {
+			_ = unix.Kill(-f.pid, unix.SIGKILL)
+		}
+		for len(found) > 0 {
+			pid := found[len(found)-1]
+			found = append(found[:len(found)-1], below[pid]...)
+			delete(below, pid)
+			killKnown(pid, known)
+		}
+		time.Sleep(wait)
+	}
+}
+
+// killKnown kills the process that pid is now, and remembers it.
+func killKnown(pid int, known map[int]int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if s, ok := readStat(pid); ok {
+		known[pid] = s.start
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+}

@@ -1,0 +1,299 @@
+//go:build linux
+
+package supervise_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/internal/clock"
+)
+
+// board is memory that the members of a family share with the test. Each
+// writes when it was last alive into a place of its own.
+type board struct {
+	Members [16]place
+	Parent  atomic.Int64 // the parent's pid
+	Keeper  atomic.Int64 // the keeper's
+	Gone    atomic.Int64 // when the parent saw that the keeper lets go
+	Done    atomic.Int64 // when the parent saw that all are dead
+	Exit    atomic.Int64 // Reason<<16 | ExitCode, when Done
+	Deaf    atomic.Int64 // the sum of errors, for the fork loop
+}
+
+type place struct {
+	PID   atomic.Int64
+	Alive atomic.Int64 // clock.Boot
+	_     [48]byte     // a cache line each
+}
+
+func openBoard(path string) (*board, error) {
+	// Without package os, which would make Go's poller: members close all their
+	// descriptors, and the runtime does not survive the closing of the poller's.
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	data, err := unix.Mmap(fd, 0, 8192, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return (*board)(unsafe.Pointer(&data[0])), nil
+}
+
+// live stamps the place until somebody kills this process.
+func (p *place) live() {
+	p.PID.Store(int64(os.Getpid()))
+	for {
+		p.Alive.Store(int64(clock.Now()))
+		ts := unix.NsecToTimespec(100_000)
+		_ = unix.Nanosleep(&ts, nil)
+	}
+}
+
+// parent runs a command with the lock held, as a leader does.
+// Arguments: board, lock, command (a part), adopt, frozen=DURATION (a deadline
+// that far off, once), grace.
+func parent(args []string) {
+	a := parseArgs(args)
+	b, err := openBoard(a["board"])
+	check(err)
+	lock, err := os.OpenFile(a["lock"], os.O_RDWR, 0)
+	check(err)
+	check(unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	if a["adopt"] == "yes" {
+		check(supervise.AdoptOrphans())
+	}
+	exe, err := os.Executable()
+	check(err)
+	grace, _ := time.ParseDuration(a["grace"])
+	f, err := supervise.Start(context.Background(), supervise.Command{
+		Path: exe, Args: []string{exe, "board=" + a["board"]}, Env: partEnv(a["command"]),
+		Stdout: os.Stdout, Stderr: os.Stderr, Hold: []*os.File{lock}, Grace: grace,
+	})
+	check(err)
+	if d, err := time.ParseDuration(a["deadline"]); err == nil {
+		f.Deadline(clock.Now().Add(d))
+	}
+	b.Keeper.Store(int64(parentOf(f.PID())))
+	b.Parent.Store(int64(os.Getpid()))
+	go func() {
+		for !f.Gone() {
+			time.Sleep(time.Millisecond)
+		}
+		b.Gone.Store(int64(clock.Now()))
+	}()
+	exit := f.Wait()
+	b.Exit.Store(int64(exit.Reason)<<16 | int64(exit.ExitCode()))
+	b.Done.Store(int64(clock.Now()))
+	for b.Gone.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// deafen ignores all that can be ignored.
+func deafen() {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGUSR1, syscall.SIGPIPE)
+}
+
+// hostile is a command whose family does all it can to survive it.
+func hostile(args []string) {
+	deafen()
+	a := parseArgs(args)
+	b, err := openBoard(a["board"])
+	check(err)
+	spawn := func(part string, place int, attr *syscall.SysProcAttr, env ...string) {
+		_, err := syscall.ForkExec(selfExe(), []string{"member", "board=" + a["board"], "place=" + strconv.Itoa(place)},
+			&syscall.ProcAttr{Env: append(env, partEnv(part)...), Files: []uintptr{0, 1, 2}, Sys: attr})
+		check(err)
+	}
+	spawn("member", 1, nil)                                 // in the background
+	spawn("member", 2, &syscall.SysProcAttr{Setsid: true})  // a session of its own
+	spawn("member", 3, &syscall.SysProcAttr{Setpgid: true}) // a group of its own
+	spawn("daemon", 4, &syscall.SysProcAttr{Setsid: true})  // forks again and closes everything
+	spawn("daemon", 5, nil, "SUPERVISE_DEEP=3")             // several times
+	b.Members[0].live()
+}
+
+// member ignores signals and closes all descriptors, the lock among them.
+func member(args []string) {
+	deafen()
+	a := parseArgs(args)
+	b, err := openBoard(a["board"])
+	check(err)
+	n, _ := strconv.Atoi(a["place"])
+	for fd := range 1024 {
+		_ = unix.Close(fd)
+	}
+	b.Members[n].live()
+}
+
+// daemon starts a member, or another daemon, and leaves it alone.
+func daemon(args []string) {
+	deep, _ := strconv.Atoi(os.Getenv("SUPERVISE_DEEP"))
+	part := "member"
+	if deep > 0 {
+		part = "daemon"
+	}
+	_, err := syscall.ForkExec(selfExe(), append([]string{"daemon"}, args...), &syscall.ProcAttr{
+		Env: append([]string{"SUPERVISE_DEEP=" + strconv.Itoa(deep-1)}, partEnv(part)...),
+		Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	check(err)
+}
+
+func selfExe() string { return "/proc/self/exe" }
+
+// tree starts a child that starts a child, and so on, all waiting.
+func tree(args []string) {
+	deep, _ := strconv.Atoi(os.Getenv("SUPERVISE_DEEP"))
+	a := parseArgs(args)
+	b, err := openBoard(a["board"])
+	check(err)
+	if deep < 5 {
+		_, err := syscall.ForkExec(selfExe(), append([]string{"tree"}, args...), &syscall.ProcAttr{
+			Env: append([]string{"SUPERVISE_DEEP=" + strconv.Itoa(deep+1)}, partEnv("tree")...),
+			Sys: &syscall.SysProcAttr{Setpgid: true},
+		})
+		check(err)
+	}
+	b.Members[deep].live()
+}
+
+// forkLoop has several chains of processes, each of which forks the next and
+// ends, so that none is there for longer than it takes to look.
+func forkLoop(args []string) {
+	deafen()
+	b, err := openBoard(parseArgs(args)["board"])
+	check(err)
+	for n := 1; n <= 4; n++ {
+		chain(&b.Members[n])
+	}
+	b.Members[0].live()
+}
+
+// chain forks without exec: its children may make system calls and nothing
+// else. That is what the pragma and the plain stores are for.
+//
+//go:norace
+//go:nosplit
+func chain(p *place) {
+	pid, _, errno := syscall.RawSyscall(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0)
+	if pid != 0 || errno != 0 {
+		return
+	}
+	slot := (*[2]int64)(unsafe.Pointer(p))
+	var ts unix.Timespec
+	for {
+		pid, _, _ := syscall.RawSyscall(syscall.SYS_GETPID, 0, 0, 0)
+		slot[0] = int64(pid)
+		syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&ts)), 0)
+		slot[1] = int64(ts.Sec)*1e9 + int64(ts.Nsec)
+		pid, _, errno := syscall.RawSyscall(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0)
+		if pid != 0 && errno == 0 {
+			syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
+		}
+	}
+}
+
+// inspect writes what it finds itself to be, a line for each.
+func inspect([]string) {
+	entries, err := os.ReadDir("/proc/self/fd")
+	check(err)
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		check(err)
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
+			continue // opened since by Go's runtime: what exec passed on has not got the flag
+		}
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil {
+			fmt.Printf("fd %s %s\n", e.Name(), to)
+		}
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	check(err)
+	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "Sig") {
+			fmt.Print("status ", line)
+		}
+	}
+	dir, err := os.Getwd()
+	check(err)
+	group, err := unix.Getpgid(0)
+	check(err)
+	size := 0
+	for _, e := range os.Environ() {
+		size += len(e)
+	}
+	fmt.Printf("dir %s\nleader %v\nargs %d %d\nenv %d\n", dir, group == os.Getpid(), len(os.Args), len(strings.Join(os.Args, "")), size)
+}
+
+// run is a small `elect run`: a command with the terminal.
+func run(args []string) {
+	check(supervise.AdoptOrphans())
+	env := []string{}
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "SUPERVISE_PART=") {
+			env = append(env, kv)
+		}
+	}
+	f, err := supervise.Start(context.Background(), supervise.Command{
+		Path: args[0], Args: args, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Terminal: os.Stdin,
+	})
+	check(err)
+	os.Exit(f.Wait().ExitCode())
+}
+
+// strike kills a family that it has itself, without the lists of children.
+func strike([]string) {
+	_, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "sleep 1000 & setsid sh -c 'sleep 1000 & sleep 1000 & sleep 1000' & sleep 1000"},
+		&syscall.ProcAttr{Env: os.Environ()})
+	check(err)
+	for len(supervise.Descendants(os.Getpid(), false)) < 6 {
+		time.Sleep(time.Millisecond)
+	}
+	check(supervise.Strike(true))
+	if left := supervise.Descendants(os.Getpid(), false); len(left) > 0 {
+		check(fmt.Errorf("left alive: %v", left))
+	}
+}
+
+// parentOf reads a process's parent, or 0.
+func parentOf(pid int) int {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	var state string
+	var ppid int
+	if at := strings.LastIndex(string(text), ")"); at >= 0 {
+		_, _ = fmt.Sscan(string(text)[at+1:], &state, &ppid)
+	}
+	return ppid
+}
+
+// alive reports whether a process is there and not a zombie.
+func alive(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	at := strings.LastIndex(string(text), ")")
+	return at >= 0 && !strings.HasPrefix(string(text)[at+1:], " Z") && !strings.HasPrefix(string(text)[at+1:], " X")
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func containsState(stat string, state byte) bool {
+	at := strings.LastIndex(stat, ")")
+	return at >= 0 && at+2 < len(stat) && stat[at+2] == state
+}

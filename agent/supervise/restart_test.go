@@ -1,0 +1,103 @@
+package supervise_test
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/agent/supervise"
+)
+
+func TestRestartAgain(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		exit              supervise.Exit
+		onFailure, always bool
+	}{
+		{"success", supervise.Exit{Reason: supervise.Exited}, false, true},
+		{"failure", supervise.Exit{Reason: supervise.Exited, Code: 1}, true, true},
+		{"signal", supervise.Exit{Reason: supervise.Exited, Code: -1, Signal: syscall.SIGSEGV}, true, true},
+		{"stopped, and went quietly", supervise.Exit{Reason: supervise.Stopped}, true, true},
+		{"deadline", supervise.Exit{Reason: supervise.Expired, Code: -1, Signal: syscall.SIGKILL}, true, true},
+		{"keeper lost", supervise.Exit{Reason: supervise.KeeperLost, Code: -1, Signal: syscall.SIGKILL}, true, true},
+	} {
+		if got := supervise.OnFailure.Again(c.exit); got != c.onFailure {
+			t.Errorf("%s: on-failure stands again: %v, want %v", c.name, got, c.onFailure)
+		}
+		if got := supervise.Always.Again(c.exit); got != c.always {
+			t.Errorf("%s: always stands again: %v, want %v", c.name, got, c.always)
+		}
+	}
+}
+
+func TestParseRestart(t *testing.T) {
+	for _, r := range []supervise.Restart{supervise.OnFailure, supervise.Always} {
+		if got, err := supervise.ParseRestart(r.String()); got != r || err != nil {
+			t.Errorf("ParseRestart(%q) = %v, %v", r.String(), got, err)
+		}
+	}
+	if _, err := supervise.ParseRestart("never"); err == nil {
+		t.Error("ParseRestart(never) succeeded")
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	const s = time.Second
+	fail := supervise.Exit{Reason: supervise.Exited, Code: 1}
+	ok := supervise.Exit{Reason: supervise.Exited}
+	crash := supervise.Exit{Reason: supervise.Exited, Code: -1, Signal: syscall.SIGKILL}
+	stopped := supervise.Exit{Reason: supervise.Stopped, Code: 1}
+	type run struct {
+		exit supervise.Exit
+		ran  time.Duration
+		want time.Duration
+	}
+	quick := func(e supervise.Exit, want time.Duration) run { return run{e, 10 * time.Millisecond, want} }
+	for _, c := range []struct {
+		name string
+		b    supervise.Backoff
+		runs []run
+	}{
+		{"doubles from the third on, up to 30 s", supervise.Backoff{}, []run{
+			quick(fail, 0), quick(fail, 0), quick(fail, s), quick(fail, 2*s), quick(fail, 4*s), quick(fail, 8*s),
+			quick(fail, 16*s), quick(fail, 30*s), quick(fail, 30*s)}},
+		{"a long run starts anew", supervise.Backoff{}, []run{
+			quick(fail, 0), quick(fail, 0), {fail, s, 0}, quick(fail, 0), quick(fail, 0), quick(fail, s)}},
+		{"a success starts anew", supervise.Backoff{}, []run{
+			quick(fail, 0), quick(fail, 0), quick(fail, s), quick(ok, 0), quick(fail, 0), quick(fail, 0), quick(fail, s)}},
+		{"signals never back off", supervise.Backoff{}, []run{
+			quick(crash, 0), quick(crash, 0), quick(crash, 0), quick(crash, 0), quick(crash, 0)}},
+		{"an end from outside never backs off", supervise.Backoff{}, []run{
+			quick(stopped, 0), quick(stopped, 0), quick(stopped, 0), quick(stopped, 0)}},
+		{"its own numbers", supervise.Backoff{First: 3 * s, Max: 5 * s, Soon: 10 * s, Failures: 1}, []run{
+			{fail, 9 * s, 3 * s}, {fail, 9 * s, 5 * s}, {fail, 10 * s, 0}}},
+		{"a maximum below the first", supervise.Backoff{First: 3 * s, Max: s, Failures: 1}, []run{
+			quick(fail, s), quick(fail, s)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for i, r := range c.runs {
+				if got := c.b.After(r.exit, r.ran); got != r.want {
+					t.Fatalf("run %d: waits %v, want %v", i+1, got, r.want)
+				}
+			}
+		})
+	}
+}
+
+func TestExit(t *testing.T) {
+	for _, c := range []struct {
+		exit supervise.Exit
+		code int
+		text string
+	}{
+		{supervise.Exit{Reason: supervise.Exited}, 0, "exit status 0"},
+		{supervise.Exit{Reason: supervise.Exited, Code: 3}, 3, "exit status 3"},
+		{supervise.Exit{Reason: supervise.Exited, Code: -1, Signal: syscall.SIGKILL}, 137, "signal: killed"},
+		{supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGTERM}, 143, "signal: terminated (stopped)"},
+		{supervise.Exit{Reason: supervise.Expired, Code: 1}, 1, "exit status 1 (deadline passed)"},
+	} {
+		if c.exit.ExitCode() != c.code || c.exit.String() != c.text {
+			t.Errorf("%+v: %d, %q, want %d, %q", c.exit, c.exit.ExitCode(), c.exit.String(), c.code, c.text)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package supervise
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+)
+
+// spec is what the keeper must know. It goes over the lifeline and not in the
+// keeper's arguments, where it could be too long and everybody could read it.
+type spec struct {
+	path  string
+	dir   string
+	args  []string
+	env   []string
+	grace time.Duration
+	// terminal is whether there is one; foreground whether to hand it over at
+	// the start; group is whose it was.
+	terminal   bool
+	foreground bool
+	group      int
+	hold       int // number of files with locks
+}
+
+const specVersion = 1
+
+func (s *spec) append(dst []byte) []byte {
+	dst = append(dst, specVersion)
+	text := func(t string) {
+		dst = binary.AppendUvarint(dst, uint64(len(t)))
+		dst = append(dst, t...)
+	}
+	text(s.path)
+	text(s.dir)
+	for _, list := range [][]string{s.args, s.env} {
+		dst = binary.AppendUvarint(dst, uint64(len(list)))
+		for _, t := range list {
+			text(t)
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(s.grace))
+	dst = binary.AppendUvarint(dst, uint64(s.group))
+	dst = binary.AppendUvarint(dst, uint64(s.hold))
+	return append(dst, flag(s.terminal)|flag(s.foreground)<<1)
+}
+
+func flag(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+var errSpec = errors.New("supervise: the specification of the command is malformed")
+
+// load reads what append wrote. It copies what it keeps.
+func (s *spec) load(src []byte) error {
+	if len(src) == 0 || src[0] != specVersion {
+		return errSpec
+	}
+	src = src[1:]
+	bad := false
+	num := func(most uint64) uint64 {
+		v, n := binary.Uvarint(src)
+		if n <= 0 || v > most {
+			bad, src = true, nil
+			return 0
+		}
+		src = src[n:]
+		return v
+	}
+	text := func() string {
+		n := num(uint64(len(src))) // no text is longer than what is left
+		if bad || n > uint64(len(src)) {
+			bad = true
+			return ""
+		}
+		t := string(src[:n])
+		src = src[n:]
+		return t
+	}
+	s.path = text()
+	s.dir = text()
+	for _, list := range []*[]string{&s.args, &s.env} {
+		n := num(uint64(len(src))) // each takes a byte at least
+		*list = make([]string, 0, min(n, 1024))
+		for range n {
+			*list = append(*list, text())
+			if bad {
+				return errSpec
+			}
+		}
+	}
+	const most = 1<<63 - 1
+	s.grace = time.Duration(num(most))
+	s.group = int(num(1<<31 - 1))
+	s.hold = int(num(1 << 10))
+	if bad || len(src) != 1 || src[0] > 3 {
+		return errSpec
+	}
+	s.terminal, s.foreground = src[0]&1 != 0, src[0]&2 != 0
+	return nil
+}

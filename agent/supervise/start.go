@@ -1,0 +1,305 @@
+//go:build unix && !aix && !netbsd && !solaris
+
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Start starts the command and returns when it has been executed. ctx bounds
+// the start alone, not the command's life.
+//
+// An error that is a *StartError says that the command line is at fault, with
+// an exit code for it; others say that the machine or the setting is. Whatever
+// the error, nothing is left running and the files in Hold are as they were.
+func Start(ctx context.Context, c Command) (*Family, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if !keeperReady.Load() {
+		return nil, errors.New("supervise: main does not begin with supervise.KeeperMain(): add it, or each keeper would run the whole program")
+	}
+	path, err := programPath(c.Path, c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s := spec{
+		path: path, dir: c.Dir, args: c.Args, env: c.Env, grace: c.grace(),
+		group: unix.Getpgrp(), hold: len(c.Hold),
+	}
+	if len(s.args) == 0 {
+		s.args = []string{c.Path}
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	if c.Terminal != nil {
+		if group, err := foreground(int(c.Terminal.Fd())); err == nil {
+			s.terminal, s.foreground = true, group == s.group
+		} // else it is not our controlling terminal, and there is nothing to hand over
+	}
+	frame := appendFrame(nil, kindSpec, s.append(nil))
+	if len(frame) > maxFrame {
+		return nil, &StartError{Path: c.Path, Err: syscall.E2BIG}
+	}
+
+	f := &Family{
+		log:    c.logger().With("command", filepath.Base(path)),
+		grace:  s.grace,
+		exited: make(chan struct{}),
+		closed: make(chan struct{}),
+		done:   make(chan struct{}),
+		paused: make(chan syscall.Signal, 4),
+	}
+	if s.terminal {
+		f.terminal = c.Terminal
+	}
+	if err := f.startKeeper(&c); err != nil {
+		return nil, err
+	}
+	err = f.handshake(ctx, frame)
+	if err == nil {
+		f.track()
+		go f.watch()
+		if f.terminal != nil {
+			go f.jobControl()
+		}
+		return f, nil
+	}
+	f.drain() // the keeper goes, and with it what it may have started
+	if errno, ok := errors.AsType[refusedError](err); ok {
+		return nil, c.startError(path, syscall.Errno(errno))
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return nil, fmt.Errorf("supervise: the keeper did not start: %w", err)
+}
+
+// handshake tells the keeper what to run and takes its answer. After an error
+// the keeper is about to end.
+func (f *Family) handshake(ctx context.Context, spec []byte) error {
+	var mu sync.Mutex
+	over := false
+	limit := func(at time.Time) {
+		_ = f.commands.SetWriteDeadline(at)
+		_ = f.reports.SetReadDeadline(at)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			limit(time.Unix(1, 0))
+		}
+	})
+	_, err := f.commands.Write(spec)
+	told := err == nil
+	if told || errors.Is(err, syscall.EPIPE) { // a keeper that has gone may have said why
+		f.pid, err = f.awaitStart()
+	}
+	stop()
+	mu.Lock()
+	over = true
+	limit(time.Time{})
+	mu.Unlock()
+	switch {
+	case err == nil:
+	case told:
+		_ = f.send(appendNumber(nil, kindAbort, 0)) // it may be running the command
+	default:
+		f.commands.Close() // it has no more than a part of what to run
+	}
+	return err
+}
+
+func programPath(name, dir string) (string, error) {
+	path, err := LookPath(name)
+	if err == nil && dir != "" && path != name && !filepath.IsAbs(path) {
+		return filepath.Abs(path) // PATH counts from here, not from where the command starts
+	}
+	return path, err
+}
+
+// check refuses what no system call can take.
+func (s *spec) check() error {
+	for _, list := range [][]string{{s.path, s.dir}, s.args, s.env} {
+		for _, text := range list {
+			if strings.IndexByte(text, 0) >= 0 {
+				return &StartError{Path: strconv.Quote(s.path), Err: errors.New("a zero byte in an argument or the environment")}
+			}
+		}
+	}
+	return nil
+}
+
+// startError turns the kernel's refusal into what the caller should know.
+func (c *Command) startError(path string, errno syscall.Errno) error {
+	switch errno {
+	case syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE:
+		return fmt.Errorf("supervise: no resources to start %s: %w", path, errno)
+	}
+	if c.Dir != "" {
+		if info, err := os.Stat(c.Dir); err != nil || !info.IsDir() {
+			return &StartError{Path: c.Dir, Err: fmt.Errorf("cannot be its directory: %w", syscall.ENOTDIR)}
+		}
+	}
+	return &StartError{Path: path, Err: errno}
+}
+
+// startKeeper starts the keeper, with its ends of the pipes and the files.
+func (f *Family) startKeeper(c *Command) error {
+	var pipes [3][2]*os.File // commands, reports, gone: read end, write end
+	var own []*os.File       // what is not the keeper's alone to keep
+	defer func() {
+		for _, file := range own {
+			file.Close()
+		}
+	}()
+	fail := func(what string, err error) error {
+		for _, p := range pipes {
+			for _, end := range p {
+				if end != nil {
+					end.Close()
+				}
+			}
+		}
+		return fmt.Errorf("supervise: %s: %w", what, err)
+	}
+	for i := range pipes {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return fail("cannot make a pipe", err)
+		}
+		pipes[i] = [2]*os.File{r, w}
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return fail("cannot open the null device", err)
+	}
+	own = append(own, null)
+
+	const none = ^uintptr(0) // closed in the keeper
+	files := []uintptr{
+		slotCommands: pipes[0][0].Fd(), slotReports: pipes[1][1].Fd(), slotGone: pipes[2][1].Fd(),
+		slotStdin: null.Fd(), slotStdout: null.Fd(), slotStderr: null.Fd(), slotTerminal: none,
+	}
+	for i, file := range []*os.File{c.Stdin, c.Stdout, c.Stderr} {
+		if file != nil {
+			files[slotStdin+i] = file.Fd()
+		}
+	}
+	if f.terminal != nil {
+		files[slotTerminal] = f.terminal.Fd()
+	}
+	for _, file := range c.Hold {
+		files = append(files, file.Fd())
+	}
+	for slot, fd := range files {
+		if fd == none && slot != slotTerminal {
+			return fail("cannot start the keeper", os.ErrClosed)
+		}
+	}
+	base, err := findBase(len(files))
+	if err != nil {
+		return fail("cannot start the keeper", err)
+	}
+	all := make([]uintptr, base, base+len(files))
+	for fd := range all {
+		if all[fd] = none; inherited(fd) {
+			all[fd] = uintptr(fd)
+		}
+	}
+	all[0], all[1] = null.Fd(), null.Fd() // the command's are in their slots
+	if all[2] == none {
+		all[2] = null.Fd() // else our own, where Go's runtime would write a panic
+	}
+	exe, err := selfPath()
+	if err != nil {
+		return fail("cannot find this program", err)
+	}
+
+	keepers.Lock()
+	f.keeper, err = syscall.ForkExec(exe, []string{keeperName, strconv.Itoa(base), c.Path}, &syscall.ProcAttr{
+		Env:   os.Environ(), // it may need what Go's runtime and the loader read; the command gets its own
+		Files: append(all, files...),
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err == nil {
+		keepers.add(f.keeper)
+	}
+	keepers.Unlock()
+	runtime.KeepAlive(c)
+	if err != nil {
+		return fail("cannot start the keeper", err)
+	}
+	f.commands, f.reports, f.gone = pipes[0][1], pipes[1][0], pipes[2][0]
+	f.goneFD = int32(f.gone.Fd())
+	own = append(own, pipes[0][0], pipes[1][1], pipes[2][1])
+	go f.awaitKeeper()
+	return nil
+}
+
+// findBase returns the lowest number from 200 on, or one below it that the
+// limit allows, from where on n descriptors are not in use by what we
+// inherited.
+func findBase(n int) (int, error) {
+	base := 200
+	var limit unix.Rlimit
+	// ForkExec parks copies of the descriptors above all others for a moment.
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil && uint64(base+2*n+16) > uint64(limit.Cur) {
+		base = int(limit.Cur) - 2*n - 16
+	}
+	for ; base >= 3; base++ {
+		free := true
+		for fd := base; fd < base+n && free; fd++ {
+			free = !inherited(fd)
+		}
+		if free {
+			return base, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: raise the limit of open files above %d", syscall.EMFILE, limit.Cur)
+}
+
+// inherited reports whether fd would be passed on by exec: Go's own files are
+// not, so it is one that this process was started with.
+func inherited(fd int) bool {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	return err == nil && flags&unix.FD_CLOEXEC == 0
+}
+
+// refusedError is the errno of a command that could not be started.
+type refusedError syscall.Errno
+
+func (e refusedError) Error() string { return syscall.Errno(e).Error() }
+
+// awaitStart reads the keeper's answer.
+func (f *Family) awaitStart() (pid int, err error) {
+	for {
+		k, payload, err := f.read()
+		if err != nil {
+			return 0, err
+		}
+		n, err := number(payload)
+		switch {
+		case err != nil:
+			return 0, err
+		case k == kindStarted:
+			return int(n), nil
+		case k == kindFailed:
+			return 0, refusedError(n)
+		}
+	}
+}

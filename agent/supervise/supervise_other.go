@@ -1,0 +1,49 @@
+//go:build !unix || aix || netbsd || solaris
+
+package supervise
+
+import (
+	"context"
+	"syscall"
+
+	"github.com/electd/elect/internal/clock"
+)
+
+// KeeperMain returns at once: there are no keepers on this system.
+func KeeperMain() {}
+
+// AdoptOrphans returns ErrUnsupported.
+func AdoptOrphans() error { return ErrUnsupported }
+
+// Family is never made on this system.
+type Family struct{}
+
+// Start returns ErrUnsupported.
+func Start(context.Context, Command) (*Family, error) { return nil, ErrUnsupported }
+
+// PID returns 0.
+func (f *Family) PID() int { return 0 }
+
+// Signal returns ErrUnsupported.
+func (f *Family) Signal(syscall.Signal) error { return ErrUnsupported }
+
+// Deadline does nothing.
+func (f *Family) Deadline(clock.Boot) {}
+
+// Stop does nothing.
+func (f *Family) Stop(context.Context) Exit { return Exit{} }
+
+// Kill does nothing.
+func (f *Family) Kill() {}
+
+// Gone reports true.
+func (f *Family) Gone() bool { return true }
+
+// Exited returns nil.
+func (f *Family) Exited() <-chan struct{} { return nil }
+
+// Done returns nil.
+func (f *Family) Done() <-chan struct{} { return nil }
+
+// Wait does nothing.
+func (f *Family) Wait() Exit { return Exit{} }

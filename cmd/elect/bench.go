@@ -1,0 +1,202 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failover"
+	"github.com/electd/elect/cmd/elect/internal/fleet"
+	"github.com/electd/elect/cmd/elect/internal/stamp"
+)
+
+func newBench(openers elect.Openers) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench WHAT",
+		Short: "measure, on this machine",
+		Long:  "Measure, on this machine. The figures come with the conditions that they were\nmeasured under.",
+		Args:  verbOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return exit.Usagef("what to measure? want elect bench failover")
+		},
+		SuggestionsMinimumDistance: 2,
+	}
+	cmd.AddCommand(newFailover(openers))
+	return cmd
+}
+
+const failoverHelp = `Measure takeovers: start candidates, kill what leads, and take the time from just
+before the kill to the first instruction of the next leader's command.
+
+The candidates are real elect run processes. On linux/amd64 their command is a
+program of some 300 bytes, made for this, that reads CLOCK_BOOTTIME and nothing
+before; elsewhere it is elect itself, and the start of Go's runtime is in the
+figures. A round begins when all other candidates stand by again.
+
+  --kill child      SIGKILL to the command
+  --kill parent     SIGKILL to the elect run that leads
+  --kill graceful   the leader is asked to resign, as by elect resign
+  --kill all        one after the other
+
+Before the rounds it measures what the candidates that stand by take of the CPU,
+over --idle, with the kernel's own count in nanoseconds.
+
+Without --election it uses a directory of its own in your state directory, on the
+same disk as real elections, and removes it. With --election it leaves behind an
+election called bench-PID. All processes that it started are dead when it ends.
+
+-o json writes one object: election, name, candidates, command, memory_bytes,
+clock, go, system, cpus, load_before, load_after, idle {candidates, seconds,
+mean_percent, max_percent} and takeovers, a list of {kill, rounds, min_ms,
+median_ms, p90_ms, p99_ms, max_ms}.`
+
+func newFailover(openers elect.Openers) *cobra.Command {
+	var format output
+	var at string
+	cfg := failover.Config{Idle: 5 * time.Second}
+	kill, memory := "all", size(0)
+	cmd := &cobra.Command{
+		Use:     "failover [flags]",
+		Short:   "measure how long a takeover takes",
+		Long:    failoverHelp,
+		Example: "  elect bench failover\n  elect bench failover --kill child --child-memory 1G --rounds 50\n  elect bench failover --rounds 0 --candidates 200 --idle 20s",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case cfg.Rounds < 0:
+				return exit.Usagef("--rounds is %d; want 0 or more", cfg.Rounds)
+			case cfg.Candidates < 2 || cfg.Candidates > 1000:
+				return exit.Usagef("--candidates is %d; want 2 to 1000", cfg.Candidates)
+			case kill == "all":
+				cfg.Kills = failover.Kills()
+			default:
+				for _, k := range failover.Kills() {
+					if string(k) == kill {
+						cfg.Kills = []failover.Kill{k}
+					}
+				}
+				if cfg.Kills == nil {
+					return exit.Usagef("--kill %q; want child, parent, graceful or all", kill)
+				}
+			}
+			cfg.Memory = uint64(memory)
+			return benchFailover(cmd, openers, at, cfg, format)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&at, "election", "", "`URL` of the place to hold the election in (default: a directory of its own)")
+	f.IntVar(&cfg.Rounds, "rounds", 200, "`N` takeovers of each kind; 0 measures idle candidates only")
+	f.StringVar(&kill, "kill", kill, "`WHAT` to bring down: child, parent, graceful or all")
+	f.Var(&memory, "child-memory", "`SIZE` of the memory that the command has touched, such as 512M or 1G")
+	f.IntVar(&cfg.Candidates, "candidates", 3, "`N` candidates")
+	f.Var(duration{&cfg.Idle}, "idle", "`TIME` to watch idle candidates for; 0 leaves it out")
+	format.flag(f)
+	return cmd
+}
+
+func benchFailover(cmd *cobra.Command, openers elect.Openers, at string, cfg failover.Config, format output) (err error) {
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if at == "" {
+		dir, err := ownDir()
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		at = (&url.URL{Scheme: "file", OmitHost: true, Path: dir}).String()
+	}
+	p := place{election: at, name: "bench-" + strconv.Itoa(os.Getpid())}
+	if cfg.Election, err = p.open(cmd, openers); err != nil {
+		return err
+	}
+	defer cfg.Election.Close()
+	cfg.URL, cfg.Name = p.election, p.name
+	if cfg.Program, err = fleet.Self(); err != nil {
+		return err
+	}
+	cfg.Fallback = []string{cfg.Program, stampVerb}
+	cfg.Progress = func(text string, args ...any) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "elect: "+text+"\n", args...)
+	}
+	report, err := failover.Run(ctx, cfg)
+	if ctx.Err() != nil {
+		return exit.With(exit.BySignal(syscall.SIGINT), errors.New("interrupted"))
+	}
+	if err != nil {
+		return exit.With(1, err)
+	}
+	if format == "json" {
+		return writeJSON(cmd.OutOrStdout(), report)
+	}
+	return report.Write(cmd.OutOrStdout())
+}
+
+// ownDir makes a directory beside the elections of this user.
+func ownDir() (string, error) {
+	state, err := stateDir()
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(state), 0o700); err != nil {
+		return "", exit.OfBackend(err)
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(state), "elect-bench-")
+	return dir, exit.OfBackend(err)
+}
+
+// size is the value of a flag: a number of bytes.
+type size uint64
+
+func (s *size) String() string {
+	if *s == 0 {
+		return "0"
+	}
+	return strconv.FormatUint(uint64(*s), 10)
+}
+
+func (s *size) Type() string { return "size" }
+
+func (s *size) Set(text string) error {
+	digits := strings.TrimRight(strings.ToUpper(text), "IB")
+	shift := 0
+	if n := len(digits); n > 0 {
+		if i := strings.IndexByte("KMG", digits[n-1]); i >= 0 {
+			digits, shift = digits[:n-1], 10*(i+1)
+		}
+	}
+	v, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || v > 1<<40>>shift {
+		return errors.New("want a size such as 64M or 1G, at most 1024G")
+	}
+	*s = size(v << shift)
+	return nil
+}
+
+// stampVerb is the command of the candidates where no smaller program can be
+// made. It is of no use to people.
+const stampVerb = "bench-stamp"
+
+func newStamp() *cobra.Command {
+	return &cobra.Command{
+		Use: stampVerb + " BYTES", Hidden: true, Args: cobra.ExactArgs(1),
+		Short: "write a record of the time and wait: the command of bench failover",
+		RunE: func(_ *cobra.Command, args []string) error {
+			memory, err := strconv.ParseUint(args[0], 10, 64)
+			if err != nil {
+				return exit.Usagef("%q is not a number of bytes", args[0])
+			}
+			return stamp.Main(memory)
+		},
+	}
+}

@@ -1,0 +1,147 @@
+// Package exit holds the exit codes of the command: one table, from which the
+// help text is made, and the rule by which an error gets its code.
+//
+// It keeps no state, and its functions may be called by any number of
+// goroutines. An error that nothing classifies is [Unavailable]: a script that
+// tells usage errors from the rest must not take trouble for a typo.
+package exit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/electd/elect"
+)
+
+// The codes. Where sysexits.h has one for the case, it is that one.
+const (
+	OK            = 0
+	NoLeader      = 3
+	Usage         = 64
+	Unavailable   = 69
+	CannotCreate  = 73
+	Lost          = 75
+	WaitOver      = 124
+	NotExecutable = 126
+	NotFound      = 127
+	bySignal      = 128
+)
+
+// table is what the help text is made of, in the order of the codes.
+var table = []struct {
+	code, means string
+}{
+	{"0", "done; also: run was told to end (SIGTERM, SIGINT) while it stood by"},
+	{num(NoLeader), "nobody leads (status, resign)"},
+	{num(Usage), "the command line is wrong: an unknown verb or flag, a bad name or URL"},
+	{num(Unavailable), "the back end cannot be reached, or is wrong for good"},
+	{num(CannotCreate), "the state directory cannot be written: permissions, a read-only or full disk"},
+	{num(Lost), "leadership was lost under run --once"},
+	{num(WaitOver), "run --wait ran out before this candidate was elected"},
+	{num(NotExecutable), "COMMAND cannot be executed"},
+	{num(NotFound), "COMMAND was not found"},
+	{"128+n", "COMMAND was killed by signal n"},
+	{"other", "run: the exit code of COMMAND; bench, demo: 1 when what they show failed"},
+}
+
+func num(code int) string { return fmt.Sprint(code) }
+
+// Table returns the codes as lines of text.
+func Table() string {
+	var b strings.Builder
+	for _, row := range table {
+		fmt.Fprintf(&b, "  %-6s %s\n", row.code, row.means)
+	}
+	return b.String()
+}
+
+// Error carries the code that the process ends with. Err is what to tell the
+// user, in one line; nil means that there is nothing to tell.
+type Error struct {
+	Code int
+	Err  error
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns what to tell the user.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Silent ends the process with a code and no word. It returns nil for 0.
+func Silent(code int) error {
+	if code == OK {
+		return nil
+	}
+	return &Error{Code: code}
+}
+
+// With gives err a code.
+func With(code int, err error) error { return &Error{Code: code, Err: err} }
+
+// Usagef is an error of the command line: what was wrong, and what would be
+// right.
+func Usagef(format string, args ...any) error {
+	return &Error{Code: Usage, Err: fmt.Errorf(format, args...)}
+}
+
+// OfOpening gives the code to what [elect.Openers.Open] returned. An election
+// that cannot be opened was named wrongly, unless the system refused.
+func OfOpening(err error) error {
+	if err == nil {
+		return nil
+	}
+	if code := ofSystem(err); code != 0 {
+		return With(code, err)
+	}
+	return With(Usage, err)
+}
+
+// OfBackend gives the code to what a back end returned after it was opened.
+func OfBackend(err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, elect.ErrNoLeader) {
+		return With(NoLeader, err)
+	}
+	if code := ofSystem(err); code != 0 {
+		return With(code, err)
+	}
+	return With(Unavailable, err)
+}
+
+// ofSystem returns 0 if no system call is at fault.
+func ofSystem(err error) int {
+	errno, ok := errors.AsType[syscall.Errno](err)
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC),
+		errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.ENOTDIR):
+		return CannotCreate
+	case ok && errno != 0:
+		return Unavailable
+	}
+	return 0
+}
+
+// Of returns the code of an error, and whether there is something to tell.
+func Of(err error) (code int, tell bool) {
+	if err == nil {
+		return OK, false
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code, e.Err != nil
+	}
+	return Unavailable, true
+}
+
+// BySignal is the code of a process that a signal ended.
+func BySignal(sig syscall.Signal) int { return bySignal + int(sig) }

@@ -1,0 +1,292 @@
+// Package failover measures takeovers: it runs real elect run candidates, kills
+// what leads in one way or another, and reads from the next leader's command
+// when its first instruction ran.
+//
+// Run may be called once at a time in a process. Whatever it returns, all that
+// it started is dead by then; it says so if it could not make sure.
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/fleet"
+	"github.com/electd/elect/cmd/elect/internal/stamp"
+)
+
+// Kill is how a leader is brought down.
+type Kill string
+
+// The ways.
+const (
+	Child    Kill = "child"    // SIGKILL to the command
+	Parent   Kill = "parent"   // SIGKILL to the elect run that leads
+	Graceful Kill = "graceful" // asked to resign, as elect resign does
+)
+
+// Kills are all of them.
+func Kills() []Kill { return []Kill{Child, Parent, Graceful} }
+
+// Config says what to measure. All fields are required, but Memory and Idle.
+type Config struct {
+	Election   *elect.Election // that of URL and Name, to see who leads and to recall
+	URL, Name  string
+	Program    string   // this one
+	Fallback   []string // the command line of stamp.Main; see stamp.Build
+	Kills      []Kill
+	Rounds     int // of each kill
+	Candidates int // at least 2
+	Memory     uint64
+	Idle       time.Duration // how long to watch the idle candidates; 0 leaves it out
+	Progress   func(format string, args ...any)
+}
+
+const (
+	roundTimeout = 30 * time.Second
+
+	// settleTime lets a candidate that has said that it stands by get there.
+	settleTime = 20 * time.Millisecond
+)
+
+var standingBy = regexp.MustCompile(`standing by for `)
+
+// bench is one Run.
+type bench struct {
+	cfg     Config
+	fleet   *fleet.Fleet
+	started int
+	since   map[*fleet.Candidate]int // the line from which each must have said that it stands by
+	records chan stamp.Record
+	broken  chan error // why the records ended
+
+	leader *fleet.Candidate
+	work   stamp.Record // of its command
+}
+
+// Run measures. The report is of use also if there is an error: it holds what
+// was measured until then.
+func Run(ctx context.Context, cfg Config) (report *Report, err error) {
+	report = newReport(&cfg)
+	dir, err := os.MkdirTemp("", "elect-bench-")
+	if err != nil {
+		return report, err
+	}
+	defer os.RemoveAll(dir)
+	command, err := stamp.Build(dir, cfg.Memory, cfg.Fallback)
+	if err != nil {
+		return report, err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return report, err
+	}
+	b := &bench{
+		cfg:   cfg,
+		since: map[*fleet.Candidate]int{},
+		fleet: &fleet.Fleet{
+			Program: cfg.Program, Command: command, Stdout: w,
+			Args: []string{"run", "--election", cfg.URL, "--name", cfg.Name, "--restart", "always"},
+		},
+		records: make(chan stamp.Record, 16), broken: make(chan error, 1),
+	}
+	go b.read(r)
+	defer func() {
+		b.fleet.Close()
+		_ = w.Close()
+		err = errors.Join(err, b.awaitDeath())
+		_ = r.Close()
+		report.LoadAfter = load()
+	}()
+	return report, b.run(ctx, report)
+}
+
+// read hands out records until every writer of the pipe is dead.
+func (b *bench) read(r io.Reader) {
+	for {
+		record, err := stamp.Read(r)
+		if err != nil {
+			b.broken <- err
+			return
+		}
+		b.records <- record
+	}
+}
+
+// awaitDeath returns when nobody holds the commands' output any more.
+func (b *bench) awaitDeath() error {
+	late := time.After(roundTimeout)
+	for {
+		select {
+		case <-b.records:
+		case err := <-b.broken:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		case <-late:
+			return fmt.Errorf("something that was started still lives after %v", roundTimeout)
+		}
+	}
+}
+
+func (b *bench) run(ctx context.Context, report *Report) error {
+	for range b.cfg.Candidates {
+		if err := b.start(); err != nil {
+			return err
+		}
+	}
+	if err := b.next(ctx, 0); err != nil {
+		return err
+	}
+	if b.cfg.Idle > 0 {
+		b.cfg.Progress("watching %d idle candidates for %v", b.cfg.Candidates-1, b.cfg.Idle)
+		idle, err := b.idle(ctx)
+		if err != nil {
+			return err
+		}
+		report.Idle = idle
+	}
+	for _, kill := range b.cfg.Kills {
+		if b.cfg.Rounds == 0 {
+			break
+		}
+		b.cfg.Progress("%s: %d rounds", kill, b.cfg.Rounds)
+		var took []time.Duration
+		for range b.cfg.Rounds {
+			d, err := b.round(ctx, kill)
+			if err != nil {
+				report.add(kill, took)
+				return fmt.Errorf("%s, round %d: %w", kill, len(took)+1, err)
+			}
+			took = append(took, d)
+		}
+		report.add(kill, took)
+	}
+	return nil
+}
+
+func (b *bench) start() error {
+	b.started++
+	c, err := b.fleet.Start("c" + strconv.Itoa(b.started))
+	if err == nil {
+		b.since[c] = 0
+	}
+	return err
+}
+
+// round brings the leader down, and returns how long it took until another's
+// command ran.
+func (b *bench) round(ctx context.Context, kill Kill) (time.Duration, error) {
+	if err := b.settle(ctx); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
+	defer cancel()
+	old := b.leader
+	b.since[old] = old.Said()
+	var err error
+	before := stamp.Now()
+	switch kill {
+	case Child:
+		err = killProcess(b.work.PID)
+	case Parent:
+		err = old.Signal(syscall.SIGKILL)
+	case Graceful:
+		err = b.cfg.Election.Recall(ctx, 0)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := b.next(ctx, b.work.PID); err != nil {
+		return 0, err
+	}
+	took := b.work.At - before
+	if kill == Parent {
+		delete(b.since, old)
+		if err := b.start(); err != nil {
+			return 0, err
+		}
+	}
+	return took, nil
+}
+
+// next waits for the command of another leader than before, and finds out whose
+// it is.
+func (b *bench) next(ctx context.Context, before int) error {
+	record, err := b.record(ctx)
+	if err != nil {
+		return err
+	}
+	if record.PID == before || record.Ready {
+		return fmt.Errorf("process %d spoke twice", record.PID)
+	}
+	if b.cfg.Memory > 0 {
+		full, err := b.record(ctx)
+		if err != nil {
+			return err
+		}
+		if full.PID != record.PID || !full.Ready {
+			return fmt.Errorf("process %d started before process %d had its memory", full.PID, record.PID)
+		}
+	}
+	b.work = record
+	leader, err := b.cfg.Election.Leader(ctx)
+	if err != nil {
+		return fmt.Errorf("process %d runs, and no leader is known: %w", record.PID, err)
+	}
+	for c := range b.since {
+		if c.ID == leader.ID {
+			b.leader = c
+			return nil
+		}
+	}
+	return fmt.Errorf("%s leads, which is none of the candidates", leader.ID)
+}
+
+func (b *bench) record(ctx context.Context) (stamp.Record, error) {
+	select {
+	case r := <-b.records:
+		return r, nil
+	case err := <-b.broken:
+		b.broken <- err
+		return stamp.Record{}, fmt.Errorf("the candidates are gone: %w", err)
+	case <-ctx.Done():
+		return stamp.Record{}, fmt.Errorf("nobody took over: %w", context.Cause(ctx))
+	}
+}
+
+// settle waits until all candidates but the leader stand by.
+func (b *bench) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
+	defer cancel()
+	for c, from := range b.since {
+		if c == b.leader {
+			continue
+		}
+		if err := c.Await(ctx, from, standingBy); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-time.After(settleTime):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func killProcess(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Kill()
+}

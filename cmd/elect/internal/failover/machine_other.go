@@ -1,0 +1,18 @@
+//go:build !linux
+
+package failover
+
+import (
+	"context"
+	"errors"
+	"runtime"
+)
+
+func system() string { return runtime.GOOS + "/" + runtime.GOARCH }
+
+func load() *[3]float64 { return nil }
+
+// idle is measured on Linux only.
+func (b *bench) idle(context.Context) (*Idle, error) {
+	return nil, errors.New("what idle candidates take is measured on Linux only; want --idle 0 here")
+}

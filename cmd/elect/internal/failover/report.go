@@ -1,0 +1,105 @@
+package failover
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/electd/elect/cmd/elect/internal/stamp"
+)
+
+// Report is what was measured, and under which conditions. Its JSON is stable:
+// fields are added, and never renamed or removed.
+type Report struct {
+	Election   string      `json:"election"`
+	Name       string      `json:"name"`
+	Candidates int         `json:"candidates"`
+	Command    string      `json:"command"`      // what the candidates run
+	Memory     uint64      `json:"memory_bytes"` // that it has touched when it is killed
+	Clock      string      `json:"clock"`
+	Go         string      `json:"go"`
+	System     string      `json:"system"` // kernel, its version, and architecture
+	CPUs       int         `json:"cpus"`
+	LoadBefore *[3]float64 `json:"load_before,omitempty"` // over 1, 5 and 15 minutes, where the system tells
+	LoadAfter  *[3]float64 `json:"load_after,omitempty"`
+	Idle       *Idle       `json:"idle,omitempty"`
+	Takeovers  []Takeover  `json:"takeovers"`
+}
+
+// Idle is what candidates that stand by take, in per cent of one core.
+type Idle struct {
+	Candidates int     `json:"candidates"`
+	Seconds    float64 `json:"seconds"`
+	Mean       float64 `json:"mean_percent"` // of a candidate
+	Max        float64 `json:"max_percent"`
+}
+
+// Takeover is the time from just before the kill to the next command's first
+// instruction, in milliseconds.
+type Takeover struct {
+	Kill   Kill    `json:"kill"`
+	Rounds int     `json:"rounds"`
+	Min    float64 `json:"min_ms"`
+	Median float64 `json:"median_ms"`
+	P90    float64 `json:"p90_ms"`
+	P99    float64 `json:"p99_ms"`
+	Max    float64 `json:"max_ms"`
+}
+
+func newReport(cfg *Config) *Report {
+	r := &Report{
+		Election: cfg.URL, Name: cfg.Name, Candidates: cfg.Candidates, Memory: cfg.Memory, Clock: stamp.Clock,
+		Command: "elect itself: the start of Go's runtime is in the figures",
+		Go:      runtime.Version(), System: system(), CPUs: runtime.NumCPU(), LoadBefore: load(), Takeovers: []Takeover{},
+	}
+	if stamp.Native {
+		r.Command = "a static program that reads the clock first"
+	}
+	return r
+}
+
+func (r *Report) add(kill Kill, took []time.Duration) {
+	if len(took) == 0 {
+		return
+	}
+	slices.Sort(took)
+	ms := func(q float64) float64 { // nearest rank
+		i := max(int(math.Ceil(q*float64(len(took))))-1, 0)
+		return math.Round(took[i].Seconds()*1e6) / 1e3
+	}
+	r.Takeovers = append(r.Takeovers, Takeover{
+		Kill: kill, Rounds: len(took), Min: ms(0), Median: ms(.5), P90: ms(.9), P99: ms(.99), Max: ms(1),
+	})
+}
+
+// Write writes the report for people.
+func (r *Report) Write(w io.Writer) error {
+	fmt.Fprintf(w, "From just before the kill to the next command's first instruction, in ms:\n\n")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "KILLED\tn\tMIN\tMEDIAN\tP90\tP99\tMAX\t")
+	for _, k := range r.Takeovers {
+		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t\n", k.Kill, k.Rounds, k.Min, k.Median, k.P90, k.P99, k.Max)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if i := r.Idle; i != nil {
+		fmt.Fprintf(w, "\nIdle: %d candidates over %.0f s took %.4f %% of a core each, at most %.4f %%.\n", i.Candidates, i.Seconds, i.Mean, i.Max)
+	}
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "\nelection\t%s, %d candidates\n", r.Election, r.Candidates)
+	fmt.Fprintf(t, "command\t%s\n", r.Command)
+	if r.Memory > 0 {
+		fmt.Fprintf(t, "memory\t%d MiB, all of it touched before the kill\n", r.Memory>>20)
+	}
+	fmt.Fprintf(t, "clock\t%s\n", r.Clock)
+	fmt.Fprintf(t, "machine\t%s, %d CPUs, %s\n", r.System, r.CPUs, r.Go)
+	if r.LoadBefore != nil && r.LoadAfter != nil {
+		fmt.Fprintf(t, "load\t%.2f before, %.2f after (1 minute)\n", r.LoadBefore[0], r.LoadAfter[0])
+	}
+	return t.Flush()
+}

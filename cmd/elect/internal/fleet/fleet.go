@@ -1,0 +1,226 @@
+// Package fleet runs several real elect run processes on this machine, for the
+// verbs that show or measure a takeover. They are this same program, executed
+// again.
+//
+// A Fleet may be used by any number of goroutines. Close kills whatever was
+// started and returns when all of it is dead; should this process itself be
+// killed, the kernel kills the candidates (on Linux), and their keepers the
+// commands.
+package fleet
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Fleet is the candidates of one election.
+type Fleet struct {
+	// Program and Verb are the command line of a candidate up to its flags.
+	Program string
+	Args    []string // what comes before --id: run, --election …
+	Command []string // of each candidate
+	Stdout  *os.File // of each command; nil is none
+	Stderr  func(id, line string)
+	Dir     string
+	Env     []string // in addition to this process's
+
+	starter starter
+
+	mu      sync.Mutex
+	all     []*Candidate
+	closing bool
+}
+
+// Candidate is one elect run.
+type Candidate struct {
+	ID  string
+	PID int
+
+	cmd  *exec.Cmd
+	done chan struct{} // it has ended and said all
+	code int           // when done: its exit code, or 128+n
+
+	mu      sync.Mutex
+	lines   []string
+	changed chan struct{} // closed at each new line and at the end
+	ended   bool
+}
+
+// Self returns the path of this program, for [Fleet.Program].
+func Self() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("this program's own file is not known: %w", err)
+	}
+	return path, nil
+}
+
+// Start starts a candidate.
+func (f *Fleet) Start(id string) (*Candidate, error) {
+	args := slices.Concat(f.Args, []string{"--id", id, "--"}, f.Command)
+	c := &Candidate{ID: id, cmd: exec.Command(f.Program, args...), done: make(chan struct{}), changed: make(chan struct{})}
+	c.cmd.Args[0] = "elect"
+	c.cmd.Dir = f.Dir
+	c.cmd.Env = append(clean(os.Environ()), f.Env...)
+	if f.Stdout != nil {
+		c.cmd.Stdout = f.Stdout
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("candidate %s: %w", id, err)
+	}
+	c.cmd.Stderr = w
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closing {
+		err = errors.New("the others are being ended")
+	} else {
+		err = f.starter.start(c.cmd)
+	}
+	_ = w.Close()
+	if err != nil {
+		_ = r.Close()
+		return nil, fmt.Errorf("candidate %s: %w", id, err)
+	}
+	c.PID = c.cmd.Process.Pid
+	f.all = append(f.all, c)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		defer r.Close()
+		lines := bufio.NewScanner(r)
+		for lines.Scan() {
+			c.say(lines.Text())
+			if f.Stderr != nil {
+				f.Stderr(id, lines.Text())
+			}
+		}
+	}()
+	go func() {
+		defer close(c.done)
+		_ = c.cmd.Wait() // the state tells more
+		// The command shares stderr, and outlives a killed candidate for a moment.
+		select {
+		case <-read:
+		case <-time.After(patience):
+		}
+		c.code = c.cmd.ProcessState.ExitCode()
+		if status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			c.code = 128 + int(status.Signal())
+		}
+		c.mu.Lock()
+		c.ended = true
+		close(c.changed)
+		c.mu.Unlock()
+	}()
+	return c, nil
+}
+
+// clean leaves the settings of an elect run outside out of the environment.
+func clean(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(pair string) bool { return strings.HasPrefix(pair, "ELECT_") })
+}
+
+func (c *Candidate) say(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines = append(c.lines, line)
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Said returns how many lines the candidate has written to stderr so far: what
+// [Candidate.Await] may begin at.
+func (c *Candidate) Said() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.lines)
+}
+
+// Await waits for a line that matches, from the number given on. It fails when
+// the candidate has ended without one, and when ctx ends.
+func (c *Candidate) Await(ctx context.Context, from int, match *regexp.Regexp) error {
+	for {
+		c.mu.Lock()
+		for ; from < len(c.lines); from++ {
+			if match.MatchString(c.lines[from]) {
+				c.mu.Unlock()
+				return nil
+			}
+		}
+		ended, changed, last := c.ended, c.changed, ""
+		if len(c.lines) > 0 {
+			last = c.lines[len(c.lines)-1]
+		}
+		c.mu.Unlock()
+		if ended {
+			return fmt.Errorf("candidate %s ended with %d instead of saying %q; it said last: %q", c.ID, c.code, match, last)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("candidate %s did not say %q: %w; it said last: %q", c.ID, match, context.Cause(ctx), last)
+		}
+	}
+}
+
+// Signal sends one to the candidate itself.
+func (c *Candidate) Signal(sig syscall.Signal) error { return c.cmd.Process.Signal(sig) }
+
+// Done is closed when the candidate has ended.
+func (c *Candidate) Done() <-chan struct{} { return c.done }
+
+// Live returns the candidates that have not ended.
+func (f *Fleet) Live() []*Candidate {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(f.all), func(c *Candidate) bool {
+		select {
+		case <-c.done:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// patience is how long what was told to end may take to do so.
+const patience = 5 * time.Second
+
+// Close ends all candidates: those that do not end when told to are killed.
+func (f *Fleet) Close() {
+	f.mu.Lock()
+	f.closing = true
+	f.mu.Unlock()
+	live := f.Live()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		for _, c := range live {
+			_ = c.Signal(sig) // it may have ended just now
+		}
+		late := time.After(patience)
+		for _, c := range live {
+			select {
+			case <-c.done:
+			case <-late:
+				late = nil
+			}
+			if late == nil {
+				break
+			}
+		}
+		if live = f.Live(); len(live) == 0 {
+			break
+		}
+	}
+	f.starter.close()
+}

@@ -1,0 +1,79 @@
+package lines
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Logger returns a logger for the back end and the supervisor. Verbose is
+// everything, in slog's own form. Otherwise it is warnings and errors only, as
+// lines for a person, and one that repeats itself is said once a minute.
+func (w *Writer) Logger(verbose bool) *slog.Logger {
+	if verbose {
+		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return slog.New(&handler{to: w, said: &memory{at: map[string]time.Time{}}})
+}
+
+const repeatAfter = time.Minute
+
+type handler struct {
+	to    *Writer
+	attrs []slog.Attr
+	said  *memory
+}
+
+type memory struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+// again reports whether key was said within the last minute, and takes note.
+func (m *memory) again(key string, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if last, ok := m.at[key]; ok && now.Sub(last) < repeatAfter {
+		return true
+	}
+	if len(m.at) >= backlog {
+		clear(m.at)
+	}
+	m.at[key] = now
+	return false
+}
+
+// Enabled implements slog.Handler.
+func (h *handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+// Handle implements slog.Handler.
+func (h *handler) Handle(_ context.Context, r slog.Record) error {
+	var text, key strings.Builder
+	text.WriteString(r.Message)
+	key.WriteString(r.Message)
+	add := func(a slog.Attr) bool {
+		text.WriteString("; " + a.Key + ": " + a.Value.String())
+		if a.Value.Kind() != slog.KindDuration { // a pause that grows is the same trouble
+			key.WriteString("\x00" + a.Value.String())
+		}
+		return true
+	}
+	for _, a := range h.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	if !h.said.again(key.String(), time.Now()) {
+		h.to.Say("%s", text.String())
+	}
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &handler{to: h.to, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...), said: h.said}
+}
+
+// WithGroup implements slog.Handler. Lines for people have no groups.
+func (h *handler) WithGroup(string) slog.Handler { return h }

@@ -1,0 +1,21 @@
+package runner
+
+import (
+	"os"
+	"slices"
+	"strings"
+)
+
+// own are the variables that a command gets. What it would inherit of them is
+// another election's.
+var own = []string{"ELECT_ELECTION", "ELECT_NAME", "ELECT_ID", "ELECT_TOKEN", "ELECT_TOKEN_FIXED"}
+
+// environment is that of the command, without the token, which is not known
+// before the victory.
+func environment(cfg *Config) []string {
+	env := slices.DeleteFunc(os.Environ(), func(pair string) bool {
+		key, _, _ := strings.Cut(pair, "=")
+		return slices.Contains(own, key)
+	})
+	return append(env, "ELECT_ELECTION="+cfg.Shown, "ELECT_NAME="+cfg.Name, "ELECT_ID="+cfg.ID)
+}

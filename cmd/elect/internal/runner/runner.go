@@ -1,0 +1,199 @@
+// Package runner is elect run: it stands in an election, and runs one command
+// while, and only while, it leads.
+//
+// Run is called once in a process: signals, the terminal and the adoption of
+// orphans belong to the process. Everything that can be prepared is prepared
+// before standing, so that nothing is left to do between the victory and the
+// start of the command.
+//
+// Whatever fails, the command's whole family is dead before leadership is given
+// up. Errors carry the exit code (package exit).
+package runner
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/lines"
+)
+
+// NoLimit as Config.Wait stands for ever.
+const NoLimit time.Duration = -1
+
+// Config says what to run and how. All fields are required, but Once, Verbose
+// and Grace.
+type Config struct {
+	Openers elect.Openers
+	URL     string // of the election
+	Shown   string // the URL as the command sees it: without credentials
+	Name    string
+	ID      string
+
+	Path string   // of the command, as found
+	Args []string // the command's name first
+
+	Restart supervise.Restart
+	Once    bool          // one campaign, one run
+	Wait    time.Duration // give up standing by after that; 0 tries once; NoLimit
+	Grace   time.Duration // between SIGTERM and SIGKILL
+	Verbose bool          // log everything
+}
+
+// The causes for which one Lead is ended.
+var (
+	errTermOver = errors.New("the term is over")
+	errStopped  = errors.New("told to end")
+	errWaitOver = errors.New("the wait is over")
+)
+
+// Time limits of one term.
+const (
+	// suddenGrace is between SIGTERM and SIGKILL when leadership is gone
+	// already: another may lead soon, see file.HoldOff.
+	suddenGrace = 50 * time.Millisecond
+
+	startTimeout = 30 * time.Second
+)
+
+// run is the state of one Run.
+type run struct {
+	cfg      Config
+	say      *lines.Writer
+	election *elect.Election
+	env      []string // of the command, without the token
+	terminal *os.File // stdin, if it is our controlling terminal
+
+	life context.Context // ends when a signal asks for it
+	end  context.CancelCauseFunc
+
+	backoff supervise.Backoff
+
+	mu      sync.Mutex
+	cancel  context.CancelCauseFunc // of the current Lead
+	family  *supervise.Family       // nil while none runs
+	why     syscall.Signal          // asked us to end; 0 is none
+	standby *standby                // nil while not standing by
+	outcome *outcome                // of the last term; nil if nothing was started
+}
+
+// outcome is how a term ended.
+type outcome struct {
+	exit        supervise.Exit
+	ran         time.Duration
+	loss        *elect.LostError // leadership ended first
+	err         error            // the command could not be started
+	interrupted bool             // the person at the terminal ended the command
+}
+
+// Run stands and runs until there is nothing left to do. It returns nil or an
+// error with the exit code.
+func Run(ctx context.Context, cfg Config) error {
+	r := &run{cfg: cfg, say: lines.New(os.Stderr), env: environment(&cfg), terminal: controllingTerminal(os.Stdin)}
+	defer r.say.Close()
+	r.life, r.end = context.WithCancelCause(ctx)
+	defer r.end(nil)
+	defer r.forward()()
+
+	log := r.say.Logger(cfg.Verbose)
+	if err := supervise.AdoptOrphans(); err != nil && !errors.Is(err, supervise.ErrUnsupported) {
+		log.Warn("orphans cannot be adopted: if the keeper is killed, a process of the command that called setsid may survive", "error", err)
+	}
+	var err error
+	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, Logger: log, OnEvent: r.event})
+	if err != nil {
+		return exit.OfOpening(err)
+	}
+	defer r.election.Close()
+	for {
+		again, err := r.lead()
+		if !again {
+			return err
+		}
+	}
+}
+
+// lead is one victory and its run, or the end of all.
+func (r *run) lead() (again bool, err error) {
+	ctx, cancel := context.WithCancelCause(r.life)
+	defer cancel(nil)
+	r.mu.Lock()
+	r.cancel, r.outcome = cancel, nil
+	r.mu.Unlock()
+	err = r.election.Lead(ctx, r.work)
+	r.stopStandby()
+	o := r.outcome
+	switch {
+	case errors.Is(err, errTermOver):
+		return r.next(o)
+	case errors.Is(err, errStopped) && o != nil && o.err == nil:
+		return false, exit.Silent(o.exit.ExitCode())
+	case errors.Is(err, errStopped):
+		return false, nil
+	case errors.Is(err, errWaitOver):
+		r.say.Say("gave up standing by for %s after %v", r.cfg.Name, r.cfg.Wait)
+		return false, exit.Silent(exit.WaitOver)
+	}
+	return false, exit.OfBackend(err)
+}
+
+// next decides what follows after a term that was not cut short by a signal.
+func (r *run) next(o *outcome) (again bool, err error) {
+	if refused, ok := errors.AsType[*supervise.StartError](o.err); ok {
+		return false, exit.With(refused.ExitCode(), refused)
+	}
+	code := o.exit.ExitCode()
+	switch {
+	case r.cfg.Once && o.err != nil:
+		return false, exit.With(exit.NotExecutable, o.err)
+	case r.cfg.Once && o.loss != nil:
+		return false, exit.Silent(exit.Lost)
+	case o.interrupted, r.cfg.Once:
+		return false, exit.Silent(code)
+	case o.err != nil:
+		r.say.Say("%v", o.err)
+	case !r.cfg.Restart.Again(o.exit):
+		return false, exit.Silent(code)
+	}
+	if wait := r.backoff.After(o.exit, o.ran); wait > 0 {
+		r.say.Say("%s keeps failing as soon as it starts; standing aside for %v", r.cfg.Args[0], wait)
+		select {
+		case <-time.After(wait):
+		case <-r.life.Done():
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// event is told by the election what happens to us.
+func (r *run) event(e elect.Event) {
+	switch e.Kind {
+	case elect.EventCampaigning:
+		r.startStandby()
+	case elect.EventElected:
+		r.stopStandby()
+	case elect.EventReleased:
+		r.released(e)
+	}
+}
+
+func (r *run) released(e elect.Event) {
+	r.mu.Lock()
+	o := r.outcome
+	r.mu.Unlock()
+	switch {
+	case e.Err != nil:
+		r.say.Say("%s (token %v) was not released, and will lapse by itself: %v", r.cfg.Name, e.Token, e.Err)
+	case o == nil || o.err != nil:
+		r.say.Say("released %s (token %v)", r.cfg.Name, e.Token)
+	default:
+		r.say.Say("released %s (token %v); %s ended: %v", r.cfg.Name, e.Token, r.cfg.Args[0], o.exit)
+	}
+}

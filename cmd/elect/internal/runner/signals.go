@@ -1,0 +1,105 @@
+//go:build unix
+
+package runner
+
+import (
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ending are the signals that ask us to end; passed are those that are passed
+// on to the command and mean nothing to us. SIGTSTP and the like stay what they
+// are: the supervisor deals with the terminal.
+var (
+	ending = []os.Signal{syscall.SIGTERM, syscall.SIGINT}
+	passed = []os.Signal{syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}
+)
+
+// resume lets a stopped command see the signal that it was sent.
+const resume = syscall.SIGCONT
+
+// forward begins to deal with signals, and returns what ends that. A signal
+// that was ignored when we were started, as by nohup, stays ignored.
+func (r *run) forward() (stop func()) {
+	all := slices.DeleteFunc(slices.Concat(ending, passed), signal.Ignored)
+	ch := make(chan os.Signal, 16)
+	if len(all) > 0 { // Notify takes none for all
+		signal.Notify(ch, all...)
+	}
+	// A line on a stderr that nobody reads any more must not end a leader.
+	// Go's runtime raises SIGPIPE for descriptors 1 and 2, unless it is asked for.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+
+	attended := hasTerminal()
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case sig := <-ch:
+				r.signal(sig.(syscall.Signal), attended)
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(ch)
+		signal.Stop(broken)
+		close(done)
+	}
+}
+
+// signal deals with one. Attended says that a terminal is there, whose end we
+// follow.
+func (r *run) signal(sig syscall.Signal, attended bool) {
+	r.mu.Lock()
+	family, again := r.family, r.why != 0
+	asks := slices.Contains(ending, os.Signal(sig))
+	if family == nil && (sig == syscall.SIGQUIT || sig == syscall.SIGHUP && attended) {
+		asks = true // standing by there is nobody to pass it on to
+	}
+	if asks && !again {
+		r.why = sig
+	}
+	r.mu.Unlock()
+	switch {
+	case asks && again && family != nil:
+		family.Kill()
+	case asks:
+		r.end(errStopped)
+	case family != nil:
+		_ = family.Signal(sig) // it may have ended just now
+	}
+}
+
+// hasTerminal reports whether this process has a controlling terminal.
+func hasTerminal() bool {
+	fd, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	_ = unix.Close(fd)
+	return true
+}
+
+// controllingTerminal returns f if it is this process's controlling terminal.
+func controllingTerminal(f *os.File) *os.File {
+	if _, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP); err != nil {
+		return nil
+	}
+	return f
+}
+
+// inForeground reports whether the terminal is ours to hand over.
+func (r *run) inForeground() bool {
+	if r.terminal == nil {
+		return false
+	}
+	group, err := unix.IoctlGetInt(int(r.terminal.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}

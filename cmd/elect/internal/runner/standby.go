@@ -1,0 +1,125 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/electd/elect"
+)
+
+const (
+	// glance is how often a candidate that stands by looks who leads, to tell.
+	// It costs a few system calls each time.
+	glance = 5 * time.Second
+
+	// firstGlance is when it looks again if nobody leads at first: a candidate
+	// of its own victory is about to be elected and needs no word about it.
+	firstGlance = 500 * time.Millisecond
+
+	// oneTry is how long --wait 0 gives an election in which nobody leads: a
+	// back end may need a moment to prove a leader that was elected just now.
+	oneTry = 2 * time.Second
+)
+
+// standby is what goes on beside a campaign: telling who leads, and giving up.
+type standby struct {
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// startStandby begins it, unless it goes on already: a campaign that failed and
+// is tried again is the same standing by.
+func (r *run) startStandby() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.standby != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(r.life)
+	s := &standby{stop: cancel, done: make(chan struct{})}
+	r.standby = s
+	giveUp := func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.standby == s { // not elected meanwhile
+			r.cancel(errWaitOver)
+		}
+	}
+	var limit *time.Timer
+	switch wait := r.cfg.Wait; wait {
+	case NoLimit:
+	case 0:
+		limit = time.AfterFunc(oneTry, giveUp)
+	default:
+		limit = time.AfterFunc(wait, giveUp)
+	}
+	go func() {
+		defer close(s.done)
+		defer cancel()
+		if limit != nil {
+			defer limit.Stop()
+		}
+		if r.cfg.Wait == 0 {
+			r.awaitOther(ctx, giveUp)
+		} else {
+			r.tellLeader(ctx)
+		}
+		<-ctx.Done()
+	}()
+}
+
+func (r *run) stopStandby() {
+	r.mu.Lock()
+	s := r.standby
+	r.standby = nil
+	r.mu.Unlock()
+	if s != nil {
+		s.stop()
+	}
+}
+
+// tellLeader says whom we stand behind, and again when that changes. It asks
+// now and then and does not watch: a candidate that stands by costs nothing.
+func (r *run) tellLeader(ctx context.Context) {
+	said := ""
+	for pause := firstGlance; ; pause = glance {
+		l, err := r.election.Leader(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		text := ""
+		switch {
+		case err == nil:
+			text = "behind " + l.ID + ", token " + l.Token.String()
+		case pause == firstGlance:
+			// It may be us in a moment.
+		case errors.Is(err, elect.ErrNoLeader):
+			text = "nobody leads"
+		default:
+			text = err.Error()
+		}
+		if text != "" && text != said {
+			r.say.Say("standing by for %s (%s)", r.cfg.Name, text)
+			said = text
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// awaitOther gives up as soon as somebody else is seen to lead.
+func (r *run) awaitOther(ctx context.Context, giveUp func()) {
+	for s, err := range r.election.Watch(ctx) {
+		if err != nil {
+			return
+		}
+		if s.Leader != nil && !s.Stale && s.Leader.ID != r.cfg.ID {
+			giveUp()
+			return
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/clock"
+)
+
+// work runs the command for one term. It returns when the whole family is dead.
+func (r *run) work(ctx context.Context, term *elect.Term) error {
+	r.say.Say("leading %s (token %v)", r.cfg.Name, term.Token())
+	o := &outcome{}
+	defer func() {
+		r.mu.Lock()
+		r.outcome, r.family = o, nil
+		over := r.cancel
+		r.mu.Unlock()
+		if o.loss == nil || r.cfg.Once {
+			over(errTermOver)
+		} // else Lead stands again by itself, and aside first if it resigned
+	}()
+
+	command := r.command(term)
+	var inherit driver.Inheritable
+	inheritable := elect.As(term, &inherit)
+	if inheritable {
+		command.Hold = inherit.Files()
+	}
+	held := r.inForeground()
+	family, err := r.start(command)
+	if err != nil {
+		o.err, o.exit = err, supervise.Exit{Code: 1, Reason: supervise.Exited} // a failure, to the back-off
+		return err
+	}
+	begun := time.Now()
+	r.mu.Lock()
+	r.family = family
+	r.mu.Unlock()
+	if inheritable {
+		inherit.Entrust(family.Gone, family.Done())
+	} else {
+		defer pushDeadline(term, family)()
+	}
+
+	select {
+	case <-family.Done():
+	case <-ctx.Done():
+		// The mandate ends, too, when the family lets go of it by ending.
+		if !family.Gone() {
+			o.loss = r.stop(ctx, family)
+		}
+	}
+	o.exit = family.Wait()
+	o.ran = time.Since(begun)
+	o.interrupted = held && byPerson(o.exit)
+	return nil
+}
+
+func (r *run) command(term *elect.Term) supervise.Command {
+	return supervise.Command{
+		Path: r.cfg.Path, Args: r.cfg.Args, Grace: r.cfg.Grace, Terminal: r.terminal, Logger: r.say.Logger(r.cfg.Verbose),
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Env: append(slices.Clip(r.env), "ELECT_TOKEN="+term.Token().String(), "ELECT_TOKEN_FIXED="+term.Token().Fixed()),
+	}
+}
+
+// start gives up when the start hangs, not when leadership ends: a command that
+// was just started is stopped like any other.
+func (r *run) start(c supervise.Command) (*supervise.Family, error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout,
+		errors.New("the command was not started within "+startTimeout.String()))
+	defer cancel()
+	return supervise.Start(ctx, c)
+}
+
+// stop ends the family because the term has ended, and returns why it has,
+// unless we asked for it ourselves.
+func (r *run) stop(ctx context.Context, family *supervise.Family) *elect.LostError {
+	loss, _ := errors.AsType[*elect.LostError](context.Cause(ctx))
+	if loss == nil { // Lead gives no other cause
+		loss = &elect.LostError{Reason: elect.Shutdown, Err: context.Cause(ctx)}
+	}
+	switch loss.Reason {
+	case elect.Shutdown:
+		r.mu.Lock()
+		why := r.why
+		r.mu.Unlock()
+		if why != 0 && why != syscall.SIGTERM {
+			// Its own signal, and then the same grace.
+			_ = family.Signal(why)
+			_ = family.Signal(resume)
+			defer time.AfterFunc(r.cfg.Grace, family.Kill).Stop()
+			family.Wait()
+		} else {
+			family.Stop(context.Background())
+		}
+		return nil
+	case elect.Resigned:
+		r.say.Say("lost %s (token %v): asked to resign", r.cfg.Name, loss.Token)
+		family.Stop(context.Background())
+	default:
+		r.say.Say("lost %s (token %v): %s: %v", r.cfg.Name, loss.Token, loss.Reason, loss.Err)
+		sudden, cancel := context.WithTimeout(context.Background(), min(suddenGrace, r.cfg.Grace))
+		defer cancel()
+		family.Stop(sudden)
+	}
+	return loss
+}
+
+// pushDeadline keeps the keeper's deadline at the end of the lease, until the
+// function that it returns is called.
+func pushDeadline(term *elect.Term, family *supervise.Family) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		for {
+			now := clock.Now() // before the lease is looked at: never too late
+			left, bounded := term.Remaining()
+			if !bounded {
+				return
+			}
+			if left > 0 {
+				family.Deadline(now.Add(left))
+			} // else the last one stands
+			select {
+			case <-done:
+				return
+			case <-time.After(max(left/8, time.Millisecond)):
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+// byPerson reports whether a command that had the terminal ended as one does
+// that a person has ended: it was interrupted, or the terminal went away. Some
+// programs catch the signal, and say by their exit code that they did.
+func byPerson(e supervise.Exit) bool {
+	switch e.ExitCode() - 128 {
+	case int(syscall.SIGINT), int(syscall.SIGQUIT), int(syscall.SIGHUP):
+		return true
+	}
+	return false
+}

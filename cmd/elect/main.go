@@ -1,0 +1,38 @@
+// Command elect runs one program once among many candidates, and shows and
+// changes who leads: see `elect help`.
+//
+// It is wiring only. Each verb has a file of its own here, which reads the
+// command line and writes the answer; what a verb does is in the packages below
+// internal. A verb runs alone in its process. Whatever fails becomes one line on
+// stderr and an exit code of package exit.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/file"
+)
+
+func main() {
+	supervise.KeeperMain() // does not return in a keeper, which must know of nothing below
+	os.Exit(command(os.Args[1:]))
+}
+
+// command runs the command line and returns the exit code.
+func command(args []string) int {
+	openers := elect.Openers{"file": file.Open}
+
+	root := newRoot(openers)
+	root.SetArgs(args)
+	err := root.ExecuteContext(context.Background())
+	code, tell := exit.Of(err)
+	if tell {
+		fmt.Fprintln(os.Stderr, "elect: "+oneLine(err.Error()))
+	}
+	return code
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/driver"
+)
+
+// place is which election a verb is about.
+type place struct {
+	election string // the URL
+	name     string
+}
+
+func (p *place) flags(set *pflag.FlagSet) {
+	set.StringVar(&p.election, "election", "", "`URL` of the place where the election is held (default: file: in your state directory)")
+	set.StringVar(&p.name, "name", "", "`NAME` of the election")
+}
+
+// resolve completes and checks the place, as far as that can be done without
+// opening it, so that a wrong command line is told from a back end in trouble.
+func (p *place) resolve(openers elect.Openers) error {
+	if p.election == "" {
+		dir, err := stateDir()
+		if err != nil {
+			return err
+		}
+		p.election = (&url.URL{Scheme: "file", OmitHost: true, Path: dir}).String()
+	}
+	if p.name == "" {
+		return exit.Usagef("the election has no name; want --name, such as --name nightly")
+	}
+	if err := driver.CheckName(p.name); err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	u, err := url.Parse(p.election)
+	if err != nil || openers[u.Scheme] != nil {
+		return nil // Open says what is wrong with it
+	}
+	if u.Scheme == "" {
+		if strings.ContainsAny(p.election, "/.") && u.RawQuery == "" {
+			return exit.Usagef("election URL %q has no scheme; did you mean file:%s?", p.election, p.election)
+		}
+		return nil
+	}
+	for scheme := range openers {
+		if rest, ok := strings.CutPrefix(p.election, u.Scheme+":"); ok && u.User == nil && editDistance(u.Scheme, scheme) <= 2 {
+			return exit.Usagef("election URL %q: unknown scheme %q; did you mean %s:%s?", p.election, u.Scheme, scheme, rest)
+		}
+	}
+	return nil
+}
+
+// open resolves the place and opens it for a verb that does not stand.
+func (p *place) open(cmd *cobra.Command, openers elect.Openers) (*elect.Election, error) {
+	if err := p.resolve(openers); err != nil {
+		return nil, err
+	}
+	e, err := openers.Open(cmd.Context(), p.election, p.name, elect.Config{})
+	return e, exit.OfOpening(err)
+}
+
+// shown is the URL without credentials, for the environment of a command and
+// for output. A path that is relative would mean another place elsewhere.
+func (p *place) shown() string {
+	u, err := url.Parse(p.election)
+	if err != nil {
+		return ""
+	}
+	u.User = nil
+	query := strings.Split(u.RawQuery, "&")
+	u.RawQuery = strings.Join(slices.DeleteFunc(query, func(pair string) bool {
+		key, _, _ := strings.Cut(strings.ToLower(pair), "=")
+		return slices.ContainsFunc([]string{"pass", "pwd", "secret", "token", "key", "credential"}, func(word string) bool {
+			return strings.Contains(key, word)
+		})
+	}), "&")
+	if u.Scheme != "file" {
+		return u.String()
+	}
+	path := u.Path
+	if u.Opaque != "" {
+		if path, err = url.PathUnescape(u.Opaque); err != nil {
+			return u.String()
+		}
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		u.Opaque, u.RawPath, u.Path, u.OmitHost = "", "", abs, true
+	}
+	return u.String()
+}
+
+// stateDir is where elections are held by default: the place that the XDG Base
+// Directory Specification gives to state.
+func stateDir() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) { // relative ones are to be ignored, it says
+		return filepath.Join(dir, "elect"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil || !filepath.IsAbs(home) {
+		return "", exit.Usagef("no state directory is known, because HOME is not set; want --election, such as --election file:/var/lib/elect")
+	}
+	return filepath.Join(home, ".local", "state", "elect"), nil
+}
+
+// fromEnvironment sets each flag of the command that was not given from the
+// variable of its name, ELECT_NAME for --name, but those in except.
+func fromEnvironment(cmd *cobra.Command, except ...string) error {
+	var wrong error
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed || f.Name == "help" || f.Name == "output" || slices.Contains(except, f.Name) || wrong != nil {
+			return
+		}
+		variable := "ELECT_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value, ok := os.LookupEnv(variable)
+		if !ok || value == "" {
+			return
+		}
+		if err := f.Value.Set(value); err != nil {
+			wrong = exit.Usagef("%s=%q: %v", variable, value, err)
+		}
+	})
+	return wrong
+}
+
+// nameArgument takes the election's name from the argument, where there is one.
+func (p *place) nameArgument(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return fromEnvironment(cmd)
+	case len(args) > 1:
+		return exit.Usagef("%s takes one name, and %q was given, too", cmd.CommandPath(), args[1])
+	case cmd.Flags().Changed("name"):
+		return exit.Usagef("the name is given twice, as --name %s and as %s; want one", p.name, args[0])
+	}
+	p.name = args[0]
+	if p.name == "" {
+		return exit.With(exit.Usage, driver.CheckName(""))
+	}
+	return fromEnvironment(cmd, "name")
+}

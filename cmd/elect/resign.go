@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/driver"
+)
+
+const resignHelp = `Ask the leader of an election to give it up, and wait until it has accepted to.
+Its work is then stopped, within its own --grace, and the next candidate leads.
+The old leader stands again after somebody else was elected, or after a second.
+
+It prints the token of the leader that accepted. -o json writes one object on one
+line: election, name, id and token, of which the latter is a string.
+
+Exit codes: 0 it has accepted; 3 nobody leads; 69 it did not answer, or somebody
+else leads than the one with --token.`
+
+// resignTimeout bounds the whole conversation.
+const resignTimeout = 10 * time.Second
+
+func newResign(openers elect.Openers) *cobra.Command {
+	var p place
+	var format output
+	var token string
+	cmd := &cobra.Command{
+		Use:     "resign [flags] [NAME]",
+		Short:   "ask the leader to hand over",
+		Long:    resignHelp,
+		Example: "  elect resign nightly\n  elect resign nightly --token 42    # that one, and nobody who follows",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.nameArgument(cmd, args); err != nil {
+				return err
+			}
+			var only elect.Token
+			if token != "" {
+				if err := only.UnmarshalText([]byte(token)); err != nil || only == 0 {
+					return exit.Usagef("--token %q; want the leader's token, such as 42", token)
+				}
+			}
+			e, err := p.open(cmd, openers)
+			if err != nil {
+				return err
+			}
+			defer e.Close()
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), resignTimeout, fmt.Errorf("no answer within %v", resignTimeout))
+			defer cancel()
+			leader, err := recall(ctx, e, only)
+			if errors.Is(err, elect.ErrNoLeader) {
+				return exit.With(exit.NoLeader, fmt.Errorf("nobody leads %s, so that nobody can resign", p.name))
+			}
+			if err != nil {
+				return exit.OfBackend(err)
+			}
+			if format == "json" {
+				return writeJSON(cmd.OutOrStdout(), resigned{Election: p.shown(), Name: p.name, ID: leader.ID, Token: leader.Token})
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), leader.Token)
+			return err
+		},
+	}
+	p.flags(cmd.Flags())
+	cmd.Flags().StringVar(&token, "token", "", "ask only the leader with this `TOKEN` (default: whoever leads)")
+	format.flag(cmd.Flags())
+	return cmd
+}
+
+type resigned struct {
+	Election string      `json:"election"`
+	Name     string      `json:"name"`
+	ID       string      `json:"id"`
+	Token    elect.Token `json:"token"`
+}
+
+// recall asks the leader with that token, or whoever leads if it is 0, and
+// returns who accepted.
+func recall(ctx context.Context, e *elect.Election, only elect.Token) (elect.Leader, error) {
+	for {
+		leader, err := e.Leader(ctx)
+		if err != nil {
+			return leader, err
+		}
+		if only != 0 && leader.Token != only {
+			return leader, fmt.Errorf("token %v leads, and not %v; nobody was asked to resign", leader.Token, only)
+		}
+		err = e.Recall(ctx, leader.Token)
+		if errors.Is(err, driver.ErrSuperseded) && only == 0 && ctx.Err() == nil {
+			continue // somebody else was elected in between
+		}
+		return leader, err
+	}
+}

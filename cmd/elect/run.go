@@ -1,0 +1,151 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/runner"
+	"github.com/electd/elect/driver"
+)
+
+const runHelp = `Run COMMAND while, and only while, this candidate leads. Start the same line as
+often as you like: one of them runs COMMAND, the others stand by and use next to
+no CPU. When COMMAND ends or is killed, or the elect above it is, every process
+that COMMAND left is killed, and the next candidate's COMMAND starts within
+milliseconds, with a greater token.
+
+COMMAND finds in its environment
+  ELECT_ELECTION      the election's URL, without credentials
+  ELECT_NAME          the election's name
+  ELECT_ID            this candidate's id
+  ELECT_TOKEN         the token, a decimal number that rises from leader to leader
+  ELECT_TOKEN_FIXED   the same with 19 digits, for places that compare strings
+
+When COMMAND ends by itself, leadership is given up at once. With --restart
+on-failure this elect ends after exit code 0, and stands again after any other
+code and after a signal; with --restart always it stands again in any case; with
+--once it ends in any case, with COMMAND's exit code. After three failures in a
+row within a second of their start it stands aside for 1 s, then 2 s, up to 30 s.
+A death by signal never counts as a failure.
+
+SIGTERM and SIGINT end it: at once with 0 while it stands by; else they are
+passed on to COMMAND, which is killed after --grace, and its exit code is passed
+on. A second one kills at once. SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH
+are passed on. At a terminal COMMAND is in the foreground, and Ctrl-C, Ctrl-\ and
+Ctrl-Z are its own; if it ends by Ctrl-C, so does elect.
+
+Each flag has a variable: ELECT_NAME for --name, and so on. Inside an elect run,
+where ELECT_TOKEN is set, the inherited ELECT_ELECTION, ELECT_NAME and ELECT_ID
+are those of the election outside, and are ignored.
+
+Exit codes: COMMAND's own, 128+n if signal n killed it, and those of
+"elect help exit-codes".`
+
+const runExample = `  elect run -- ./scheduler
+  elect run --election file:/var/lib/elect --name nightly --restart always -- ./nightly.sh
+  elect run --once --wait 0 -- ./report      # in a crontab, on one of several users`
+
+func newRun(openers elect.Openers) *cobra.Command {
+	var p place
+	cfg := runner.Config{Openers: openers, Wait: runner.NoLimit, Grace: supervise.DefaultGrace}
+	restart := supervise.OnFailure.String()
+	cmd := &cobra.Command{
+		Use:     "run [flags] -- COMMAND [ARG…]",
+		Short:   "run COMMAND while, and only while, leading",
+		Long:    runHelp,
+		Example: runExample,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := runSettings(cmd, &cfg); err != nil {
+				return err
+			}
+			var err error
+			if cfg.Restart, err = supervise.ParseRestart(restart); err != nil {
+				return exit.With(exit.Usage, err)
+			}
+			if len(args) == 0 || args[0] == "" {
+				return exit.Usagef("no command to run; want elect run [flags] -- COMMAND [ARG…]")
+			}
+			if p.name == "" && !cmd.Flags().Changed("name") {
+				if p.name = filepath.Base(args[0]); driver.CheckName(p.name) != nil {
+					return exit.Usagef("the command %q cannot name an election; want --name, such as --name nightly", args[0])
+				}
+			}
+			if err := driver.CheckName(p.name); err != nil {
+				return exit.With(exit.Usage, err)
+			}
+			if cfg.ID == "" && !cmd.Flags().Changed("id") {
+				cfg.ID = elect.DefaultID()
+			}
+			if err := driver.CheckID(cfg.ID); err != nil {
+				return exit.With(exit.Usage, err)
+			}
+			if err := p.resolve(openers); err != nil {
+				return err
+			}
+			cfg.URL, cfg.Shown, cfg.Name, cfg.Args = p.election, p.shown(), p.name, args
+			if cfg.Path, err = lookPath(args[0]); err != nil {
+				return err
+			}
+			cfg.Grace = max(cfg.Grace, 1) // 0 is the supervisor's default, and here it is none
+			return runner.Run(cmd.Context(), cfg)
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false) // what follows COMMAND is COMMAND's
+	p.flags(f)
+	f.Lookup("name").Usage = "`NAME` of the election (default: COMMAND's base name)"
+	f.StringVar(&cfg.ID, "id", "", "`ID` of this candidate, different from the others' (default: host:pid)")
+	f.StringVar(&restart, "restart", restart, "stand again after COMMAND ended: on-failure or always")
+	f.Lookup("restart").Usage = "`POLICY`, on-failure or always: when to stand again after COMMAND ended"
+	f.BoolVar(&cfg.Once, "once", false, "run COMMAND once and exit with its code; 75 if leadership is lost")
+	f.Var(duration{&cfg.Wait}, "wait", "give up standing by after this `TIME`, with exit code 124; 0 tries once (default: never)")
+	f.Lookup("wait").DefValue = ""
+	f.Var(duration{&cfg.Grace}, "grace", "`TIME` between SIGTERM and SIGKILL")
+	f.BoolVarP(&cfg.Verbose, "verbose", "v", false, "log what happens inside, to stderr")
+	return cmd
+}
+
+// runSettings takes from the environment what no flag gave. A flag overrules a
+// variable that contradicts it.
+func runSettings(cmd *cobra.Command, cfg *runner.Config) error {
+	f := cmd.Flags()
+	var except []string
+	if os.Getenv("ELECT_TOKEN") != "" {
+		except = append(except, "election", "name", "id")
+	}
+	once, restart := f.Changed("once"), f.Changed("restart")
+	switch {
+	case once && restart && cfg.Once:
+		return exit.Usagef("--once and --restart contradict each other: --once never stands again; want one of them")
+	case once:
+		except = append(except, "restart")
+	case restart:
+		except = append(except, "once")
+	}
+	if err := fromEnvironment(cmd, except...); err != nil {
+		return err
+	}
+	if !once && !restart && cfg.Once && os.Getenv("ELECT_RESTART") != "" {
+		return exit.Usagef("ELECT_ONCE and ELECT_RESTART contradict each other; want one of them")
+	}
+	return nil
+}
+
+// lookPath finds the command, and what can be seen to be wrong with it before
+// standing: a candidate that could not run it must not win.
+func lookPath(name string) (string, error) {
+	path, err := supervise.LookPath(name)
+	if err == nil {
+		err = executable(path)
+	}
+	if refused, ok := errors.AsType[*supervise.StartError](err); ok {
+		return "", exit.With(refused.ExitCode(), refused)
+	}
+	return path, err
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/exit"
+)
+
+const watchHelp = `Show who leads an election, and then each change, a line for each, until it is
+interrupted. A reader that is slow may miss a change that was overtaken by
+another, and never the last.
+
+-o json writes an object a line (NDJSON), that of "elect status -o json" and
+  time  when the change was seen, RFC 3339`
+
+func newWatch(openers elect.Openers) *cobra.Command {
+	var p place
+	var format output
+	cmd := &cobra.Command{
+		Use:     "watch [flags] [NAME]",
+		Short:   "show who leads, and each change",
+		Long:    watchHelp,
+		Example: "  elect watch nightly\n  elect watch nightly -o json | jq -r .leader.id",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.nameArgument(cmd, args); err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			e, err := p.open(cmd, openers)
+			if err != nil {
+				return err
+			}
+			defer e.Close()
+			return watch(ctx, cmd.OutOrStdout(), e, &p, format)
+		},
+	}
+	p.flags(cmd.Flags())
+	format.flag(cmd.Flags())
+	return cmd
+}
+
+func watch(ctx context.Context, w io.Writer, e *elect.Election, p *place, format output) error {
+	for s, err := range e.Watch(ctx) {
+		if ctx.Err() != nil {
+			return nil // asked for
+		}
+		if err != nil {
+			return exit.OfBackend(err)
+		}
+		v := p.view(s)
+		v.Time = time.Now()
+		if format == "json" {
+			err = writeJSON(w, v)
+		} else {
+			_, err = fmt.Fprintln(w, v.line())
+		}
+		if err != nil {
+			return fmt.Errorf("standard output: %w", err)
+		}
+	}
+	return nil
+}
+
+// line is a state for people, on one line.
+func (v view) line() string {
+	text := timestamp(v.Time) + "  " + v.Name + "  " + nobody
+	if l := v.Leader; l != nil {
+		text = fmt.Sprintf("%s  %s  %s  token %v", timestamp(v.Time), v.Name, l.ID, l.Token)
+	}
+	if v.Stale {
+		text += "  stale"
+	}
+	if v.Cause != "" {
+		text += "  " + v.Cause
+	}
+	return text
+}

@@ -1,0 +1,70 @@
+package elect_test
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/memory"
+)
+
+func TestConfigIsValidated(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		cfg  elect.Config
+		says string // "" where it is right
+	}{
+		{"zero", elect.Config{}, ""},
+		{"negative drain", elect.Config{Drain: -1}, "Config.Drain is -1ns; want 0 for the default, or more"},
+		{"negative release timeout", elect.Config{ReleaseTimeout: -1}, "Config.ReleaseTimeout is -1ns"},
+		{"negative stand-aside", elect.Config{StandAside: -1}, "Config.StandAside is -1ns"},
+		{"negative back-off", elect.Config{MinBackoff: -1}, "Config.MinBackoff is -1ns"},
+		{"negative longest back-off", elect.Config{MaxBackoff: -1}, "Config.MaxBackoff is -1ns"},
+		{"drain of the whole lease", elect.Config{Drain: lease}, "Config.Drain is 1s and the lease 1s: the work's context would end before it began"},
+		{"drain just below", elect.Config{Drain: lease - 1}, ""},
+		{"back-off upside down", elect.Config{MinBackoff: 2, MaxBackoff: 1}, "Config.MinBackoff is 2ns and MaxBackoff 1ns; want the first at most the second"},
+		{"only a long shortest back-off", elect.Config{MinBackoff: time.Hour}, ""},
+		{"only a short longest back-off", elect.Config{MaxBackoff: time.Millisecond}, ""},
+		{"abilities", elect.Config{Require: []elect.Ability{driver.Transfer, driver.Confirm}}, ""},
+		{"a missing ability", elect.Config{Require: []elect.Ability{driver.Transfer, driver.Inherit}}, `ability "inherit" is required; it has [confirm transfer recall]`},
+		{"metadata", elect.Config{Metadata: map[string]string{"k": strings.Repeat("v", 4095)}}, ""},
+		{"too much metadata", elect.Config{Metadata: map[string]string{"k": strings.Repeat("v", 4096)}}, "Config.Metadata has 4097 bytes; want at most 4096"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			link, err := memory.NewStore(0).New(memory.Config{Name: "job", ID: "a", Lease: lease})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer link.Close()
+			_, err = elect.New(link, tt.cfg)
+			switch {
+			case tt.says == "" && err != nil:
+				t.Errorf("New: %v", err)
+			case tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)):
+				t.Errorf("New returned %v; want it to say %q", err, tt.says)
+			}
+			if unsupported := errors.Is(err, elect.ErrUnsupported); unsupported != (tt.name == "a missing ability") {
+				t.Errorf("New returned %v: ErrUnsupported is for what the back end cannot do", err)
+			}
+		})
+	}
+}
+
+func TestConfigIsCopied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		metadata := map[string]string{"address": "10.0.0.1:80"}
+		want := maps.Clone(metadata)
+		e, _ := stand(t, memory.NewStore(0), "a", elect.Config{Metadata: metadata})
+		metadata["address"] = "nowhere"
+		win(t, e)
+		l, err := e.Leader(t.Context())
+		if err != nil || l.ID != "a" || !maps.Equal(l.Metadata, want) {
+			t.Errorf("Leader is %+v, %v; want a with %v", l, err, want)
+		}
+	})
+}

@@ -1,0 +1,301 @@
+package elect_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/memory"
+)
+
+// The work is told Drain before the lease ends, to the nanosecond in fake time,
+// and the lease counts from the last renewal that was answered.
+func TestWorkIsToldBeforeTheLeaseEnds(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		cut          time.Duration // after the victory; renewals are due every quarter of a lease
+		drain        time.Duration // 0 is the default
+		told, lapses time.Duration // after the victory
+	}{
+		{"before the first renewal", lease / 10, 0, lease * 8 / 10, lease},
+		{"after the first renewal", lease * 3 / 10, 0, lease * 105 / 100, lease * 125 / 100},
+		{"a long drain", lease / 10, lease * 7 / 10, lease * 3 / 10, lease},
+		{"hardly any drain", lease / 10, 1, lease - 1, lease},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memory.NewStore(0)
+				e, link := stand(t, store, "a", elect.Config{Drain: tt.drain})
+				other, _ := stand(t, store, "b", elect.Config{})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				led := async(func() error {
+					return e.Lead(ctx, func(ctx context.Context, term *elect.Term) error {
+						start := time.Now()
+						time.AfterFunc(tt.cut, func() { link.Cut(true) })
+						next := async(func() error {
+							second, err := other.Campaign(t.Context())
+							if err != nil {
+								return err
+							}
+							if got := time.Since(start); got != tt.lapses {
+								t.Errorf("another was elected after %v; want %v", got, tt.lapses)
+							}
+							return second.Resign(t.Context())
+						})
+						<-ctx.Done()
+						if got := time.Since(start); got != tt.told {
+							t.Errorf("the work was told after %v; want %v", got, tt.told)
+						}
+						lost(t, term.Check(), elect.Expired)
+						if left, bounded := term.Remaining(); left != 0 || !bounded {
+							t.Errorf("Remaining is %v, %v after the end", left, bounded)
+						}
+						cancel()
+						if err := <-next; err != nil {
+							t.Error(err)
+						}
+						return nil
+					})
+				})
+				<-led
+			})
+		})
+	}
+}
+
+// An outage shorter than what the lease can bear is not noticed by the work.
+func TestShortOutageIsNoLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(0)
+		e, _ := stand(t, store, "a", elect.Config{})
+		err := e.Lead(t.Context(), func(ctx context.Context, term *elect.Term) error {
+			for range 100 {
+				store.Outage(true)
+				time.Sleep(lease * 2 / 5)
+				if err := term.Check(); err != nil {
+					t.Fatalf("Check during an outage within the lease: %v", err)
+				}
+				store.Outage(false)
+				time.Sleep(lease)
+			}
+			return ctx.Err()
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOverrunIsCountedWhenTheLeaseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		store := memory.NewStore(0)
+		e, link := stand(t, store, "a", elect.Config{OnEvent: d.note})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		start := time.Now()
+		_ = e.Lead(ctx, func(context.Context, *elect.Term) error {
+			link.Cut(true)
+			time.Sleep(10 * lease) // whatever the context says
+			d.is(t, elect.EventCampaigning, elect.EventElected, elect.EventEnded, elect.EventOverrun)
+			cancel()
+			return nil
+		})
+		if got := d.find(t, elect.EventEnded).At.Sub(start); got != lease-drain {
+			t.Errorf("ended after %v; want %v", got, lease-drain)
+		}
+		if got := d.find(t, elect.EventOverrun).At.Sub(start); got != lease {
+			t.Errorf("overrun after %v; want %v", got, lease)
+		}
+		if got := d.find(t, elect.EventReleased).At.Sub(start); got != 10*lease {
+			t.Errorf("released after %v; want %v", got, 10*lease)
+		}
+	})
+}
+
+// Work that returns within the drain is no overrun, nor is work that is slow to
+// return while the lease is still renewed.
+func TestNoOverrunWithinTheLease(t *testing.T) {
+	for name, stop := range map[string]func(*memory.Elector, *elect.Term){
+		"the drain":   func(link *memory.Elector, _ *elect.Term) { link.Cut(true) },
+		"resignation": func(_ *memory.Elector, term *elect.Term) { _ = term.Resign(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var d diary
+				e, link := stand(t, memory.NewStore(0), "a", elect.Config{OnEvent: d.note})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				_ = e.Lead(ctx, func(ctx context.Context, term *elect.Term) error {
+					stop(link, term)
+					<-ctx.Done()
+					linger := drain - 1
+					if name == "resignation" {
+						linger = 10 * lease
+					}
+					time.Sleep(linger)
+					cancel()
+					return nil
+				})
+				d.is(t, elect.EventCampaigning, elect.EventElected, elect.EventEnded, elect.EventReleased)
+			})
+		})
+	}
+}
+
+// Where nothing runs out, only what was taken away can be overrun.
+func TestOverrunWithoutALease(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		cause   error
+		overrun bool
+	}{
+		{"taken away", driver.ErrSuperseded, true},
+		{"closed", driver.ErrClosed, true},
+		{"asked back", driver.ErrResigned, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var d diary
+				f, m := newFake(), newFakeMandate(1, 0)
+				f.limits.Lease, f.limits.MinLease, f.limits.MaxLease = 0, 0, 0
+				f.wins(m)
+				e, err := elect.New(f, elect.Config{OnEvent: d.note})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				_ = e.Lead(ctx, func(context.Context, *elect.Term) error {
+					cancel() // it stops, and is slow
+					time.Sleep(time.Hour)
+					if len(d.all()) != 3 {
+						t.Errorf("events %v while the lock is held", d.all())
+					}
+					m.end(tt.cause)
+					time.Sleep(time.Hour)
+					return nil
+				})
+				want := []elect.EventKind{elect.EventCampaigning, elect.EventElected, elect.EventEnded}
+				if tt.overrun {
+					want = append(want, elect.EventOverrun)
+				}
+				d.is(t, append(want, elect.EventReleased)...)
+			})
+		})
+	}
+}
+
+// A driver's plain cause becomes the reason that a caller acts on.
+func TestReasons(t *testing.T) {
+	for _, tt := range []struct {
+		cause error
+		want  elect.Reason
+	}{
+		{driver.ErrExpired, elect.Expired},
+		{driver.ErrSuperseded, elect.Superseded},
+		{driver.ErrResigned, elect.Resigned},
+		{driver.ErrUnreachable, elect.StoreUnreachable},
+		{driver.ErrUnhealthy, elect.Unhealthy},
+		{driver.ErrClosed, elect.Shutdown},
+		{fmt.Errorf("revision 7: %w", driver.ErrSuperseded), elect.Superseded},
+		{fmt.Errorf("%w: %w", driver.ErrUnreachable, context.DeadlineExceeded), elect.StoreUnreachable},
+		{fmt.Errorf("%w: %w", driver.ErrExpired, driver.ErrUnreachable), elect.StoreUnreachable},
+		{context.Canceled, elect.StoreUnreachable},
+		{failure("not one of them"), elect.StoreUnreachable},
+	} {
+		t.Run(fmt.Sprint(tt.cause), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, told, asked := newFake(), newFakeMandate(8, lease), newFakeMandate(9, lease)
+				f.wins(told, asked)
+				e, err := elect.New(f, elect.Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				// One learns it by its context, the other by asking.
+				first := win(t, e)
+				told.end(tt.cause)
+				<-first.Context().Done()
+				l := lost(t, context.Cause(first.Context()), tt.want)
+				if l.Token != 8 || !errors.Is(l, tt.cause) {
+					t.Errorf("%v has token %v; want 8, wrapping %v", l, l.Token, tt.cause)
+				}
+				_ = first.Resign(t.Context())
+				second := win(t, e)
+				asked.says(tt.cause)
+				lost(t, second.Check(), tt.want)
+				if second.Context().Err() == nil {
+					t.Error("Check says that it is lost and the context goes on")
+				}
+				asked.says(nil)
+				lost(t, second.Check(), tt.want) // and never revives
+			})
+		})
+	}
+}
+
+func TestRecallIsAResignation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(0)
+		a, _ := stand(t, store, "a", elect.Config{StandAside: time.Hour})
+		b, _ := stand(t, store, "b", elect.Config{})
+		if err := b.Recall(t.Context(), 0); !errors.Is(err, elect.ErrNoLeader) {
+			t.Errorf("Recall of nobody returned %v; want ErrNoLeader", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		led := async(func() error {
+			return a.Lead(ctx, func(ctx context.Context, _ *elect.Term) error {
+				<-ctx.Done()
+				ended <- context.Cause(ctx)
+				return nil
+			})
+		})
+		synctest.Wait()
+		if err := b.Recall(t.Context(), 9); !errors.Is(err, driver.ErrSuperseded) {
+			t.Errorf("Recall of another token returned %v; want ErrSuperseded", err)
+		}
+		if err := b.Recall(t.Context(), leader(t, b)); err != nil {
+			t.Errorf("Recall: %v", err)
+		}
+		lost(t, <-ended, elect.Resigned)
+		synctest.Wait()
+		if leader(t, b) != 0 {
+			t.Error("the recalled leader did not stand aside")
+		}
+		cancel()
+		<-led
+	})
+}
+
+// A mandate that cannot be released in time lapses by itself, and Lead goes on.
+func TestReleaseIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		f, m := newFake(), newFakeMandate(1, time.Hour)
+		m.release = func(ctx context.Context) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		f.wins(m)
+		e, err := elect.New(f, elect.Config{OnEvent: d.note})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if err := e.Lead(t.Context(), func(context.Context, *elect.Term) error { return errWork }); !errors.Is(err, errWork) {
+			t.Errorf("Lead returned %v; want the work's error", err)
+		}
+		if got := time.Since(start); got != elect.DefaultReleaseTimeout {
+			t.Errorf("Lead returned after %v; want %v", got, elect.DefaultReleaseTimeout)
+		}
+		if r := d.find(t, elect.EventReleased); !errors.Is(r.Err, context.DeadlineExceeded) {
+			t.Errorf("released with %v", r.Err)
+		}
+	})
+}
