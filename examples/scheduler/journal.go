@@ -104,6 +104,6 @@ func verifyLog(path string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	fmt.Printf("%d ticks by %d leaders: each ran once, none was left out, tokens never fell\n", last.tick, leaders)
+	fmt.Printf("ticks: %d, leaders: %d; each tick ran once, none was left out, tokens never fell\n", last.tick, leaders)
 	return nil
 }

@@ -121,6 +121,7 @@ func newCrowd(t *testing.T, n int) *crowd {
 	t.Logf("ELECT_CHAOS_SEED=%d", seed)
 	c := &crowd{t: t, rand: rand.New(rand.NewPCG(seed, 0)), dir: t.TempDir(), ended: make(chan int, n)}
 	c.elect = filepath.Join(c.dir, "elect")
+	dependOnSources(t)
 	if out, err := exec.Command("go", "build", "-o", c.elect, "github.com/electd/elect/cmd/elect").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
@@ -143,6 +144,22 @@ func newCrowd(t *testing.T, n int) *crowd {
 		c.start(i)
 	}
 	return c
+}
+
+// dependOnSources looks at every source file of the repository, so that the go
+// command does not answer from its cache after one of them has changed: what is
+// tested here is built by the test, out of its sight.
+func dependOnSources(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".go" {
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (c *crowd) start(i int) {
