@@ -96,24 +96,24 @@ func (c *Config) complete(l Limits) error {
 		{"MaxBackoff", &c.MaxBackoff, max(DefaultMaxBackoff, c.MinBackoff)},
 	} {
 		if *d.value < 0 {
-			return fmt.Errorf("Config.%s is %v; want 0 for the default, or more", d.name, *d.value)
+			return fmt.Errorf("elect.Config.%s is %v; want 0 for the default, or more", d.name, *d.value)
 		}
 		if *d.value == 0 {
 			*d.value = d.zero
 		}
 	}
 	if l.Lease > 0 && c.Drain >= l.Lease {
-		return fmt.Errorf("Config.Drain is %v and the lease %v: the work's context would end before it began; want a drain below the lease", c.Drain, l.Lease)
+		return fmt.Errorf("elect.Config.Drain is %v and the lease %v: the work's context would end before it began; want a drain below the lease", c.Drain, l.Lease)
 	}
 	if c.MinBackoff > c.MaxBackoff {
-		return fmt.Errorf("Config.MinBackoff is %v and MaxBackoff %v; want the first at most the second", c.MinBackoff, c.MaxBackoff)
+		return fmt.Errorf("elect.Config.MinBackoff is %v and MaxBackoff %v; want the first at most the second", c.MinBackoff, c.MaxBackoff)
 	}
 	size := 0
 	for k, v := range c.Metadata {
 		size += len(k) + len(v)
 	}
 	if size > maxMetadata {
-		return fmt.Errorf("Config.Metadata has %d bytes; want at most %d", size, maxMetadata)
+		return fmt.Errorf("elect.Config.Metadata has %d bytes; want at most %d", size, maxMetadata)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

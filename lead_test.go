@@ -3,6 +3,7 @@ package elect_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -114,6 +115,7 @@ func TestContextEndsAtTheInstantOfVictory(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
+		m.release = func(ctx context.Context) error { return ctx.Err() } // must not have ended
 		f.campaign = func(context.Context, driver.Candidacy) (driver.Mandate, error) {
 			cancel(errWork)
 			return m, nil
@@ -126,6 +128,9 @@ func TestContextEndsAtTheInstantOfVictory(t *testing.T) {
 		}
 		d.is(t, elect.EventCampaigning, elect.EventElected, elect.EventEnded, elect.EventReleased)
 		lost(t, d.find(t, elect.EventEnded).Err, elect.Shutdown)
+		if r := d.find(t, elect.EventReleased); r.Err != nil {
+			t.Errorf("the end of Lead's context kept it from releasing: %v", r.Err)
+		}
 	})
 }
 
@@ -292,6 +297,46 @@ func TestWorkResignsAndNobodyElseIsThere(t *testing.T) {
 			t.Errorf("it stood again after %v; want %v", again.At.Sub(released.At), aside)
 		}
 	})
+}
+
+// What standing aside sees may be of no use: its own term that is yet to be
+// forgotten, or trouble. Then it waits its time.
+func TestStandingAsideSeesNobodyElse(t *testing.T) {
+	for name, seen := range map[string]driver.State{
+		"itself":  {Leader: &driver.Leader{Token: 1}},
+		"stale":   {Leader: &driver.Leader{Token: 2}, Stale: true},
+		"trouble": {Cause: errWork},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, m := newFake(), newFakeMandate(1, time.Hour)
+				f.wins(m, newFakeMandate(3, time.Hour))
+				f.observe = func(ctx context.Context) iter.Seq2[driver.State, error] {
+					return func(yield func(driver.State, error) bool) {
+						if seen.Cause != nil {
+							yield(driver.State{}, seen.Cause)
+						} else if yield(seen, nil) {
+							<-ctx.Done()
+						}
+					}
+				}
+				e, err := elect.New(f, elect.Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				err = e.Lead(t.Context(), func(ctx context.Context, term *elect.Term) error {
+					if term.Token() == 1 {
+						return term.Resign(ctx)
+					}
+					return nil
+				})
+				if got := time.Since(start); err != nil || got != elect.DefaultStandAside {
+					t.Errorf("Lead returned %v after %v; want it to stand aside for %v", err, got, elect.DefaultStandAside)
+				}
+			})
+		})
+	}
 }
 
 func TestStandingAsideEnds(t *testing.T) {

@@ -185,6 +185,31 @@ func TestWatchEnds(t *testing.T) {
 	}
 }
 
+// The driver is no longer observed when the loop has been left.
+func TestLeavingWatchJoins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, left := newFake(), false
+		f.observe = func(ctx context.Context) iter.Seq2[driver.State, error] {
+			return func(yield func(driver.State, error) bool) {
+				yield(driver.State{}, nil)
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				left = true
+			}
+		}
+		e, err := elect.New(f, elect.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range e.Watch(t.Context()) {
+			break
+		}
+		if !left {
+			t.Error("the loop was left and the driver is still being observed")
+		}
+	})
+}
+
 // Leaving the loop ends the subscription, and so does a panic in its body; the
 // bubble sees that nothing stays behind.
 func TestLeavingWatch(t *testing.T) {

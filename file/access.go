@@ -40,11 +40,11 @@ func accessOf(dir *unix.Stat_t) access {
 func (a access) apply(fd int, name string, log *slog.Logger) {
 	if a.uid >= 0 || a.gid >= 0 {
 		if err := unix.Fchown(fd, a.uid, a.gid); err != nil {
-			log.Warn("other users of this election may not be able to open a file of it", "file", name, "chown", err)
+			log.Warn("other users of this election may not be able to open a file of it", "file", name, "operation", "chown", "error", err)
 		}
 	}
 	if err := unix.Fchmod(fd, a.mode); err != nil {
-		log.Warn("other users of this election may not be able to open a file of it", "file", name, "chmod", err)
+		log.Warn("other users of this election may not be able to open a file of it", "file", name, "operation", "chmod", "error", err)
 	}
 }
 

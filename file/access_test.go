@@ -255,7 +255,7 @@ func (l *logged) String() string {
 func TestMemoryIsMentioned(t *testing.T) {
 	dir := mounted(t)
 	var log logged
-	if _, err := New(dir, Config{Name: "jobs", ID: "a", Logger: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
+	if _, err := New(dir, "jobs", "a", Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(log.String(), "after a reboot") {
@@ -282,7 +282,7 @@ func TestReadableLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log logged
-	e, err := New(dir, Config{Name: "jobs", ID: "b", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	e, err := New(dir, "jobs", "b", Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func TestTokensRise(t *testing.T) {
 func TestEraRaisesTokens(t *testing.T) {
 	dir := t.TempDir()
 	release(t, campaign(t, elector(t, dir, "a")))
-	raised, err := New(dir, Config{Name: "jobs", ID: "b", Era: 2})
+	raised, err := New(dir, "jobs", "b", Config{Era: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 // driver.Recaller, and its mandates driver.Inheritable.
 type Elector struct {
 	cfg  Config
+	id   string
 	path string // of the election's directory
 
 	life context.Context // ends with Close
@@ -27,18 +28,19 @@ var _ interface {
 	driver.Recaller
 } = (*Elector)(nil)
 
-// New returns a participant in the election cfg.Name of those in dir. It creates
-// nothing; the first campaign makes dir and what is in it. It looks for what is
-// wrong for good, as far as that can be seen from outside.
-func New(dir string, cfg Config) (*Elector, error) {
-	cfg, path, err := cfg.check(dir)
+// New returns the participant id in the election called name, one of those in
+// dir; see driver.CheckName and driver.CheckID. It creates nothing; the first
+// campaign makes dir and what is in it. It looks for what is wrong for good, as
+// far as that can be seen from outside.
+func New(dir, name, id string, cfg Config) (*Elector, error) {
+	cfg, path, err := cfg.check(dir, name, id)
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
 	if err := inspect(path, cfg.Logger); err != nil {
 		return nil, err
 	}
-	e := &Elector{cfg: cfg, path: path}
+	e := &Elector{cfg: cfg, id: id, path: path}
 	e.life, e.end = context.WithCancelCause(context.Background())
 	return e, nil
 }
@@ -117,7 +119,9 @@ func (e *Elector) stand(ctx context.Context, c driver.Candidacy) (_ *mandate, er
 	m := newMandate(p, 0)
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, m.Release(ctx))
+			if failed := m.Release(ctx); failed != nil {
+				err = fmt.Errorf("%w; and it was not released: %w", err, failed)
+			}
 		}
 	}()
 	if err := p.take(ctx); err != nil {
@@ -151,12 +155,12 @@ func (e *Elector) lead(m *mandate, h history, c driver.Candidacy) (err error) {
 	}
 	host, _ := os.Hostname() // for people
 	if err := p.writeRecord(&record{
-		ID: e.cfg.ID, Token: m.token, PID: os.Getpid(), Host: host, Since: since, Metadata: c.Metadata,
+		ID: e.id, Token: m.token, PID: os.Getpid(), Host: host, Since: since, Metadata: c.Metadata,
 	}); err != nil {
 		return err
 	}
 	if m.control, err = p.listen(m.token, func() { m.end(errRecalled) }); err != nil {
-		e.cfg.Logger.Warn("this leader cannot be asked to resign: it has no control socket", "err", err)
+		e.cfg.Logger.Warn("this leader cannot be asked to resign: it has no control socket", "error", err)
 	}
 	// Observers believe the record from here on.
 	if err := announce(p.lockfd()); err != nil {

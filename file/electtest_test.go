@@ -3,6 +3,7 @@
 package file_test
 
 import (
+	"maps"
 	"net/url"
 	"testing"
 
@@ -26,9 +27,7 @@ func TestConformance(t *testing.T) {
 		electtest.Freeze: "this process cannot freeze itself: see TestConformanceProcesses",
 		electtest.Crash:  "this process cannot kill itself: see TestConformanceProcesses",
 	}
-	for f, why := range noFault {
-		cannot[f] = why
-	}
+	maps.Copy(cannot, noFault)
 	dirs := directories{}
 	electtest.Run(t, electtest.Config{
 		Cannot: cannot,

@@ -67,15 +67,8 @@ const (
 	HoldOff = 250 * time.Millisecond
 )
 
-// Config describes one participant in one election.
+// Config configures a participant. The zero value is valid.
 type Config struct {
-	// Name is the election: the directory of that name. Required; see
-	// driver.CheckName.
-	Name string
-
-	// ID is this participant, for people. Required; see driver.CheckID.
-	ID string
-
 	// Era is the upper part of every token, from 0 to fence.MaxEra. It is 0
 	// until somebody restores the counter from a backup or makes it anew, and
 	// raises it at every candidate so that tokens go on rising.
@@ -98,14 +91,15 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
-	e, err := New(dir, Config{Name: t.Name, ID: t.ID, Era: era, Logger: t.Logger})
+	e, err := New(dir, t.Name, t.ID, Config{Era: era, Logger: t.Logger})
 	if err != nil {
 		return nil, err // and not a nil *Elector in a driver.Elector
 	}
 	return e, nil
 }
 
-// parse takes a file URL apart.
+// parse takes a file URL apart. Its errors do not repeat the URL, which may hold
+// a secret where none belongs; the caller knows it.
 func parse(u *url.URL) (dir string, era uint64, err error) {
 	const want = "want a directory, as in file:/var/lib/elect"
 	switch {
@@ -114,57 +108,57 @@ func parse(u *url.URL) (dir string, era uint64, err error) {
 	case u.Scheme != "file":
 		return "", 0, fmt.Errorf("scheme %q; want file", u.Scheme)
 	case u.User != nil:
-		return "", 0, fmt.Errorf("%s: a file URL has no user; %s", u.Redacted(), want)
+		return "", 0, errors.New("a file URL has no user; " + want)
 	case u.Host == "localhost":
-		return "", 0, fmt.Errorf("%s: a file URL has no host; did you mean file://%s", u, u.EscapedPath())
+		return "", 0, fmt.Errorf("a file URL has no host; did you mean file://%s", u.EscapedPath())
 	case u.Host != "":
-		return "", 0, fmt.Errorf("%s: a file URL has no host; did you mean file:///%s%s", u, u.Host, u.EscapedPath())
+		return "", 0, fmt.Errorf("a file URL has no host; did you mean file:///%s%s", u.Host, u.EscapedPath())
 	case u.Fragment != "" || u.RawFragment != "":
-		return "", 0, fmt.Errorf("%s: a file URL has no fragment; write a # of the path as %%23", u)
+		return "", 0, errors.New("a file URL has no fragment; write a # of the path as %23")
 	}
 
 	dir = u.Path
 	if u.Opaque != "" {
 		if dir, err = url.PathUnescape(u.Opaque); err != nil {
-			return "", 0, fmt.Errorf("%s: %w; %s", u, err, want)
+			return "", 0, fmt.Errorf("%w; %s", err, want)
 		}
 	}
 	switch {
 	case dir == "":
-		return "", 0, fmt.Errorf("%s: no directory; %s", u, want)
+		return "", 0, errors.New("no directory; " + want)
 	case strings.ContainsRune(dir, 0):
-		return "", 0, fmt.Errorf("%s: the directory contains a zero byte; %s", u, want)
+		return "", 0, errors.New("the directory contains a zero byte; " + want)
 	case dir == "~" || strings.HasPrefix(dir, "~/"):
-		return "", 0, fmt.Errorf("%s: ~ means nothing in a URL; write the directory out", u)
+		return "", 0, errors.New("~ means nothing in a URL; write the directory out")
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
-		return "", 0, fmt.Errorf("%s: the working directory is not known: %w; %s", u, err, want)
+		return "", 0, fmt.Errorf("the working directory is not known: %w; %s", err, want)
 	}
 
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return "", 0, fmt.Errorf("%s: %w; the only parameter is era", u, err)
+		return "", 0, fmt.Errorf("%w; the only parameter is era", err)
 	}
 	for _, key := range slices.Sorted(maps.Keys(query)) {
 		if key != "era" {
-			return "", 0, fmt.Errorf("%s: unknown parameter %q; the only one is era", u, key)
+			return "", 0, fmt.Errorf("unknown parameter %q; the only one is era", key)
 		}
 		if len(query[key]) != 1 {
-			return "", 0, fmt.Errorf("%s: era is given %d times; want it once", u, len(query[key]))
+			return "", 0, fmt.Errorf("era is given %d times; want it once", len(query[key]))
 		}
 		if era, err = strconv.ParseUint(query.Get(key), 10, 64); err != nil || era > fence.MaxEra {
-			return "", 0, fmt.Errorf("%s: era %q; want a number from 0 to %d", u, query.Get(key), uint64(fence.MaxEra))
+			return "", 0, fmt.Errorf("era %q; want a number from 0 to %d", query.Get(key), uint64(fence.MaxEra))
 		}
 	}
 	return dir, era, nil
 }
 
 // check returns cfg and the clean, absolute path of the election's directory.
-func (cfg Config) check(dir string) (Config, string, error) {
-	if err := driver.CheckName(cfg.Name); err != nil {
+func (cfg Config) check(dir, name, id string) (Config, string, error) {
+	if err := driver.CheckName(name); err != nil {
 		return cfg, "", err
 	}
-	if err := driver.CheckID(cfg.ID); err != nil {
+	if err := driver.CheckID(id); err != nil {
 		return cfg, "", err
 	}
 	if cfg.Era > fence.MaxEra {
@@ -180,5 +174,5 @@ func (cfg Config) check(dir string) (Config, string, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return cfg, filepath.Join(abs, cfg.Name), nil
+	return cfg, filepath.Join(abs, name), nil
 }

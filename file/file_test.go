@@ -58,6 +58,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"file:/x?era=1&era=2", "want it once"},
 		{"file:/x?a;b", "era"},
 		{"files:/x", "want file"},
+		{"file:/x?password=hunter2", "unknown parameter"},
+		{"file://me:hunter2@/x", "no user"},
 		{"file:%00", "zero byte"},
 	} {
 		u, err := url.Parse(c.url)
@@ -69,6 +71,9 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("%s: opened", c.url)
 			continue
 		}
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: the error repeats a secret: %v", c.url, err)
+		}
 		if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") || !driver.IsPermanent(err) {
 			t.Errorf("%s: %v (permanent: %v); want one permanent line with %q", c.url, err, driver.IsPermanent(err), c.want)
 		}
@@ -77,19 +82,19 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for _, c := range []struct {
-		dir  string
-		cfg  Config
-		want string
+		dir, name, id string
+		cfg           Config
+		want          string
 	}{
-		{"/x", Config{Name: "", ID: "me"}, "election name is empty"},
-		{"/x", Config{Name: "a/b", ID: "me"}, "election name"},
-		{"/x", Config{Name: "..", ID: "me"}, "dot"},
-		{"/x", Config{Name: "a", ID: ""}, "id is empty"},
-		{"/x", Config{Name: "a", ID: "me", Era: 32768}, "era 32768"},
-		{"", Config{Name: "a", ID: "me"}, "no directory"},
+		{"/x", "", "me", Config{}, "election name is empty"},
+		{"/x", "a/b", "me", Config{}, "election name"},
+		{"/x", "..", "me", Config{}, "dot"},
+		{"/x", "a", "", Config{}, "id is empty"},
+		{"/x", "a", "me", Config{Era: 32768}, "era 32768"},
+		{"", "a", "me", Config{}, "no directory"},
 	} {
-		if _, err := New(c.dir, c.cfg); err == nil || !strings.Contains(err.Error(), c.want) || !driver.IsPermanent(err) {
-			t.Errorf("%q, %+v: %v; want %q", c.dir, c.cfg, err, c.want)
+		if _, err := New(c.dir, c.name, c.id, c.cfg); err == nil || !strings.Contains(err.Error(), c.want) || !driver.IsPermanent(err) {
+			t.Errorf("%+v: %v; want %q", c, err, c.want)
 		}
 	}
 }

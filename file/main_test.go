@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 }
 
 func help(dir string) error {
-	e, err := New(dir, Config{Name: "jobs", ID: "helper"})
+	e, err := New(dir, "jobs", "helper", Config{})
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func helper(t *testing.T, dir string, adjust func(*exec.Cmd)) (*exec.Cmd, io.Clo
 
 func elector(t testing.TB, dir, id string) *Elector {
 	t.Helper()
-	e, err := New(dir, Config{Name: "jobs", ID: id})
+	e, err := New(dir, "jobs", id, Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func campaign(t testing.TB, e *Elector) *mandate {
 	defer cancel()
 	m, err := e.Campaign(ctx, driver.Candidacy{Exclusive: true})
 	if err != nil {
-		t.Fatalf("%s: %v", e.cfg.ID, err)
+		t.Fatalf("%s: %v", e.id, err)
 	}
 	return m.(*mandate)
 }

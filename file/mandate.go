@@ -97,13 +97,13 @@ func (m *mandate) Files() []*os.File { return []*os.File{m.place.lock, m.place.d
 // Entrust implements driver.Inheritable.
 func (m *mandate) Entrust(gone func() bool, ended <-chan struct{}) {
 	m.gone.Store(&gone)
-	go func() {
+	m.tasks.Go(func() {
 		select {
 		case <-ended:
 			m.end(errLetGo)
 		case <-m.released:
 		}
-	}()
+	})
 }
 
 // Release implements driver.Mandate. It does not wait for anything that could

@@ -153,7 +153,7 @@ func TestKeeperAloneHolds(t *testing.T) {
 func TestNoLeak(t *testing.T) {
 	dir := t.TempDir()
 	round := func() {
-		e, err := New(dir, Config{Name: "jobs", ID: "a"})
+		e, err := New(dir, "jobs", "a", Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -279,12 +280,12 @@ func (p *place) settle(ctx context.Context) (history, error) {
 // also if a third holds it by now. The directory comes first, because whoever is
 // next waits for the lock file and would at once have to wait for it again.
 func (p *place) letGo() error {
-	err := errors.Join(
+	return cmp.Or( // each of them is carried out
 		unannounce(p.lockfd()),
 		unix.Flock(p.dirfd(), unix.LOCK_UN),
 		unix.Flock(p.lockfd(), unix.LOCK_UN),
+		p.close(),
 	)
-	return errors.Join(err, p.close())
 }
 
 func (p *place) close() error {
@@ -292,5 +293,5 @@ func (p *place) close() error {
 	if p.lock != nil {
 		err = p.lock.Close()
 	}
-	return errors.Join(err, p.dir.Close())
+	return cmp.Or(err, p.dir.Close())
 }

@@ -279,7 +279,7 @@ func TestCounterMissing(t *testing.T) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 	}
-	raised, err := New(dir, Config{Name: "jobs", ID: "b", Era: 1})
+	raised, err := New(dir, "jobs", "b", Config{Era: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

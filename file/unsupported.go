@@ -16,8 +16,8 @@ type Elector struct{}
 
 // New returns an error that matches driver.ErrUnsupported: this back end needs
 // Linux, macOS or FreeBSD.
-func New(dir string, cfg Config) (*Elector, error) {
-	if _, _, err := cfg.check(dir); err != nil {
+func New(dir, name, id string, cfg Config) (*Elector, error) {
+	if _, _, err := cfg.check(dir, name, id); err != nil {
 		return nil, driver.Permanent(err)
 	}
 	return nil, driver.Permanent(fmt.Errorf("%w: file: elections need Linux, macOS or FreeBSD, this is %s", driver.ErrUnsupported, runtime.GOOS))

@@ -34,7 +34,9 @@
 //
 // Not covered: the keeper and the parent killed at the same instant (the
 // command then gets SIGKILL from the kernel, its descendants do not; the lock
-// is held for as long as a descendant has it inherited); set-uid descendants
+// is held for as long as a descendant has it inherited); the keeper stopped
+// and the parent killed at the same instant (the family lives on, and with it
+// the lock is held, until somebody continues or kills the keeper); set-uid descendants
 // of an ordinary user, whom that user may not kill (the keeper then waits for
 // them with the lock held, and says so in the log); work handed to somebody
 // else's process, such as systemd, cron or a container engine; a /proc that is

@@ -294,13 +294,17 @@ func (f *Family) awaitKeeper() {
 	defer close(f.closed)
 	for {
 		awaitChange(f.keeper)
-		if f.reapKeeper() {
+		ended, woken := f.reapKeeper()
+		if ended {
 			return
+		}
+		if woken {
+			f.log.Warn("the keeper was stopped: woke it up", "keeper", f.keeper)
 		}
 	}
 }
 
-func (f *Family) reapKeeper() bool {
+func (f *Family) reapKeeper() (ended, woken bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var status syscall.WaitStatus
@@ -308,15 +312,15 @@ func (f *Family) reapKeeper() bool {
 	switch {
 	case pid == f.keeper && status.Stopped():
 		_ = syscall.Kill(f.keeper, syscall.SIGCONT)
-		return false
+		return false, true
 	case err == syscall.EINTR || err == nil && pid == 0:
-		return false
+		return false, false
 	}
 	f.reaped = true
 	keepers.Lock()
 	keepers.remove(f.keeper)
 	keepers.Unlock()
-	return true
+	return true, false
 }
 
 // keepers are the live keepers of this process. The list is process-wide

@@ -5,6 +5,7 @@ package supervise_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strconv"
@@ -23,13 +24,15 @@ import (
 // board is memory that the members of a family share with the test. Each
 // writes when it was last alive into a place of its own.
 type board struct {
-	Members [16]place
-	Parent  atomic.Int64 // the parent's pid
-	Keeper  atomic.Int64 // the keeper's
-	Gone    atomic.Int64 // when the parent saw that the keeper lets go
-	Done    atomic.Int64 // when the parent saw that all are dead
-	Exit    atomic.Int64 // Reason<<16 | ExitCode, when Done
-	Deaf    atomic.Int64 // the sum of errors, for the fork loop
+	Members  [16]place
+	Parent   atomic.Int64 // the parent's pid
+	Keeper   atomic.Int64 // the keeper's
+	Gone     atomic.Int64 // when the parent saw that the keeper lets go
+	Done     atomic.Int64 // when the parent saw that all are dead
+	Exit     atomic.Int64 // Reason<<16 | ExitCode, when Done
+	Deadline atomic.Int64 // what the parent set
+	Woken    atomic.Int64 // how often the parent woke up the keeper
+	Hurry    atomic.Int64 // not 0: the fork loop runs at full speed
 }
 
 type place struct {
@@ -82,10 +85,13 @@ func parent(args []string) {
 	f, err := supervise.Start(context.Background(), supervise.Command{
 		Path: exe, Args: []string{exe, "board=" + a["board"]}, Env: partEnv(a["command"]),
 		Stdout: os.Stdout, Stderr: os.Stderr, Hold: []*os.File{lock}, Grace: grace,
+		Logger: slog.New(listener{slog.DiscardHandler, &b.Woken}),
 	})
 	check(err)
 	if d, err := time.ParseDuration(a["deadline"]); err == nil {
-		f.Deadline(clock.Now().Add(d))
+		at := clock.Now().Add(d)
+		b.Deadline.Store(int64(at))
+		f.Deadline(at)
 	}
 	b.Keeper.Store(int64(parentOf(f.PID())))
 	b.Parent.Store(int64(os.Getpid()))
@@ -101,6 +107,23 @@ func parent(args []string) {
 	for b.Gone.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// listener counts the log's lines on a keeper that was stopped.
+type listener struct {
+	slog.Handler
+	woken *atomic.Int64
+}
+
+func (l listener) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l listener) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+func (l listener) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "the keeper was stopped") {
+		l.woken.Add(1)
+	}
+	return nil
 }
 
 // deafen ignores all that can be ignored.
@@ -174,38 +197,54 @@ func tree(args []string) {
 
 // forkLoop has several chains of processes, each of which forks the next and
 // ends, so that none is there for longer than it takes to look.
+//
+// A chain whose keeper is stopped by a mistake of a test fills the machine's
+// table of processes with zombies. So it ends by itself, after a number of
+// links that is harmless, and runs at full speed only when the test says that
+// somebody is about to be killed.
 func forkLoop(args []string) {
 	deafen()
 	b, err := openBoard(parseArgs(args)["board"])
 	check(err)
-	for n := 1; n <= 4; n++ {
-		chain(&b.Members[n])
+	for n := 1; n <= chains; n++ {
+		chain(&b.Members[n], &b.Hurry)
 	}
 	b.Members[0].live()
 }
 
+const (
+	chains = 3
+	links  = 2500 // of each chain, ever
+)
+
 // chain forks without exec: its children may make system calls and nothing
-// else. That is what the pragma and the plain stores are for.
+// else. That is what the pragmas and the plain loads and stores are for.
 //
 //go:norace
 //go:nosplit
-func chain(p *place) {
+func chain(p *place, hurry *atomic.Int64) {
 	pid, _, errno := syscall.RawSyscall(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0)
 	if pid != 0 || errno != 0 {
 		return
 	}
 	slot := (*[2]int64)(unsafe.Pointer(p))
-	var ts unix.Timespec
-	for {
+	fast := (*int64)(unsafe.Pointer(hurry))
+	var now unix.Timespec
+	nap := unix.Timespec{Nsec: 5_000_000}
+	for range links {
 		pid, _, _ := syscall.RawSyscall(syscall.SYS_GETPID, 0, 0, 0)
 		slot[0] = int64(pid)
-		syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&ts)), 0)
-		slot[1] = int64(ts.Sec)*1e9 + int64(ts.Nsec)
+		syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&now)), 0)
+		slot[1] = int64(now.Sec)*1e9 + int64(now.Nsec)
+		if *fast == 0 {
+			syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&nap)), 0, 0)
+		}
 		pid, _, errno := syscall.RawSyscall(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0)
-		if pid != 0 && errno == 0 {
-			syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
+		if pid != 0 || errno != 0 {
+			break
 		}
 	}
+	syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
 }
 
 // inspect writes what it finds itself to be, a line for each.
@@ -289,11 +328,4 @@ func alive(pid int) bool {
 	}
 	at := strings.LastIndex(string(text), ")")
 	return at >= 0 && !strings.HasPrefix(string(text)[at+1:], " Z") && !strings.HasPrefix(string(text)[at+1:], " X")
-}
-
-func itoa(n int) string { return strconv.Itoa(n) }
-
-func containsState(stat string, state byte) bool {
-	at := strings.LastIndex(stat, ")")
-	return at >= 0 && at+2 < len(stat) && stat[at+2] == state
 }

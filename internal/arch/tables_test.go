@@ -133,9 +133,16 @@ var repository = house{
 	},
 	requirements: []requirement{
 		{module: ".", needs: "golang.org/x/sys", why: "system calls that package syscall lacks: CLOCK_BOOTTIME, open file description locks, prctl"},
+		{module: "cmd/elect", needs: "github.com/spf13/cobra", why: "verbs, flags, help and completion of the command"},
+		{module: "cmd/elect", needs: "github.com/spf13/pflag", why: "cobra's flags: values with a syntax of their own (times, sizes, formats)"},
+		{module: "cmd/elect", needs: "golang.org/x/sys", why: "terminals, the clock that the benchmark stamps with, CPU accounting"},
+		{module: "cmd/elect", needs: "github.com/rogpeppe/go-internal", why: "tests: testscript runs the command as a shell would"},
+		{module: "cmd/elect", needs: "github.com/creack/pty", why: "tests: the command at a terminal"},
 	},
 	state: []exception{
 		{at: "internal/clock.start", why: "the zero of the clock where there is no CLOCK_BOOTTIME; set once before main, never written again"},
+		{at: "agent/supervise.keepers", why: "who is a keeper is a fact of the process: orphans are told from keepers by it"},
+		{at: "agent/supervise.keeperReady", why: "whether main called KeeperMain, which is about the process"},
 		{at: "file.interruption", why: "the disposition of a signal belongs to the process, whatever we do"},
 	},
 	sleeps: []exception{

@@ -24,7 +24,7 @@ type mandate struct {
 
 	mu       sync.Mutex
 	claimEnd time.Time // until when the lease is ours, counted from before a request was sent
-	trouble  error     // of the last renewal; nil if it was answered
+	trouble  error     // of the last request; nil if it was answered
 	over     error     // why it ended for good; nil while it goes on
 }
 
@@ -120,6 +120,7 @@ func (m *mandate) ask(ctx context.Context, renew bool) {
 		seen, err = m.prolong(ctx)
 	} else {
 		seen, err = m.e.link.call(ctx, func() answer { return m.e.link.store.read(m.e.cfg.Name) })
+		m.note(err)
 	}
 	switch {
 	case err != nil:
@@ -128,6 +129,14 @@ func (m *mandate) ask(ctx context.Context, renew bool) {
 	case seen.recalled:
 		m.end(fmt.Errorf("%w: recalled", driver.ErrResigned))
 	}
+}
+
+// note keeps the trouble of the last request, which is the reason if the lease
+// runs out now.
+func (m *mandate) note(trouble error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.trouble = trouble
 }
 
 // prolong asks for one renewal. An answer that does not come counts for

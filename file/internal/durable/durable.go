@@ -12,6 +12,7 @@
 package durable
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -111,7 +112,7 @@ func open(fsys FS, r Request) (fence.Token, error) {
 		return 0, err
 	}
 	token, err := next(fsys, f, r)
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err = cmp.Or(err, f.Close()); err != nil {
 		return 0, err
 	}
 	return token, nil
@@ -214,7 +215,7 @@ func renew(fsys FS, values ...value) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err = cmp.Or(err, f.Close()); err != nil {
 		return err
 	}
 	return fsys.Rename(newName, Name)
