@@ -49,7 +49,7 @@ func BenchmarkNext(b *testing.B) {
 
 // One term from the campaign to the release, the bare library's part of a
 // hand-over.
-func BenchmarkCampaignAndResign(b *testing.B) {
+func BenchmarkCampaignAndRelease(b *testing.B) {
 	e, _ := stand(b, memory.NewStore(0), "a", elect.Config{})
 	b.ReportAllocs()
 	for b.Loop() {
@@ -57,7 +57,7 @@ func BenchmarkCampaignAndResign(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := term.Resign(b.Context()); err != nil {
+		if err := term.Release(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -83,14 +83,14 @@ func BenchmarkHandover(b *testing.B) {
 			}
 			won <- next
 		}()
-		if err := term.Resign(b.Context()); err != nil {
+		if err := term.Release(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 		if term = <-won; term == nil {
 			b.FailNow()
 		}
 	}
-	_ = term.Resign(b.Context())
+	_ = term.Release(b.Context())
 }
 
 // One change, seen by all of so many subscriptions.

@@ -30,7 +30,7 @@ func TestCampaignIsOneAtATime(t *testing.T) {
 		store.Recreate()
 		<-term.Context().Done()
 		busy("after a loss that was not resigned")
-		if err := term.Resign(t.Context()); err != nil {
+		if err := term.Release(t.Context()); err != nil {
 			t.Errorf("Resign: %v", err)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -49,7 +49,7 @@ func TestCampaignIsOneAtATime(t *testing.T) {
 		if again.Token() <= term.Token() {
 			t.Errorf("token %v after %v", again.Token(), term.Token())
 		}
-		if err := term.Resign(t.Context()); err != nil {
+		if err := term.Release(t.Context()); err != nil {
 			t.Errorf("a second Resign: %v", err)
 		}
 		busy("after an older term was resigned twice")
@@ -109,21 +109,21 @@ func TestTermOutlivesItsCampaign(t *testing.T) {
 		if term.Context().Value(key{}) != 1 {
 			t.Error("the term's context has not the values of the campaign's")
 		}
-		if err := term.Resign(t.Context()); err != nil {
+		if err := term.Release(t.Context()); err != nil {
 			t.Errorf("Resign: %v", err)
 		}
-		lost(t, term.Check(), elect.Resigned)
+		lost(t, term.Check(), elect.ReasonResigned)
 	})
 }
 
-func TestResignReleases(t *testing.T) {
+func TestReleaseEndsAndReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore(0)
 		a, _ := stand(t, store, "a", elect.Config{})
 		b, _ := stand(t, store, "b", elect.Config{})
 		term := win(t, a)
 		start := time.Now()
-		if err := term.Resign(t.Context()); err != nil {
+		if err := term.Release(t.Context()); err != nil {
 			t.Errorf("Resign: %v", err)
 		}
 		win(t, b)
@@ -148,13 +148,20 @@ func TestTransferAfterCampaign(t *testing.T) {
 			go func() {
 				if term, err := e.Campaign(t.Context()); err == nil {
 					won <- victory{id, term}
-					_ = term.Resign(context.Background())
+					_ = term.Release(context.Background())
 				}
 			}()
 		}
 		synctest.Wait()
-		if err := term.Transfer(t.Context(), "c"); err != nil {
+		if err := term.Transfer("c"); err != nil {
 			t.Errorf("Transfer: %v", err)
+		}
+		synctest.Wait()
+		if len(won) > 0 {
+			t.Error("Transfer gave leadership away before the work was joined")
+		}
+		if err := term.Release(t.Context()); err != nil {
+			t.Errorf("Release: %v", err)
 		}
 		if v := <-won; v.id != "c" || v.term.Token() <= term.Token() {
 			t.Errorf("%s was elected, with token %v after %v; want c", v.id, v.term.Token(), term.Token())
@@ -186,11 +193,11 @@ func TestTermIsProvenByItsMandate(t *testing.T) {
 		}
 		time.Sleep(lease - drain) // the drain ends this term, before the lease ends
 		synctest.Wait()
-		lost(t, term.Check(), elect.Expired)
-		lost(t, term.Confirm(t.Context()), elect.Expired)
+		lost(t, term.Check(), elect.ReasonExpired)
+		lost(t, term.Confirm(t.Context()), elect.ReasonExpired)
 		link.Cut(false)
 		time.Sleep(10 * lease)
-		lost(t, term.Check(), elect.Expired)
+		lost(t, term.Check(), elect.ReasonExpired)
 	})
 }
 
@@ -202,8 +209,8 @@ func TestConfirmFindsTheTermSuperseded(t *testing.T) {
 		link.Freeze(true) // so that nothing but Confirm can notice
 		store.Recreate()
 		time.AfterFunc(lease/10, func() { link.Freeze(false) })
-		lost(t, term.Confirm(t.Context()), elect.Superseded)
-		lost(t, context.Cause(term.Context()), elect.Superseded)
+		lost(t, term.Confirm(t.Context()), elect.ReasonSuperseded)
+		lost(t, context.Cause(term.Context()), elect.ReasonSuperseded)
 	})
 }
 
@@ -220,7 +227,7 @@ func TestNextNumbersMessages(t *testing.T) {
 				}
 				last = next
 			}
-			_ = term.Resign(t.Context())
+			_ = term.Release(t.Context())
 		}
 		if last.String() != "844424930131971/3" { // era 3, count 3
 			t.Errorf("the last is %v", last)
@@ -239,7 +246,7 @@ func TestAbilitiesThatAreMissing(t *testing.T) {
 		term := win(t, e)
 		for name, err := range map[string]error{
 			"Confirm":  term.Confirm(t.Context()),
-			"Transfer": term.Transfer(t.Context(), "b"),
+			"Transfer": term.Transfer("b"),
 			"Recall":   e.Recall(t.Context(), 0),
 		} {
 			if !errors.Is(err, elect.ErrUnsupported) {
@@ -249,13 +256,11 @@ func TestAbilitiesThatAreMissing(t *testing.T) {
 		if err := term.Check(); err != nil {
 			t.Errorf("the term did not go on: %v", err)
 		}
-		var own *fakeMandate
-		if !elect.As(term, &own) || own != m {
-			t.Error("As did not give the mandate")
+		if own, ok := elect.Mandate[*fakeMandate](term); !ok || own != m {
+			t.Error("Mandate did not give the mandate")
 		}
-		var inheritable driver.Inheritable
-		if elect.As(term, &inheritable) || inheritable != nil {
-			t.Error("As gave an ability that is not there")
+		if inheritable, ok := elect.Mandate[driver.Inheritable](term); ok || inheritable != nil {
+			t.Error("Mandate gave an ability that is not there")
 		}
 	})
 }
@@ -292,7 +297,7 @@ func TestNonExclusive(t *testing.T) {
 			}
 			m.end(driver.ErrSuperseded)
 			<-ctx.Done()
-			lost(t, context.Cause(ctx), elect.Superseded)
+			lost(t, context.Cause(ctx), elect.ReasonSuperseded)
 			time.Sleep(time.Hour)
 			cancel()
 			return nil

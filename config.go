@@ -20,8 +20,6 @@ const (
 	// leaves a holder that renews every quarter of its lease two attempts that
 	// fail before its work is told.
 	defaultDrainShare = 5
-
-	maxMetadata = 4 << 10
 )
 
 // Config configures an [Election]. The zero value is valid: each field says
@@ -71,7 +69,8 @@ type Config struct {
 
 	// OnEvent is called for each event of [Election.Lead] and
 	// [Election.Campaign], in order, by one goroutine at a time. It must return
-	// quickly, and must not call methods of the Election. Nil means nobody.
+	// quickly, and must not call methods of the Election or its terms. Nil
+	// means nobody.
 	OnEvent func(Event)
 }
 
@@ -102,18 +101,14 @@ func (c *Config) complete(l Limits) error {
 			*d.value = d.zero
 		}
 	}
-	if l.Lease > 0 && c.Drain >= l.Lease {
+	if l.Lease > 0 && c.Drain >= l.Lease && !c.NonExclusive {
 		return fmt.Errorf("elect.Config.Drain is %v and the lease %v: the work's context would end before it began; want a drain below the lease", c.Drain, l.Lease)
 	}
 	if c.MinBackoff > c.MaxBackoff {
 		return fmt.Errorf("elect.Config.MinBackoff is %v and MaxBackoff %v; want the first at most the second", c.MinBackoff, c.MaxBackoff)
 	}
-	size := 0
-	for k, v := range c.Metadata {
-		size += len(k) + len(v)
-	}
-	if size > maxMetadata {
-		return fmt.Errorf("elect.Config.Metadata has %d bytes; want at most %d", size, maxMetadata)
+	if err := driver.CheckMetadata(c.Metadata); err != nil {
+		return fmt.Errorf("elect.Config.Metadata: %w", err)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

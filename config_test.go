@@ -30,10 +30,10 @@ func TestConfigIsValidated(t *testing.T) {
 		{"back-off upside down", elect.Config{MinBackoff: 2, MaxBackoff: 1}, "Config.MinBackoff is 2ns and MaxBackoff 1ns; want the first at most the second"},
 		{"only a long shortest back-off", elect.Config{MinBackoff: time.Hour}, ""},
 		{"only a short longest back-off", elect.Config{MaxBackoff: time.Millisecond}, ""},
-		{"abilities", elect.Config{Require: []elect.Ability{driver.Transfer, driver.Confirm}}, ""},
-		{"a missing ability", elect.Config{Require: []elect.Ability{driver.Transfer, driver.Inherit}}, `ability "inherit" is required; it has [confirm transfer recall]`},
+		{"abilities", elect.Config{Require: []elect.Ability{driver.AbilityTransfer, driver.AbilityConfirm}}, ""},
+		{"a missing ability", elect.Config{Require: []elect.Ability{driver.AbilityTransfer, driver.AbilityInherit}}, `ability "inherit" is required; it has [confirm transfer recall]`},
 		{"metadata", elect.Config{Metadata: map[string]string{"k": strings.Repeat("v", 4095)}}, ""},
-		{"too much metadata", elect.Config{Metadata: map[string]string{"k": strings.Repeat("v", 4096)}}, "Config.Metadata has 4097 bytes; want at most 4096"},
+		{"too much metadata", elect.Config{Metadata: map[string]string{"k": strings.Repeat("v", 4096)}}, "elect.Config.Metadata: metadata has 4097 bytes over all keys and values; want at most 4096"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			link, err := memory.NewStore(0).New(memory.Config{Name: "job", ID: "a", Lease: lease})

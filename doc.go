@@ -28,7 +28,7 @@
 //     proven lease: [Term.Check] returns nil in at most one of them.
 //  2. Told in time. The work's context ends before the lease does, by
 //     Config.Drain. Work that has not returned when the lease ends is an
-//     overrun: counted and logged.
+//     overrun: reported as EventOverrun, and logged.
 //  3. Ordered. Tokens rise strictly from term to term, across crashes and
 //     restarts.
 //  4. Stop, join, release. The work's context ends, the work returns, and only

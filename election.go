@@ -27,9 +27,12 @@ type Election struct {
 }
 
 // New makes an Election of a back end's participant, which it owns from then
-// on: [Election.Close] closes it. When New returns an error the elector is
-// still the caller's.
+// on: [Election.Close] closes it. The elector has its id already, so Config.ID
+// must be empty. When New returns an error the elector is still the caller's.
 func New(elector driver.Elector, cfg Config) (*Election, error) {
+	if cfg.ID != "" {
+		return nil, fmt.Errorf("elect.Config.ID is %q, and the elector was made with its id; want it empty with New", cfg.ID)
+	}
 	limits := elector.Limits()
 	if err := cfg.complete(limits); err != nil {
 		return nil, err
@@ -43,7 +46,7 @@ func (e *Election) Limits() Limits { return e.limits }
 
 // Campaign waits until this participant is elected and returns its term. It is
 // for programs that drive by themselves; most want [Election.Lead]. The caller
-// must stop its work when the term's context ends, and call [Term.Resign] after
+// must stop its work when the term's context ends, and call [Term.Release] after
 // that, a lost term included: until then another Campaign returns [ErrBusy].
 //
 // When ctx ends first it returns its cause. Passing trouble is returned, not
@@ -139,6 +142,9 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 		case s.Stale:
 			return l, fmt.Errorf("cannot tell who leads: %w", cmp.Or(s.Cause, driver.ErrUnreachable))
 		case s.Leader == nil:
+			if s.Cause != nil {
+				return l, fmt.Errorf("%w: %w", ErrNoLeader, s.Cause)
+			}
 			return l, ErrNoLeader
 		}
 		return l, nil
@@ -152,8 +158,8 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 // Recall asks the leader with that token, or whoever leads if token is 0, to
 // resign: an operator's hand, from outside. It returns once the leader has
 // accepted to; its work is stopped and joined after that. It returns
-// [ErrNoLeader] when nobody leads and [ErrUnsupported] where the back end
-// cannot.
+// [ErrNoLeader] when nobody leads, [ErrSuperseded] when somebody with another
+// token does, and [ErrUnsupported] where the back end cannot.
 func (e *Election) Recall(ctx context.Context, token Token) error {
 	r, ok := e.elector.(driver.Recaller)
 	if !ok {
@@ -163,7 +169,7 @@ func (e *Election) Recall(ctx context.Context, token Token) error {
 }
 
 // Close ends a waiting campaign with [ErrClosed], the context of a term with
-// reason [Shutdown], and every Watch. It does not wait for the work, which is
+// [ReasonShutdown], and every Watch. It does not wait for the work, which is
 // an overrun if it runs on: end the context of [Election.Lead] and wait for it
 // to return first.
 func (e *Election) Close() error { return e.elector.Close() }
@@ -172,7 +178,8 @@ func (e *Election) emit(kind EventKind, token Token, err error) {
 	if e.cfg.OnEvent == nil {
 		return
 	}
+	event := Event{Kind: kind, At: time.Now(), Token: token, Err: err}
 	e.eventMu.Lock()
 	defer e.eventMu.Unlock()
-	e.cfg.OnEvent(Event{Kind: kind, At: time.Now(), Token: token, Err: err})
+	e.cfg.OnEvent(event)
 }

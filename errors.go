@@ -18,6 +18,8 @@ var (
 	ErrNotExclusive = driver.ErrNotExclusive
 	// ErrNoLeader: nobody is known to lead.
 	ErrNoLeader = driver.ErrNoLeader
+	// ErrSuperseded: somebody else leads than the one that was meant.
+	ErrSuperseded = driver.ErrSuperseded
 	// ErrUnsupported: this back end cannot do that.
 	ErrUnsupported = driver.ErrUnsupported
 	// ErrUnknownOutcome: a write may or may not have landed.
@@ -28,17 +30,22 @@ var (
 	ErrClosed = driver.ErrClosed
 )
 
+// IsPermanent reports whether an error of [Openers.Open] or [Election.Campaign]
+// says that trying again is of no use. [Election.Lead] returns such errors and
+// retries others by itself.
+func IsPermanent(err error) bool { return driver.IsPermanent(err) }
+
 // Reason says why leadership ended.
 type Reason string
 
 // The reasons.
 const (
-	Expired          Reason = "expired"           // the proof ran out before it could be renewed
-	Superseded       Reason = "superseded"        // somebody else was elected, or the lock was replaced
-	Resigned         Reason = "resigned"          // given up, by the holder or at an operator's word
-	StoreUnreachable Reason = "store-unreachable" // the store, or a majority, could not be reached
-	Unhealthy        Reason = "unhealthy"         // this participant's own health check failed
-	Shutdown         Reason = "shutdown"          // the caller's context ended, or the Election was closed
+	ReasonExpired          Reason = "expired"           // the proof ran out before it could be renewed
+	ReasonSuperseded       Reason = "superseded"        // somebody else was elected, or the lock was replaced
+	ReasonResigned         Reason = "resigned"          // given up, by the holder or at an operator's word
+	ReasonStoreUnreachable Reason = "store-unreachable" // the store, or a majority, could not be reached
+	ReasonUnhealthy        Reason = "unhealthy"         // this participant's own health check failed
+	ReasonShutdown         Reason = "shutdown"          // the caller's context ended, or the Election was closed
 )
 
 // LostError is the end of a term. It is the cause of the work's context, and
@@ -66,19 +73,19 @@ func (e *LostError) Unwrap() error { return e.Err }
 // lost sorts a driver's plain cause into the reason that a caller acts on. An
 // unknown cause counts as the store's, since nothing was proven against us.
 func lost(token Token, cause error) *LostError {
-	reason := StoreUnreachable
+	reason := ReasonStoreUnreachable
 	switch {
 	case errors.Is(cause, driver.ErrResigned):
-		reason = Resigned
+		reason = ReasonResigned
 	case errors.Is(cause, driver.ErrSuperseded):
-		reason = Superseded
+		reason = ReasonSuperseded
 	case errors.Is(cause, driver.ErrUnhealthy):
-		reason = Unhealthy
+		reason = ReasonUnhealthy
 	case errors.Is(cause, driver.ErrClosed):
-		reason = Shutdown
+		reason = ReasonShutdown
 	case errors.Is(cause, driver.ErrUnreachable): // also if it expired for that
 	case errors.Is(cause, driver.ErrExpired):
-		reason = Expired
+		reason = ReasonExpired
 	}
 	return &LostError{Reason: reason, Token: token, Err: cause}
 }

@@ -57,7 +57,7 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	election, err := elect.New(elector, elect.Config{Require: []elect.Ability{driver.Transfer}})
+	election, err := elect.New(elector, elect.Config{Require: []elect.Ability{driver.AbilityTransfer}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func ExampleElection_Campaign() {
 	_, err = election.Campaign(ctx)
 	fmt.Println(err)
 	// … work until term.Context() ends, and when the work has stopped:
-	fmt.Println(term.Resign(ctx))
+	fmt.Println(term.Release(ctx))
 	// Output:
 	// this election already campaigns or leads; one at a time
 	// <nil>
@@ -139,7 +139,7 @@ func ExampleElection_Leader() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer term.Resign(ctx)
+	defer term.Release(ctx)
 	leader, err := election.Leader(ctx)
 	fmt.Println(leader.ID, leader.Token, err)
 	// Output:
@@ -190,7 +190,7 @@ func ExampleElection_Recall() {
 	fmt.Println(operating.Recall(ctx, 0)) // whoever leads
 	<-term.Context().Done()
 	fmt.Println(context.Cause(term.Context()))
-	_ = term.Resign(ctx)
+	_ = term.Release(ctx)
 	// Output:
 	// <nil>
 	// leadership of term 1 lost: resigned: resigned: recalled
@@ -237,11 +237,11 @@ func ExampleTerm_Token() {
 }
 
 func ExampleTerm_Check() {
-	lead(func(ctx context.Context, term *elect.Term) {
+	lead(func(_ context.Context, term *elect.Term) {
 		if err := term.Check(); err == nil {
 			fmt.Println("send the mail") // which no token can guard
 		}
-		_ = term.Resign(ctx)
+		term.Resign()
 		fmt.Println(term.Check())
 	})
 	// Output:
@@ -278,14 +278,14 @@ func ExampleTerm_Next() {
 	// Output: 1/1 1/2 1/3
 }
 
-// Inside Lead, Resign only asks: the work returns, and then it is released.
+// Resign only asks: the work returns, and then Lead releases.
 func ExampleTerm_Resign() {
 	lead(func(ctx context.Context, term *elect.Term) {
-		err := term.Resign(ctx)
+		term.Resign()
 		<-ctx.Done()
-		fmt.Println(err, context.Cause(ctx))
+		fmt.Println(context.Cause(ctx))
 	})
-	// Output: <nil> leadership of term 1 lost: resigned: resigned
+	// Output: leadership of term 1 lost: resigned: resigned
 }
 
 func ExampleTerm_Transfer() {
@@ -299,14 +299,16 @@ func ExampleTerm_Transfer() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(term.Transfer(ctx, "web-2"))
+	fmt.Println(term.Transfer("web-2")) // the term's context has ended: stop the work
+	fmt.Println(term.Release(ctx))      // and only then let the other lead
 	next, err := second.Campaign(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer next.Resign(ctx)
+	defer next.Release(ctx)
 	fmt.Println(next.Token() > term.Token())
 	// Output:
+	// <nil>
 	// <nil>
 	// true
 }
@@ -319,17 +321,17 @@ func ExampleTerm_Context() {
 }
 
 // Code that knows its back end reaches what only that one can do.
-func ExampleAs() {
+func ExampleMandate() {
 	lead(func(_ context.Context, term *elect.Term) {
-		var held driver.Inheritable // such as a lock of package file
-		fmt.Println(elect.As(term, &held))
+		_, ok := elect.Mandate[driver.Inheritable](term) // such as a lock of package file
+		fmt.Println(ok)
 	})
 	// Output: false
 }
 
 func ExampleLostError() {
 	lead(func(ctx context.Context, term *elect.Term) {
-		_ = term.Resign(ctx)
+		term.Resign()
 		err := term.Check()
 		if lost, ok := errors.AsType[*elect.LostError](err); ok {
 			fmt.Println(lost.Token, lost.Reason)

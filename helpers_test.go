@@ -45,7 +45,7 @@ func win(t testing.TB, e *elect.Election) *elect.Term {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = term.Resign(context.Background()) })
+	t.Cleanup(func() { _ = term.Release(context.Background()) })
 	return term
 }
 

@@ -63,7 +63,7 @@ func (e *Election) Lead(ctx context.Context, work func(ctx context.Context, term
 			return err
 		}
 		log.Info("leadership ended; standing again", "reason", loss.Reason, "token", t.Token(), "cause", loss.Err, "work", err)
-		if loss.Reason == Resigned {
+		if loss.Reason == ReasonResigned {
 			e.standAside(ctx, t.Token())
 		}
 	}
@@ -73,7 +73,7 @@ func (e *Election) Lead(ctx context.Context, work func(ctx context.Context, term
 // returned while it still led.
 func (e *Election) serve(ctx context.Context, t *Term, work func(context.Context, *Term) error) (loss *LostError, err error) {
 	shutdown := func() {
-		t.end(&LostError{Reason: Shutdown, Token: t.Token(), Err: context.Cause(ctx)})
+		t.end(&LostError{Reason: ReasonShutdown, Token: t.Token(), Err: context.Cause(ctx)})
 	}
 	defer context.AfterFunc(ctx, shutdown)()
 	defer func() { // also when the work panics or exits its goroutine

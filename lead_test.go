@@ -33,7 +33,7 @@ func TestLeadReturnsWhatTheWorkReturns(t *testing.T) {
 				t.Error("it still leads after Lead has returned")
 			}
 			d.is(t, elect.EventCampaigning, elect.EventElected, elect.EventEnded, elect.EventReleased)
-			lost(t, d.find(t, elect.EventEnded).Err, elect.Resigned)
+			lost(t, d.find(t, elect.EventEnded).Err, elect.ReasonResigned)
 		})
 	}
 }
@@ -51,8 +51,8 @@ func TestLeadStandsAgainAfterALoss(t *testing.T) {
 			}
 			store.Recreate()
 			<-ctx.Done()
-			lost(t, context.Cause(ctx), elect.Superseded)
-			lost(t, term.Check(), elect.Superseded)
+			lost(t, context.Cause(ctx), elect.ReasonSuperseded)
+			lost(t, term.Check(), elect.ReasonSuperseded)
 			time.Sleep(time.Millisecond) // nothing was left of the lease: an overrun
 			return errWork               // of a term that was lost: logged, not returned
 		})
@@ -127,7 +127,7 @@ func TestContextEndsAtTheInstantOfVictory(t *testing.T) {
 			t.Errorf("released %d times; want once", n)
 		}
 		d.is(t, elect.EventCampaigning, elect.EventElected, elect.EventEnded, elect.EventReleased)
-		lost(t, d.find(t, elect.EventEnded).Err, elect.Shutdown)
+		lost(t, d.find(t, elect.EventEnded).Err, elect.ReasonShutdown)
 		if r := d.find(t, elect.EventReleased); r.Err != nil {
 			t.Errorf("the end of Lead's context kept it from releasing: %v", r.Err)
 		}
@@ -144,7 +144,7 @@ func TestContextEndsWhileLeading(t *testing.T) {
 		time.AfterFunc(time.Minute, func() { cancel(errWork) })
 		err := e.Lead(ctx, func(ctx context.Context, term *elect.Term) error {
 			<-ctx.Done()
-			if l := lost(t, context.Cause(ctx), elect.Shutdown); !errors.Is(l, errWork) {
+			if l := lost(t, context.Cause(ctx), elect.ReasonShutdown); !errors.Is(l, errWork) {
 				t.Errorf("the cause is %v; want it to wrap the cause of Lead's context", l)
 			}
 			time.Sleep(10 * lease) // a lease is renewed until the work was joined
@@ -176,7 +176,7 @@ func TestWorkSeesTheOuterContextFirst(t *testing.T) {
 		if !errors.Is(err, errWork) {
 			t.Errorf("Lead returned %v; want the cause of its context", err)
 		}
-		lost(t, d.find(t, elect.EventEnded).Err, elect.Shutdown)
+		lost(t, d.find(t, elect.EventEnded).Err, elect.ReasonShutdown)
 	})
 }
 
@@ -248,8 +248,9 @@ func TestWorkResignsAndStandsAside(t *testing.T) {
 				if terms++; terms == 2 {
 					return nil
 				}
-				if err := term.Resign(ctx); err != nil {
-					t.Errorf("Resign: %v", err)
+				term.Resign()
+				if term.Release(ctx) == nil {
+					t.Error("Release of a term of Lead was not refused")
 				}
 				if ctx.Err() == nil {
 					t.Error("the context goes on after Resign")
@@ -268,7 +269,7 @@ func TestWorkResignsAndStandsAside(t *testing.T) {
 		if leader(t, a) != won.Token() {
 			t.Error("b does not lead")
 		}
-		if err := won.Resign(t.Context()); err != nil {
+		if err := won.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-led; err != nil || terms != 2 {
@@ -287,7 +288,8 @@ func TestWorkResignsAndNobodyElseIsThere(t *testing.T) {
 			if terms++; terms == 2 {
 				return nil
 			}
-			return term.Resign(ctx)
+			term.Resign()
+			return nil
 		})
 		if err != nil {
 			t.Error(err)
@@ -327,7 +329,8 @@ func TestStandingAsideSeesNobodyElse(t *testing.T) {
 				start := time.Now()
 				err = e.Lead(t.Context(), func(ctx context.Context, term *elect.Term) error {
 					if term.Token() == 1 {
-						return term.Resign(ctx)
+						term.Resign()
+						return nil
 					}
 					return nil
 				})
@@ -340,7 +343,7 @@ func TestStandingAsideSeesNobodyElse(t *testing.T) {
 }
 
 func TestStandingAsideEnds(t *testing.T) {
-	resign := func(ctx context.Context, term *elect.Term) error { return term.Resign(ctx) }
+	resign := func(ctx context.Context, term *elect.Term) error { term.Resign(); return nil }
 	t.Run("with the context", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			e, _ := stand(t, memory.NewStore(0), "a", elect.Config{StandAside: time.Hour})
@@ -386,14 +389,14 @@ func TestWorkTransfers(t *testing.T) {
 			return a.Lead(ctx, func(ctx context.Context, term *elect.Term) error {
 				began <- "a"
 				time.Sleep(lease) // who led before is standing again
-				if err := term.Transfer(ctx, "not an id"); err == nil || ctx.Err() != nil {
+				if err := term.Transfer("not an id"); err == nil || ctx.Err() != nil {
 					t.Errorf("Transfer to nonsense returned %v, and the term went to %v", err, ctx.Err())
 				}
-				if err := term.Transfer(ctx, "d"); err != nil {
+				if err := term.Transfer("d"); err != nil {
 					t.Errorf("Transfer: %v", err)
 				}
-				lost(t, context.Cause(ctx), elect.Resigned)
-				lost(t, term.Transfer(context.Background(), "b"), elect.Resigned)
+				lost(t, context.Cause(ctx), elect.ReasonResigned)
+				lost(t, term.Transfer("b"), elect.ReasonResigned)
 				return nil
 			})
 		}))
@@ -424,7 +427,7 @@ func TestCloseWhileLeading(t *testing.T) {
 				t.Errorf("Close: %v", err)
 			}
 			<-ctx.Done()
-			lost(t, context.Cause(ctx), elect.Shutdown)
+			lost(t, context.Cause(ctx), elect.ReasonShutdown)
 			return nil
 		})
 		if !errors.Is(err, elect.ErrClosed) {

@@ -46,13 +46,13 @@ func TestWorkIsToldBeforeTheLeaseEnds(t *testing.T) {
 							if got := time.Since(start); got != tt.lapses {
 								t.Errorf("another was elected after %v; want %v", got, tt.lapses)
 							}
-							return second.Resign(t.Context())
+							return second.Release(t.Context())
 						})
 						<-ctx.Done()
 						if got := time.Since(start); got != tt.told {
 							t.Errorf("the work was told after %v; want %v", got, tt.told)
 						}
-						lost(t, term.Check(), elect.Expired)
+						lost(t, term.Check(), elect.ReasonExpired)
 						if left, bounded := term.Remaining(); left != 0 || !bounded {
 							t.Errorf("Remaining is %v, %v after the end", left, bounded)
 						}
@@ -124,7 +124,7 @@ func TestOverrunIsCountedWhenTheLeaseEnds(t *testing.T) {
 func TestNoOverrunWithinTheLease(t *testing.T) {
 	for name, stop := range map[string]func(*memory.Elector, *elect.Term){
 		"the drain":   func(link *memory.Elector, _ *elect.Term) { link.Cut(true) },
-		"resignation": func(_ *memory.Elector, term *elect.Term) { _ = term.Resign(context.Background()) },
+		"resignation": func(_ *memory.Elector, term *elect.Term) { term.Resign() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -197,17 +197,17 @@ func TestReasons(t *testing.T) {
 		cause error
 		want  elect.Reason
 	}{
-		{driver.ErrExpired, elect.Expired},
-		{driver.ErrSuperseded, elect.Superseded},
-		{driver.ErrResigned, elect.Resigned},
-		{driver.ErrUnreachable, elect.StoreUnreachable},
-		{driver.ErrUnhealthy, elect.Unhealthy},
-		{driver.ErrClosed, elect.Shutdown},
-		{fmt.Errorf("revision 7: %w", driver.ErrSuperseded), elect.Superseded},
-		{fmt.Errorf("%w: %w", driver.ErrUnreachable, context.DeadlineExceeded), elect.StoreUnreachable},
-		{fmt.Errorf("%w: %w", driver.ErrExpired, driver.ErrUnreachable), elect.StoreUnreachable},
-		{context.Canceled, elect.StoreUnreachable},
-		{failure("not one of them"), elect.StoreUnreachable},
+		{driver.ErrExpired, elect.ReasonExpired},
+		{driver.ErrSuperseded, elect.ReasonSuperseded},
+		{driver.ErrResigned, elect.ReasonResigned},
+		{driver.ErrUnreachable, elect.ReasonStoreUnreachable},
+		{driver.ErrUnhealthy, elect.ReasonUnhealthy},
+		{driver.ErrClosed, elect.ReasonShutdown},
+		{fmt.Errorf("revision 7: %w", driver.ErrSuperseded), elect.ReasonSuperseded},
+		{fmt.Errorf("%w: %w", driver.ErrUnreachable, context.DeadlineExceeded), elect.ReasonStoreUnreachable},
+		{fmt.Errorf("%w: %w", driver.ErrExpired, driver.ErrUnreachable), elect.ReasonStoreUnreachable},
+		{context.Canceled, elect.ReasonStoreUnreachable},
+		{failure("not one of them"), elect.ReasonStoreUnreachable},
 	} {
 		t.Run(fmt.Sprint(tt.cause), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestReasons(t *testing.T) {
 				if l.Token != 8 || !errors.Is(l, tt.cause) {
 					t.Errorf("%v has token %v; want 8, wrapping %v", l, l.Token, tt.cause)
 				}
-				_ = first.Resign(t.Context())
+				_ = first.Release(t.Context())
 				second := win(t, e)
 				asked.says(tt.cause)
 				lost(t, second.Check(), tt.want)
@@ -263,7 +263,7 @@ func TestRecallIsAResignation(t *testing.T) {
 		if err := b.Recall(t.Context(), leader(t, b)); err != nil {
 			t.Errorf("Recall: %v", err)
 		}
-		lost(t, <-ended, elect.Resigned)
+		lost(t, <-ended, elect.ReasonResigned)
 		synctest.Wait()
 		if leader(t, b) != 0 {
 			t.Error("the recalled leader did not stand aside")

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/redact"
 )
 
 // Openers maps the scheme of a URL to the back end that opens it. A program
@@ -30,7 +31,7 @@ func (o Openers) Open(ctx context.Context, rawURL, name string, cfg Config) (*El
 	if err != nil {
 		return nil, o.unparsed(rawURL, err)
 	}
-	shown := redacted(u)
+	shown := redact.URL(u)
 	if u.Scheme == "" {
 		return nil, fmt.Errorf("election URL %q has no scheme; want one such as %s", shown, o.example())
 	}
@@ -47,10 +48,14 @@ func (o Openers) Open(ctx context.Context, rawURL, name string, cfg Config) (*El
 	if err := driver.CheckID(cfg.ID); err != nil {
 		return nil, err
 	}
+	if cfg.Logger != nil { // a program may stand in several elections
+		cfg.Logger = cfg.Logger.With("election", name, "id", cfg.ID)
+	}
 	elector, err := open(ctx, driver.Target{URL: u, Name: name, ID: cfg.ID, Logger: cfg.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("election %q at %s: %w", name, shown, err)
 	}
+	cfg.ID = "" // the elector has it
 	e, err := New(elector, cfg)
 	if err != nil {
 		_ = elector.Close() // nothing was started on it
@@ -77,34 +82,6 @@ func DefaultID() string {
 		host = "localhost"
 	}
 	return host + ":" + strconv.Itoa(os.Getpid())
-}
-
-// redacted is a URL as it may be shown: without a password, without the
-// parameters that are called a password, secret, token or key, and, where an @
-// stands where no user belongs, without all before it, since a password with a
-// slash in it looks like that.
-func redacted(u *url.URL) string {
-	if raw := u.String(); u.User == nil && (u.Host != "" || u.Opaque != "") {
-		if at := strings.LastIndexByte(raw, '@'); at >= 0 {
-			return u.Scheme + ":xxxxx" + raw[at:]
-		}
-	}
-	shown := *u
-	pairs := strings.Split(u.RawQuery, "&")
-	for i, pair := range pairs {
-		if key, _, _ := strings.Cut(pair, "="); secret(key) {
-			pairs[i] = key + "=xxxxx"
-		}
-	}
-	shown.RawQuery = strings.Join(pairs, "&")
-	return shown.Redacted()
-}
-
-func secret(key string) bool {
-	key = strings.ToLower(key)
-	return slices.ContainsFunc([]string{"pass", "pwd", "secret", "token", "key", "credential"}, func(word string) bool {
-		return strings.Contains(key, word)
-	})
 }
 
 // unparsed is the error for a URL that does not parse. One that may hold a

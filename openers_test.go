@@ -54,7 +54,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a name with a slash", "memory:", "a/b", elect.Config{}, `election name "a/b" contains '/'`},
 		{"an id with a space", "memory:", "job", elect.Config{ID: "a b"}, `id "a b" contains ' '`},
 		{"a bad config", "memory:", "job", elect.Config{Drain: -1}, `election "job" at memory:: elect.Config.Drain is -1ns`},
-		{"a missing ability", "memory:", "job", elect.Config{Require: []elect.Ability{driver.Inherit}}, `ability "inherit" is required`},
+		{"a missing ability", "memory:", "job", elect.Config{Require: []elect.Ability{driver.AbilityInherit}}, `ability "inherit" is required`},
 		{"what the back end says", "postgres://host/db", "job", elect.Config{}, `election "job" at postgres://host/db: password refused`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -178,9 +178,9 @@ func (s *storm) work(ctx context.Context, n *node, term *elect.Term, dice *rand.
 	case 0:
 		return until(ctx, term)
 	case 1:
-		_ = term.Resign(ctx)
+		term.Resign()
 	case 2:
-		_ = term.Transfer(ctx, other.id)
+		_ = term.Transfer(other.id)
 	case 3:
 		_ = other.e.Recall(ctx, term.Token())
 	case 4:

@@ -101,26 +101,15 @@ func (t *Term) Next() Sequence {
 	return Sequence{Token: t.Token(), Position: t.sequence.Add(1)}
 }
 
-// Resign gives leadership up. The term's context ends with reason [Resigned].
-// Inside [Election.Lead] it only asks, and returns at once: the work returns,
-// and then Lead releases. After [Election.Campaign] it releases by itself, so
-// the work must have been stopped and joined before; a lost term needs it too.
-// A second call does nothing.
-func (t *Term) Resign(ctx context.Context) error {
-	_ = t.finish(driver.ErrResigned)
-	if t.led {
-		return nil
-	}
-	first, err := t.settle(ctx)
-	if first {
-		t.election.unclaim()
-	}
-	return err
-}
+// Resign asks for the end of the term: its context ends with [ReasonResigned],
+// and nothing more. The work stops and returns, and only then is leadership
+// given up: by [Election.Lead], or after [Election.Campaign] by a call of
+// [Term.Release]. A term that has ended already is left as it is.
+func (t *Term) Resign() { _ = t.finish(driver.ErrResigned) }
 
 // Transfer is [Term.Resign] in favour of the candidate with the id to. Back
 // ends without the ability give [ErrUnsupported], and the term goes on.
-func (t *Term) Transfer(ctx context.Context, to string) error {
+func (t *Term) Transfer(to string) error {
 	if _, ok := t.mandate.(driver.Transferrer); !ok {
 		return fmt.Errorf("transfer: %w", ErrUnsupported)
 	}
@@ -133,18 +122,34 @@ func (t *Term) Transfer(ctx context.Context, to string) error {
 	t.mu.Lock()
 	t.target = to
 	t.mu.Unlock()
-	return t.Resign(ctx)
+	t.Resign()
+	return nil
 }
 
-// As gives the back end's own mandate to code that can do more with it: if the
-// mandate has the type that target points to, As sets *target and returns true.
-// For example a *driver.Inheritable.
-func As[T any](t *Term, target *T) bool {
-	m, ok := t.mandate.(T)
-	if ok {
-		*target = m
+// Release gives leadership up, or hands it to the candidate that
+// [Term.Transfer] named. It is for terms of [Election.Campaign]: call it when
+// the work has been stopped and joined, lost terms included. It ends the term's
+// context, if that has not ended. When ctx ends first, leadership lapses by
+// itself, if the back end has a lease. A second call does nothing. A term of
+// [Election.Lead] is released by Lead; here it is refused with an error.
+func (t *Term) Release(ctx context.Context) error {
+	if t.led {
+		return errors.New("a term of Lead is released by Lead, when its work has returned; to end it, call Resign or return from the work")
 	}
-	return ok
+	t.Resign()
+	first, err := t.settle(ctx)
+	if first {
+		t.election.unclaim()
+	}
+	return err
+}
+
+// Mandate gives the back end's own mandate to code that can do more with it, if
+// it has the type T. It is for abilities, such as driver.Inheritable; never
+// release or transfer the mandate itself.
+func Mandate[T any](t *Term) (T, bool) {
+	m, ok := t.mandate.(T)
+	return m, ok
 }
 
 // finish ends the term for good; the first cause stays. It returns that cause.

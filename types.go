@@ -20,3 +20,11 @@ type (
 	// Ability names something that a back end can do beyond the contract.
 	Ability = driver.Ability
 )
+
+// The abilities that [Config].Require can name.
+const (
+	AbilityConfirm  = driver.AbilityConfirm  // Term.Confirm
+	AbilityTransfer = driver.AbilityTransfer // Term.Transfer
+	AbilityRecall   = driver.AbilityRecall   // Election.Recall
+	AbilityInherit  = driver.AbilityInherit  // another process can hold the mandate
+)

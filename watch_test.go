@@ -73,7 +73,7 @@ func TestWatchShowsEachSettledState(t *testing.T) {
 			if len(late.states) != 1 {
 				t.Errorf("a late subscription has seen %+v", late.states)
 			}
-			_ = term.Resign(t.Context())
+			_ = term.Release(t.Context())
 			for _, v := range []*view{early, late} {
 				if s := v.settles(t); token(s) != 0 || s.Stale {
 					t.Errorf("seen %+v; want nobody", s)
@@ -248,7 +248,7 @@ func TestWatchInTroubleIsStale(t *testing.T) {
 		if l, err := b.Leader(t.Context()); !errors.Is(err, driver.ErrUnreachable) {
 			t.Errorf("Leader while cut off: %+v, %v; want ErrUnreachable", l, err)
 		}
-		_ = first.Resign(t.Context())
+		_ = first.Release(t.Context())
 		second := win(t, a)
 		if s := v.settles(t); !s.Stale || token(s) != first.Token() {
 			t.Errorf("cut off, seen %+v; want what was last known", s)

@@ -14,10 +14,10 @@ type Ability string
 
 // The abilities.
 const (
-	Confirm  Ability = "confirm"  // Mandate implements Confirmer
-	Transfer Ability = "transfer" // Mandate implements Transferrer
-	Recall   Ability = "recall"   // Elector implements Recaller
-	Inherit  Ability = "inherit"  // Mandate implements Inheritable
+	AbilityConfirm  Ability = "confirm"  // Mandate implements Confirmer
+	AbilityTransfer Ability = "transfer" // Mandate implements Transferrer
+	AbilityRecall   Ability = "recall"   // Elector implements Recaller
+	AbilityInherit  Ability = "inherit"  // Mandate implements Inheritable
 )
 
 // Confirmer is implemented by mandates that can be proven anew by a round trip,
@@ -55,9 +55,12 @@ type Inheritable interface {
 	// stay the mandate's: the caller duplicates what it passes on.
 	Files() []*os.File
 
-	// Entrust says that another process holds the files too and may let the
-	// mandate go at any time. From then on Check asks gone, which must report
-	// true before the other process lets go, must not block, and may be called
-	// by any number of goroutines; ended is closed some time after that.
+	// Entrust says that another process will hold the files too and may let the
+	// mandate go at any time; it is called before that process can. From then
+	// on Check asks gone, which must report true before the other process lets
+	// go, must not block, and may be called by any number of goroutines; ended
+	// is closed some time after that, and ends the mandate's context with
+	// ErrResigned. Release does not unlock while the other process has the
+	// files: it holds the mandate until it lets go.
 	Entrust(gone func() bool, ended <-chan struct{})
 }

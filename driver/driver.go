@@ -97,8 +97,8 @@ type Candidacy struct {
 	Exclusive bool
 
 	// Metadata is shown to everybody beside the leader's id, for example an
-	// address. At most 4 KiB over all keys and values. The driver keeps it; the
-	// caller must not change it afterwards.
+	// address; see [CheckMetadata]. The driver keeps it; the caller must not
+	// change it afterwards.
 	Metadata map[string]string
 }
 
@@ -119,8 +119,11 @@ type State struct {
 	Leader *Leader `json:"leader"`
 
 	// Stale says that the store could not be asked: Leader is what was last
-	// known. Cause says why.
-	Stale bool  `json:"stale,omitempty"`
+	// known.
+	Stale bool `json:"stale,omitempty"`
+
+	// Cause is why nothing better is known: always set when Stale, and else
+	// where nobody leads for a reason that a person should hear.
 	Cause error `json:"-"`
 }
 

@@ -38,3 +38,23 @@ func check(what, s string) error {
 	}
 	return nil
 }
+
+// MaxMetadata is the greatest size of a participant's metadata, in bytes over
+// all keys and values.
+const MaxMetadata = 4 << 10
+
+// CheckMetadata returns nil if m can be shown beside a leader by every back end:
+// at most 4 KiB of UTF-8 over all keys and values.
+func CheckMetadata(m map[string]string) error {
+	size := 0
+	for k, v := range m {
+		if !utf8.ValidString(k) || !utf8.ValidString(v) {
+			return fmt.Errorf("metadata %.20q is not UTF-8; want text, or bytes in an encoding such as base64", k)
+		}
+		size += len(k) + len(v)
+	}
+	if size > MaxMetadata {
+		return fmt.Errorf("metadata has %d bytes over all keys and values; want at most %d", size, MaxMetadata)
+	}
+	return nil
+}

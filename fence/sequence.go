@@ -44,3 +44,21 @@ func ParseSequence(text string) (Sequence, error) {
 	}
 	return s, nil
 }
+
+// MarshalText writes what [Sequence.String] does.
+func (s Sequence) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote. "0/0", the zero Sequence, is
+// accepted.
+func (s *Sequence) UnmarshalText(b []byte) error {
+	if string(b) == "0/0" {
+		*s = Sequence{}
+		return nil
+	}
+	v, err := ParseSequence(string(b))
+	if err != nil {
+		return err
+	}
+	*s = v
+	return nil
+}

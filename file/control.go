@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -68,10 +69,16 @@ func (p *place) listen(token fence.Token, resign func()) (*control, error) {
 	if err := unix.Unlinkat(p.dirfd(), controlNewName, 0); err != nil && err != unix.ENOENT {
 		return nil, explain("unlink", p.path+"/"+controlNewName, err)
 	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socketPath(p.dir, p.path, controlNewName), Net: "unix"})
+	// Linux gives the file the mode of the socket: until shareSocket has said who
+	// may call, nobody else may.
+	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		return raw.Control(func(fd uintptr) { _ = unix.Fchmod(int(fd), 0o600) })
+	}}
+	listener, err := private.Listen(context.Background(), "unix", socketPath(p.dir, p.path, controlNewName))
 	if err != nil {
 		return nil, explain("bind", p.path+"/"+controlName, err)
 	}
+	l := listener.(*net.UnixListener)
 	// A socket that is left behind is harmless. One that was unlinked by its
 	// path might be that of the next leader.
 	l.SetUnlinkOnClose(false)

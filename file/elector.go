@@ -49,7 +49,7 @@ func New(dir, name, id string, cfg Config) (*Elector, error) {
 func (e *Elector) Limits() driver.Limits {
 	return driver.Limits{
 		Exclusive: true,
-		Abilities: []driver.Ability{driver.Recall, driver.Inherit},
+		Abilities: []driver.Ability{driver.AbilityRecall, driver.AbilityInherit},
 		Assumes:   "the kernel of this one machine holds the lock until the leader's last process ends; a leader that hangs keeps it, and nobody notices",
 	}
 }
@@ -81,7 +81,7 @@ const maxRequeues = 20
 func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
 	ctx, cancel := e.join(ctx)
 	defer cancel()
-	if err := checkMetadata(c.Metadata); err != nil {
+	if err := driver.CheckMetadata(c.Metadata); err != nil {
 		return nil, driver.Permanent(err)
 	}
 	for requeues := 0; ; requeues++ {
@@ -133,6 +133,9 @@ func (e *Elector) stand(ctx context.Context, c driver.Candidacy) (_ *mandate, er
 	h, err := p.settle(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if ctx.Err() != nil { // before observers are told of a leader
+		return nil, errInterrupted
 	}
 	if err := e.lead(m, h, c); err != nil {
 		return nil, err

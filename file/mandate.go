@@ -24,7 +24,8 @@ type mandate struct {
 	ctx context.Context
 	end context.CancelCauseFunc
 
-	gone     atomic.Pointer[func() bool] // nil until entrusted
+	gone     atomic.Pointer[func() bool]     // nil until entrusted
+	ended    atomic.Pointer[<-chan struct{}] // likewise
 	released chan struct{}
 	tasks    sync.WaitGroup
 	once     sync.Once
@@ -96,6 +97,7 @@ func (m *mandate) Files() []*os.File { return []*os.File{m.place.lock, m.place.d
 
 // Entrust implements driver.Inheritable.
 func (m *mandate) Entrust(gone func() bool, ended <-chan struct{}) {
+	m.ended.Store(&ended)
 	m.gone.Store(&gone)
 	m.tasks.Go(func() {
 		select {
@@ -108,7 +110,9 @@ func (m *mandate) Entrust(gone func() bool, ended <-chan struct{}) {
 
 // Release implements driver.Mandate. It does not wait for anything that could
 // block, so ctx plays no part. It is safe also after another process has let the
-// mandate go and somebody else was elected.
+// mandate go and somebody else was elected. While another process still has the
+// mandate, it unlocks nothing: that process holds the lock for as long as it
+// must, whatever became of the work here.
 func (m *mandate) Release(context.Context) error {
 	m.once.Do(func() {
 		m.end(errReleased)
@@ -117,9 +121,27 @@ func (m *mandate) Release(context.Context) error {
 			m.control.close()
 		}
 		m.tasks.Wait()
+		if m.entrusted() {
+			m.err = m.place.close()
+			return
+		}
 		m.err = m.place.letGo()
 	})
 	return m.err
+}
+
+// entrusted reports whether another process has the mandate and has not ended.
+func (m *mandate) entrusted() bool {
+	ended := m.ended.Load()
+	if ended == nil {
+		return false
+	}
+	select {
+	case <-*ended:
+		return false
+	default:
+		return true
+	}
 }
 
 var errReleased = fmt.Errorf("%w: released", driver.ErrResigned)

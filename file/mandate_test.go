@@ -17,7 +17,7 @@ import (
 
 func TestLimits(t *testing.T) {
 	l := elector(t, t.TempDir(), "a").Limits()
-	if !l.Exclusive || l.Lease != 0 || l.Takeover != 0 || l.Assumes == "" || !slices.Equal(l.Abilities, []driver.Ability{driver.Recall, driver.Inherit}) {
+	if !l.Exclusive || l.Lease != 0 || l.Takeover != 0 || l.Assumes == "" || !slices.Equal(l.Abilities, []driver.Ability{driver.AbilityRecall, driver.AbilityInherit}) {
 		t.Fatalf("%+v", l)
 	}
 }

@@ -67,8 +67,13 @@ func openPlace(path string, log *slog.Logger) (_ *place, err error) {
 	}
 	p.dirID = identityOf(&st)
 	p.access = accessOf(&st)
-	if st.Mode&0o002 != 0 {
-		log.Warn("anybody may replace the lock of this election; want mode 0700, or 0770 for a group", "dir", path, "mode", modeString(uint32(st.Mode)))
+	// Whoever may open the directory may lock it, and so keep all candidates
+	// out; whoever may write to it may replace the lock file.
+	if st.Mode&0o007 != 0 {
+		if err := unix.Fchmod(p.dirfd(), uint32(st.Mode)&0o7770); err != nil {
+			log.Warn("anybody may block this election or replace its lock; want mode 0700, or 0770 for a group",
+				"dir", path, "mode", modeString(uint32(st.Mode)), "owner", st.Uid)
+		}
 	}
 	return p, p.openLock()
 }

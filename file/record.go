@@ -21,9 +21,6 @@ const (
 	// maxRecord bounds what a reader takes from the file. Metadata of the
 	// greatest size takes six times that when every byte of it is escaped.
 	maxRecord = 64 << 10
-
-	// maxMetadata is the bound of driver.Candidacy.
-	maxMetadata = 4 << 10
 )
 
 // record says who leads. It is written by each new leader and never deleted: it
@@ -64,7 +61,7 @@ func decodeRecord(b []byte) (*record, error) {
 	if err := driver.CheckID(r.ID); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	if err := checkMetadata(r.Metadata); err != nil {
+	if err := driver.CheckMetadata(r.Metadata); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
 	return &r, nil
@@ -72,15 +69,4 @@ func decodeRecord(b []byte) (*record, error) {
 
 func (r *record) leader() *driver.Leader {
 	return &driver.Leader{ID: r.ID, Token: r.Token, Metadata: r.Metadata, Since: r.Since}
-}
-
-func checkMetadata(m map[string]string) error {
-	size := 0
-	for k, v := range m {
-		size += len(k) + len(v)
-	}
-	if size > maxMetadata {
-		return fmt.Errorf("metadata has %d bytes over all keys and values; want at most %d", size, maxMetadata)
-	}
-	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/electd/elect/driver"
 )
 
 func TestRecord(t *testing.T) {
@@ -25,7 +27,7 @@ func TestRecord(t *testing.T) {
 }
 
 func TestLargestMetadataFits(t *testing.T) {
-	in := &record{ID: "me", Token: 42, Metadata: map[string]string{"k": strings.Repeat("\x01", maxMetadata-1)}}
+	in := &record{ID: "me", Token: 42, Metadata: map[string]string{"k": strings.Repeat("\x01", driver.MaxMetadata-1)}}
 	b, err := in.encode()
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +41,7 @@ func TestRecordRefuses(t *testing.T) {
 	for _, text := range []string{
 		"", "\x00\x00", "{", "[]", `"x"`, `{"version":1,"id":"me","token":"0"}`, `{"version":2,"id":"me","token":"1"}`,
 		`{"version":1,"id":"","token":"1"}`, `{"version":1,"id":"me","token":1}`, strings.Repeat(" ", maxRecord+1),
-		`{"version":1,"id":"me","token":"1","metadata":{"k":"` + strings.Repeat("x", maxMetadata) + `"}}`,
+		`{"version":1,"id":"me","token":"1","metadata":{"k":"` + strings.Repeat("x", driver.MaxMetadata) + `"}}`,
 	} {
 		if r, err := decodeRecord([]byte(text)); err == nil {
 			t.Errorf("%.40q was read as %+v", text, r)

@@ -43,7 +43,7 @@ func BenchmarkSweep(b *testing.B) {
 	}
 	defer r.Close()
 	defer w.Close()
-	c := supervise.Command{Path: "/bin/sh", Args: []string{"sh", "-c", "sleep 1000 & setsid sh -c 'sleep 1000 & echo; wait' & wait"}, Env: os.Environ(), Stdout: w}
+	c := supervise.Command{Path: "/bin/sh", Args: []string{"sh", "-c", "sleep 100 & setsid sh -c 'sleep 100 & echo; wait' & wait"}, Env: os.Environ(), Stdout: w}
 	var one [1]byte
 	for b.Loop() {
 		b.StopTimer()
@@ -62,7 +62,7 @@ func BenchmarkSweep(b *testing.B) {
 
 // BenchmarkGone is what a leader's check of a side effect pays.
 func BenchmarkGone(b *testing.B) {
-	f, err := supervise.Start(context.Background(), supervise.Command{Path: "/bin/sleep", Args: []string{"sleep", "1000"}})
+	f, err := supervise.Start(context.Background(), supervise.Command{Path: "/bin/sleep", Args: []string{"sleep", "100"}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -54,13 +54,6 @@ func newScene(t *testing.T, command string, as *syscall.Credential, args ...stri
 		eventually(t, "the whole family lives", func() bool { return p.Alive.Load() != 0 && p.PID.Load() != 0 })
 		s.pids = append(s.pids, int(p.PID.Load()))
 	}
-	t.Cleanup(func() { // whatever a failed test left
-		for n := range s.board.Members {
-			if pid := int(s.board.Members[n].PID.Load()); pid != 0 && alive(pid) && t.Failed() {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
-		}
-	})
 	return s
 }
 

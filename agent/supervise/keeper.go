@@ -63,7 +63,7 @@ func KeeperMain() {
 	} else {
 		k.report(kindGone, 0) // nothing was started, and the locks stay the parent's
 	}
-	os.Exit(0)
+	syscall.Exit(0) // not os.Exit, which runs hooks: the race detector's takes a second
 }
 
 func isPipe(fd int) bool {
@@ -88,12 +88,10 @@ type keeper struct {
 	deadline, graceEnd int64 // on the shared clock; 0 is none
 	abort              bool  // leave the locks alone
 
-	alarm   alarm
-	told    atomic.Bool // a signal asked for the end
-	wake    [2]int      // a pipe: a signal came in
-	saved   *unix.Termios
-	notes   int
-	lineage lineage
+	alarm alarm
+	told  atomic.Bool   // a signal asked for the end
+	wake  [2]int        // a pipe: a signal came in
+	saved *unix.Termios // the terminal's modes
 }
 
 // state is how far the family's end has come.
@@ -391,16 +389,6 @@ func (k *keeper) finish() {
 // not read, the report is lost, and what matters can be seen otherwise.
 func (k *keeper) report(kind kind, n int64) {
 	k.out = appendNumber(k.out[:0], kind, n)
-	k.write()
-}
-
-// note writes a line for the parent's log. Only the first few: the pipe has
-// room for them even if nobody reads.
-func (k *keeper) note(text string) {
-	if k.notes++; k.notes > 16 {
-		return
-	}
-	k.out = appendFrame(k.out[:0], kindNote, []byte(text[:min(len(text), 512)]))
 	k.write()
 }
 

@@ -35,10 +35,8 @@ func waitAny(child int, status *syscall.WaitStatus) (pid int, err error) {
 	return syscall.Wait4(child, status, syscall.WNOHANG|syscall.WUNTRACED, nil)
 }
 
-// lineage is nothing here: a process group is all that can be found.
-type lineage struct{}
-
-// sweep kills the group until it has no member.
+// sweep kills the group until it has no member: more than the group cannot be
+// found here.
 func (k *keeper) sweep() {
 	const shortest, longest = time.Millisecond, 20 * time.Millisecond
 	for wait := shortest; ; wait = min(2*wait, longest) {

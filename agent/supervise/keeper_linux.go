@@ -39,16 +39,14 @@ func waitAny(_ int, status *syscall.WaitStatus) (pid int, err error) {
 // sweep kills until there is nobody left to kill.
 func (k *keeper) sweep() {
 	const shortest, longest = time.Millisecond, 20 * time.Millisecond
-	if k.lineage.root == 0 {
-		k.lineage.root = os.Getpid()
-	}
 	denied := map[int]bool{}
-	k.lineage.denied = func(pid int, err error) {
-		if !denied[pid] && len(denied) < 1000 {
+	l := lineage{root: os.Getpid(), denied: func(pid int, err error) {
+		// No more than the pipe has room for even if nobody reads.
+		if len(denied) < 16 && !denied[pid] {
 			denied[pid] = true
 			k.note(fmt.Sprintf("cannot kill process %d of the family (%v): waiting for its end with the lock held", pid, err))
 		}
-	}
+	}}
 	wait := shortest
 	for {
 		ended, none := k.reap()
@@ -56,7 +54,7 @@ func (k *keeper) sweep() {
 			return
 		}
 		k.signalGroup(syscall.SIGKILL)
-		k.lineage.strike()
+		l.strike()
 		if ended > 0 {
 			wait = shortest
 			continue
@@ -68,11 +66,17 @@ func (k *keeper) sweep() {
 	}
 }
 
+// note writes a line for the parent's log.
+func (k *keeper) note(text string) {
+	k.out = appendFrame(k.out[:0], kindNote, []byte(text))
+	k.write()
+}
+
 // groupAlive reports whether somebody of the command's group still runs.
 func (k *keeper) groupAlive() bool {
-	k.lineage.root = os.Getpid()
+	l := lineage{root: os.Getpid()}
 	alive := false
-	k.lineage.each(func(pid int) {
+	l.each(func(pid int) {
 		if s, ok := readStat(pid); ok && s.group == k.pid && !s.dead() {
 			alive = true
 		}

@@ -135,16 +135,18 @@ func (f *Family) killGroup() {
 	known := map[int]int{} // pid to start: whom we have found to be of the family
 	for wait := shortestLook; ; wait = min(2*wait, longestLook) {
 		var found []int
+		starts := map[int]int{}
 		below := map[int][]int{}
 		for _, pid := range l.numbers("/proc") {
 			s, ok := readStat(pid)
 			if !ok || s.dead() {
 				continue
 			}
+			starts[pid] = s.start
 			below[s.parent] = append(below[s.parent], pid)
 			// The group's number stays its own while it has members, and
 			// strangers in our session are our own shell's or program's.
-			if s.group == f.pid && s.session == session || known[pid] == s.start && s.start != 0 {
+			if start, ok := known[pid]; ok && start == s.start || s.group == f.pid && s.session == session {
 				found = append(found, pid)
 			}
 		}
@@ -158,21 +160,22 @@ func (f *Family) killGroup() {
 			pid := found[len(found)-1]
 			found = append(found[:len(found)-1], below[pid]...)
 			delete(below, pid)
-			killKnown(pid, known)
+			known[pid] = starts[pid]
+			killExactly(pid, starts[pid])
 		}
 		time.Sleep(wait)
 	}
 }
 
-// killKnown kills the process that pid is now, and remembers it.
-func killKnown(pid int, known map[int]int) {
+// killExactly kills the process that has the pid and started then, and no
+// other that has the number since.
+func killExactly(pid, start int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd)
-	if s, ok := readStat(pid); ok {
-		known[pid] = s.start
+	if s, ok := readStat(pid); ok && s.start == start {
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	}
 }

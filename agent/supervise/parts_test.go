@@ -56,10 +56,11 @@ func openBoard(path string) (*board, error) {
 	return (*board)(unsafe.Pointer(&data[0])), nil
 }
 
-// live stamps the place until somebody kills this process.
+// live stamps the place until somebody kills this process, or in the end all
+// by itself: a broken keeper must not fill the machine.
 func (p *place) live() {
 	p.PID.Store(int64(os.Getpid()))
-	for {
+	for end := clock.Now().Add(3 * patience); clock.Now() < end; {
 		p.Alive.Store(int64(clock.Now()))
 		ts := unix.NsecToTimespec(100_000)
 		_ = unix.Nanosleep(&ts, nil)
@@ -297,7 +298,7 @@ func run(args []string) {
 
 // strike kills a family that it has itself, without the lists of children.
 func strike([]string) {
-	_, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "sleep 1000 & setsid sh -c 'sleep 1000 & sleep 1000 & sleep 1000' & sleep 1000"},
+	_, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "sleep 100 & setsid sh -c 'sleep 100 & sleep 100 & sleep 100' & sleep 100"},
 		&syscall.ProcAttr{Env: os.Environ()})
 	check(err)
 	for len(supervise.Descendants(os.Getpid(), false)) < 6 {

@@ -86,7 +86,7 @@ func TestExitStatus(t *testing.T) {
 		{"exit 0", supervise.Exit{Reason: supervise.Exited}},
 		{"exit 3", supervise.Exit{Reason: supervise.Exited, Code: 3}},
 		{"kill -SEGV $$", supervise.Exit{Reason: supervise.Exited, Code: -1, Signal: syscall.SIGSEGV}},
-		{"sleep 1000 & exit 4", supervise.Exit{Reason: supervise.Exited, Code: 4}},
+		{"sleep 100 & exit 4", supervise.Exit{Reason: supervise.Exited, Code: 4}},
 	} {
 		f := start(t, shell(c.script))
 		if got := wait(t, f); got != c.want {
@@ -193,7 +193,7 @@ func TestStartCancelled(t *testing.T) {
 	why := errors.New("changed my mind")
 	cancel(why)
 	lock := flocked(t)
-	c := shell("sleep 1000")
+	c := shell("sleep 100")
 	c.Hold = []*os.File{lock}
 	_, err := supervise.Start(ctx, c)
 	if !errors.Is(err, why) {

@@ -34,7 +34,7 @@ func TestStop(t *testing.T) {
 			supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGKILL}, 50 * time.Millisecond, 10 * time.Second},
 		{"another in the group uses the grace", "(trap 'sleep 0.2; exit 0' TERM; echo ready; while :; do sleep 0.01; done) & wait", time.Minute, 0,
 			supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGTERM}, 200 * time.Millisecond, 10 * time.Second},
-		{"one with a session of its own does not", "setsid sleep 1000 & echo ready; while :; do sleep 0.01; done", time.Minute, 0,
+		{"one with a session of its own does not", "setsid sleep 100 & echo ready; while :; do sleep 0.01; done", time.Minute, 0,
 			supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGTERM}, 0, 10 * time.Second},
 		{"was stopped", "echo ready; kill -STOP $$", time.Minute, 0,
 			supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGTERM}, 0, 10 * time.Second},
@@ -78,7 +78,7 @@ func TestSignalReachesTheGroup(t *testing.T) {
 }
 
 func TestDeadline(t *testing.T) {
-	f := start(t, shell("sleep 1000"))
+	f := start(t, shell("sleep 100"))
 	const step = 100 * time.Millisecond
 	for range 5 {
 		f.Deadline(clock.Now().Add(2 * time.Second))
@@ -107,7 +107,7 @@ func TestDeadline(t *testing.T) {
 		t.Errorf("%+v, want a good end", got)
 	}
 
-	f = start(t, shell("sleep 1000"))
+	f = start(t, shell("sleep 100"))
 	f.Deadline(clock.Now().Add(-time.Hour))
 	if got := wait(t, f); got != want {
 		t.Errorf("%+v, want %+v", got, want)
@@ -115,7 +115,7 @@ func TestDeadline(t *testing.T) {
 }
 
 func TestKill(t *testing.T) {
-	f := start(t, shell("trap '' TERM; setsid sleep 1000 & sleep 1000"))
+	f := start(t, shell("trap '' TERM; setsid sleep 100 & sleep 100"))
 	f.Kill()
 	if got := wait(t, f); got != (supervise.Exit{Reason: supervise.Killed, Code: -1, Signal: syscall.SIGKILL}) {
 		t.Error(got)
@@ -180,7 +180,7 @@ func TestGoneBeforeTheLockIsFree(t *testing.T) {
 // TestKeeperKilledInALibrary is the death of the keeper where the parent has
 // not adopted orphans: the group dies, and what its members have below them.
 func TestKeeperKilledInALibrary(t *testing.T) {
-	cmd := shell("trap '' TERM; sleep 1000 & (setsid sleep 1001 & echo $!; sleep 1002) & echo $!; echo $$; echo ready; while :; do sleep 0.01; done")
+	cmd := shell("trap '' TERM; sleep 100 & (setsid sleep 101 & echo $!; sleep 102) & echo $!; echo $$; echo ready; while :; do sleep 0.01; done")
 	out, lines := listen(t)
 	cmd.Stdout = out
 	lock := flocked(t)
@@ -200,7 +200,6 @@ func TestKeeperKilledInALibrary(t *testing.T) {
 	for _, pid := range pids {
 		if alive(pid) {
 			t.Errorf("process %d is alive", pid)
-			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
 	if free(t, lock.Name()) {
@@ -210,7 +209,7 @@ func TestKeeperKilledInALibrary(t *testing.T) {
 
 // TestFrozenKeeper has the keeper stopped again and again: Kill must work.
 func TestFrozenKeeper(t *testing.T) {
-	f := start(t, shell("sleep 1000"))
+	f := start(t, shell("sleep 100"))
 	for range 20 {
 		if err := syscall.Kill(f.Keeper(), syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
@@ -226,7 +225,7 @@ func TestManyFamilies(t *testing.T) {
 	const n = 10
 	var all []*supervise.Family
 	for range n {
-		all = append(all, start(t, shell("sleep 1000 & sleep 1000")))
+		all = append(all, start(t, shell("sleep 100 & sleep 100")))
 	}
 	all[3].KillKeeper()
 	wait(t, all[3])
@@ -246,7 +245,7 @@ func TestManyFamilies(t *testing.T) {
 
 // TestWithoutListsOfChildren uses /proc/PID/stat, for kernels that have no more.
 func TestWithoutListsOfChildren(t *testing.T) {
-	cmd := shell("sleep 1000 & setsid sh -c 'sleep 1000 & echo ready; sleep 1000' & sleep 1000")
+	cmd := shell("sleep 100 & setsid sh -c 'sleep 100 & echo ready; sleep 100' & sleep 100")
 	out, lines := listen(t)
 	cmd.Stdout = out
 	f := start(t, cmd)

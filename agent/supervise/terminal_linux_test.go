@@ -132,7 +132,7 @@ func TestTerminalInterrupt(t *testing.T) {
 	s := newShell(t)
 	// Neither forks after it said so: some shells lose an interrupt between
 	// vfork and exec, supervised or not.
-	s.typeIn("r sh -c 'echo started; exec sleep 1000'; echo code=$?\n")
+	s.typeIn("r sh -c 'echo started; exec sleep 100'; echo code=$?\n")
 	s.expect("started")
 	s.typeIn(ctrlC)
 	s.expect("code=130")
@@ -244,7 +244,7 @@ func TestTerminalAfterTheCommandWasKilled(t *testing.T) {
 // TestTerminalParentKilled has the shell get its terminal back.
 func TestTerminalParentKilled(t *testing.T) {
 	s := newShell(t)
-	s.typeIn("r sh -c 'echo started; kill -KILL $(ps -o ppid= -p $PPID); sleep 1000'; echo code=$?\n")
+	s.typeIn("r sh -c 'echo started; kill -KILL $(ps -o ppid= -p $PPID); sleep 100'; echo code=$?\n")
 	s.expect("started")
 	s.expect("code=137")
 	s.typeIn("echo shell has it back\n")

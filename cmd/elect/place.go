@@ -13,6 +13,7 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/redact"
 )
 
 // place is which election a verb is about.
@@ -76,14 +77,7 @@ func (p *place) shown() string {
 	if err != nil {
 		return ""
 	}
-	u.User = nil
-	query := strings.Split(u.RawQuery, "&")
-	u.RawQuery = strings.Join(slices.DeleteFunc(query, func(pair string) bool {
-		key, _, _ := strings.Cut(strings.ToLower(pair), "=")
-		return slices.ContainsFunc([]string{"pass", "pwd", "secret", "token", "key", "credential"}, func(word string) bool {
-			return strings.Contains(key, word)
-		})
-	}), "&")
+	u = redact.Without(u)
 	if u.Scheme != "file" {
 		return u.String()
 	}

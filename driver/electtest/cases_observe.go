@@ -155,11 +155,12 @@ func metadata(s *suite) {
 
 func confirm(s *suite) {
 	p, q := s.participant(), s.participant()
+	s.lists(p, driver.AbilityConfirm)
 	m := s.win(p)
 	c, ok := m.(driver.Confirmer)
-	if !s.able(p, driver.Confirm, ok) {
+	if !ok {
 		s.release(m)
-		return
+		s.missing(driver.AbilityConfirm)
 	}
 	ctx, cancel := context.WithTimeout(s.Context(), s.cfg.Patience)
 	defer cancel()
@@ -184,9 +185,10 @@ func confirm(s *suite) {
 
 func recall(s *suite) {
 	p, o := s.participant(), s.participant()
+	s.lists(o, driver.AbilityRecall)
 	r, ok := o.Elector.(driver.Recaller)
-	if !s.able(o, driver.Recall, ok) {
-		return
+	if !ok {
+		s.missing(driver.AbilityRecall)
 	}
 	ctx, cancel := context.WithTimeout(s.Context(), s.cfg.Patience)
 	defer cancel()
@@ -221,10 +223,11 @@ func recall(s *suite) {
 // found out.
 func transfer(s *suite) {
 	first := s.participant()
+	s.lists(first, driver.AbilityTransfer)
 	m := s.win(first)
-	if _, ok := m.(driver.Transferrer); !s.able(first, driver.Transfer, ok) {
+	if _, ok := m.(driver.Transferrer); !ok {
 		s.release(m)
-		return
+		s.missing(driver.AbilityTransfer)
 	}
 	holder := 0
 	candidates := []Participant{first, s.participant(), s.participant(), s.participant()}

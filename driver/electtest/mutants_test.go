@@ -41,17 +41,18 @@ func proofs() map[string]mutant {
 			participant: each(func(m *mandate) { m.check = func() error { return nil } })},
 		"Check looks at what a ticker left": {fails: "frozen holder", says: "proven right after it woke",
 			participant: func(p *participant) {
+				woken := false
+				p.Freeze = func(on bool) {
+					p.inner.Freeze(on)
+					woken = !on
+				}
 				p.mandate = func(m *mandate) driver.Mandate {
-					var proof error
-					asked, ctx := time.Now(), m.inner.Context()
 					m.check = func() error {
-						// The ticker last ran before the process froze.
-						if ctx.Err() == nil && time.Since(asked) > 10*time.Millisecond && proof == nil {
-							asked = time.Now()
+						if woken {
+							woken = false // the ticker has not run yet
 							return nil
 						}
-						proof = m.inner.Check()
-						return proof
+						return m.inner.Check()
 					}
 					return m
 				}
@@ -468,7 +469,7 @@ func abilities() map[string]mutant {
 	}
 	return map[string]mutant{
 		"an ability is listed and missing": {fails: "abilities", says: `"inherit" is listed and not implemented`,
-			participant: limits(func(l *driver.Limits) { l.Abilities = append(l.Abilities, driver.Inherit) })},
+			participant: limits(func(l *driver.Limits) { l.Abilities = append(l.Abilities, driver.AbilityInherit) })},
 		"confirming is listed and missing": {fails: "confirm", says: `"confirm" is listed and not implemented`,
 			participant: func(p *participant) {
 				p.mandate = func(m *mandate) driver.Mandate { return struct{ driver.Mandate }{m} }

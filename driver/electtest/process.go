@@ -269,7 +269,7 @@ func (p *process) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 		r := p.call(context.Background(), request{Op: "ended", Token: m.token}, nil)
 		end(r.err())
 	}()
-	confirms, transfers := slices.Contains(p.limits.Abilities, driver.Confirm), slices.Contains(p.limits.Abilities, driver.Transfer)
+	confirms, transfers := slices.Contains(p.limits.Abilities, driver.AbilityConfirm), slices.Contains(p.limits.Abilities, driver.AbilityTransfer)
 	switch {
 	case confirms && transfers:
 		return struct {

@@ -87,7 +87,7 @@ func (e *Elector) Limits() driver.Limits {
 		Lease: e.cfg.Lease, MinLease: MinLease, MaxLease: MaxLease,
 		Takeover:  e.cfg.Lease,
 		Exclusive: true,
-		Abilities: []driver.Ability{driver.Confirm, driver.Transfer, driver.Recall},
+		Abilities: []driver.Ability{driver.AbilityConfirm, driver.AbilityTransfer, driver.AbilityRecall},
 		Assumes:   "all participants are in one process",
 	}
 }

@@ -48,7 +48,11 @@ func (s *Store) Open(_ context.Context, t driver.Target) (driver.Elector, error)
 			return nil, driver.Permanent(fmt.Errorf("lease %q; want a duration such as 2s", values[0]))
 		}
 	}
-	return s.New(cfg)
+	e, err := s.New(cfg)
+	if err != nil {
+		return nil, err // and not a nil *Elector in a driver.Elector
+	}
+	return e, nil
 }
 
 // Outage makes the store answer nobody, or everybody again. Leases go on

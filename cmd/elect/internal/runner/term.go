@@ -29,8 +29,7 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	}()
 
 	command := r.command(term)
-	var inherit driver.Inheritable
-	inheritable := elect.As(term, &inherit)
+	inherit, inheritable := elect.Mandate[driver.Inheritable](term)
 	if inheritable {
 		command.Hold = inherit.Files()
 	}
@@ -86,10 +85,10 @@ func (r *run) start(c supervise.Command) (*supervise.Family, error) {
 func (r *run) stop(ctx context.Context, family *supervise.Family) *elect.LostError {
 	loss, _ := errors.AsType[*elect.LostError](context.Cause(ctx))
 	if loss == nil { // Lead gives no other cause
-		loss = &elect.LostError{Reason: elect.Shutdown, Err: context.Cause(ctx)}
+		loss = &elect.LostError{Reason: elect.ReasonShutdown, Err: context.Cause(ctx)}
 	}
 	switch loss.Reason {
-	case elect.Shutdown:
+	case elect.ReasonShutdown:
 		r.mu.Lock()
 		why := r.why
 		r.mu.Unlock()
@@ -103,7 +102,7 @@ func (r *run) stop(ctx context.Context, family *supervise.Family) *elect.LostErr
 			family.Stop(context.Background())
 		}
 		return nil
-	case elect.Resigned:
+	case elect.ReasonResigned:
 		r.say.Say("lost %s (token %v): asked to resign", r.cfg.Name, loss.Token)
 		family.Stop(context.Background())
 	default:

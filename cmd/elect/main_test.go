@@ -1,0 +1,17 @@
+//go:build linux
+
+package main
+
+import (
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/electd/elect/agent/supervise"
+)
+
+// TestMain lets this program be a keeper, and elect itself, besides the tests.
+func TestMain(m *testing.M) {
+	supervise.KeeperMain()
+	testscript.Main(m, map[string]func(){"elect": main})
+}
