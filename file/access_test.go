@@ -157,8 +157,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestObserverWithoutPermission observes as an ordinary user, who may see the
-// directory and not read the lock.
+// TestObserverWithoutPermission observes as an ordinary user, who may not look
+// into the directory.
 func TestObserverWithoutPermission(t *testing.T) {
 	asRoot(t)
 	dir := filepath.Join(t.TempDir(), "elections")
@@ -171,7 +171,7 @@ func TestObserverWithoutPermission(t *testing.T) {
 		asNobody(cmd)
 		cmd.Env = append(cmd.Env, helperVerbEnv+"=observe")
 	})
-	if !strings.HasPrefix(line, "stale, nobody: ") || !strings.Contains(line, "/jobs/lock belongs to user 0 and group 0 with mode 0600") {
+	if !strings.HasPrefix(line, "stale, nobody: ") || !strings.Contains(line, "/jobs belongs to user 0 and group 0 with mode 0750") {
 		t.Fatal(line)
 	}
 }

@@ -121,6 +121,28 @@ func TestSilentCallersDoNotDelayRelease(t *testing.T) {
 	}
 }
 
+// Whoever may read a directory may lock it, and so keep every candidate out.
+func TestReadableDirectory(t *testing.T) {
+	for _, c := range []struct{ mode, want os.FileMode }{{0o755, 0o750}, {0o777, 0o770}, {0o700, 0o700}} {
+		dir := t.TempDir()
+		jobs := filepath.Join(dir, "jobs")
+		if err := os.Mkdir(jobs, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(jobs, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		lead(t, elector(t, dir, "a"))
+		st, err := os.Stat(jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Mode().Perm() != c.want {
+			t.Errorf("a directory with mode %v was left with %v; want %v", c.mode, st.Mode().Perm(), c.want)
+		}
+	}
+}
+
 func TestModes(t *testing.T) {
 	for _, c := range []struct{ dir, want os.FileMode }{{0o700, 0o600}, {0o770, 0o660}} {
 		dir := t.TempDir()

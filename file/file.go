@@ -62,9 +62,11 @@ const (
 	// HoldOff is how long the winner of a new lock waits, holding it, before it
 	// leads. A lock is new when its file or its directory was just created,
 	// copied, moved or changed. Then a leader may exist whose lock was taken
-	// away, and it needs up to 100 ms to notice and as long again to end its
-	// work.
-	HoldOff = 250 * time.Millisecond
+	// away. It, and its keeper, notice within 50 ms of running time and need as
+	// long again to end the work; the rest is for a machine that lets them run
+	// late. No wait can be a proof of that: a leader that is stopped, or gets
+	// next to no CPU, for longer than this overlaps with the next.
+	HoldOff = 500 * time.Millisecond
 )
 
 // Config configures a participant. The zero value is valid.

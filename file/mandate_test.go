@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -118,12 +119,39 @@ func TestEntrustEnds(t *testing.T) {
 	}
 }
 
-// TestReleaseFreesWhatTheKeeperHas: the locks belong to the open files, so that
-// the release frees them although a duplicate is open.
-func TestReleaseFreesWhatTheKeeperHas(t *testing.T) {
+// TestReleaseLeavesTheKeeperItsLock: work that returns or panics early must not
+// free the lock under a family that still lives.
+func TestReleaseLeavesTheKeeperItsLock(t *testing.T) {
 	dir := t.TempDir()
 	a := campaign(t, elector(t, dir, "a"))
-	entrust(t, a)
+	k := entrust(t, a)
+	release(t, a)
+	if err := a.Check(); err == nil {
+		t.Error("a released mandate proves itself")
+	}
+	won := stand(t.Context(), elector(t, dir, "b"))
+	waiting(t, 1)
+	select {
+	case v := <-won:
+		t.Fatalf("another was elected (%v) while the keeper has the lock", v.err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	k.letGo(t)
+	v := receive(t, won, "the victory of b")
+	if v.err != nil {
+		t.Fatal(v.err)
+	}
+	release(t, v.m)
+}
+
+// TestReleaseFreesWhatTheKeeperLeft: a keeper that was killed unlocks nothing.
+// The locks belong to the open files, so that the release frees them although a
+// duplicate is open.
+func TestReleaseFreesWhatTheKeeperLeft(t *testing.T) {
+	dir := t.TempDir()
+	a := campaign(t, elector(t, dir, "a"))
+	k := entrust(t, a)
+	close(k.ended)
 	release(t, a)
 	lead(t, elector(t, dir, "b"))
 }

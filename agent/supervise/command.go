@@ -41,8 +41,24 @@ type Command struct {
 	// Hold are files with kernel locks (flock or open file description locks)
 	// that must be held as long as a member of the family lives. The caller
 	// keeps them open until Done, and then closes them: the keeper has unlocked
-	// them, unless it was killed before it could.
+	// them, unless it was killed before it could. While the command runs the
+	// keeper looks every 50 ms whether those whose Name is an absolute path
+	// are still what that path leads to, and kills the family with reason
+	// Replaced if one is not: a lock that others cannot find locks nobody out.
 	Hold []*os.File
+	// Entrust, if not nil, is called once, as soon as there is a keeper and
+	// before it can do anything with the locks. gone reports whether it lets
+	// go of them, or is dead; see Family.Gone. ended is closed when all of the
+	// family and the keeper are dead. If Start then fails, gone reports true
+	// and ended is closed too, whether the locks were touched or not. It is
+	// made for driver.Inheritable.
+	Entrust func(gone func() bool, ended <-chan struct{})
+	// Lease, if not nil, reports how much longer the family may live, and
+	// false when nothing runs out; elect.Term.Remaining is one. It is asked
+	// before the start and then again and again until Done. The keeper kills
+	// the family 20 ms before the latest end that it was told, also when this
+	// process is frozen. 0 leaves that end as it was. It must not block.
+	Lease func() (left time.Duration, bounded bool)
 	// Logger hears what an operator should know; nil is silence.
 	Logger *slog.Logger
 }

@@ -15,10 +15,12 @@ const (
 	Expired                      // the deadline passed
 	Terminated                   // the keeper was sent a signal, and stopped the family
 	KeeperLost                   // the keeper died, and the family was killed
+	Replaced                     // a lock of Command.Hold was deleted, moved or replaced
 )
 
 var reasonTexts = [...]string{Exited: "exited", Stopped: "stopped", Killed: "killed", Expired: "deadline passed",
-	Terminated: "keeper was told to stop", KeeperLost: "keeper died"}
+	Terminated: "keeper was told to stop", KeeperLost: "keeper died",
+	Replaced: "its lock was taken away"}
 
 // String returns a few words for a log.
 func (r Reason) String() string {

@@ -5,6 +5,8 @@ package supervise
 import (
 	"os"
 	"syscall"
+
+	"github.com/electd/elect/internal/clock"
 )
 
 // Strike kills all descendants of this process, with or without the kernel's
@@ -29,6 +31,9 @@ func Descendants(root int, scan bool) (pids []int) {
 
 // KillKeeper kills the keeper alone.
 func (f *Family) KillKeeper() { f.signalKeeper(syscall.SIGKILL) }
+
+// Deadline is deadline.
+func (f *Family) Deadline(at clock.Boot) { f.deadline(at) }
 
 // Keeper is the keeper's pid.
 func (f *Family) Keeper() int { return f.keeper }

@@ -10,11 +10,11 @@ import (
 
 func fullSpec() spec {
 	return spec{path: "/bin/sh", dir: "/", args: []string{"sh", "-c", ""}, env: []string{"A=b", strings.Repeat("x", 300)},
-		grace: 3 * time.Second, terminal: true, foreground: true, group: 4711, hold: 2}
+		grace: 3 * time.Second, terminal: true, foreground: true, group: 4711, hold: 2, places: []string{"", "/x/lock"}, deadline: 7}
 }
 
 func TestSpecRoundTrip(t *testing.T) {
-	for _, want := range []spec{{args: []string{}, env: []string{}}, fullSpec()} {
+	for _, want := range []spec{{args: []string{}, env: []string{}, places: []string{}}, fullSpec()} {
 		data := want.append(nil)
 		var got spec
 		if err := got.load(data); err != nil {

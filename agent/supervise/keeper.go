@@ -86,6 +86,7 @@ type keeper struct {
 	reason Reason // why it is not running any more
 
 	deadline, graceEnd int64 // on the shared clock; 0 is none
+	nextLook           int64 // likewise; 0 is never again, or at once at first
 	abort              bool  // leave the locks alone
 
 	alarm alarm
@@ -187,6 +188,7 @@ func (k *keeper) fail(err error) bool {
 
 // watch waits until the family must be swept.
 func (k *keeper) watch() {
+	k.deadline = k.spec.deadline
 	k.wake = [2]int{-1, -1}
 	k.alarm.open()
 	k.catchSignals()
@@ -199,6 +201,9 @@ func (k *keeper) watch() {
 		now := sharedNow()
 		if k.deadline != 0 && now >= k.deadline {
 			k.end(sweeping, Expired)
+		}
+		if k.state < sweeping && k.displaced(now) {
+			k.end(sweeping, Replaced)
 		}
 		if k.graceEnd != 0 && now >= k.graceEnd {
 			k.end(sweeping, k.reason)
@@ -218,6 +223,11 @@ func (k *keeper) sleep(now int64) {
 	timeout := k.alarm.set(now, earliest(k.deadline, k.graceEnd))
 	if k.state == draining && (timeout < 0 || timeout > drainPoll) {
 		timeout = drainPoll
+	}
+	if k.nextLook != 0 {
+		if left := time.Duration(k.nextLook - now); timeout < 0 || timeout > left {
+			timeout = left
+		}
 	}
 	fds := [...]unix.PollFd{
 		{Fd: int32(k.base + slotCommands), Events: unix.POLLIN},
@@ -244,6 +254,31 @@ func (k *keeper) sleep(now int64) {
 // drainPoll is how often to look whether the group has ended, while it has the
 // grace to: nothing tells of the end of a descendant that is not a child.
 const drainPoll = 5 * time.Millisecond
+
+// lookEvery is how often to look whether the locks are still in their places.
+const lookEvery = 50 * time.Millisecond
+
+// displaced reports whether a lock is not in its place any more. It looks once
+// in lookEvery. A place that cannot be looked at counts as it was: whoever may
+// not look cannot tell, and the parent looks too.
+func (k *keeper) displaced(now int64) bool {
+	if now < k.nextLook {
+		return false
+	}
+	k.nextLook = 0
+	var held, there unix.Stat_t
+	for i, place := range k.spec.places {
+		if place == "" || unix.Fstat(k.base+slotHold+i, &held) != nil {
+			continue
+		}
+		k.nextLook = now + int64(lookEvery)
+		err := unix.Stat(place, &there)
+		if err == unix.ENOENT || err == unix.ENOTDIR || err == nil && (there.Dev != held.Dev || there.Ino != held.Ino) {
+			return true
+		}
+	}
+	return false
+}
 
 func earliest(a, b int64) int64 {
 	if a == 0 || b != 0 && b < a {

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if part := os.Getenv("SUPERVISE_PART"); part != "" {
 		parts := map[string]func(args []string){
 			"parent": parent, "run": run, "member": member, "hostile": hostile, "daemon": daemon,
-			"forkloop": forkLoop, "inspect": inspect, "tree": tree, "strike": strike,
+			"forkloop": forkLoop, "inspect": inspect, "tree": tree, "strike": strike, "innocent": innocent,
 		}
 		parts[part](os.Args[1:])
 		os.Exit(0)

@@ -11,10 +11,25 @@ import (
 
 // AdoptOrphans makes this process the one that orphaned descendants become
 // children of, as PR_SET_CHILD_SUBREAPER does, so that it can kill a whole
-// family whose keeper was killed. It is for a process that has no children but
-// those of this package, such as a command: when a keeper dies, all other
-// children are killed with its family. It cannot be undone.
+// family whose keeper was killed. It is for a process that starts no children
+// but those of this package, such as a command: when a keeper dies, all other
+// children are killed with its family. Children that are there at the first call,
+// such as those of a shell that became this process by exec, are left alone with
+// all below them; what they leave behind as orphans later is not. It cannot be
+// undone.
 func AdoptOrphans() error {
+	keepers.Lock()
+	defer keepers.Unlock()
+	if keepers.innocents == nil {
+		keepers.innocents = map[int]int{}
+		l := lineage{root: os.Getpid()}
+		l.look()
+		for _, pid := range l.children(l.root) {
+			if _, ours := keepers.pids[pid]; !ours {
+				keepers.innocents[pid] = startOf(pid)
+			}
+		}
+	}
 	if err := becomeReaper(); err != nil {
 		return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", err)
 	}
@@ -93,11 +108,11 @@ func (f *Family) killAdopted() {
 	// once while we read them: twice nobody is nobody.
 	for empty := 0; empty < 2; {
 		keepers.Lock()
-		l.spare = keepers.pids
+		l.spare = keepers.spared()
 		left := l.strike()
 		reaped := 0
 		for _, pid := range l.children(l.root) {
-			if _, ok := keepers.pids[pid]; ok {
+			if _, ok := l.spare[pid]; ok {
 				continue
 			}
 			var status syscall.WaitStatus
@@ -178,4 +193,11 @@ func killExactly(pid, start int) {
 	if s, ok := readStat(pid); ok && s.start == start {
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	}
+}
+
+// startOf is when a process started, in clock ticks since boot: with its number,
+// it names a process for ever. 0 if there is no such process.
+func startOf(pid int) int {
+	s, _ := readStat(pid)
+	return s.start
 }

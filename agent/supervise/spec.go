@@ -20,9 +20,13 @@ type spec struct {
 	foreground bool
 	group      int
 	hold       int // number of files with locks
+	// places are where the files with locks must be found, by their order; ""
+	// where it does not matter.
+	places   []string
+	deadline int64 // on the shared clock; 0 is none
 }
 
-const specVersion = 1
+const specVersion = 2
 
 func (s *spec) append(dst []byte) []byte {
 	dst = append(dst, specVersion)
@@ -32,7 +36,7 @@ func (s *spec) append(dst []byte) []byte {
 	}
 	text(s.path)
 	text(s.dir)
-	for _, list := range [][]string{s.args, s.env} {
+	for _, list := range [][]string{s.args, s.env, s.places} {
 		dst = binary.AppendUvarint(dst, uint64(len(list)))
 		for _, t := range list {
 			text(t)
@@ -41,6 +45,7 @@ func (s *spec) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(s.grace))
 	dst = binary.AppendUvarint(dst, uint64(s.group))
 	dst = binary.AppendUvarint(dst, uint64(s.hold))
+	dst = binary.AppendUvarint(dst, uint64(s.deadline))
 	return append(dst, flag(s.terminal)|flag(s.foreground)<<1)
 }
 
@@ -81,7 +86,7 @@ func (s *spec) load(src []byte) error {
 	}
 	s.path = text()
 	s.dir = text()
-	for _, list := range []*[]string{&s.args, &s.env} {
+	for _, list := range []*[]string{&s.args, &s.env, &s.places} {
 		n := num(uint64(len(src))) // each takes a byte at least
 		*list = make([]string, 0, min(n, 1024))
 		for range n {
@@ -95,7 +100,8 @@ func (s *spec) load(src []byte) error {
 	s.grace = time.Duration(num(most))
 	s.group = int(num(1<<31 - 1))
 	s.hold = int(num(1 << 10))
-	if bad || len(src) != 1 || src[0] > 3 {
+	s.deadline = int64(num(most))
+	if bad || len(s.places) > s.hold || len(src) != 1 || src[0] > 3 {
 		return errSpec
 	}
 	s.terminal, s.foreground = src[0]&1 != 0, src[0]&2 != 0

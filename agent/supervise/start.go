@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/clock"
 )
 
 // Start starts the command and returns when it has been executed. ctx bounds
@@ -23,7 +25,7 @@ import (
 //
 // An error that is a *StartError says that the command line is at fault, with
 // an exit code for it; others say that the machine or the setting is. Whatever
-// the error, nothing is left running and the files in Hold are as they were.
+// the error, nothing is left running.
 func Start(ctx context.Context, c Command) (*Family, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -38,6 +40,19 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	s := spec{
 		path: path, dir: c.Dir, args: c.Args, env: c.Env, grace: c.grace(),
 		group: unix.Getpgrp(), hold: len(c.Hold),
+	}
+	for _, file := range c.Hold {
+		place := file.Name()
+		if !filepath.IsAbs(place) {
+			place = ""
+		}
+		s.places = append(s.places, place)
+	}
+	if c.Lease != nil {
+		now := clock.Now() // before the question
+		if left, bounded := c.Lease(); bounded {
+			s.deadline = sharedAt(now.Add(left - killTime))
+		}
 	}
 	if len(s.args) == 0 {
 		s.args = []string{c.Path}
@@ -69,16 +84,23 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	if err := f.startKeeper(&c); err != nil {
 		return nil, err
 	}
+	if c.Entrust != nil {
+		c.Entrust(f.Gone, f.done)
+	}
 	err = f.handshake(ctx, frame)
 	if err == nil {
 		f.track()
 		go f.watch()
+		if c.Lease != nil {
+			go f.prolong(c.Lease)
+		}
 		if f.terminal != nil {
 			go f.jobControl()
 		}
 		return f, nil
 	}
 	f.drain() // the keeper goes, and with it what it may have started
+	close(f.done)
 	if errno, ok := errors.AsType[refusedError](err); ok {
 		return nil, c.startError(path, syscall.Errno(errno))
 	}

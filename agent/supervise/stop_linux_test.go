@@ -100,8 +100,8 @@ func TestDeadline(t *testing.T) {
 		t.Logf("dead %v after the deadline", late)
 	}
 
-	f = start(t, shell("sleep 0.3"))
-	f.Deadline(clock.Now().Add(step))
+	f = start(t, shell("sleep 1.2"))
+	f.Deadline(clock.Now().Add(time.Second))
 	f.Deadline(0) // takes it away
 	if got := wait(t, f); got != (supervise.Exit{Reason: supervise.Exited}) {
 		t.Errorf("%+v, want a good end", got)

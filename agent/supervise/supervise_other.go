@@ -5,8 +5,6 @@ package supervise
 import (
 	"context"
 	"syscall"
-
-	"github.com/electd/elect/internal/clock"
 )
 
 // KeeperMain returns at once: there are no keepers on this system.
@@ -26,9 +24,6 @@ func (f *Family) PID() int { return 0 }
 
 // Signal returns ErrUnsupported.
 func (f *Family) Signal(syscall.Signal) error { return ErrUnsupported }
-
-// Deadline does nothing.
-func (f *Family) Deadline(clock.Boot) {}
 
 // Stop does nothing.
 func (f *Family) Stop(context.Context) Exit { return Exit{} }

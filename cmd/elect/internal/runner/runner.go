@@ -176,6 +176,9 @@ func (r *run) next(o *outcome) (again bool, err error) {
 func (r *run) event(e elect.Event) {
 	switch e.Kind {
 	case elect.EventCampaigning:
+		r.mu.Lock()
+		r.outcome = nil // that of a term before, which ended by a loss
+		r.mu.Unlock()
 		r.startStandby()
 	case elect.EventElected:
 		r.stopStandby()

@@ -11,7 +11,6 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/internal/clock"
 )
 
 // work runs the command for one term. It returns when the whole family is dead.
@@ -29,9 +28,9 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	}()
 
 	command := r.command(term)
-	inherit, inheritable := elect.Mandate[driver.Inheritable](term)
-	if inheritable {
-		command.Hold = inherit.Files()
+	command.Lease = term.Remaining
+	if m, ok := elect.Mandate[driver.Inheritable](term); ok {
+		command.Hold, command.Entrust = m.Files(), m.Entrust
 	}
 	held := r.inForeground()
 	family, err := r.start(command)
@@ -43,11 +42,6 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	r.mu.Lock()
 	r.family = family
 	r.mu.Unlock()
-	if inheritable {
-		inherit.Entrust(family.Gone, family.Done())
-	} else {
-		defer pushDeadline(term, family)()
-	}
 
 	select {
 	case <-family.Done():
@@ -58,6 +52,11 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 		}
 	}
 	o.exit = family.Wait()
+	if o.exit.Reason == supervise.Replaced && o.loss == nil {
+		// The keeper saw it first.
+		o.loss = &elect.LostError{Reason: elect.ReasonSuperseded, Token: term.Token(), Err: errors.New("its lock was deleted, moved or replaced")}
+		r.say.Say("lost %s (token %v): %s: %v", r.cfg.Name, term.Token(), o.loss.Reason, o.loss.Err)
+	}
 	o.ran = time.Since(begun)
 	o.interrupted = held && byPerson(o.exit)
 	return nil
@@ -112,30 +111,6 @@ func (r *run) stop(ctx context.Context, family *supervise.Family) *elect.LostErr
 		family.Stop(sudden)
 	}
 	return loss
-}
-
-// pushDeadline keeps the keeper's deadline at the end of the lease, until the
-// function that it returns is called.
-func pushDeadline(term *elect.Term, family *supervise.Family) (stop func()) {
-	done := make(chan struct{})
-	go func() {
-		for {
-			now := clock.Now() // before the lease is looked at: never too late
-			left, bounded := term.Remaining()
-			if !bounded {
-				return
-			}
-			if left > 0 {
-				family.Deadline(now.Add(left))
-			} // else the last one stands
-			select {
-			case <-done:
-				return
-			case <-time.After(max(left/8, time.Millisecond)):
-			}
-		}
-	}()
-	return func() { close(done) }
 }
 
 // byPerson reports whether a command that had the terminal ended as one does

@@ -1,0 +1,90 @@
+package failover
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// millis are n times, of 1 ms to n ms, in a shuffled order.
+func millis(n int) []time.Duration {
+	var all []time.Duration
+	for i := range n {
+		all = append(all, time.Duration(i*7%n+1)*time.Millisecond) // 7 divides none of the n below
+	}
+	return all
+}
+
+func TestPercentiles(t *testing.T) {
+	for name, c := range map[string]struct {
+		took []time.Duration
+		want Takeover
+	}{
+		// By nearest rank a percentile is always one of the times.
+		"one":      {millis(1), Takeover{Min: 1, Median: 1, P90: 1, P99: 1, Max: 1}},
+		"two":      {millis(2), Takeover{Min: 1, Median: 1, P90: 2, P99: 2, Max: 2}},
+		"three":    {millis(3), Takeover{Min: 1, Median: 2, P90: 3, P99: 3, Max: 3}},
+		"ten":      {millis(10), Takeover{Min: 1, Median: 5, P90: 9, P99: 10, Max: 10}},
+		"hundred":  {millis(100), Takeover{Min: 1, Median: 50, P90: 90, P99: 99, Max: 100}},
+		"thousand": {millis(1000), Takeover{Min: 1, Median: 500, P90: 900, P99: 990, Max: 1000}},
+		"rounded": {
+			[]time.Duration{1234567 * time.Nanosecond, 89 * time.Nanosecond, 567 * time.Nanosecond},
+			Takeover{Min: 0, Median: 0.001, P90: 1.235, P99: 1.235, Max: 1.235},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.want.Kill, c.want.Rounds = Parent, len(c.took)
+			r := newReport(&Config{})
+			r.add(Parent, slices.Clone(c.took))
+			if len(r.Takeovers) != 1 || r.Takeovers[0] != c.want {
+				t.Errorf("got  %+v\nwant %+v", r.Takeovers, c.want)
+			}
+		})
+	}
+}
+
+func TestReportWithoutRounds(t *testing.T) {
+	r := newReport(&Config{URL: "file:/x", Name: "n", Candidates: 3})
+	r.add(Child, nil)
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"takeovers":[]`, `"election":"file:/x"`, `"name":"n"`, `"candidates":3`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s is not in %s", want, text)
+		}
+	}
+	if strings.Contains(string(text), `"idle"`) {
+		t.Errorf("nothing was measured, and idle is in %s", text)
+	}
+}
+
+func TestReportForPeople(t *testing.T) {
+	r := newReport(&Config{URL: "file:/x", Candidates: 4, Memory: 64 << 20})
+	r.add(Child, millis(10))
+	r.add(Graceful, millis(3))
+	r.Idle = &Idle{Candidates: 3, Seconds: 5, Mean: 0.0012, Max: 0.0034}
+	var b strings.Builder
+	if err := r.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for line := range strings.Lines(b.String()) {
+		rows = append(rows, strings.Join(strings.Fields(line), " "))
+	}
+	for _, want := range []string{
+		"KILLED n MIN MEDIAN P90 P99 MAX",
+		"child 10 1.00 5.00 9.00 10.00 10.00",
+		"graceful 3 1.00 2.00 3.00 3.00 3.00",
+		"Idle: 3 candidates over 5 s took 0.0012 % of a core each, at most 0.0034 %.",
+		"election file:/x, 4 candidates",
+		"memory 64 MiB, all of it touched before the kill",
+	} {
+		if !slices.Contains(rows, want) {
+			t.Errorf("no row %q in:\n%s", want, b.String())
+		}
+	}
+}
