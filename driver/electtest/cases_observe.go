@@ -19,7 +19,7 @@ type watcher struct {
 
 func (s *suite) watch(ctx context.Context, p Participant) watcher {
 	w := watcher{make(chan driver.State, 1000), make(chan error, 1)}
-	go func() {
+	s.running.Go(func() {
 		var last error
 		for st, err := range p.Observe(ctx) {
 			if err != nil {
@@ -29,7 +29,7 @@ func (s *suite) watch(ctx context.Context, p Participant) watcher {
 			w.states <- st
 		}
 		w.ended <- last
-	}()
+	})
 	return w
 }
 

@@ -95,6 +95,7 @@ func Run(t *testing.T, cfg Config) {
 		t.Run(c.name, func(t *testing.T) {
 			body := func(t *testing.T) {
 				s := &suite{T: t, cfg: cfg}
+				s.Cleanup(s.join) // after the participants are closed
 				c.run(s)
 			}
 			if cfg.Bubble {

@@ -94,7 +94,7 @@ type request struct {
 type reply struct {
 	Call    uint64
 	More    bool
-	Err     string         `json:",omitempty"`
+	Err     string         `json:",omitempty"` // with State: its Cause
 	Kinds   []string       `json:",omitempty"` // of the sentinels that the error matches
 	Token   fence.Token    `json:",omitzero"`
 	Limits  *driver.Limits `json:",omitempty"`
@@ -161,8 +161,10 @@ type process struct {
 	limits driver.Limits
 	next   atomic.Uint64
 
+	writing sync.Mutex
+	in      *json.Encoder
+
 	mu    sync.Mutex
-	in    *json.Encoder
 	calls map[uint64]chan reply
 	dead  bool
 }
@@ -205,8 +207,8 @@ func (p *process) call(ctx context.Context, q request, more func(reply) bool) re
 		return r
 	}
 	p.calls[q.Call] = c
-	err := p.in.Encode(q)
 	p.mu.Unlock()
+	err := p.write(q)
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -238,10 +240,16 @@ func (p *process) call(ctx context.Context, q request, more func(reply) bool) re
 	}
 }
 
+// write sends one request. It may wait for a process that is stopped, and then
+// only others that write wait with it.
+func (p *process) write(q request) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	return p.in.Encode(q)
+}
+
 func (p *process) cancel(call uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_ = p.in.Encode(request{Op: "cancel", Other: call}) // a dead process has cancelled
+	_ = p.write(request{Op: "cancel", Other: call}) // a dead process has cancelled
 }
 
 func (p *process) Limits() driver.Limits { return p.limits }
@@ -295,7 +303,9 @@ func (p *process) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		on := true
 		r := p.call(ctx, request{Op: "observe"}, func(r reply) bool {
-			on = yield(*r.State, nil)
+			st := *r.State
+			st.Cause = r.err()
+			on = yield(st, nil)
 			return on
 		})
 		if err := r.err(); on && err != nil && ctx.Err() == nil && !errors.Is(err, driver.ErrClosed) {

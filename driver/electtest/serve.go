@@ -38,8 +38,10 @@ type server struct {
 	openers map[string]driver.Opener
 	elector driver.Elector // set by the first request, before any other is sent
 
+	sending sync.Mutex
+	out     *json.Encoder
+
 	mu       sync.Mutex
-	out      *json.Encoder
 	calls    map[uint64]context.CancelFunc
 	mandates map[fence.Token]driver.Mandate
 }
@@ -68,8 +70,8 @@ func (s *server) take(q request) {
 }
 
 func (s *server) send(r reply) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	if s.out.Encode(r) != nil {
 		os.Exit(0) // nobody listens any more
 	}
@@ -110,7 +112,9 @@ func (s *server) handle(ctx context.Context, q request) (r reply) {
 				r.set(err)
 				return r
 			}
-			s.send(reply{Call: q.Call, More: true, State: &st})
+			more := reply{Call: q.Call, More: true, State: &st}
+			more.set(st.Cause)
+			s.send(more)
 		}
 		return r
 	case "recall":

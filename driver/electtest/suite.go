@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,8 +15,24 @@ import (
 // suite is one case under way.
 type suite struct {
 	*testing.T
-	cfg  Config
-	open int
+	cfg     Config
+	open    int
+	running sync.WaitGroup // campaigns and observers in the background
+}
+
+// join waits until all that runs in the background has ended, which it has when
+// the participants are closed.
+func (s *suite) join() {
+	done := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(s.cfg.Patience):
+		s.Errorf("a Campaign or an Observe goes on %v after Close", s.cfg.Patience)
+	}
 }
 
 const election = "conformance"
@@ -97,10 +114,10 @@ func pause(ctx context.Context, d time.Duration) {
 // stand campaigns in the background.
 func (s *suite) stand(ctx context.Context, p Participant) <-chan result {
 	c := make(chan result, 1)
-	go func() {
+	s.running.Go(func() {
 		m, err := campaign(ctx, p)
 		c <- result{m, err}
-	}()
+	})
 	return c
 }
 
@@ -144,7 +161,16 @@ func (s *suite) release(m driver.Mandate) {
 // once, but for what a loaded machine may need.
 func (s *suite) told(m driver.Mandate, p Participant) {
 	s.Helper()
-	receive(s, m.Context().Done(), max(p.Limits().Lease, 2*time.Second), "the end of the context of a mandate that was replaced")
+	receive(s, m.Context().Done(), max(p.Limits().Lease, s.promptly()), "the end of the context of a mandate that was replaced")
+}
+
+// promptly is how long what happens at once may take: in a bubble the machine's
+// load does not count.
+func (s *suite) promptly() time.Duration {
+	if s.cfg.Bubble {
+		return 2 * time.Second
+	}
+	return s.cfg.Patience
 }
 
 // ended asserts that a mandate is over, for good, and says why.
