@@ -10,7 +10,7 @@
 //
 //   - the command ends,
 //   - the lifeline closes, because the parent died in whatever way,
-//   - the deadline passes that the parent set with [Family.Deadline] and keeps
+//   - the deadline passes that the parent sets by Command.Lease and keeps
 //     pushing out: a dead man's switch for a parent that is frozen,
 //   - it is asked to, by [Family.Stop], [Family.Kill] or a SIGTERM of its own.
 //
@@ -59,7 +59,8 @@
 // # Concurrency and failure
 //
 // All methods of Family may be called by any number of goroutines. A Family
-// costs two goroutines and one operating system thread in the parent. A
+// costs two goroutines and one operating system thread in the parent, one more
+// goroutine with a Lease and one with a Terminal. A
 // process supervises as many families as it wants. Start fails without having
 // left anything behind and without having touched the locks.
 package supervise

@@ -18,7 +18,7 @@ const (
 	Replaced                     // a lock of Command.Hold was deleted, moved or replaced
 )
 
-var reasonTexts = [...]string{Exited: "exited", Stopped: "stopped", Killed: "killed", Expired: "deadline passed",
+var reasonTexts = [...]string{Exited: "exited", Stopped: "told to stop", Killed: "killed", Expired: "deadline passed",
 	Terminated: "keeper was told to stop", KeeperLost: "keeper died",
 	Replaced: "its lock was taken away"}
 

@@ -38,6 +38,7 @@ type Family struct {
 	exited chan struct{} // the command has ended
 	closed chan struct{} // the keeper has been reaped
 	done   chan struct{}
+	others sync.WaitGroup // goroutines that end with closed, before done is
 
 	exit      Exit // watch's until done is closed
 	announced bool // watch's
@@ -65,17 +66,17 @@ const killTime = 20 * time.Millisecond
 // deadline sets when the keeper kills the family, unless it is called again
 // before: the last call counts. It does not wait. 0 takes the deadline away.
 func (f *Family) deadline(at clock.Boot) {
-	shared := int64(0)
+	n := int64(0)
 	if at != 0 {
-		shared = sharedAt(at)
+		n = shared(at)
 	}
-	if err := f.send(appendNumber(nil, kindDeadline, shared)); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := f.send(appendNumber(nil, kindDeadline, n)); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		f.log.Warn("deadline not pushed out", "error", err)
 	}
 }
 
-// sharedAt is an instant on the clock that the keeper has in common with us.
-func sharedAt(at clock.Boot) int64 { return max(sharedNow()+int64(at.Sub(clock.Now())), 1) }
+// shared is an instant as the keeper is told it, whose 0 is never.
+func shared(at clock.Boot) int64 { return max(int64(at), 1) }
 
 // prolong keeps the keeper's deadline at the end of the lease. It looks eight
 // times as often as the lease would run out.
@@ -90,7 +91,7 @@ func (f *Family) prolong(lease func() (time.Duration, bool)) {
 			f.deadline(now.Add(left - killTime))
 		} // else the last one stands
 		select {
-		case <-f.done:
+		case <-f.closed:
 			return
 		case <-time.After(max(left/8, time.Millisecond)):
 		}
@@ -244,6 +245,7 @@ func (f *Family) watch() {
 		f.hear(k, payload)
 	}
 	f.over()
+	f.others.Wait()
 	if f.terminal != nil {
 		reclaim(int(f.terminal.Fd()), f.pid, unix.Getpgrp())
 	}

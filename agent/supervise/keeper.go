@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/clock"
 )
 
 // keeperName is the keeper's argv[0], by which KeeperMain knows it.
@@ -85,7 +87,7 @@ type keeper struct {
 	state  state
 	reason Reason // why it is not running any more
 
-	deadline, graceEnd int64 // on the shared clock; 0 is none
+	deadline, graceEnd int64 // of the clock that parent and keeper share; 0 is none
 	nextLook           int64 // likewise; 0 is never again, or at once at first
 	abort              bool  // leave the locks alone
 
@@ -178,8 +180,8 @@ func (k *keeper) firstFrame() ([]byte, bool) {
 
 // fail reports that the command could not be started. It returns false.
 func (k *keeper) fail(err error) bool {
-	var errno syscall.Errno
-	if !errors.As(err, &errno) {
+	errno, ok := errors.AsType[syscall.Errno](err)
+	if !ok {
 		errno = syscall.EINVAL
 	}
 	k.report(kindFailed, int64(errno))
@@ -198,7 +200,7 @@ func (k *keeper) watch() {
 		if k.state == draining && !k.groupAlive() {
 			k.end(sweeping, k.reason)
 		}
-		now := sharedNow()
+		now := int64(clock.Now())
 		if k.deadline != 0 && now >= k.deadline {
 			k.end(sweeping, Expired)
 		}
@@ -350,7 +352,7 @@ func (k *keeper) end(to state, why Reason) {
 	case to == sweeping:
 		k.report(kindSweeping, int64(why))
 	case to == stopping:
-		k.graceEnd = sharedNow() + int64(k.spec.grace)
+		k.graceEnd = int64(clock.Now()) + int64(k.spec.grace)
 		k.signalGroup(syscall.SIGTERM)
 		k.signalGroup(syscall.SIGCONT) // a stopped process does not hear the other
 	}

@@ -14,16 +14,6 @@ func becomeReaper() error { return nil }
 
 func dieWithParent(*syscall.SysProcAttr) {}
 
-// sharedNow reads a clock that parent and keeper have in common, in ns. It may
-// stand still while the machine sleeps.
-func sharedNow() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic("supervise: CLOCK_MONOTONIC: " + err.Error()) // POSIX has it, and so have they all
-	}
-	return ts.Nano()
-}
-
 // commandEnded reports false: what has ended is reaped at once. The number of
 // a group that has members left is not given away, and that of an empty one
 // not within the microseconds until it is signalled.

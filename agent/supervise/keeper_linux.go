@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/electd/elect/internal/clock"
 )
 
 // becomeReaper makes this process the parent of its orphaned descendants.
@@ -19,9 +17,6 @@ func becomeReaper() error {
 // dieWithParent has the kernel kill the command if the keeper is killed. It is
 // no more than a second net: descendants do not inherit it.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
-
-// sharedNow reads a clock that parent and keeper have in common, in ns.
-func sharedNow() int64 { return int64(clock.Now()) }
 
 // commandEnded reports whether the child has ended, without reaping it.
 func commandEnded(pid int) bool {

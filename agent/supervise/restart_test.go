@@ -93,7 +93,7 @@ func TestExit(t *testing.T) {
 		{supervise.Exit{Reason: supervise.Exited}, 0, "exit status 0"},
 		{supervise.Exit{Reason: supervise.Exited, Code: 3}, 3, "exit status 3"},
 		{supervise.Exit{Reason: supervise.Exited, Code: -1, Signal: syscall.SIGKILL}, 137, "signal: killed"},
-		{supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGTERM}, 143, "signal: terminated (stopped)"},
+		{supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGTERM}, 143, "signal: terminated (told to stop)"},
 		{supervise.Exit{Reason: supervise.Expired, Code: 1}, 1, "exit status 1 (deadline passed)"},
 	} {
 		if c.exit.ExitCode() != c.code || c.exit.String() != c.text {

@@ -51,7 +51,7 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	if c.Lease != nil {
 		now := clock.Now() // before the question
 		if left, bounded := c.Lease(); bounded {
-			s.deadline = sharedAt(now.Add(left - killTime))
+			s.deadline = shared(now.Add(left - killTime))
 		}
 	}
 	if len(s.args) == 0 {
@@ -92,10 +92,10 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 		f.track()
 		go f.watch()
 		if c.Lease != nil {
-			go f.prolong(c.Lease)
+			f.others.Go(func() { f.prolong(c.Lease) })
 		}
 		if f.terminal != nil {
-			go f.jobControl()
+			f.others.Go(f.jobControl)
 		}
 		return f, nil
 	}

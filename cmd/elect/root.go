@@ -77,7 +77,7 @@ func verbOnly(cmd *cobra.Command, args []string) error {
 func flagError(cmd *cobra.Command, err error) error {
 	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name := e.GetSpecifiedName()
-		best, distance := "", 3
+		best, distance := "", min(3, len(name)) // a name of one letter resembles every short one
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if d := editDistance(name, f.Name); d < distance {
 				best, distance = f.Name, d

@@ -3,7 +3,7 @@
 //
 // Go's own monotonic clock stands still while the machine sleeps, and so would
 // keep a lease alive that everybody else saw lapse. On Linux CLOCK_BOOTTIME
-// goes on; where there is no such clock, the monotonic one is all there is.
+// goes on; elsewhere the monotonic one is all there is.
 package clock
 
 import "time"

@@ -78,6 +78,8 @@ type run struct {
 	mu      sync.Mutex
 	cancel  context.CancelCauseFunc // of the current Lead
 	family  *supervise.Family       // nil while none runs
+	starts  bool                    // the command is being started
+	early   []syscall.Signal        // came in meanwhile, to be passed on
 	why     syscall.Signal          // asked us to end; 0 is none
 	standby *standby                // nil while not standing by
 	outcome *outcome                // of the last term; nil if nothing was started

@@ -60,11 +60,14 @@ func (r *run) signal(sig syscall.Signal, attended bool) {
 	r.mu.Lock()
 	family, again := r.family, r.why != 0
 	asks := slices.Contains(ending, os.Signal(sig))
-	if family == nil && (sig == syscall.SIGQUIT || sig == syscall.SIGHUP && attended) {
+	if family == nil && !r.starts && (sig == syscall.SIGQUIT || sig == syscall.SIGHUP && attended) {
 		asks = true // standing by there is nobody to pass it on to
 	}
 	if asks && !again {
 		r.why = sig
+	}
+	if !asks && r.starts && !slices.Contains(r.early, sig) {
+		r.early = append(r.early, sig) // the command may run already, and we have not heard of it
 	}
 	r.mu.Unlock()
 	switch {

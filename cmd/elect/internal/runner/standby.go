@@ -76,6 +76,7 @@ func (r *run) stopStandby() {
 	r.mu.Unlock()
 	if s != nil {
 		s.stop()
+		<-s.done // or it would say that we stand by after we lead
 	}
 }
 

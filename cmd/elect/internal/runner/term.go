@@ -19,7 +19,7 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	o := &outcome{}
 	defer func() {
 		r.mu.Lock()
-		r.outcome, r.family = o, nil
+		r.outcome, r.family, r.starts, r.early = o, nil, false, nil
 		over := r.cancel
 		r.mu.Unlock()
 		if o.loss == nil || r.cfg.Once {
@@ -33,6 +33,9 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 		command.Hold, command.Entrust = m.Files(), m.Entrust
 	}
 	held := r.inForeground()
+	r.mu.Lock()
+	r.starts = true
+	r.mu.Unlock()
 	family, err := r.start(command)
 	if err != nil {
 		o.err, o.exit = err, supervise.Exit{Code: 1, Reason: supervise.Exited} // a failure, to the back-off
@@ -40,8 +43,12 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	}
 	begun := time.Now()
 	r.mu.Lock()
-	r.family = family
+	r.family, r.starts = family, false
+	early := r.early
 	r.mu.Unlock()
+	for _, sig := range early {
+		_ = family.Signal(sig) // it may have ended just now
+	}
 
 	select {
 	case <-family.Done():

@@ -1,0 +1,14 @@
+//go:build darwin || dragonfly || freebsd || netbsd || openbsd
+
+package clock
+
+import "golang.org/x/sys/unix"
+
+// Now reads CLOCK_MONOTONIC, which may stand still while the machine sleeps.
+func Now() Boot {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic("clock: CLOCK_MONOTONIC: " + err.Error()) // POSIX has it, and so have they all
+	}
+	return Boot(ts.Nano())
+}
