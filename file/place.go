@@ -175,7 +175,7 @@ var errMoved = fmt.Errorf("%w: its lock is no longer in place", driver.ErrSupers
 
 // verify returns nil while the paths lead to what is open. An error matches
 // driver.ErrSuperseded when they lead elsewhere or nowhere, and
-// driver.ErrUnreachable when that cannot be told. It takes 2 µs.
+// driver.ErrUnreachable when that cannot be told. It takes 4 µs.
 func (p *place) verify() error {
 	var st unix.Stat_t
 	for _, at := range [...]struct {
