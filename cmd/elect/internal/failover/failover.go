@@ -196,7 +196,7 @@ func (b *bench) round(ctx context.Context, kill Kill) (time.Duration, error) {
 	before := stamp.Now()
 	switch kill {
 	case Child:
-		err = killProcess(b.work.PID)
+		err = fleet.Kill(b.work.PID)
 	case Parent:
 		err = old.Signal(syscall.SIGKILL)
 	case Graceful:
@@ -281,12 +281,4 @@ func (b *bench) settle(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-func killProcess(pid int) error {
-	p, err := os.FindProcess(pid)
-	if err != nil {
-		return err
-	}
-	return p.Kill()
 }

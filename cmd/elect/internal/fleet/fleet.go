@@ -25,8 +25,7 @@ import (
 
 // Fleet is the candidates of one election.
 type Fleet struct {
-	// Program and Verb are the command line of a candidate up to its flags.
-	Program string
+	Program string   // elect itself
 	Args    []string // what comes before --id: run, --election …
 	Command []string // of each candidate
 	Stdout  *os.File // of each command; nil is none
@@ -223,4 +222,13 @@ func (f *Fleet) Close() {
 		}
 	}
 	f.starter.close()
+}
+
+// Kill kills a process at once, as kill -9 does.
+func Kill(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Kill()
 }

@@ -163,7 +163,7 @@ func (s *show) play(ctx context.Context) error {
 	}{
 		{
 			"The job crashes: SIGKILL to the job that %s runs.",
-			func(*fleet.Candidate) error { return killProcess(s.now.PID) },
+			func(*fleet.Candidate) error { return fleet.Kill(s.now.PID) },
 			"",
 		},
 		{
@@ -314,12 +314,4 @@ func (s *show) paint(code, text string) string {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
-}
-
-func killProcess(pid int) error {
-	p, err := os.FindProcess(pid)
-	if err != nil {
-		return err
-	}
-	return p.Kill()
 }
