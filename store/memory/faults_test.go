@@ -100,6 +100,7 @@ func TestConfirmCountsFromBeforeItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := open(t, memory.NewStore(0), "a")
 		m := win(t, e)
+		synctest.Wait() // the mandate's own first look has its answer
 		e.DelayAnswer(lease / 5)
 		if err := m.(driver.Confirmer).Confirm(t.Context()); err != nil {
 			t.Fatal(err)
