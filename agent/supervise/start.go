@@ -90,13 +90,13 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	err = f.handshake(ctx, frame)
 	if err == nil {
 		f.track()
-		go f.watch()
 		if c.Lease != nil {
 			f.others.Go(func() { f.prolong(c.Lease) })
 		}
 		if f.terminal != nil {
 			f.others.Go(f.jobControl)
 		}
+		go f.watch() // which joins the others
 		return f, nil
 	}
 	f.drain() // the keeper goes, and with it what it may have started
