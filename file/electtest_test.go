@@ -3,8 +3,10 @@
 package file_test
 
 import (
+	"fmt"
 	"maps"
 	"net/url"
+	"os"
 	"testing"
 
 	"github.com/electd/elect/driver"
@@ -14,11 +16,10 @@ import (
 
 // noFault says why faults do not exist for a lock of the kernel.
 var noFault = map[electtest.Fault]string{
-	electtest.Cut:      "a process cannot be cut off from its own kernel",
-	electtest.Lose:     "a system call's answer does not get lost",
-	electtest.Delay:    "nothing runs out while an answer is under way",
-	electtest.Restart:  "the store is the kernel; its restart ends every participant too",
-	electtest.Recreate: "removing the directory is a case of this package's own tests: tokens start again, by design, until the era is raised",
+	electtest.Cut:     "a process cannot be cut off from its own kernel",
+	electtest.Lose:    "a system call's answer does not get lost",
+	electtest.Delay:   "nothing runs out while an answer is under way",
+	electtest.Restart: "the store is the kernel; its restart ends every participant too",
 }
 
 // TestConformance has all participants in this process.
@@ -28,11 +29,16 @@ func TestConformance(t *testing.T) {
 		electtest.Crash:  "this process cannot kill itself: see TestConformanceProcesses",
 	}
 	maps.Copy(cannot, noFault)
-	dirs := directories{}
+	places := places{}
 	electtest.Run(t, electtest.Config{
-		Cannot: cannot,
+		Cannot:   cannot,
+		Recreate: places.recreate,
 		Open: func(t testing.TB, name, id string) electtest.Participant {
-			e, err := file.Open(t.Context(), driver.Target{URL: &url.URL{Scheme: "file", Path: dirs.of(t)}, Name: name, ID: id})
+			u, err := url.Parse(places.of(t).url())
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := file.Open(t.Context(), driver.Target{URL: u, Name: name, ID: id})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,21 +50,38 @@ func TestConformance(t *testing.T) {
 // TestConformanceProcesses has each participant in a process of its own, to be
 // stopped and killed for real.
 func TestConformanceProcesses(t *testing.T) {
-	dirs := directories{}
+	places := places{}
 	electtest.Run(t, electtest.Config{
-		Cannot: noFault,
+		Cannot:   noFault,
+		Recreate: places.recreate,
 		Open: func(t testing.TB, name, id string) electtest.Participant {
-			return electtest.Spawn(t, "file://"+dirs.of(t), name, id)
+			return electtest.Spawn(t, places.of(t).url(), name, id)
 		},
 	})
 }
 
-// directories gives each case its own.
-type directories map[testing.TB]string
+// place is the directory of a case, and the era that an operator has given it.
+type place struct {
+	dir string
+	era int
+}
 
-func (d directories) of(t testing.TB) string {
-	if d[t] == "" {
-		d[t] = t.TempDir()
+func (p *place) url() string { return fmt.Sprintf("file://%s?era=%d", p.dir, p.era) }
+
+// places gives each case its own.
+type places map[testing.TB]*place
+
+func (p places) of(t testing.TB) *place {
+	if p[t] == nil {
+		p[t] = &place{dir: t.TempDir()}
 	}
-	return d[t]
+	return p[t]
+}
+
+// recreate loses the directory, and raises the era as an operator must.
+func (p places) recreate(t testing.TB) {
+	if err := os.RemoveAll(p.of(t).dir); err != nil {
+		t.Fatal(err)
+	}
+	p.of(t).era++
 }

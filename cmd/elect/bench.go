@@ -73,6 +73,13 @@ func newFailover(openers elect.Openers) *cobra.Command {
 		Example: "  elect bench failover\n  elect bench failover --kill child --child-memory 1G --rounds 50\n  elect bench failover --rounds 0 --candidates 200 --idle 20s",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			var except []string
+			if os.Getenv("ELECT_TOKEN") != "" { // the election outside is not to be measured
+				except = append(except, "election")
+			}
+			if err := fromEnvironment(cmd, except...); err != nil {
+				return err
+			}
 			switch {
 			case cfg.Rounds < 0:
 				return exit.Usagef("--rounds is %d; want 0 or more", cfg.Rounds)

@@ -31,6 +31,9 @@ func newDemo(openers elect.Openers) *cobra.Command {
 		Long:  demoHelp,
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()
 			program, err := fleet.Self()

@@ -111,7 +111,7 @@ func stateDir() (string, error) {
 func fromEnvironment(cmd *cobra.Command, except ...string) error {
 	var wrong error
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Changed || f.Name == "help" || f.Name == "output" || slices.Contains(except, f.Name) || wrong != nil {
+		if f.Changed || f.Name == "help" || slices.Contains(except, f.Name) || wrong != nil {
 			return
 		}
 		variable := "ELECT_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
@@ -120,7 +120,7 @@ func fromEnvironment(cmd *cobra.Command, except ...string) error {
 			return
 		}
 		if err := f.Value.Set(value); err != nil {
-			wrong = exit.Usagef("%s=%q: %v", variable, value, err)
+			wrong = exit.Usagef("%s=%q: %s", variable, value, invalid(f, err))
 		}
 	})
 	return wrong

@@ -87,7 +87,22 @@ func flagError(cmd *cobra.Command, err error) error {
 			return exit.Usagef("%s: %v; did you mean --%s?", cmd.CommandPath(), err, best)
 		}
 	}
+	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return exit.Usagef("%s: --%s=%s: %s; see %s --help", cmd.CommandPath(), e.GetFlag().Name, e.GetValue(), invalid(e.GetFlag(), e.Unwrap()), cmd.CommandPath())
+	}
 	return exit.Usagef("%s: %v; see %s --help", cmd.CommandPath(), err, cmd.CommandPath())
+}
+
+// invalid says what would be right for a flag's value. Our own kinds of values
+// say so themselves.
+func invalid(f *pflag.Flag, err error) string {
+	switch f.Value.Type() {
+	case "bool":
+		return "want true or false"
+	case "int":
+		return "want a whole number"
+	}
+	return err.Error()
 }
 
 // noArgs refuses arguments of verbs that take none.

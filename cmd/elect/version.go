@@ -30,6 +30,9 @@ is known, the version of Go and the platform.
 revision and modified are left out when there is nothing to say.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
 			b := readBuild()
 			if format == "json" {
 				return writeJSON(cmd.OutOrStdout(), b)

@@ -336,6 +336,12 @@ func crashedHolder(s *suite) {
 		s.Errorf("token %v after %v, across a crash", n.Token(), token)
 	}
 	s.release(n)
+	// The one that crashed is started again under its old id.
+	back := s.cfg.Open(s.T, election, "p1")
+	s.Cleanup(func() { _ = back.Close() })
+	b := s.win(back)
+	s.rose(n, b)
+	s.release(b)
 }
 
 // lostAnswers: what was carried out and not answered is resolved, not assumed.

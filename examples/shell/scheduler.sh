@@ -15,6 +15,10 @@ log=${1:-ticks.log}
 : "${ELECT_TOKEN:?run this under elect: elect run -- $0 $log}"
 
 touch "$log"
+# Cut off a line that somebody was killed in the middle of writing.
+if [ -s "$log" ] && [ "$(tail -c 1 "$log" | wc -l)" -eq 0 ]; then
+	sed -i '$d' "$log"
+fi
 tick=$(sed -n '$s/^tick=\([0-9]*\) .*/\1/p' "$log")
 while :; do
 	tick=$((${tick:-0} + 1))

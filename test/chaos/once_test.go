@@ -39,24 +39,16 @@ func TestOneFamilyAtATime(t *testing.T) {
 	}
 	c.leader() // and after all that, one leads
 	c.stop()
-	families := c.families()
+	families := merge(c.ledger.lives())
 	t.Logf("%d rounds on %d candidates, %d families, faults %v", rounds, candidates, len(families), done)
 	if len(families) < rounds/4 {
 		t.Errorf("only %d families lived in %d rounds: the faults did not bite", len(families), rounds)
 	}
-	overlaps := 0
-	for i := 1; i < len(families); i++ {
-		before, after := families[i-1], families[i]
-		if after.start <= before.last {
-			overlaps++
-			t.Errorf("overlap: the family with token %d was alive for %v after that with token %d began",
-				before.token, time.Duration(before.last-after.start), after.token)
-		}
-		if after.token <= before.token {
-			t.Errorf("token %d after %d", after.token, before.token)
-		}
+	violations := judge(families)
+	for _, v := range violations {
+		t.Error(v)
 	}
-	t.Logf("%d overlaps", overlaps)
+	t.Logf("%d overlaps or tokens that did not rise", len(violations))
 }
 
 // fault is something that befalls the leader of the moment. A fault that kills
@@ -263,27 +255,6 @@ func (c *crowd) stop() {
 		c.t.Errorf("process %d of a family was left alive", pid)
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-}
-
-// families merges the lives of each token into one and sorts them by when they
-// began.
-func (c *crowd) families() []life {
-	byToken := map[int64]life{}
-	for _, l := range c.ledger.lives() {
-		f, ok := byToken[l.token]
-		if !ok {
-			byToken[l.token] = l
-			continue
-		}
-		f.start, f.last = min(f.start, l.start), max(f.last, l.last)
-		byToken[l.token] = f
-	}
-	families := make([]life, 0, len(byToken))
-	for _, f := range byToken {
-		families = append(families, f)
-	}
-	slices.SortFunc(families, func(a, b life) int { return int(a.start - b.start) })
-	return families
 }
 
 // census describes the processes of the candidates and their families.

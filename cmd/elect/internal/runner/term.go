@@ -39,7 +39,7 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	family, err := r.start(command)
 	if err != nil {
 		o.err, o.exit = err, supervise.Exit{Code: 1, Reason: supervise.Exited} // a failure, to the back-off
-		return err
+		return nil                                                             // next says what was wrong
 	}
 	begun := time.Now()
 	r.mu.Lock()
