@@ -99,6 +99,11 @@ func TestReplacedLock(t *testing.T) {
 			c := shell("trap '' TERM; sleep 100")
 			c.Hold = []*os.File{hold(t, filepath.Join(dir, "lock")), hold(t, dir)}
 			f := start(t, c)
+			select { // beyond its first look, at the start
+			case <-f.Done():
+				t.Fatalf("%v although its lock is in place", f.Wait())
+			case <-time.After(120 * time.Millisecond):
+			}
 			at := clock.Now()
 			if err := do(dir); err != nil {
 				t.Fatal(err)
