@@ -38,7 +38,7 @@ var table = []struct {
 	{num(NoLeader), "nobody leads (status, resign)"},
 	{num(Usage), "the command line is wrong: an unknown verb or flag, a bad name or URL"},
 	{num(Unavailable), "the back end cannot be reached, or is wrong for good"},
-	{num(CannotCreate), "the state directory cannot be read or written: permissions, a read-only or full disk"},
+	{num(CannotCreate), "the state directory cannot be read or written: permissions, a read-only disk"},
 	{num(Lost), "leadership was lost under run --once"},
 	{num(WaitOver), "run --wait ran out before this candidate was elected"},
 	{num(NotExecutable), "COMMAND cannot be executed"},
