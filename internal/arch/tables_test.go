@@ -69,11 +69,11 @@ var repository = house{
 			why: "the conformance suite sees a back end as its contract and as nothing more",
 		},
 		{
-			at: "protocol/...", others: nothing,
+			at: "protocol/...", tests: []string{"internal/golden"}, others: nothing,
 			why: "pure state machines with types of their own: the same bytes are simulated, checked and shipped",
 		},
 		{
-			at: "sim/...", may: []string{"protocol/...", "fence"}, others: nothing,
+			at: "sim/...", may: []string{"protocol/...", "fence"}, tests: []string{"internal/golden"}, others: nothing,
 			why: "a driver of the machines; it must not see how production drives them",
 		},
 		{

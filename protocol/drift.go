@@ -1,0 +1,47 @@
+package protocol
+
+import (
+	"fmt"
+	"time"
+)
+
+// Drift is the assumption about clocks that leases rest on: the rate of every
+// clock stays within 1 ± PPM·10⁻⁶ of true time. Wall clocks play no part.
+type Drift struct {
+	// PPM is ρ in parts per million, 0 to 200,000. The default, for 0 in a
+	// machine's configuration, is DefaultDrift.
+	PPM int64 `json:"ppm"`
+	// Guard is taken off every claim beside: it covers the granularity of
+	// clocks and of their reading.
+	Guard time.Duration `json:"guard"`
+}
+
+// DefaultDrift returns ρ = 5 % and a guard of 5 ms.
+func DefaultDrift() Drift { return Drift{PPM: 50_000, Guard: 5 * time.Millisecond} }
+
+// MaxPPM is the greatest ρ that can be asked for, in parts per million.
+const MaxPPM = 200_000
+
+// Claim is the longest that a holder may claim of a promise of d that another
+// clock counts: d·(1−ρ)/(1+ρ) − guard, rounded down; negative if nothing is left.
+//
+// Proof: the claim ends, in true time, by send + claim/(1−ρ), the promise not
+// before receipt + d/(1+ρ), and the receipt is not before the send.
+func (r Drift) Claim(d time.Duration) time.Duration {
+	const million = 1_000_000
+	// d/million and the rest apart, so that no product overflows.
+	num, den := million-r.PPM, million+r.PPM
+	whole, rest := int64(d)/den, int64(d)%den
+	return time.Duration(whole*num+rest*num/den) - r.Guard
+}
+
+// Validate says what is wrong with the assumption.
+func (r Drift) Validate() error {
+	switch {
+	case r.PPM < 0 || r.PPM > MaxPPM:
+		return fmt.Errorf("drift: %d ppm; want 0 to %d", r.PPM, MaxPPM)
+	case r.Guard < 0:
+		return fmt.Errorf("drift: a guard of %v; want 0 or more", r.Guard)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package protocol
+
+// InputKind says which field of an [Input] counts.
+type InputKind uint8
+
+// The inputs.
+const (
+	_ InputKind = iota
+	// Boot is the first input of a machine's life: the process has started.
+	// Durable is the Data of the last Save that became durable, nil if there
+	// never was one.
+	Boot
+	// Receive: Message has arrived From a participant, who is known to have
+	// sent it. Messages may be lost, doubled, late and out of order.
+	Receive
+	// Fire: NextFire has come. An early or a needless Fire does no harm.
+	Fire
+	// Saved: the Save with that Number is durable, unless Failed, and with it
+	// every Save of a smaller number. After a failure the driver keeps the
+	// last Data and tries again when the machine saves next.
+	Saved
+	// Replied: Answer is a store's answer to an Ask. Each Ask but a watch gets
+	// exactly one; one whose answer does not come in time gets StatusUnknown.
+	Replied
+	// PeerClosed: the last connection with From's Incarnation was closed or
+	// reset by its side. It is a hint: it does not prove that From is dead.
+	PeerClosed
+	// Do: the Command of an operator, of the program that takes part, or of
+	// the runtime.
+	Do
+)
+
+var inputNames = [...]string{Boot: "boot", Receive: "receive", Fire: "fire", Saved: "saved", Replied: "replied", PeerClosed: "peer-closed", Do: "do"}
+
+// Input is one thing that happens to a machine. A driver reuses one; a machine
+// keeps no reference to it.
+type Input struct {
+	Kind InputKind `json:"kind"`
+	// Now is what the participant's clocks show: after the receipt of what is
+	// told, and before anything that comes of it is sent.
+	Now Reading `json:"now"`
+	// Rand is 64 random bits, fresh with each input.
+	Rand uint64 `json:"rand,omitzero"`
+
+	From        NodeID  `json:"from,omitzero"`        // Receive, PeerClosed
+	Incarnation uint64  `json:"incarnation,omitzero"` // PeerClosed
+	Message     Message `json:"message,omitzero"`     // Receive
+	Number      uint64  `json:"number,omitzero"`      // Saved
+	Failed      bool    `json:"failed,omitzero"`      // Saved
+	Answer      Answer  `json:"answer,omitzero"`      // Replied
+	Durable     []byte  `json:"durable,omitzero"`     // Boot
+	Command     Command `json:"command,omitzero"`     // Do
+}
+
+// Verb is what a [Command] asks for.
+type Verb uint8
+
+// The commands. A machine that has no use for one ignores it.
+const (
+	_ Verb = iota
+	// Campaign: take part as a candidate from now on.
+	Campaign
+	// Withdraw: stop being a candidate; a term that is had is resigned.
+	Withdraw
+	// Resign: give the term up that is had, and go on as a candidate.
+	Resign
+	// Joined: the work of the term with Token has returned. It follows every
+	// Stop, at once if there was no work.
+	Joined
+	// Sicken and Recover: the participant's health, as its owner sees it.
+	Sicken
+	Recover
+	// Confirm: prove the term anew by a round trip; see View.Confirmed.
+	Confirm
+)
+
+var verbNames = [...]string{Campaign: "campaign", Withdraw: "withdraw", Resign: "resign", Joined: "joined", Sicken: "sicken", Recover: "recover", Confirm: "confirm"}
+
+// Command is what somebody asks of a participant.
+type Command struct {
+	Verb  Verb   `json:"verb"`
+	Token uint64 `json:"token,omitzero"` // Joined: of which term
+}

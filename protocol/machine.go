@@ -1,0 +1,82 @@
+package protocol
+
+// Machine is an election protocol as one participant sees it: a pure function
+// of its inputs. It is owned by one goroutine.
+type Machine interface {
+	// Step takes one input; effects are appended to fx. The first input is a
+	// Boot, and there is no second one.
+	Step(in *Input, fx *Effects)
+	// NextFire is when Step wants to be called with a Fire, on the
+	// participant's Boot clock, or Never. The driver asks again after each
+	// Step. What has arrived is handed in before a Fire that has come due.
+	NextFire() Instant
+	// View is what an observer may see.
+	View() View
+	// AppendState appends all that decides how the machine will behave, in one
+	// canonical encoding: equal bytes behave equally. It is for snapshots,
+	// hashes and the checker, and stable within one build only.
+	AppendState(dst []byte) []byte
+	// LoadState makes the machine what AppendState told of. The machine must
+	// have been made with the same configuration. After an error its state is
+	// undefined.
+	LoadState(src []byte) error
+}
+
+// Role is what a participant is at the moment.
+type Role uint8
+
+// The roles. Not every protocol has all of them.
+const (
+	_ Role = iota
+	// Down: not booted yet.
+	Down
+	// Observer: it follows and never counts.
+	Observer
+	// Follower: it follows, or waits.
+	Follower
+	// PreCandidate: it asks whether it could win.
+	PreCandidate
+	// Candidate: it stands for election, or has asked a store.
+	Candidate
+	// Leader: it is elected. View.Active says whether the lease is proven.
+	Leader
+	// Fencing: its term has ended and its work has not returned yet.
+	Fencing
+	// Releasing: its work has returned, and the store is being told.
+	Releasing
+	// Halted: it cannot go on; View.Fault says why.
+	Halted
+)
+
+var roleNames = [...]string{
+	Down: "down", Observer: "observer", Follower: "follower", PreCandidate: "pre-candidate", Candidate: "candidate",
+	Leader: "leader", Fencing: "fencing", Releasing: "releasing", Halted: "halted",
+}
+
+// View is what an observer may see of a machine.
+type View struct {
+	Role Role   `json:"role"`
+	Term uint64 `json:"term,omitzero"`
+	// Leader is who is known to lead.
+	Leader Leadership `json:"leader,omitzero"`
+	// Token is the count of the own token while Elected.
+	Token   uint64 `json:"token,omitzero"`
+	Elected bool   `json:"elected,omitzero"` // between the orders Elected and Stop
+	Active  bool   `json:"active,omitzero"`  // between the orders Lead and Stop
+	// LeaseEnd is until when leadership is proven, and Read the reading whose
+	// offset it rests on. They count while Active.
+	LeaseEnd Instant `json:"lease_end,omitzero"`
+	Read     Reading `json:"read,omitzero"`
+	// NotBefore is when an elected leader may become active at the earliest.
+	NotBefore Instant `json:"not_before,omitzero"`
+	// Confirmed counts the Confirm commands that a round trip has answered.
+	Confirmed uint64 `json:"confirmed,omitzero"`
+	// Fault says why the machine is Halted.
+	Fault string `json:"fault,omitzero"`
+}
+
+// Proven reports whether leadership is proven at a reading taken now. It is
+// Term.Check in the simulator and in the runtimes alike: no timer, no I/O.
+func (v *View) Proven(now Reading) bool {
+	return v.Active && now.Boot < v.LeaseEnd && !now.Jumped(v.Read)
+}

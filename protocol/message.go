@@ -1,0 +1,65 @@
+package protocol
+
+import "time"
+
+// MessageType names a kind of message, in the words of its protocol:
+// "heartbeat", "pre-vote". Each protocol has constants for its own.
+type MessageType string
+
+// Reason says in one word why something was refused, ended or begun. Each
+// protocol has constants for its own.
+type Reason string
+
+// Message is what one participant tells another. It is one flat struct for all
+// protocols, so that sending one allocates nothing and a transport needs one
+// encoding; each protocol documents which fields its messages use, and leaves
+// the others zero. What Membership and Ranking point to is immutable.
+//
+// The runtime, not the machine, sees to it that a message comes from the sender
+// that it names and belongs to this cluster and election.
+type Message struct {
+	Type MessageType `json:"type"`
+
+	// Who sends it: the directory and the boot counter of the sender, and its
+	// term.
+	Dir         DirID       `json:"dir,omitzero"`
+	Incarnation uint64      `json:"incarnation,omitzero"`
+	Term        uint64      `json:"term,omitzero"`
+	Membership  *Membership `json:"membership,omitzero"`
+
+	// Echo is, in an answer, the incarnation whose question it answers; in a
+	// witness's release, the incarnation that is dead.
+	Echo uint64 `json:"echo,omitzero"`
+	// Round numbers elections, Seq heartbeats; both rise within an incarnation.
+	Round uint64 `json:"round,omitzero"`
+	Seq   uint64 `json:"seq,omitzero"`
+
+	// Promise is how long the receiver is asked to promise, or has promised.
+	Promise time.Duration `json:"promise,omitzero"`
+	// Residual is how long the sender is still promised to others.
+	Residual time.Duration `json:"residual,omitzero"`
+	// PrevTerm is the voter's term before this vote.
+	PrevTerm uint64 `json:"prev_term,omitzero"`
+	// RetryAfter is how long it takes until a refusal may become a grant.
+	RetryAfter time.Duration `json:"retry_after,omitzero"`
+
+	Granted   bool   `json:"granted,omitzero"`
+	Unhealthy bool   `json:"unhealthy,omitzero"`
+	Reason    Reason `json:"reason,omitzero"`
+	// Leader is the leader that the sender knows of.
+	Leader Leadership `json:"leader,omitzero"`
+	// Ranking is the order in which successors stand.
+	Ranking []NodeID `json:"ranking,omitzero"`
+	// Metadata is the leader's, such as its address; it is UTF-8.
+	Metadata string `json:"metadata,omitzero"`
+	// Body is what a protocol tells beside all this, in an encoding of its own
+	// that is valid UTF-8.
+	Body string `json:"body,omitzero"`
+}
+
+// Leadership is a leader as somebody knows of it. The zero Leadership is none.
+type Leadership struct {
+	ID          NodeID `json:"id,omitzero"`
+	Incarnation uint64 `json:"incarnation,omitzero"`
+	Term        uint64 `json:"term,omitzero"`
+}
