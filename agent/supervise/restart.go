@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"fmt"
+	"syscall"
 	"time"
 )
 
@@ -9,7 +10,7 @@ import (
 type Restart byte
 
 const (
-	OnFailure Restart = iota // unless it exited with 0
+	OnFailure Restart = iota // unless it exited with 0, or SIGPIPE ended it
 	Always                   // in any case
 )
 
@@ -33,16 +34,20 @@ func (r Restart) String() string {
 }
 
 // Again reports whether to stand again after e. Work that was ended from
-// outside is not done, whatever it exited with.
+// outside is not done, whatever it exited with. Work that SIGPIPE ended has
+// nobody left who reads what it writes, and a new start does not bring its
+// reader back; systemd's Restart=on-failure takes it for done, too.
 func (r Restart) Again(e Exit) bool {
-	return r == Always || e.Reason != Exited || e.Signal != 0 || e.Code != 0
+	done := e.Signal == 0 && e.Code == 0 || e.Signal == syscall.SIGPIPE
+	return r == Always || e.Reason != Exited || !done
 }
 
 // Backoff says how long to wait before standing again, so that a command that
-// cannot start does not spin, while others may lead. Only failures of the
-// command's own count: exits with a status other than 0, soon after the start.
-// A death by a signal never does, nor an end from outside: somebody else's
-// doing is no reason to stand aside. A Backoff is not safe for concurrent use.
+// cannot start does not spin, while others may lead. Failures soon after the
+// start count: exits with a status other than 0, and deaths by a signal, such as
+// those of a program that crashes. A death by SIGKILL does not, nor an end from
+// outside: no program sends that signal to itself, and somebody else's doing is
+// no reason to stand aside. A Backoff is not safe for concurrent use.
 type Backoff struct {
 	First    time.Duration // the first wait; 0 means 1 s
 	Max      time.Duration // the longest; 0 means 30 s
@@ -56,7 +61,8 @@ type Backoff struct {
 // returns how long to wait.
 func (b *Backoff) After(e Exit, ran time.Duration) time.Duration {
 	first, longest := orElse(b.First, time.Second), orElse(b.Max, 30*time.Second)
-	if e.Reason != Exited || e.Signal != 0 || e.Code == 0 || ran >= orElse(b.Soon, time.Second) {
+	failed := e.Signal != 0 && e.Signal != syscall.SIGKILL || e.Signal == 0 && e.Code != 0
+	if e.Reason != Exited || !failed || ran >= orElse(b.Soon, time.Second) {
 		b.row = 0
 		return 0
 	}

@@ -17,6 +17,8 @@ func TestRestartAgain(t *testing.T) {
 		{"success", supervise.Exit{Reason: supervise.Exited}, false, true},
 		{"failure", supervise.Exit{Reason: supervise.Exited, Code: 1}, true, true},
 		{"signal", supervise.Exit{Reason: supervise.Exited, Code: -1, Signal: syscall.SIGSEGV}, true, true},
+		{"nobody reads", supervise.Exit{Reason: supervise.Exited, Code: -1, Signal: syscall.SIGPIPE}, false, true},
+		{"nobody reads, and stopped", supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGPIPE}, true, true},
 		{"stopped, and went quietly", supervise.Exit{Reason: supervise.Stopped}, true, true},
 		{"deadline", supervise.Exit{Reason: supervise.Expired, Code: -1, Signal: syscall.SIGKILL}, true, true},
 		{"keeper lost", supervise.Exit{Reason: supervise.KeeperLost, Code: -1, Signal: syscall.SIGKILL}, true, true},
@@ -45,7 +47,11 @@ func TestBackoff(t *testing.T) {
 	const s = time.Second
 	fail := supervise.Exit{Reason: supervise.Exited, Code: 1}
 	ok := supervise.Exit{Reason: supervise.Exited}
-	crash := supervise.Exit{Reason: supervise.Exited, Code: -1, Signal: syscall.SIGKILL}
+	by := func(sig syscall.Signal) supervise.Exit {
+		return supervise.Exit{Reason: supervise.Exited, Code: -1, Signal: sig}
+	}
+	crash, kill := by(syscall.SIGSEGV), by(syscall.SIGKILL)
+	broken := supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGSEGV}
 	stopped := supervise.Exit{Reason: supervise.Stopped, Code: 1}
 	type run struct {
 		exit supervise.Exit
@@ -65,10 +71,16 @@ func TestBackoff(t *testing.T) {
 			quick(fail, 0), quick(fail, 0), {fail, s, 0}, quick(fail, 0), quick(fail, 0), quick(fail, s)}},
 		{"a success starts anew", supervise.Backoff{}, []run{
 			quick(fail, 0), quick(fail, 0), quick(fail, s), quick(ok, 0), quick(fail, 0), quick(fail, 0), quick(fail, s)}},
-		{"signals never back off", supervise.Backoff{}, []run{
-			quick(crash, 0), quick(crash, 0), quick(crash, 0), quick(crash, 0), quick(crash, 0)}},
+		{"signals count like failures", supervise.Backoff{}, []run{
+			quick(crash, 0), quick(fail, 0), quick(by(syscall.SIGPIPE), s), quick(by(syscall.SIGTERM), 2*s), quick(crash, 4*s)}},
+		{"a signal after a long run starts anew", supervise.Backoff{}, []run{
+			quick(crash, 0), quick(crash, 0), {by(syscall.SIGTERM), s, 0}, quick(crash, 0), quick(crash, 0), quick(crash, s)}},
+		{"SIGKILL never backs off", supervise.Backoff{}, []run{
+			quick(kill, 0), quick(kill, 0), quick(kill, 0), quick(kill, 0), quick(kill, 0)}},
+		{"SIGKILL starts anew", supervise.Backoff{}, []run{
+			quick(fail, 0), quick(crash, 0), quick(kill, 0), quick(fail, 0), quick(crash, 0), quick(fail, s)}},
 		{"an end from outside never backs off", supervise.Backoff{}, []run{
-			quick(stopped, 0), quick(stopped, 0), quick(stopped, 0), quick(stopped, 0)}},
+			quick(stopped, 0), quick(broken, 0), quick(stopped, 0), quick(broken, 0)}},
 		{"its own numbers", supervise.Backoff{First: 3 * s, Max: 5 * s, Soon: 10 * s, Failures: 1}, []run{
 			{fail, 9 * s, 3 * s}, {fail, 9 * s, 5 * s}, {fail, 10 * s, 0}}},
 		{"a maximum below the first", supervise.Backoff{First: 3 * s, Max: s, Failures: 1}, []run{

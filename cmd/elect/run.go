@@ -31,8 +31,10 @@ When COMMAND ends by itself, leadership is given up at once. With --restart
 on-failure this elect ends after exit code 0, and stands again after any other
 code and after a signal; with --restart always it stands again in any case; with
 --once it ends in any case, with COMMAND's exit code. After three failures in a
-row within a second of their start it stands aside for 1 s, then 2 s, up to 30 s.
-A death by signal never counts as a failure.
+row within a second of their start, by exit code or by signal, it stands aside
+for 1 s, then 2 s, up to 30 s. SIGKILL is not counted: others send it. After
+SIGPIPE it ends with 141, unless --restart is always: who read COMMAND's output
+has gone, and would not come back.
 
 SIGTERM and SIGINT end it: at once with 0 while it stands by; else they are
 passed on to COMMAND, which is killed after --grace, and its exit code is passed

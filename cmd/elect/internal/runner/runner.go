@@ -81,7 +81,9 @@ type run struct {
 	starts  bool                    // the command is being started
 	early   []syscall.Signal        // came in meanwhile, to be passed on
 	why     syscall.Signal          // asked us to end; 0 is none
+	twice   bool                    // we were asked again, to end at once
 	standby *standby                // nil while not standing by
+	trouble error                   // of the last campaign, if it failed
 	outcome *outcome                // of the last term; nil if nothing was started
 }
 
@@ -139,8 +141,7 @@ func (r *run) lead() (again bool, err error) {
 	case errors.Is(err, errStopped):
 		return false, nil
 	case errors.Is(err, errWaitOver):
-		r.say.Say("gave up standing by for %s after %v", r.cfg.Name, r.cfg.Wait)
-		return false, exit.Silent(exit.WaitOver)
+		return false, r.gaveUp()
 	}
 	return false, exit.OfBackend(err)
 }
@@ -182,6 +183,10 @@ func (r *run) event(e elect.Event) {
 		r.outcome = nil // that of a term before, which ended by a loss
 		r.mu.Unlock()
 		r.startStandby()
+	case elect.EventFailed:
+		r.mu.Lock()
+		r.trouble = e.Err
+		r.mu.Unlock()
 	case elect.EventElected:
 		r.stopStandby()
 	case elect.EventReleased:

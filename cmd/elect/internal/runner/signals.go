@@ -66,6 +66,7 @@ func (r *run) signal(sig syscall.Signal, attended bool) {
 	if asks && !again {
 		r.why = sig
 	}
+	r.twice = asks && again || r.twice
 	if !asks && r.starts && !slices.Contains(r.early, sig) {
 		r.early = append(r.early, sig) // the command may run already, and we have not heard of it
 	}

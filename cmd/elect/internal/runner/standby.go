@@ -3,9 +3,13 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/file"
 )
 
 const (
@@ -20,6 +24,9 @@ const (
 	// oneTry is how long --wait 0 gives an election in which nobody leads: a
 	// back end may need a moment to prove a leader that was elected just now.
 	oneTry = 2 * time.Second
+
+	// lastLook is how long it may take, after the wait ran out, to find out why.
+	lastLook = time.Second
 )
 
 // standby is what goes on beside a campaign: telling who leads, and giving up.
@@ -38,7 +45,7 @@ func (r *run) startStandby() {
 	}
 	ctx, cancel := context.WithCancel(r.life)
 	s := &standby{stop: cancel, done: make(chan struct{})}
-	r.standby = s
+	r.standby, r.trouble = s, nil
 	giveUp := func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -123,4 +130,31 @@ func (r *run) awaitOther(ctx context.Context, giveUp func()) {
 			return
 		}
 	}
+}
+
+// gaveUp says why the wait ran out: behind whom, or what failed. A place that
+// cannot be written is no matter of waiting longer, and has its own exit code.
+func (r *run) gaveUp() error {
+	ctx, cancel := context.WithTimeout(r.life, lastLook)
+	defer cancel()
+	r.mu.Lock()
+	why := r.trouble
+	r.mu.Unlock()
+	l, err := r.election.Leader(ctx)
+	if l.ID == r.cfg.ID { // won in the instant when the wait was over, and gave it up
+		err = elect.ErrNoLeader
+	}
+	code := exit.WaitOver
+	switch {
+	case err == nil:
+		why = fmt.Errorf("behind %s, token %v", l.ID, l.Token)
+	case why == nil && errors.Is(err, elect.ErrNoLeader) && r.cfg.Wait < 2*file.HoldOff && strings.HasPrefix(r.cfg.URL, "file:"):
+		why = fmt.Errorf("%w; the first leader of a new election waits %v before it begins", err, file.HoldOff)
+	case why == nil:
+		why = err
+	}
+	if e, ok := errors.AsType[*exit.Error](exit.OfBackend(why)); ok && e.Code == exit.CannotCreate {
+		code = e.Code
+	}
+	return exit.With(code, fmt.Errorf("gave up standing by for %s after %v: %w", r.cfg.Name, r.cfg.Wait, why))
 }

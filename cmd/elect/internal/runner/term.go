@@ -42,12 +42,12 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 		return nil                                                             // next says what was wrong
 	}
 	begun := time.Now()
-	r.mu.Lock()
-	r.family, r.starts = family, false
-	early := r.early
-	r.mu.Unlock()
+	early, kill := r.started(family)
 	for _, sig := range early {
 		_ = family.Signal(sig) // it may have ended just now
+	}
+	if kill {
+		family.Kill()
 	}
 
 	select {
@@ -67,6 +67,15 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	o.ran = time.Since(begun)
 	o.interrupted = held && byPerson(o.exit)
 	return nil
+}
+
+// started returns what came while the command was being started: the signals
+// that are for it, and whether it is to be killed at once.
+func (r *run) started(family *supervise.Family) (early []syscall.Signal, kill bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.family, r.starts = family, false
+	return r.early, r.twice
 }
 
 func (r *run) command(term *elect.Term) supervise.Command {
