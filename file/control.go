@@ -26,7 +26,8 @@ const (
 	controlNewName = "control.new"
 
 	maxControl     = 4 << 10         // bytes of a request or an answer
-	controlTimeout = 2 * time.Second // for all of one conversation
+	controlTimeout = 2 * time.Second // for all of one conversation, at the leader
+	callTimeout    = 5 * time.Second // likewise, at the caller
 	maxCallers     = 16              // conversations at a time
 )
 
@@ -216,10 +217,10 @@ func (e *Elector) Recall(ctx context.Context, token fence.Token) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return e.unanswered(explain("connect", path, err))
+		return e.unanswered(fmt.Errorf("does not answer: %w", explain("connect", path, err)))
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(controlTimeout))
+	_ = conn.SetDeadline(time.Now().Add(callTimeout))
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 
 	b, err := json.Marshal(controlRequest{Verb: verbResign, Token: token})
@@ -233,8 +234,11 @@ func (e *Elector) Recall(ctx context.Context, token fence.Token) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		// What was written waits for a leader that is stopped.
+		return e.unanswered(fmt.Errorf("does not answer within %v; it may still resign when it wakes: %w", callTimeout, driver.ErrUnknownOutcome))
 	case err != nil:
-		return e.unanswered(fmt.Errorf("%s: %w", path, err))
+		return e.unanswered(fmt.Errorf("does not answer: %s: %w", path, err))
 	case answer.OK:
 		return nil
 	case answer.Error == errorSuperseded:
@@ -243,8 +247,8 @@ func (e *Elector) Recall(ctx context.Context, token fence.Token) error {
 	return fmt.Errorf("%s: the leader refused: %.200s", path, answer.Error)
 }
 
-// unanswered is what becomes of a call that the leader did not take: an error if
-// there is one who leads, and else what follows from there being none.
+// unanswered is what becomes of a call that the leader did not take: err says so
+// of the one who leads, and else counts what follows from there being none.
 func (e *Elector) unanswered(err error) error {
 	r := newReader(e.path, e.cfg.Logger)
 	defer r.close()
@@ -255,5 +259,5 @@ func (e *Elector) unanswered(err error) error {
 	case leader == nil:
 		return fmt.Errorf("%w: %s", driver.ErrNoLeader, e.path)
 	}
-	return fmt.Errorf("%s leads with token %v and does not answer: %w", leader.ID, leader.Token, err)
+	return fmt.Errorf("%s leads with token %v and %w", leader.ID, leader.Token, err)
 }

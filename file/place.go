@@ -18,9 +18,6 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// lockName is the file in the election's directory on which candidates queue.
-const lockName = "lock"
-
 // identity tells one inode from all others that exist. As long as one has it
 // open it cannot be given to another.
 type identity struct{ dev, ino uint64 }

@@ -13,6 +13,7 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/file"
 	"github.com/electd/elect/internal/redact"
 )
 
@@ -30,6 +31,17 @@ func (p *place) flags(set *pflag.FlagSet) {
 // resolve completes and checks the place, as far as that can be done without
 // opening it, so that a wrong command line is told from a back end in trouble.
 func (p *place) resolve(openers elect.Openers) error {
+	if p.name == "" {
+		return exit.Usagef("the election has no name; want --name, such as --name nightly")
+	}
+	if err := driver.CheckName(p.name); err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	return p.resolveURL(openers)
+}
+
+// resolveURL is resolve for a place whose elections are not named.
+func (p *place) resolveURL(openers elect.Openers) error {
 	if p.election == "" {
 		dir, err := stateDir()
 		if err != nil {
@@ -37,13 +49,10 @@ func (p *place) resolve(openers elect.Openers) error {
 		}
 		p.election = (&url.URL{Scheme: "file", OmitHost: true, Path: dir}).String()
 	}
-	if p.name == "" {
-		return exit.Usagef("the election has no name; want --name, such as --name nightly")
-	}
-	if err := driver.CheckName(p.name); err != nil {
-		return exit.With(exit.Usage, err)
-	}
 	u, err := url.Parse(p.election)
+	if err == nil && u.Scheme == "file" && u.Opaque == "" && u.Path == "" && u.Host == "" {
+		return exit.Usagef("election URL file: has no directory; want one such as file:/var/lib/elect")
+	}
 	if err != nil || openers[u.Scheme] != nil {
 		return nil // Open says what is wrong with it
 	}
@@ -59,6 +68,15 @@ func (p *place) resolve(openers elect.Openers) error {
 		}
 	}
 	return nil
+}
+
+// names are the elections of the place, for the back ends that can tell.
+func (p *place) names() ([]string, error) {
+	u, err := url.Parse(p.election)
+	if err != nil || u.Scheme != "file" {
+		return nil, elect.ErrUnsupported
+	}
+	return file.List(u)
 }
 
 // open resolves the place and opens it for a verb that does not stand.
@@ -100,7 +118,10 @@ func stateDir() (string, error) {
 		return filepath.Join(dir, "elect"), nil
 	}
 	home, err := os.UserHomeDir()
-	if err != nil || !filepath.IsAbs(home) {
+	if err == nil && !filepath.IsAbs(home) {
+		return "", exit.Usagef("no state directory is known, because HOME is %q, which is not absolute; want an absolute one, or --election, such as --election file:/var/lib/elect", home)
+	}
+	if err != nil {
 		return "", exit.Usagef("no state directory is known, because HOME is not set; want --election, such as --election file:/var/lib/elect")
 	}
 	return filepath.Join(home, ".local", "state", "elect"), nil

@@ -17,8 +17,11 @@ const resignHelp = `Ask the leader of an election to give it up, and wait until 
 Its work is then stopped, within its own --grace, and the next candidate leads.
 The old leader stands again after somebody else was elected, or after a second.
 
-It prints the token of the leader that accepted. -o json writes one object on one
-line: election, name, id and token, of which the latter is a string.
+It says who has accepted. -o json writes one object on one line: election, name,
+id and token, of which the latter is a string.
+
+A leader that is stopped cannot answer. After 5 s it says so and ends with 69; the
+leader may still resign when it goes on.
 
 Exit codes: 0 it has accepted; 3 nobody leads; 69 it did not answer, or somebody
 else leads than the one with --token.`
@@ -62,7 +65,7 @@ func newResign(openers elect.Openers) *cobra.Command {
 			if format == "json" {
 				return writeJSON(cmd.OutOrStdout(), resigned{Election: p.shown(), Name: p.name, ID: leader.ID, Token: leader.Token})
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), leader.Token)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s (token %v) has agreed to resign from %s\n", leader.ID, leader.Token, p.name)
 			return err
 		},
 	}

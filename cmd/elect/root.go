@@ -27,20 +27,26 @@ variables (ELECT_ELECTION, ELECT_NAME, …), and these before defaults.`
 
 // newRoot builds the command line.
 func newRoot(openers elect.Openers) *cobra.Command {
+	var version bool
 	root := &cobra.Command{
-		Use:           "elect VERB",
+		Use:           "elect VERB [flags]",
 		Short:         "elect keeps exactly one of your replicas at work",
 		Long:          rootHelp,
 		SilenceErrors: true, // main says them, in one line
 		SilenceUsage:  true,
 		Args:          verbOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				return showVersion(cmd.OutOrStdout(), "table")
+			}
 			_ = cmd.Help()
 			return exit.Silent(exit.Usage)
 		},
 		SuggestionsMinimumDistance: 2,
 	}
+	root.Flags().BoolVar(&version, "version", false, "the same as elect version")
 	root.SetFlagErrorFunc(flagError)
+	root.SetUsageFunc(showUsage)
 	root.AddCommand(
 		newRun(openers), newStatus(openers), newWatch(openers), newResign(openers),
 		newBench(openers), newDemo(openers), newVersion(), newExitCodes(), newJob(), newStamp(),
@@ -48,7 +54,11 @@ func newRoot(openers elect.Openers) *cobra.Command {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
-		if c.Name() == "help" || c.Name() == "completion" {
+		switch c.Name() {
+		case "help":
+			c.Use, c.Short, c.Long = "help [VERB]", "help about a verb", "Show the help about a verb, or about one of the topics that elect help lists."
+			c.Run, c.RunE = nil, helpOn
+		case "completion":
 			c.Short = strings.ToLower(c.Short[:1]) + c.Short[1:]
 		}
 	}
@@ -84,13 +94,22 @@ func flagError(cmd *cobra.Command, err error) error {
 			}
 		})
 		if best != "" {
-			return exit.Usagef("%s: %v; did you mean --%s?", cmd.CommandPath(), err, best)
+			return exit.Usagef("%s%v; did you mean --%s?", verbOf(cmd), err, best)
 		}
 	}
 	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		return exit.Usagef("%s: --%s=%s: %s; see %s --help", cmd.CommandPath(), e.GetFlag().Name, e.GetValue(), invalid(e.GetFlag(), e.Unwrap()), cmd.CommandPath())
+		return exit.Usagef("%s--%s=%s: %s; see %s --help", verbOf(cmd), e.GetFlag().Name, e.GetValue(), invalid(e.GetFlag(), e.Unwrap()), cmd.CommandPath())
 	}
-	return exit.Usagef("%s: %v; see %s --help", cmd.CommandPath(), err, cmd.CommandPath())
+	return exit.Usagef("%s%v; see %s --help", verbOf(cmd), err, cmd.CommandPath())
+}
+
+// verbOf is "run: " for elect run, to begin a line with that says elect before.
+func verbOf(cmd *cobra.Command) string {
+	_, verb, ok := strings.Cut(cmd.CommandPath(), " ")
+	if !ok {
+		return ""
+	}
+	return verb + ": "
 }
 
 // invalid says what would be right for a flag's value. Our own kinds of values

@@ -53,7 +53,11 @@ type started struct {
 // of its processes outlives it.
 func setUp(env *testscript.Env) error {
 	id := mark + "=" + env.WorkDir
-	env.Vars = append(env.Vars, id, raceEnv(), "XDG_STATE_HOME="+filepath.Join(env.WorkDir, "state"))
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		return err
+	}
+	env.Vars = append(env.Vars, id, raceEnv(), "XDG_STATE_HOME="+filepath.Join(env.WorkDir, "state"), "EXAMPLES="+examples)
 	f := &family{env: env.Vars, named: map[string]*started{}}
 	env.Values[familyKey{}] = f
 	env.Defer(func() {

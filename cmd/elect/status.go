@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net/url"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -15,11 +18,13 @@ import (
 )
 
 const statusHelp = `Show who leads an election, since when and with which token. The name is given as
-an argument or by --name. Below an elect run it is that of its election.
+an argument or by --name. Below an elect run it is that of its election. Without a
+name, all elections are shown that have been held at the place.
 
-Exit codes: 0 somebody leads; 3 nobody does; 69 the back end cannot tell.
+Exit codes: 0 somebody leads, one of them at least; 3 nobody does; 69 the back end
+cannot tell.
 
--o json writes one object on one line:
+-o json writes one object on one line, or without a name an array of them:
   election  the URL, without credentials
   name      the election's name
   leader    null, or an object:
@@ -37,23 +42,27 @@ func newStatus(openers elect.Openers) *cobra.Command {
 		Use:     "status [flags] [NAME]",
 		Short:   "show who leads, since when, with which token",
 		Long:    statusHelp,
-		Example: "  elect status nightly\n  elect status --election file:/var/lib/elect nightly -o json",
+		Example: "  elect status nightly\n  elect status --election file:/var/lib/elect nightly -o json\n  elect status",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := p.nameArgument(cmd, args); err != nil {
 				return err
 			}
-			e, err := p.open(cmd, openers)
+			if p.name == "" && !cmd.Flags().Changed("name") {
+				return statusOfAll(cmd, openers, p, format)
+			}
+			s, err := p.state(cmd, openers)
 			if err != nil {
 				return err
 			}
-			defer e.Close()
-			for s, err := range e.Watch(cmd.Context()) {
-				if err != nil {
-					return exit.OfBackend(err)
-				}
-				return showStatus(cmd.OutOrStdout(), p.view(s), s, format)
+			if format == "json" {
+				err = writeJSON(cmd.OutOrStdout(), p.view(s))
+			} else {
+				err = writeTable(cmd.OutOrStdout(), p.view(s))
 			}
-			return exit.OfBackend(elect.ErrClosed)
+			if err != nil {
+				return err
+			}
+			return p.verdict(s)
 		},
 	}
 	p.flags(cmd.Flags())
@@ -61,14 +70,96 @@ func newStatus(openers elect.Openers) *cobra.Command {
 	return cmd
 }
 
-func showStatus(w io.Writer, v view, s elect.State, format output) error {
-	if format == "json" {
-		if err := writeJSON(w, v); err != nil {
+// statusOfAll shows the elections of a place.
+func statusOfAll(cmd *cobra.Command, openers elect.Openers, p place, format output) error {
+	if err := p.resolveURL(openers); err != nil {
+		return err
+	}
+	names, err := p.names()
+	switch {
+	case errors.Is(err, elect.ErrUnsupported):
+		if u, err := url.Parse(p.election); err != nil || openers[u.Scheme] == nil {
+			p.name = "any"
+			_, err := p.open(cmd, openers) // which says what is wrong with the URL
 			return err
 		}
+		return exit.Usagef("the elections at %s cannot be listed; want a name, such as elect status nightly", p.shown())
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return exit.OfOpening(err)
+	}
+	var unknown error
+	views, led, verdict := []view{}, false, p.nobody(names, err)
+	for _, p.name = range names {
+		s, err := p.state(cmd, openers)
+		if err != nil {
+			return err
+		}
+		views, led = append(views, p.view(s)), led || s.Leader != nil
+		if s.Stale {
+			unknown = p.verdict(s)
+		}
+	}
+	if format == "json" {
+		err = writeJSON(cmd.OutOrStdout(), views)
 	} else {
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "NAME\tLEADER\tTOKEN\tSINCE")
+		err = writeTable(cmd.OutOrStdout(), views...)
+	}
+	switch {
+	case err != nil:
+		return err
+	case unknown != nil:
+		return unknown
+	case led:
+		return nil
+	}
+	return verdict
+}
+
+// state opens the election and looks once.
+func (p *place) state(cmd *cobra.Command, openers elect.Openers) (elect.State, error) {
+	e, err := p.open(cmd, openers)
+	if err != nil {
+		return elect.State{}, err
+	}
+	defer e.Close()
+	for s, err := range e.Watch(cmd.Context()) {
+		return s, exit.OfBackend(err)
+	}
+	return elect.State{}, exit.OfBackend(elect.ErrClosed)
+}
+
+// verdict is what a state makes of the exit code.
+func (p *place) verdict(s elect.State) error {
+	switch {
+	case s.Stale:
+		return exit.With(exit.Unavailable, fmt.Errorf("cannot tell who leads %s: %w", p.name, cmp.Or(s.Cause, errors.New("the back end did not answer"))))
+	case s.Leader == nil && s.Cause != nil:
+		return exit.With(exit.NoLeader, s.Cause)
+	case s.Leader == nil:
+		names, err := p.names()
+		return p.nobody(names, err)
+	}
+	return nil
+}
+
+// nobody is the exit code when nobody leads, with a word where that may be
+// because of a wrong place or name: names and err are those of [place.names].
+func (p *place) nobody(names []string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return exit.With(exit.NoLeader, fmt.Errorf("no election was held at %s: the directory does not exist", p.shown()))
+	case err == nil && len(names) == 0:
+		return exit.With(exit.NoLeader, fmt.Errorf("no election was held at %s", p.shown()))
+	case err == nil && p.name != "" && !slices.Contains(names, p.name):
+		return exit.With(exit.NoLeader, fmt.Errorf("no election of the name %s was held at %s", p.name, p.shown()))
+	}
+	return exit.Silent(exit.NoLeader)
+}
+
+func writeTable(w io.Writer, views ...view) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tLEADER\tTOKEN\tSINCE")
+	for _, v := range views {
 		switch l := v.Leader; {
 		case l == nil:
 			fmt.Fprintf(t, "%s\t%s\t-\t-\n", v.Name, nobody)
@@ -78,19 +169,8 @@ func showStatus(w io.Writer, v view, s elect.State, format output) error {
 			ago := max(time.Since(l.Since), 0).Round(time.Second)
 			fmt.Fprintf(t, "%s\t%s\t%v\t%s (%v ago)\n", v.Name, l.ID, l.Token, timestamp(l.Since), ago)
 		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
 	}
-	switch {
-	case s.Stale:
-		return exit.With(exit.Unavailable, fmt.Errorf("cannot tell who leads: %w", cmp.Or(s.Cause, errors.New("the back end did not answer"))))
-	case s.Leader == nil && s.Cause != nil:
-		return exit.With(exit.NoLeader, s.Cause)
-	case s.Leader == nil:
-		return exit.Silent(exit.NoLeader)
-	}
-	return nil
+	return t.Flush()
 }
 
 const nobody = "(nobody)"

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -33,23 +34,27 @@ revision and modified are left out when there is nothing to say.`,
 			if err := fromEnvironment(cmd); err != nil {
 				return err
 			}
-			b := readBuild()
-			if format == "json" {
-				return writeJSON(cmd.OutOrStdout(), b)
-			}
-			text := "elect " + b.Version
-			if b.Revision != "" {
-				text += " " + b.Revision
-			}
-			if b.Modified {
-				text += " modified"
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s %s\n", text, b.Go, b.Platform)
-			return err
+			return showVersion(cmd.OutOrStdout(), format)
 		},
 	}
 	format.flag(cmd.Flags())
 	return cmd
+}
+
+func showVersion(w io.Writer, format output) error {
+	b := readBuild()
+	if format == "json" {
+		return writeJSON(w, b)
+	}
+	text := "elect " + b.Version
+	if b.Revision != "" {
+		text += " " + b.Revision
+	}
+	if b.Modified {
+		text += " modified"
+	}
+	_, err := fmt.Fprintf(w, "%s %s %s\n", text, b.Go, b.Platform)
+	return err
 }
 
 func readBuild() build {

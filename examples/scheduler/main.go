@@ -87,13 +87,13 @@ func schedule(ctx context.Context, term *elect.Term, path string, every time.Dur
 	for {
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil // Lead knows why
 		case <-ticker.C:
 		}
 		// A file cannot refuse an old leader's write by itself, so ask before
 		// each one whether we still lead.
-		if err := term.Check(); err != nil {
-			return err
+		if term.Check() != nil {
+			return nil // the same end, seen earlier
 		}
 		if err := journal.append(entry{tick: next, token: term.Token(), pid: os.Getpid()}); err != nil {
 			return err

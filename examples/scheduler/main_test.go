@@ -66,6 +66,30 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
+// TestInterrupt ends a leader with Ctrl-C, which is no trouble.
+func TestInterrupt(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "ticks.log")
+	cmd := exec.Command(os.Args[0], "-election", "file:"+dir, "-log", path, "-every", "1ms")
+	cmd.Env = append(os.Environ(), "SCHEDULER_UNDER_TEST=1")
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // unless it has ended
+	awaitEntry(t, path, func(entry) bool { return true })
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v; want success", err)
+	}
+	if text := said.String(); !strings.Contains(text, "leading") || strings.Contains(text, "WARN") || strings.Contains(text, "ERROR") {
+		t.Errorf("it said:\n%s", text)
+	}
+}
+
 // awaitEntry waits for the last entry of the log to be as wanted.
 func awaitEntry(t *testing.T, path string, want func(entry) bool) entry {
 	t.Helper()

@@ -13,9 +13,23 @@ import (
 // lines for a person, and one that repeats itself is said once a minute.
 func (w *Writer) Logger(verbose bool) *slog.Logger {
 	if verbose {
-		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			return slog.Attr{Key: a.Key, Value: rounded(a.Value)}
+		}}))
 	}
 	return slog.New(&handler{to: w, said: &memory{at: map[string]time.Time{}}})
+}
+
+// rounded leaves of a time what a person wants to know: two or three digits.
+func rounded(v slog.Value) slog.Value {
+	if v.Kind() != slog.KindDuration {
+		return v
+	}
+	d, unit := v.Duration(), time.Duration(1)
+	for unit < time.Second && d.Abs() >= 1000*unit {
+		unit *= 10
+	}
+	return slog.DurationValue(d.Round(unit))
 }
 
 const repeatAfter = time.Minute
@@ -54,7 +68,7 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	text.WriteString(r.Message)
 	key.WriteString(r.Message)
 	add := func(a slog.Attr) bool {
-		text.WriteString("; " + a.Key + ": " + a.Value.String())
+		text.WriteString("; " + a.Key + ": " + rounded(a.Value).String())
 		if a.Value.Kind() != slog.KindDuration { // a pause that grows is the same trouble
 			key.WriteString("\x00" + a.Value.String())
 		}
