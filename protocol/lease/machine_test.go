@@ -1,0 +1,166 @@
+package lease
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/protocol"
+)
+
+func (s *solo) command(v protocol.Verb, token uint64) {
+	s.give(protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: v, Token: token}})
+}
+
+// TestConfirm: a renewal that was sent after the command counts, one that was
+// under way before does not.
+func TestConfirm(t *testing.T) {
+	s := leading(t)
+	s.command(protocol.Confirm, 0)
+	if got := s.m.View().Confirmed; got != 1 {
+		t.Fatalf("%d confirmed after a renewal; want 1", got)
+	}
+	// A renewal leaves, and a Confirm comes before its answer.
+	fire, confirm := s.in, s.in
+	fire.Kind, fire.Now.Boot = protocol.Fire, s.m.NextFire()
+	fire.Now.Mono = fire.Now.Boot
+	s.fx.Reset()
+	s.m.Step(&fire, &s.fx)
+	ask := s.fx.Asks[0]
+	confirm.Kind, confirm.Command, confirm.Now = protocol.Do, protocol.Command{Verb: protocol.Confirm}, fire.Now
+	s.fx.Reset()
+	s.m.Step(&confirm, &s.fx)
+	if len(s.fx.Asks) != 0 {
+		t.Fatalf("asks %v while a write is under way; want none", s.fx.Asks)
+	}
+	s.version, s.record = s.version+1, ask.Record
+	answer := protocol.Input{Kind: protocol.Replied, Now: fire.Now, Answer: protocol.Answer{Number: ask.Number, Status: protocol.StatusDone, Version: s.version}}
+	s.m.Step(&answer, &s.fx)
+	if got := s.m.View().Confirmed; got != 1 {
+		t.Fatalf("%d confirmed by a renewal from before; want 1", got)
+	}
+	if len(s.fx.Asks) != 1 || s.fx.Asks[0].Op != protocol.Write {
+		t.Fatalf("asks %v after that; want another renewal at once", s.fx.Asks)
+	}
+	answer.Answer = protocol.Answer{Number: s.fx.Asks[0].Number, Status: protocol.StatusDone, Version: s.version + 1}
+	s.m.Step(&answer, &s.fx)
+	if got := s.m.View().Confirmed; got != 2 {
+		t.Fatalf("%d confirmed; want 2", got)
+	}
+}
+
+// TestConfirmOfNoTerm: what is over is not revived by asking.
+func TestConfirmOfNoTerm(t *testing.T) {
+	s := waiting(t)
+	before := s.version
+	s.command(protocol.Confirm, 0)
+	if v := s.m.View(); v.Confirmed != 0 || v.Elected || s.version != before {
+		t.Errorf("%+v, version %d; want nothing confirmed and nothing written", v, s.version)
+	}
+}
+
+// TestNoCountLeft: a count that leaves no token halts the machine, with the reason.
+func TestNoCountLeft(t *testing.T) {
+	for _, c := range []struct {
+		record, version uint64
+		global, halts   bool
+	}{
+		{MaxCount - 1, 7, false, false},
+		{MaxCount, 7, false, true},
+		{1<<64 - 1, 7, false, true},
+		{5, MaxCount, false, false},
+		{5, MaxCount, true, true},
+	} {
+		s := newSolo(t, Config{Self: "n2", GlobalVersions: c.global})
+		mark := protocol.FreeMark{Holder: "n1", Nonce: protocol.Nonce{1, 2}, Count: c.record}
+		s.version, s.record = c.version, protocol.Record{Count: c.record, Attempt: 1, Free: mark}
+		s.command(protocol.Campaign, 0)
+		for range 10 {
+			s.fire()
+		}
+		v := s.m.View()
+		if halted := v.Role == protocol.Halted; halted != c.halts || halted != strings.Contains(v.Fault, "raise the era") || v.Active == c.halts {
+			t.Errorf("%+v: %+v", c, v)
+		}
+		if c.halts && s.m.NextFire() != protocol.Never {
+			t.Errorf("%+v: wants to be woken", c)
+		}
+	}
+}
+
+// TestWatchesComeBack: one watch is open while it waits, and the pauses before
+// the next one grow while they end at once.
+func TestWatchesComeBack(t *testing.T) {
+	s := waiting(t)
+	var pauses []time.Duration
+	for range 12 {
+		number := s.watch
+		closed := s.in.Now.Boot
+		s.give(protocol.Input{Kind: protocol.Replied, Answer: protocol.Answer{Number: number, Status: protocol.StatusClosed}})
+		for s.watch == number {
+			s.renewed() // by another path, so that it goes on waiting
+			s.fire()
+		}
+		pauses = append(pauses, s.in.Now.Boot.Sub(closed))
+	}
+	most := s.m.c.Poll * 8
+	if pauses[0] > 2*s.m.c.pause() || pauses[11] < most/2 || pauses[11] > most*3/2+s.m.c.Poll*2 {
+		t.Errorf("pauses %v; want the first about %v, the last about %v", pauses, s.m.c.pause(), most)
+	}
+	s.renewed()
+	if s.m.watch.pause != 0 {
+		t.Errorf("a pause of %v after an event; want 0", s.m.watch.pause)
+	}
+}
+
+// TestObserver: one that is no candidate sees who leads until that has lapsed.
+func TestObserver(t *testing.T) {
+	s := waiting(t)
+	s.command(protocol.Withdraw, 0)
+	if v := s.m.View(); v.Role != protocol.Observer || v.Leader.ID != "n1" || v.Leader.Term != 3 {
+		t.Fatalf("%+v; want an observer that sees n1 with 3", v)
+	}
+	end := s.in.Now.Boot.Add(16 * time.Second)
+	for s.in.Now.Boot < end {
+		s.fire()
+	}
+	if v := s.m.View(); v.Leader.ID != "" || s.version != 7 {
+		t.Fatalf("%+v, version %d; want no leader, and nothing written", v, s.version)
+	}
+}
+
+// TestResignLetsOthersGoFirst: the one that has resigned takes its own release
+// only after all others had the time to look.
+func TestResignLetsOthersGoFirst(t *testing.T) {
+	s := leading(t)
+	s.command(protocol.Resign, 0)
+	token := s.orders[len(s.orders)-1].Token
+	s.command(protocol.Joined, token)
+	if s.record.Holder != "" || s.record.Free.Holder != "n1" || s.record.Free.Count != token {
+		t.Fatalf("the record is %+v; want it free, marked by n1 with %d", s.record, token)
+	}
+	free := s.in.Now.Boot
+	for !s.m.View().Elected {
+		s.fire()
+	}
+	if took := s.in.Now.Boot.Sub(free); took < s.m.c.Poll*3/2 || took > 3*s.m.c.Poll {
+		t.Errorf("it leads again after %v; want about %v", took, 2*s.m.c.Poll)
+	}
+	if got := s.m.View().Token; got != token+1 {
+		t.Errorf("with the token %d; want %d", got, token+1)
+	}
+}
+
+// TestNothingBeforeBoot: a machine that was not booted does nothing.
+func TestNothingBeforeBoot(t *testing.T) {
+	m, err := New(Config{Self: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fx protocol.Effects
+	m.Step(&protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: protocol.Campaign}}, &fx)
+	if v := m.View(); len(fx.Asks) != 0 || v.Role != protocol.Down || m.NextFire() != protocol.Never {
+		t.Errorf("%+v, %+v", fx, v)
+	}
+	var _ protocol.Machine = m
+}
