@@ -1,0 +1,136 @@
+package quorum
+
+import (
+	"slices"
+	"time"
+
+	"github.com/electd/elect/protocol"
+)
+
+// beat sends a heartbeat to everybody.
+func (m *Machine) beat(fx *protocol.Effects) {
+	g := &m.reign
+	now := m.now.Boot
+	m.seq++
+	g.beatAt = now.Add(m.cfg.Heartbeat)
+	asked := m.asks()
+	g.marks[m.seq%marks] = mark{m.seq, now, asked}
+
+	msg := m.message(Heartbeat, g.term)
+	msg.Seq, msg.Promise, msg.Metadata = m.seq, asked, m.cfg.Metadata
+	msg.Ranking = m.successors()
+	ms := m.ballot.Membership
+	for i := range ms.Voters {
+		if i != m.self {
+			m.send(fx, ms.Voters[i].ID, 0, &msg)
+		}
+	}
+	msg.Promise = 0 // observers never count (R14)
+	for _, id := range ms.Observers {
+		m.send(fx, id, 0, &msg)
+	}
+}
+
+// successors is the ranking to gossip: the voters that answer and would stand,
+// by id, then those that do not. It is made anew only when it has changed.
+func (m *Machine) successors() []protocol.NodeID {
+	var order [protocol.MaxVoters]protocol.NodeID
+	n := 0
+	ms := m.ballot.Membership
+	for _, good := range [...]bool{true, false} {
+		for i := range ms.Voters {
+			f := &m.reign.voters[i]
+			if i != m.self && (!f.idle && f.sent >= m.now.Boot.Add(-m.cfg.Promise/2)) == good {
+				order[n] = ms.Voters[i].ID
+				n++
+			}
+		}
+	}
+	if !slices.Equal(m.ranking, order[:n]) {
+		m.ranking = slices.Clone(order[:n])
+	}
+	return m.ranking
+}
+
+// onHeartbeat follows a leader.
+func (m *Machine) onHeartbeat(leader protocol.Voter, msg *protocol.Message, fx *protocol.Effects) {
+	if m.place(leader) < 0 || msg.Term == 0 {
+		return
+	}
+	if m.working() {
+		if !m.superseded(leader, msg, fx) {
+			return
+		}
+	}
+	if msg.Term < m.ballot.Term {
+		m.reject(leader, msg, fx)
+		return
+	}
+	if msg.Term > m.ballot.Term {
+		m.adopt(msg.Term)
+	}
+	if m.role == protocol.Candidate || m.role == protocol.PreCandidate && msg.Promise > 0 {
+		m.abandon()
+	}
+	if m.hear(leader, msg) && msg.Promise > 0 {
+		// Only this makes sticky and restarts the timer (R8).
+		m.promise(leader, msg, msg.Promise)
+		m.heard.at, m.heard.closed = m.now.Boot, false
+		m.failed = 0
+		m.ranking = msg.Ranking
+		m.electIn(m.cfg.Promise+m.stagger(), Timeout)
+	}
+	m.ack(fx)
+}
+
+// hear takes notice of a heartbeat and reports whether it is new: its number is
+// above all that were seen in the leader's incarnation.
+func (m *Machine) hear(leader protocol.Voter, msg *protocol.Message) bool {
+	h := &m.heard
+	if !h.is(leader, msg.Incarnation) {
+		h.forget()
+		h.leader, h.incarnation = leader, msg.Incarnation
+	}
+	h.term = max(h.term, msg.Term)
+	h.contact = m.now.Boot
+	if msg.Seq <= h.seq {
+		if m.cfg.mutants.Has("old-heartbeat-extends") {
+			return true
+		}
+		return false
+	}
+	h.seq, h.asked = msg.Seq, msg.Promise
+	return true
+}
+
+// ack answers the newest heartbeat that was heard. It repeats no more than what
+// is left of the promise, so that an answer to an old one claims nothing that
+// was not given (R7).
+func (m *Machine) ack(fx *protocol.Effects) {
+	h := &m.heard
+	msg := m.message(HeartbeatAck, m.ballot.Term)
+	msg.Granted, msg.Echo, msg.Seq = true, h.incarnation, h.seq
+	if w := m.promises.to(h.leader, h.incarnation); w != nil {
+		msg.Promise = min(h.asked, left(w.until, m.now.Boot))
+	}
+	msg.Residual = m.residual(h.leader, h.incarnation)
+	msg.Unhealthy = !m.fit()
+	m.send(fx, h.leader.ID, m.dependsOn(msg.Promise), &msg)
+}
+
+// dependsOn is the save that an ack needs: that of the term, and for a promise
+// that of its bound (R3). A term that was learnt from a heartbeat is saved
+// before the ack; nothing else that is being saved holds heartbeats up (R16).
+func (m *Machine) dependsOn(promise time.Duration) uint64 {
+	if promise > 0 {
+		return max(m.termSave, m.promiseSave)
+	}
+	return m.termSave
+}
+
+// reject tells a leader of a higher term.
+func (m *Machine) reject(leader protocol.Voter, msg *protocol.Message, fx *protocol.Effects) {
+	reply := m.message(HeartbeatAck, m.ballot.Term)
+	reply.Echo, reply.Seq, reply.Reason = msg.Incarnation, msg.Seq, OldTerm
+	m.send(fx, leader.ID, 0, &reply)
+}

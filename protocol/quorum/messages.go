@@ -1,0 +1,65 @@
+package quorum
+
+import "github.com/electd/elect/protocol"
+
+// The messages. All carry Dir, Incarnation, Term and Membership of the sender,
+// but the witness's release. Term is the sender's own, except in a pre-vote,
+// where it is the term that the sender would stand in, and in what a leader
+// sends, where it is the term that it leads in.
+const (
+	// Heartbeat: a leader's. Seq, Promise (0: none is asked for), Ranking, Metadata.
+	Heartbeat protocol.MessageType = "heartbeat"
+	// HeartbeatAck: Echo and Seq of the heartbeat; Granted: Promise as granted,
+	// Residual to others than this leader's incarnation, Unhealthy (the sender
+	// would not stand). Not Granted: it is rejected; Reason, and Term says why.
+	HeartbeatAck protocol.MessageType = "heartbeat-ack"
+	// PreVote: Round, Reason (what started it). It changes nothing.
+	PreVote protocol.MessageType = "pre-vote"
+	// PreVoteReply: Echo and Round of the question; Granted, or Reason, Leader
+	// and RetryAfter.
+	PreVoteReply protocol.MessageType = "pre-vote-reply"
+	// Vote: Round, Reason.
+	Vote protocol.MessageType = "vote"
+	// VoteReply: as a PreVoteReply; if Granted also Residual and PrevTerm.
+	VoteReply protocol.MessageType = "vote-reply"
+	// Release: a leader's work has returned. Term and Seq are the last that it
+	// sent; Ranking, its successors.
+	Release protocol.MessageType = "release"
+	// WitnessRelease: all that the sender with Dir did in the incarnation Echo
+	// and before it is dead for ever. A keeper sends it on behalf of that node.
+	WitnessRelease protocol.MessageType = "witness-release"
+)
+
+// Why something was refused, in replies.
+const (
+	OldTerm   protocol.Reason = "old-term"       // the term is not above the voter's
+	OldConfig protocol.Reason = "old-membership" // the voter knows a newer membership
+	NotVoter  protocol.Reason = "not-a-voter"    // one of the two is none
+	Sticky    protocol.Reason = "leader-heard"   // another leader was heard lately
+	Voted     protocol.Reason = "voted"          // the vote of this term is another's
+	Working   protocol.Reason = "work-may-run"   // the voter leads, or its work has not returned
+	Restarted protocol.Reason = "restarted"      // the voter has just started
+	BadDisk   protocol.Reason = "disk"           // the voter cannot save
+)
+
+// What started an election, in pre-votes and votes.
+const (
+	Timeout  protocol.Reason = "timeout"    // no leader was heard
+	Closed   protocol.Reason = "closed"     // the leader closed its last connection
+	Released protocol.Reason = "released"   // the leader, or its witness, let go
+	Behind   protocol.Reason = "stranded"   // a voter is in a higher term (R5)
+	Again    protocol.Reason = "next-round" // the round before failed
+)
+
+// Why a term ended, in the order Stop.
+const (
+	Lapsed     protocol.Reason = "lapsed"       // the lease ran out
+	QuorumLost protocol.Reason = "quorum-lost"  // no quorum answered in time (R8)
+	Superseded protocol.Reason = "superseded"   // another leads a higher term (R6)
+	Overtaken  protocol.Reason = "overtaken"    // another may have led in between (R5)
+	Resigned   protocol.Reason = "resigned"     // it was asked to
+	Withdrawn  protocol.Reason = "withdrawn"    // it is no candidate any more
+	Unhealthy  protocol.Reason = "unhealthy"    // its owner says so
+	DiskFailed protocol.Reason = "disk-failed"  // it cannot save
+	ClockJump  protocol.Reason = "clock-jumped" // the machine slept, or a clock was set
+)

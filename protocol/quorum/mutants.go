@@ -1,0 +1,57 @@
+package quorum
+
+// Mutant is a rule that tests can switch off, to show that somebody notices.
+type Mutant struct {
+	Name string // of the switch
+	Rule string // that is broken
+	Says string // what the machine does instead
+	Seen string // by which invariant it is noticed; see Mutants
+}
+
+// What notices a mutant. The first six are safety; the last two say what goes
+// wrong instead where a rule protects something else.
+const (
+	OneLeader   = "one-leader-a-term" // each term has at most one winner
+	OneVote     = "one-durable-vote"  // a voter has one vote a term, saved before it is told of and counted
+	OneLease    = "one-lease"         // at no true instant are two leases proven
+	OneWork     = "one-work"          // no tenure starts while another's work may run
+	Once        = "once"              // nobody is active twice in one term; tokens of tenures rise
+	Anchored    = "anchored"          // nobody has won a term between that of a tenure's token and that of its ballot
+	Undisturbed = "undisturbed"       // a healthy leader stays
+	Takeover    = "takeover"          // a leader that is gone, or cut off, is replaced in time
+)
+
+// Mutants lists them all, in the order of the rules.
+func Mutants() []Mutant {
+	return []Mutant{
+		{"promise-forgotten-on-restart", "R1", "A voter that restarts has no boot residual.", OneWork},
+		{"promise-not-saved", "R1", "A promise longer than all before it is given without raising the durable bound.", OneWork},
+		{"promise-shrinks-at-once", "R1", "A voter that restarts with a shorter promise forgets the longer one that it gave before.", OneWork},
+		{"no-quiet-start", "R1", "A voter that has just started grants pre-votes before it could hear the leader.", Undisturbed},
+		{"no-sticky", "R2", "A voter helps to replace a leader that it hears.", Undisturbed},
+		{"vote-twice-in-a-term", "R3", "A voter votes for everybody who asks, in any term that is not below its own.", OneVote},
+		{"vote-not-durable", "R3", "The answer to a vote leaves before the vote is saved.", OneVote},
+		{"save-in-flight-counts-as-done", "R3", "A vote that is asked for again is answered while its save is in flight.", OneVote},
+		{"refusal-adopts-term", "R3", "A voter that refuses a vote adopts the candidate's term.", Undisturbed},
+		{"own-vote-before-save", "R4", "The candidate counts its own vote before it is saved.", OneVote},
+		{"no-own-residual", "R4", "The winner forgets what it promised itself to others, and before it started.", OneWork},
+		{"own-earlier-life-ignored", "R4", "A promise to an earlier life of the candidate is not reported to it.", OneWork},
+		{"residual-of-holder-only", "R4", "A voter reports its promise to the latest holder only, not those to holders before.", OneWork},
+		{"residual-before-adoption", "R4", "A voter that has refused, and so may go on promising to others, counts as free.", OneWork},
+		{"re-anchor-always", "R5", "A leader that wins a higher term goes on with its token even if another may have won in between.", Anchored},
+		{"vote-while-work-runs", "R6", "A node votes and acks while its own work has not returned.", OneWork},
+		{"fence-after-follow", "R6", "A superseded leader acks its successor before its own work has been told.", OneWork},
+		{"lease-from-ack-arrival", "R7", "The lease counts from the arrival of the ack.", OneLease},
+		{"ignore-drift", "R7", "The lease is as long as the promise.", OneLease},
+		{"probe-extends-lease", "R7", "The ack of a heartbeat that asked for no promise extends the lease.", OneLease},
+		{"duplicate-ack-extends", "R7", "An ack counts for the latest heartbeat, whichever it answers.", OneLease},
+		{"old-heartbeat-extends", "R7", "A heartbeat that was seen before is taken for a sign of life and extends the promise.", Takeover},
+		{"lease-revives-in-term", "R7", "A lease that has lapsed goes on when acks come again.", Once},
+		{"leader-without-quorum-keeps-promising", "R8", "A leader that no quorum answers goes on binding the voters that it reaches.", Takeover},
+		{"release-before-the-work-returned", "R9", "The lease is released when the work is told to stop.", OneWork},
+		{"release-by-node-id", "R9", "A release drops all promises to that node, whatever their incarnation, term and number.", OneWork},
+		{"witness-any-incarnation", "R9", "A witness's word about one life is applied to all lives of that node.", OneWork},
+		{"boot-residual-waived", "R9", "A release waives what was promised before the voter started.", OneWork},
+		{"clock-jump-ignored", "R16", "Nobody minds that a clock has jumped.", OneWork},
+	}
+}

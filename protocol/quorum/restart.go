@@ -1,0 +1,51 @@
+package quorum
+
+import "github.com/electd/elect/protocol"
+
+// quietBeats is for how many heartbeats a voter that has just started grants
+// no pre-vote: it has not had the chance to hear the leader (R1).
+const quietBeats = 3
+
+// boot begins a life (R1). Whatever the voter promised before may still be
+// live: it reports the longest promise it may have given as its boot residual,
+// counted from now, and votes at once; only activation waits.
+func (m *Machine) boot(durable []byte) {
+	m.ballot = Ballot{Membership: m.cfg.Membership}
+	if durable != nil {
+		b, err := DecodeBallot(durable)
+		if err != nil {
+			m.role, m.fault = protocol.Halted, err.Error()
+			return
+		}
+		m.ballot = b
+	}
+	now := m.now.Boot
+	m.bootUntil = protocol.Always
+	if m.ballot.MaxPromise > 0 && !m.cfg.mutants.Has("promise-forgotten-on-restart") {
+		m.bootUntil = now.Add(m.ballot.MaxPromise)
+	}
+	m.quietUntil = now.Add(quietBeats * m.cfg.Heartbeat)
+	if m.cfg.mutants.Has("no-quiet-start") {
+		m.quietUntil = protocol.Always
+	}
+	m.ballot.Incarnation++
+	// What this life will claim as a leader is durable before it says a word.
+	m.ballot.MaxPromise = max(m.ballot.MaxPromise, m.cfg.Promise)
+	if m.cfg.mutants.Has("promise-shrinks-at-once") {
+		m.ballot.MaxPromise = m.cfg.Promise
+	}
+	m.votePrev = m.ballot.Term
+	m.bootSave = m.touch()
+	m.termSave, m.promiseSave = m.bootSave, m.bootSave
+	m.saveAt = protocol.Never
+	m.heard.forget()
+	m.promises.floor = protocol.Always
+	m.seat()
+	m.role = m.rest()
+	m.electAt = now
+	if len(m.ballot.Membership.Voters) > 1 {
+		m.electIn(m.cfg.Promise+m.stagger(), Timeout)
+	} else {
+		m.cause = Timeout
+	}
+}

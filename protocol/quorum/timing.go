@@ -1,0 +1,81 @@
+package quorum
+
+import (
+	"slices"
+	"time"
+
+	"github.com/electd/elect/protocol"
+)
+
+// The times of R11. A leader that was not heard for Promise is taken for gone;
+// candidates then start by rank, a slot apart, so that one election is over
+// before the next begins. The leader gossips the ranking; without one, at a
+// cold start, it is the order of ids.
+
+// mostFailures bounds the back-off.
+const mostFailures = 64
+
+// rank is the own place among the successors, from 0.
+func (m *Machine) rank() int {
+	if len(m.ranking) > 0 {
+		if i := slices.Index(m.ranking, m.cfg.Self.ID); i >= 0 {
+			return i
+		}
+		return len(m.ranking)
+	}
+	return max(m.self, 0)
+}
+
+// stagger is the delay of the own rank. The first starts without any; others
+// add a random part, for ranks that two of them see differently.
+func (m *Machine) stagger() time.Duration {
+	r := m.rank()
+	if r == 0 {
+		return 0
+	}
+	return time.Duration(r)*m.cfg.Slot + m.jitter()
+}
+
+// jitter is a random time below a quarter of a slot.
+func (m *Machine) jitter() time.Duration {
+	return time.Duration(m.rand % uint64(m.cfg.Slot/4+1))
+}
+
+// electIn sets the election timer.
+func (m *Machine) electIn(d time.Duration, cause protocol.Reason) {
+	m.electAt, m.cause = m.now.Boot.Add(d), cause
+}
+
+// hurry starts the election as early as the own rank allows: the leader is
+// gone, by its word or by what was seen.
+func (m *Machine) hurry(cause protocol.Reason) {
+	if at := m.now.Boot.Add(m.stagger()); m.round.kind == idle && at < m.electAt {
+		m.electAt, m.cause = at, cause
+	}
+}
+
+// retry sets the timer after a round that failed. Where voters told how long
+// they are still bound, it is for when a quorum has become free; otherwise the
+// back-off is linear.
+func (m *Machine) retry() {
+	now := m.now.Boot
+	free := m.freeAt()
+	switch {
+	case m.heard.closed && m.failed < uint64(protocol.MaxVoters):
+		// Others are about to see what this one saw.
+		m.failed++
+		m.electIn(time.Duration(m.failed)*m.cfg.Slot+m.jitter(), Again)
+	case free > now && free != protocol.Never:
+		m.failed = 0
+		m.electIn(free.Sub(now)+m.stagger(), Again)
+	default:
+		m.failed = min(m.failed+1, mostFailures)
+		m.electIn(time.Duration(m.failed+uint64(m.rank()))*m.cfg.Slot+m.jitter(), Again)
+	}
+}
+
+// roundTime is how long answers are awaited. It grows with every failure: a
+// disk that is slower than the slot allows must not make elections fail for ever.
+func (m *Machine) roundTime() time.Duration {
+	return time.Duration(2+m.failed) * m.cfg.Slot
+}
