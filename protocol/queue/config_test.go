@@ -1,0 +1,89 @@
+package queue
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/protocol"
+)
+
+func TestConfig(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		cfg   Config
+		wrong string // "": it is right
+	}{
+		{Config{Self: "n1", Dialect: Etcd}, ""},
+		{Config{Self: "n1", Dialect: ZooKeeper}, ""},
+		{Config{Self: "n1", Dialect: Etcd, TTL: 2 * s}, ""},
+		{Config{Self: "n1", Dialect: Etcd, TTL: 300 * s}, ""},
+		{Config{Self: "n1", Dialect: Etcd, TTL: s, ServerElection: 500 * ms}, ""},
+		{Config{Self: "n1", Dialect: ZooKeeper, TTL: 400 * ms}, ""},
+		{Config{Self: "n1", Dialect: ZooKeeper, TTL: 10 * s, Hold: 10 * s}, ""},
+
+		{Config{Dialect: Etcd}, "self"},
+		{Config{Self: "a/b", Dialect: Etcd}, "self"},
+		{Config{Self: "n1"}, "want etcd or zookeeper"},
+		{Config{Self: "n1", Dialect: 9}, "want etcd or zookeeper"},
+		{Config{Self: "n1", Dialect: Etcd, TTL: s}, "want 2s to 5m0s"},
+		{Config{Self: "n1", Dialect: Etcd, TTL: -s}, "want 2s to 5m0s"},
+		{Config{Self: "n1", Dialect: Etcd, TTL: 2500 * ms}, "whole seconds"},
+		{Config{Self: "n1", Dialect: Etcd, TTL: 301 * s}, "5m0s"},
+		{Config{Self: "n1", Dialect: Etcd, TTL: 4 * s, ServerElection: 3 * s}, "want 5s to"},
+		{Config{Self: "n1", Dialect: Etcd, ServerElection: -s}, "server_election"},
+		{Config{Self: "n1", Dialect: ZooKeeper, TTL: 1500 * time.Microsecond}, "whole milliseconds"},
+		{Config{Self: "n1", Dialect: ZooKeeper, TTL: 301 * s}, "5m0s"},
+		{Config{Self: "n1", Dialect: ZooKeeper, ServerElection: s}, "want 0 in ZooKeeper's dialect"},
+		{Config{Self: "n1", Dialect: ZooKeeper, TTL: 10 * s, Hold: 11 * s}, "at most the TTL of 10s"},
+		{Config{Self: "n1", Dialect: ZooKeeper, Hold: -s}, "a hold of -1s"},
+		{Config{Self: "n1", Dialect: Etcd, Hold: -s}, "a hold of -1s"},
+		{Config{Self: "n1", Dialect: Etcd, Drift: protocol.Drift{PPM: 300_000}}, "300000 ppm"},
+		{Config{Self: "n1", Dialect: Etcd, Drift: protocol.Drift{Guard: 1 << 62}}, "a guard of"},
+		{Config{Self: "n1", Dialect: Etcd, TTL: 2 * s, KeepAliveEvery: 2 * s}, "not more than keep_alive_every, 2s"},
+		{Config{Self: "n1", Dialect: ZooKeeper, Hold: 20 * ms, Drift: protocol.Drift{Guard: 20 * ms}}, "(1−ρ)/(1+ρ) − 20ms"},
+		{Config{Self: "n1", Dialect: Etcd, KeepAliveEvery: -1}, "keep_alive_every"},
+		{Config{Self: "n1", Dialect: Etcd, Poll: -1}, "a poll of"},
+		{Config{Self: "n1", Dialect: Etcd, Backoff: -1}, "a backoff of"},
+	} {
+		m, err := New(c.cfg)
+		switch {
+		case c.wrong == "" && (err != nil || m == nil):
+			t.Errorf("%+v: %v", c.cfg, err)
+		case c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)):
+			t.Errorf("%+v: error %v; want one that says %q", c.cfg, err, c.wrong)
+		}
+	}
+}
+
+func TestConfigJSON(t *testing.T) {
+	for _, cfg := range settings() {
+		text, err := json.Marshal(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Config
+		if err := json.Unmarshal(text, &got); err != nil || got != cfg {
+			t.Errorf("%s became %+v, %v; want %+v", text, got, err, cfg)
+		}
+	}
+	var d Dialect
+	if err := d.UnmarshalText([]byte("consul")); err == nil || !strings.Contains(err.Error(), "want etcd or zookeeper") {
+		t.Errorf("dialect consul: %v", err)
+	}
+}
+
+func TestWorstTakeover(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		want time.Duration
+	}{
+		{Config{Dialect: Etcd, TTL: 19 * time.Second}, 20 * time.Second},
+		{Config{Dialect: ZooKeeper, TTL: 9500 * ms, Hold: 9500 * ms}, 20 * time.Second},
+	} {
+		if got := c.cfg.WorstTakeover(); got != c.want {
+			t.Errorf("%+v: %v; want %v", c.cfg, got, c.want)
+		}
+	}
+}

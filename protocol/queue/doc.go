@@ -1,0 +1,78 @@
+// Package queue elects over a store that has sessions and keeps entries in the
+// order of their creation: ZooKeeper (ephemeral sequential znodes) and etcd
+// (keys bound to a lease, ordered by create revision). A [Machine] is owned by
+// one goroutine; it never fails, and what it cannot go on from is told in
+// [protocol.View].Fault.
+//
+// # Protocol
+//
+// A candidate opens a session of its own, enters, and waits for the entry just
+// before its own to go. When it is first it verifies that, and leads with its
+// own entry's order as token. When its work has returned, it leaves.
+//
+//	opening → entering → listing ⇄ waiting
+//	             ↓ ↑        ↓
+//	    syncing, scanning   renewing or touching → verifying → leading → fencing → freeing → closing → idle
+//
+// The shape is that of ZooKeeper's recipe for leader election and of etcd's
+// clientv3/concurrency. What is different: being first is never enough. The
+// holder's claim has a deadline that counts from before a request left (Q5,
+// Q6), a win is read back from the store when the wait is over (Q4), and an
+// entry serves one tenure (Q1).
+//
+// Rule by rule: Q1, Q2 in enter.go; Q3 in wait.go; Q4 in verify.go; Q5 in
+// claim.go; Q6 in claim.go and hold.go; Q7 in tenure.go; Q8 in leave.go; Q9 in
+// config.go and enter.go. What a name of an election or a sequence number may
+// be is for the back end to refuse, as it alone sees them.
+//
+// # Guarantee
+//
+// While every clock's rate is within 1 ± ρ of true time, no two machines have a
+// proven lease at one true instant, and tokens rise from tenure to tenure.
+//
+// etcd. A key goes with its lease, and that lives for TTL/(1+ρ) after the
+// server saw the request that is counted from before it was sent. So the claim
+// ends before the key does, and the next one is first only after that.
+//
+// ZooKeeper. A session may end at any time as far as its client can know. So a
+// claim rests on the entry instead: it ends H·(1−ρ)/(1+ρ) after the sending of
+// a write that the entry's existence was a condition of, and a winner waits for
+// H after it first saw that no entry is before its own (hold-off), unless the
+// last tenure's work is known to have returned. The write was committed before
+// the entry went, and the entry went before that was seen.
+//
+// # What it assumes, and what breaks it
+//
+// Of the back end: a reading of the clock before a request leaves and after its
+// answer has come; the queue's mark is read no earlier than the entries of the
+// same list; one answer to an ask, paired with it; after CloseSession no
+// request of that session takes effect; after Sync, on the same session, no
+// earlier one does (a ZooKeeper server refuses what comes from a connection
+// that the session has left); an entry is told by its order, not by its key.
+//
+// In etcd's dialect somebody who deletes the leader's key, or revokes its
+// lease, lets the next one lead at once; the leader ends when its watch or its
+// next look tells it. With Config.Hold set the hold-off covers this too. A
+// clock beyond ρ, in a store's server or here, breaks the claim; then only the
+// token helps. Candidates of other programs in the same queue keep the order,
+// but know no hold-off and no mark.
+//
+// # Where it goes beyond the rules it was made from
+//
+// The mark "held" is written after the hold-off, not with the check that the
+// entry is first: written before, it would hide the longer hold of the tenure
+// before from whoever comes next if this winner dies while it waits. For the
+// same reason only who has waited may write "free". A mark that was never
+// written counts as held, because a queue that was made anew has lost it.
+//
+// A claim that has lapsed while the candidate waited is renewed before it
+// verifies, and keeps its place. If even that renewal's answer comes too late,
+// it leaves: whoever is too far from the store to lead must not stay first.
+//
+// Watches get lost, so a waiter looks by itself now and then, by Verify, whose
+// answer has one entry; listing the queue for that would cost the square of its
+// length.
+package queue
+
+// Name is the protocol's name in configurations and traces.
+const Name = "queue"

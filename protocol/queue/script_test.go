@@ -1,0 +1,311 @@
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/electd/elect/protocol"
+)
+
+// script drives one machine by hand.
+type script struct {
+	t   testing.TB
+	m   *Machine
+	now protocol.Reading
+	fx  protocol.Effects
+	in  protocol.Input
+
+	todo []protocol.Ask // of renew
+}
+
+const ms = time.Millisecond
+
+func newScript(t testing.TB, cfg Config) *script {
+	m, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &script{t: t, m: m, now: protocol.Reading{Boot: 1e9, Mono: 1e9}}
+	s.step(protocol.Input{Kind: protocol.Boot})
+	return s
+}
+
+func (s *script) step(in protocol.Input) {
+	s.in = in
+	s.in.Now, s.in.Rand = s.now, uint64(s.now.Boot)*0x9e3779b97f4a7c15|1
+	s.fx.Reset()
+	s.m.Step(&s.in, &s.fx)
+}
+
+func (s *script) after(d time.Duration) {
+	s.now.Boot, s.now.Mono = s.now.Boot.Add(d), s.now.Mono.Add(d)
+}
+
+func (s *script) do(v protocol.Verb) {
+	s.step(protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: v, Token: s.m.own.Order}})
+}
+
+// fire goes to NextFire.
+func (s *script) fire() {
+	s.t.Helper()
+	at := s.m.NextFire()
+	if at == protocol.Never {
+		s.t.Fatalf("it waits for nothing, in %s", phaseName(s.m.phase))
+	}
+	s.after(max(0, at.Sub(s.now.Boot)))
+	s.step(protocol.Input{Kind: protocol.Fire})
+}
+
+// asked is the ask of that kind that the last step made.
+func (s *script) asked(op protocol.Op) protocol.Ask {
+	s.t.Helper()
+	for _, a := range s.fx.Asks {
+		if a.Op == op {
+			return a
+		}
+	}
+	s.t.Fatalf("no %s among %+v, in %s", op, s.fx.Asks, phaseName(s.m.phase))
+	return protocol.Ask{}
+}
+
+func (s *script) answer(to protocol.Ask, a protocol.Answer) {
+	a.Number = to.Number
+	if a.Status == 0 {
+		a.Status = protocol.StatusDone
+	}
+	s.step(protocol.Input{Kind: protocol.Replied, Answer: a})
+}
+
+// enter brings the machine into the queue: it has asked for a List.
+func (s *script) enter(order uint64) {
+	s.t.Helper()
+	s.do(protocol.Campaign)
+	s.answer(s.asked(protocol.OpenSession), protocol.Answer{Session: 7, TTL: s.m.cfg.TTL})
+	e := s.asked(protocol.Enter)
+	s.answer(e, protocol.Answer{Entry: protocol.Entry{Order: order, Session: 7, Holder: s.m.cfg.Self, Nonce: e.Nonce}})
+}
+
+// list answers a List with strangers of these orders, and the own entry.
+func (s *script) list(mark protocol.QueueMark, before ...uint64) {
+	s.t.Helper()
+	var all []protocol.Entry
+	for _, o := range before {
+		all = append(all, protocol.Entry{Order: o, Session: 100 + o, Holder: "other"})
+	}
+	s.answer(s.asked(protocol.List), protocol.Answer{Entries: append(all, s.m.own), Mark: mark, Revision: 50})
+}
+
+// lead brings the machine to lead, with the order as its token.
+func (s *script) lead(order uint64) {
+	s.t.Helper()
+	free := protocol.QueueMark{Order: 1}
+	s.enter(order)
+	s.list(free)
+	if s.m.cfg.Dialect == ZooKeeper {
+		s.answer(s.asked(protocol.Touch), protocol.Answer{})
+		s.list(free)
+	} else {
+		s.answer(s.asked(protocol.Verify), protocol.Answer{Entry: s.m.own, Revision: 51})
+	}
+	if s.m.cfg.Hold > 0 {
+		s.answer(s.asked(protocol.Mark), protocol.Answer{})
+	}
+	if v := s.m.View(); !v.Active || v.Token != order {
+		s.t.Fatalf("it does not lead: %+v", v)
+	}
+}
+
+func (s *script) want(p phase) {
+	s.t.Helper()
+	if s.m.phase != p {
+		s.t.Fatalf("in %s; want %s", phaseName(s.m.phase), phaseName(p))
+	}
+}
+
+func (s *script) ordered(k protocol.OrderKind, why protocol.Reason) {
+	s.t.Helper()
+	for _, o := range s.fx.Orders {
+		if o.Kind == k && o.Reason == why {
+			return
+		}
+	}
+	s.t.Fatalf("no %s %s among %+v", k, why, s.fx.Orders)
+}
+
+// Q5: a lease that was not granted as asked is given back, and the machine
+// halts.
+func TestGrantedOtherwise(t *testing.T) {
+	for _, c := range []struct {
+		cfg     Config
+		granted time.Duration
+		halts   bool
+	}{
+		{Config{Self: "n1", Dialect: Etcd, TTL: 3 * time.Second}, 5 * time.Second, true},
+		{Config{Self: "n1", Dialect: Etcd, TTL: 3 * time.Second}, 0, true},
+		{Config{Self: "n1", Dialect: ZooKeeper, Hold: 5 * time.Second}, 4 * time.Second, true},
+		{Config{Self: "n1", Dialect: ZooKeeper, Hold: 5 * time.Second}, 5 * time.Second, false},
+		{Config{Self: "n1", Dialect: ZooKeeper, Hold: 5 * time.Second}, 40 * time.Second, false},
+	} {
+		s := newScript(t, c.cfg)
+		s.do(protocol.Campaign)
+		s.answer(s.asked(protocol.OpenSession), protocol.Answer{Session: 7, TTL: c.granted})
+		if !c.halts {
+			s.want(entering)
+			continue
+		}
+		if v := s.m.View(); v.Role != protocol.Halted || v.Fault == "" {
+			t.Errorf("granted %v: view %+v", c.granted, v)
+		}
+		s.answer(s.asked(protocol.CloseSession), protocol.Answer{})
+		s.want(halted)
+		s.do(protocol.Campaign)
+		if len(s.fx.Asks) != 0 || s.m.NextFire() != protocol.Never {
+			t.Errorf("it goes on after %q", s.m.View().Fault)
+		}
+	}
+}
+
+// Q9: what does not fit a token is refused.
+func TestOrderTooGreat(t *testing.T) {
+	s := newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
+	s.enter(MaxOrder + 1)
+	s.asked(protocol.CloseSession)
+	if s.m.View().Fault == "" {
+		t.Error("no fault")
+	}
+	s = newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
+	s.enter(MaxOrder)
+	s.want(listing)
+}
+
+// Q3: only the one behind the entry that went is woken.
+func TestWatchesThePredecessor(t *testing.T) {
+	s := newScript(t, Config{Self: "n1", Dialect: Etcd})
+	s.enter(9)
+	s.list(protocol.QueueMark{}, 3, 5, 8)
+	if a := s.asked(protocol.WatchEntry); a.Entry.Order != 8 || a.Revision != 50 {
+		t.Errorf("watches %d after %d; want 8 after 50", a.Entry.Order, a.Revision)
+	}
+	if len(s.fx.Asks) != 2 || s.fx.Asks[1].Op != protocol.WatchEntry || s.fx.Asks[1].Entry != s.m.own {
+		t.Errorf("asks %+v; want watches of 8 and of its own entry", s.fx.Asks)
+	}
+}
+
+// Q7: a suspicion changes nothing.
+func TestSuspect(t *testing.T) {
+	for _, cfg := range settings() {
+		s := newScript(t, cfg)
+		s.lead(9)
+		before := s.m.AppendState(nil)
+		s.step(protocol.Input{Kind: protocol.PeerClosed})
+		if v := s.m.View(); !v.Proven(s.now) || string(s.m.AppendState(nil)) != string(before) || len(s.fx.Asks)+len(s.fx.Orders) != 0 {
+			t.Errorf("%v: a disconnection did something: %+v", cfg.Dialect, s.fx)
+		}
+	}
+}
+
+// A Confirm counts when an ask that was sent after it is answered, and not
+// before.
+func TestConfirm(t *testing.T) {
+	for name, cfg := range settings() {
+		op := protocol.Verify
+		if cfg.Dialect == ZooKeeper {
+			op = protocol.Touch
+		}
+		s := newScript(t, cfg)
+		s.lead(9)
+		s.after(10 * ms)
+		s.do(protocol.Confirm)
+		first := s.asked(op)
+		s.do(protocol.Confirm)
+		s.do(protocol.Confirm)
+		if len(s.fx.Asks) != 0 {
+			t.Errorf("%s: two at once: %+v", name, s.fx.Asks)
+		}
+		s.after(10 * ms)
+		s.answer(first, protocol.Answer{Entry: s.m.own})
+		if got := s.m.View().Confirmed; got != 1 {
+			t.Errorf("%s: %d confirmed; want 1", name, got)
+		}
+		second := s.asked(op)
+		s.answer(second, protocol.Answer{Status: protocol.StatusUnknown})
+		if got := s.m.View().Confirmed; got != 1 {
+			t.Errorf("%s: %d confirmed by nothing; want 1", name, got)
+		}
+		s.fire()
+		s.answer(s.asked(op), protocol.Answer{Entry: s.m.own})
+		if got := s.m.View().Confirmed; got != 3 {
+			t.Errorf("%s: %d confirmed; want 3", name, got)
+		}
+		s.do(protocol.Confirm)
+		s.answer(s.asked(op), protocol.Answer{Status: protocol.StatusGone})
+		s.ordered(protocol.Stop, EntryGone)
+		if got := s.m.View().Confirmed; got != 3 {
+			t.Errorf("%s: %d confirmed after the loss; want 3", name, got)
+		}
+	}
+}
+
+// A winner whose claim lapsed while it waited renews first, and leaves if even
+// that is answered too late.
+func TestTooSlowToLead(t *testing.T) {
+	s := newScript(t, Config{Self: "n1", Dialect: Etcd})
+	s.enter(9)
+	list := s.asked(protocol.List)
+	s.after(20 * time.Second)
+	s.answer(list, protocol.Answer{Entries: []protocol.Entry{s.m.own}})
+	s.want(renewing)
+	s.answer(s.asked(protocol.KeepAlive), protocol.Answer{TTL: s.m.cfg.TTL})
+	s.want(verifying)
+	verify := s.asked(protocol.Verify)
+	s.after(20 * time.Second)
+	s.answer(verify, protocol.Answer{Entry: s.m.own})
+	s.want(closing)
+
+	s = newScript(t, Config{Self: "n1", Dialect: Etcd})
+	s.enter(9)
+	list = s.asked(protocol.List)
+	s.after(20 * time.Second)
+	s.answer(list, protocol.Answer{Entries: []protocol.Entry{s.m.own}})
+	alive := s.asked(protocol.KeepAlive)
+	s.after(20 * time.Second)
+	s.answer(alive, protocol.Answer{TTL: s.m.cfg.TTL})
+	s.want(closing)
+}
+
+// Q6: a hold in the mark that is longer than one's own is waited for; one
+// beyond all reason is not.
+func TestHoldOff(t *testing.T) {
+	for _, c := range []struct {
+		mark protocol.QueueMark
+		want time.Duration
+	}{
+		{protocol.QueueMark{Order: 3}, 0},
+		{protocol.QueueMark{}, 4 * time.Second},
+		{protocol.QueueMark{Order: 9}, 4 * time.Second}, // nobody behind us can have led
+		{protocol.QueueMark{Order: 3, Held: true}, 4 * time.Second},
+		{protocol.QueueMark{Order: 3, Held: true, Hold: 3 * time.Second}, 4 * time.Second},
+		{protocol.QueueMark{Order: 3, Held: true, Hold: 6 * time.Second}, 6 * time.Second},
+		{protocol.QueueMark{Order: 3, Held: true, Hold: 1 << 62}, MaxTTL},
+		{protocol.QueueMark{Order: 3, Held: true, Hold: -1 << 62}, 4 * time.Second},
+	} {
+		s := newScript(t, Config{Self: "n1", Dialect: ZooKeeper, Hold: 4 * time.Second})
+		s.enter(9)
+		s.list(c.mark)
+		from := s.now.Boot
+		s.after(100 * ms)
+		s.answer(s.asked(protocol.Touch), protocol.Answer{})
+		s.list(c.mark)
+		s.ordered(protocol.Elected, "")
+		for s.m.main.op != protocol.Mark && s.m.phase == leading {
+			s.fire()
+			if len(s.fx.Asks) > 0 && s.fx.Asks[0].Op == protocol.Touch {
+				s.answer(s.fx.Asks[0], protocol.Answer{})
+			}
+		}
+		s.want(leading)
+		if got := s.now.Boot.Sub(from); c.want == 0 && got != 100*ms || c.want != 0 && got != c.want {
+			t.Errorf("%+v: the mark is written after %v; want %v", c.mark, got, c.want)
+		}
+	}
+}
