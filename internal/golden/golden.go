@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -41,12 +42,7 @@ func (c *Command) Get(key, other string) string {
 
 // Has reports whether an argument is given as the bare word.
 func (c *Command) Has(word string) bool {
-	for _, a := range c.Args {
-		if a == word {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(c.Args, word)
 }
 
 // Run runs each file that matches the pattern as a subtest. start begins a file
@@ -111,10 +107,10 @@ func replay(text string, do func(Command) string) (actual string, diffs []string
 			}
 			c.Input += lines[i] + "\n"
 		}
-		expected := ""
+		var expected strings.Builder
 		for i+1 < len(lines) && lines[i+1] != "" {
 			i++
-			expected += lines[i] + "\n"
+			expected.WriteString(lines[i] + "\n")
 		}
 		got := do(c)
 		if got != "" && !strings.HasSuffix(got, "\n") {
@@ -124,8 +120,8 @@ func replay(text string, do func(Command) string) (actual string, diffs []string
 			return "", nil, fmt.Errorf("%d: %s: the output has a blank line, which a transcript cannot hold", c.Line, c.Name)
 		}
 		b.WriteString(got)
-		if got != expected {
-			diffs = append(diffs, fmt.Sprintf("%d: %s\n%s", c.Line, line, diff(expected, got)))
+		if got != expected.String() {
+			diffs = append(diffs, fmt.Sprintf("%d: %s\n%s", c.Line, line, diff(expected.String(), got)))
 		}
 	}
 	return b.String(), diffs, nil

@@ -207,6 +207,12 @@ func (c Config) validateClaim(what string, promise time.Duration) error {
 }
 
 // margin is the drift with all that is taken off a claim (Q5).
+//
+// An etcd leader that was deposed may answer a keep-alive up to E/(1−ρ) after
+// its successor gave the lease TTL + E, which lasts (TTL + E)/(1+ρ): the lease
+// may end X = 2ρE/(1−ρ²) earlier than TTL/(1+ρ) after the answer. A claim lasts
+// longest in true time on the slowest clock; there 2ρE taken off it are worth
+// 2ρE/(1−ρ) ≥ X.
 func (c Config) margin() protocol.Drift {
 	d := c.Drift
 	if c.Dialect == Etcd {

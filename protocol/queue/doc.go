@@ -46,9 +46,17 @@
 // Of the back end: a reading of the clock before a request leaves and after its
 // answer has come; the queue's mark is read no earlier than the entries of the
 // same list; one answer to an ask, paired with it; after CloseSession no
-// request of that session takes effect; after Sync, on the same session, no
-// earlier one does (a ZooKeeper server refuses what comes from a connection
-// that the session has left); an entry is told by its order, not by its key.
+// request of that session takes effect, nor does one of a session that the
+// client opened in its place; after Sync, on the same session, no earlier one
+// does (a ZooKeeper server refuses what comes from a connection that the
+// session has left); an entry is told by its order, not by its key, and has its
+// session in every answer; Answer.Session, if it is not 0, is the session that
+// the request was carried out in.
+//
+// A watch may end after its first event, and may keep to itself what is no
+// deletion: in ZooKeeper each Touch of the leader would otherwise wake the one
+// behind it. The time after which a request is given up should be at most
+// Config.KeepAliveEvery: one in flight is all that there is.
 //
 // In etcd's dialect somebody who deletes the leader's key, or revokes its
 // lease, lets the next one lead at once; the leader ends when its watch or its
@@ -64,6 +72,15 @@
 // before from whoever comes next if this winner dies while it waits. For the
 // same reason only who has waited may write "free". A mark that was never
 // written counts as held, because a queue that was made anew has lost it.
+//
+// A session that the runtime's client has opened by itself, in place of one that
+// was lost, is closed with the candidacy: an Enter that was carried out in it
+// has left an entry that would live, and block the queue, as long as the process
+// does.
+//
+// What was asked before a watch told of a change, or before the wait was over,
+// is not heard: an old "all is well" must not outweigh the watch, and an old
+// "another is first" must not end a tenure.
 //
 // A claim that has lapsed while the candidate waited is renewed before it
 // verifies, and keeps its place. If even that renewal's answer comes too late,

@@ -8,6 +8,9 @@ import "github.com/electd/elect/protocol"
 
 // leave gives the entry and the session up. Work that led has returned.
 func (m *Machine) leave(in *protocol.Input) {
+	if m.cfg.Dialect == ZooKeeper && m.main.op == protocol.Enter {
+		m.stray = m.main.number
+	}
 	m.main, m.renew, m.probe, m.watch, m.ownWatch, m.watched = pending{}, pending{}, pending{}, 0, 0, 0
 	m.leader = protocol.Leadership{}
 	m.retryAt = in.Now.Boot
@@ -53,9 +56,29 @@ func (m *Machine) closed(p pending, in *protocol.Input) {
 	}
 	switch in.Answer.Status {
 	case protocol.StatusDone, protocol.StatusGone:
+		if m.stray != 0 {
+			m.session = 0 // nothing to ask; its answer ends the candidacy
+			return
+		}
 		m.rest(in)
 	default:
 		m.retry(in)
+	}
+}
+
+// strayed takes the answer to an Enter that was under way when the candidacy
+// was left: it may have been carried out in a session that the client has
+// opened by itself, which is then to be closed too.
+func (m *Machine) strayed(in *protocol.Input) {
+	m.stray = 0
+	a := &in.Answer
+	switch {
+	case m.phase != closing:
+	case a.Status == protocol.StatusDone && a.Session != 0 && a.Session != m.session:
+		m.session, m.main = a.Session, pending{}
+		m.to(closing, in)
+	case m.session == 0:
+		m.rest(in)
 	}
 }
 

@@ -65,6 +65,7 @@ type Machine struct {
 	watch, ownWatch           uint64           // asks that watch the predecessor and the own entry
 	watched                   uint64           // the predecessor's order
 	revision                  uint64           // the newest that was read
+	stray                     uint64           // an Enter that was under way when the candidacy was left
 	asksConfirm, covers, done uint64           // Confirm: asked for, that the ask in flight answers, answered
 
 	// The candidacy (Q1).
@@ -105,7 +106,7 @@ func (m *Machine) Config() Config { return m.cfg }
 
 // forget ends what is known of a candidacy.
 func (m *Machine) forget() {
-	m.main, m.renew, m.probe, m.watch, m.ownWatch, m.watched, m.revision = pending{}, pending{}, pending{}, 0, 0, 0, 0
+	m.main, m.renew, m.probe, m.watch, m.ownWatch, m.watched, m.revision, m.stray = pending{}, pending{}, pending{}, 0, 0, 0, 0, 0
 	m.session, m.granted, m.own = 0, 0, protocol.Entry{}
 	if !m.cfg.mutants.Has("adopt-from-older-session") {
 		m.nonce = protocol.Nonce{}
@@ -188,6 +189,10 @@ func (m *Machine) replied(in *protocol.Input, fx *protocol.Effects) {
 	if m.cfg.mutants.Has("deadline-across-streams") && m.cfg.Dialect == Etcd && a.Status == protocol.StatusDone &&
 		a.TTL > 0 && m.renew.number != 0 && a.Number < m.renew.number && a.Number != m.main.number {
 		m.renewed(m.renew, in, fx)
+		return
+	}
+	if a.Number == m.stray {
+		m.strayed(in)
 		return
 	}
 	switch a.Number {

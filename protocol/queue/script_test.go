@@ -180,15 +180,26 @@ func TestOrderTooGreat(t *testing.T) {
 
 // Q3: only the one behind the entry that went is woken.
 func TestWatchesThePredecessor(t *testing.T) {
-	s := newScript(t, Config{Self: "n1", Dialect: Etcd})
+	if got := watches(t, Config{Self: "n1", Dialect: Etcd}); got != [2]uint64{8, 9} {
+		t.Errorf("watches %v; want the one before it, 8, and its own, 9", got)
+	}
+}
+
+// watches are the entries that the last of four watches.
+func watches(t *testing.T, cfg Config) (orders [2]uint64) {
+	s := newScript(t, cfg)
 	s.enter(9)
 	s.list(protocol.QueueMark{}, 3, 5, 8)
-	if a := s.asked(protocol.WatchEntry); a.Entry.Order != 8 || a.Revision != 50 {
-		t.Errorf("watches %d after %d; want 8 after 50", a.Entry.Order, a.Revision)
+	if len(s.fx.Asks) != len(orders) {
+		t.Fatalf("asks %+v; want two watches", s.fx.Asks)
 	}
-	if len(s.fx.Asks) != 2 || s.fx.Asks[1].Op != protocol.WatchEntry || s.fx.Asks[1].Entry != s.m.own {
-		t.Errorf("asks %+v; want watches of 8 and of its own entry", s.fx.Asks)
+	for i, a := range s.fx.Asks {
+		if a.Op != protocol.WatchEntry || a.Revision != 50 {
+			t.Fatalf("asks %+v; want watches from revision 50", s.fx.Asks)
+		}
+		orders[i] = a.Entry.Order
 	}
+	return orders
 }
 
 // Q7: a suspicion changes nothing.
@@ -307,5 +318,42 @@ func TestHoldOff(t *testing.T) {
 		if got := s.now.Boot.Sub(from); c.want == 0 && got != 100*ms || c.want != 0 && got != c.want {
 			t.Errorf("%+v: the mark is written after %v; want %v", c.mark, got, c.want)
 		}
+	}
+}
+
+// Q8: an Enter that was under way at Withdraw may have been carried out in a
+// session that the client opened by itself; that one is closed too.
+func TestStrayEnter(t *testing.T) {
+	for _, c := range []struct {
+		answer protocol.Answer
+		early  bool // before CloseSession is answered
+		closes uint64
+	}{
+		{protocol.Answer{Session: 8}, true, 8},
+		{protocol.Answer{Session: 8}, false, 8},
+		{protocol.Answer{Status: protocol.StatusUnknown}, true, 7},
+		{protocol.Answer{Status: protocol.StatusUnknown}, false, 0},
+		{protocol.Answer{Status: protocol.StatusGone, Session: 7}, false, 0},
+	} {
+		s := newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
+		s.do(protocol.Campaign)
+		s.answer(s.asked(protocol.OpenSession), protocol.Answer{Session: 7, TTL: s.m.cfg.TTL})
+		enter := s.asked(protocol.Enter)
+		s.do(protocol.Withdraw)
+		ask := s.asked(protocol.CloseSession)
+		if !c.early {
+			s.answer(ask, protocol.Answer{Status: protocol.StatusGone})
+			s.want(closing)
+		}
+		s.answer(enter, c.answer)
+		if c.closes == 8 {
+			if ask = s.asked(protocol.CloseSession); ask.Session != 8 {
+				t.Errorf("closes session %d; want 8", ask.Session)
+			}
+		}
+		if c.closes != 0 {
+			s.answer(ask, protocol.Answer{})
+		}
+		s.want(idle)
 	}
 }

@@ -16,7 +16,7 @@ func (m *Machine) AppendState(dst []byte) []byte {
 	dst = protocol.AppendString(dst, m.fault)
 	dst = protocol.AppendReading(dst, m.base)
 	for _, v := range [...]uint64{
-		m.asked, m.fails, m.losses, m.watch, m.ownWatch, m.watched, m.revision, m.asksConfirm, m.covers, m.done,
+		m.asked, m.fails, m.losses, m.watch, m.ownWatch, m.watched, m.revision, m.asksConfirm, m.covers, m.done, m.stray,
 		m.session, m.nonce[0], m.nonce[1],
 	} {
 		dst = protocol.AppendUint(dst, v)
@@ -58,14 +58,17 @@ func (m *Machine) LoadState(src []byte) error {
 	m.fault = d.String()
 	m.base = d.Reading()
 	for _, v := range [...]*uint64{
-		&m.asked, &m.fails, &m.losses, &m.watch, &m.ownWatch, &m.watched, &m.revision, &m.asksConfirm, &m.covers, &m.done,
+		&m.asked, &m.fails, &m.losses, &m.watch, &m.ownWatch, &m.watched, &m.revision, &m.asksConfirm, &m.covers, &m.done, &m.stray,
 		&m.session, &m.nonce[0], &m.nonce[1],
 	} {
 		*v = d.Uint()
 	}
 	for _, p := range [...]*pending{&m.main, &m.renew, &m.probe} {
 		p.number = d.Uint()
-		p.op = protocol.Op(d.Uint())
+		op := d.Uint()
+		if p.op = protocol.Op(op); uint64(p.op) != op {
+			d.Fail(fmt.Errorf("operation %d; want at most 255", op))
+		}
 		p.session = d.Uint()
 		p.sent = d.Instant()
 	}

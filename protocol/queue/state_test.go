@@ -233,7 +233,7 @@ func FuzzStep(f *testing.F) {
 			}
 			return w
 		}
-		chaotic(t, cfg, min(len(data)/3+10, 600), word)
+		chaotic(t, cfg, min(len(data)/3+10, 200), word)
 	})
 }
 

@@ -86,7 +86,9 @@ func (m *Machine) next() (protocol.Op, protocol.Instant) {
 	case freeing:
 		return protocol.Leave, m.retryAt
 	case closing:
-		return protocol.CloseSession, m.retryAt
+		if m.session != 0 {
+			return protocol.CloseSession, m.retryAt
+		}
 	}
 	return 0, protocol.Never
 }

@@ -124,7 +124,7 @@ func (m *Machine) watchSaid(in *protocol.Input, fx *protocol.Effects) {
 		m.marked = true
 		m.entrySeen(in.Now.Boot, in.Now.Boot)
 		m.firstView = in.Now.Boot
-		m.elect(in, fx)
+		m.verifiedFirst(in, fx)
 	case m.phase == waiting && seen:
 		m.fails = 0
 		m.to(listing, in)

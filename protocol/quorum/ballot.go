@@ -56,21 +56,26 @@ func DecodeBallot(data []byte) (Ballot, error) {
 	return b, nil
 }
 
+// readBallot returns the zero Ballot if what it read cannot be one.
 func readBallot(d *protocol.Decoder) Ballot {
 	b := Ballot{Term: d.Uint(), VotedFor: d.Voter(), Membership: d.Membership(), MaxPromise: d.Duration(), Incarnation: d.Uint()}
-	switch {
-	case b.Membership == nil:
-		d.Fail(errors.New("no membership"))
-	case b.Term > MaxTerm:
-		d.Fail(fmt.Errorf("term %d; want at most %d", b.Term, uint64(MaxTerm)))
-	case b.MaxPromise < 0 || b.MaxPromise > LongestPromise:
-		d.Fail(fmt.Errorf("a promise of %v; want 0 to %v", b.MaxPromise, LongestPromise))
-	case b.Incarnation == 0:
-		d.Fail(errors.New("incarnation 0; the first is 1"))
-	default:
-		if err := b.Membership.Validate(); err != nil {
-			d.Fail(err)
-		}
+	if err := b.validate(); err != nil {
+		d.Fail(err)
+		return Ballot{}
 	}
 	return b
+}
+
+func (b *Ballot) validate() error {
+	switch {
+	case b.Membership == nil:
+		return errors.New("no membership")
+	case b.Term > MaxTerm:
+		return fmt.Errorf("term %d; want at most %d", b.Term, uint64(MaxTerm))
+	case b.MaxPromise < 0 || b.MaxPromise > LongestPromise:
+		return fmt.Errorf("a promise of %v; want 0 to %v", b.MaxPromise, LongestPromise)
+	case b.Incarnation == 0:
+		return errors.New("incarnation 0; the first is 1")
+	}
+	return b.Membership.Validate()
 }

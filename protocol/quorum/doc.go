@@ -28,6 +28,27 @@
 // and so the claim ends before the promise in true time:
 // real(send) + D_L/(1−ρ) ≤ real(recv) + D_V/(1+ρ).
 //
+// # Choices
+//
+// Where the rules leave something open:
+//
+//   - The questions of a vote leave before the own vote is durable; it is counted
+//     when it is. A life that ends in between has won nothing.
+//   - A leader gives its own promise to itself no entry among its promises.
+//     It helps nobody until its work has returned (R6), and then owes nothing.
+//   - Ballots of earlier rounds of one stranded leader count as its own: a
+//     grantor whose last vote went to it has voted for nobody else (R5).
+//   - A leader without a live lease does not stand above a higher term that it is
+//     told of. It may be the late winner of a lower one (R5).
+//   - Whenever a voter's promises to others are dropped, it acks again: the
+//     winner may be waiting for nothing else (R9).
+//   - A clock that jumped ends a leadership, pending or not, and makes a voter owe
+//     its longest promise, to nobody in particular (R16).
+//   - Elections that no leader comes of, own or others', stretch the next ones: a
+//     disk that is slower than a slot must not make them collide for ever (R11).
+//   - Confirm commands are counted whoever leads. View.Confirmed is how many had
+//     been given when the latest round trip that a quorum has answered began.
+//
 // # Rules
 //
 // The numbers are used throughout the code.

@@ -12,7 +12,7 @@ func (m *Machine) end(reason protocol.Reason, fx *protocol.Effects) {
 		m.order(fx, protocol.Stop, reason)
 	}
 	m.role = protocol.Fencing
-	m.reign.active, m.reign.renewing, m.reign.again = false, false, false
+	m.reign = reign{term: m.reign.term, token: m.reign.token}
 	m.round = round{}
 }
 

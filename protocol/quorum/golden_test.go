@@ -82,6 +82,8 @@ func (s *script) do(c golden.Command) string {
 				w.cut[t.i][f.i] = c.Name == "cut"
 			}
 		}
+	case "slow": // messages from and to them take longer
+		s.each(c, func(n *node) { w.slow[n.i] = s.duration(c.Get("by", "")) })
 	case "closed": // of=n1: they see n1's last connection close
 		dead := s.node(c.Get("of", ""))
 		s.each(c, func(n *node) {

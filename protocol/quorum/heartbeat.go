@@ -80,7 +80,9 @@ func (m *Machine) onHeartbeat(leader protocol.Voter, msg *protocol.Message, fx *
 		m.ranking = msg.Ranking
 		m.electIn(m.cfg.Promise+m.stagger(), Timeout)
 	}
-	m.ack(fx)
+	if m.self >= 0 || msg.Promise > 0 { // an observer is asked for nothing (R14)
+		m.ack(fx)
+	}
 }
 
 // hear takes notice of a heartbeat and reports whether it is new: its number is
@@ -94,10 +96,7 @@ func (m *Machine) hear(leader protocol.Voter, msg *protocol.Message) bool {
 	h.term = max(h.term, msg.Term)
 	h.contact = m.now.Boot
 	if msg.Seq <= h.seq {
-		if m.cfg.mutants.Has("old-heartbeat-extends") {
-			return true
-		}
-		return false
+		return m.cfg.mutants.Has("old-heartbeat-extends")
 	}
 	h.seq, h.asked = msg.Seq, msg.Promise
 	return true

@@ -155,6 +155,9 @@ func (m *Machine) fire(fx *protocol.Effects) {
 // NextFire implements [protocol.Machine].
 func (m *Machine) NextFire() protocol.Instant {
 	at := protocol.Never
+	if m.role == protocol.Down || m.role == protocol.Halted {
+		return at
+	}
 	if m.badDisk {
 		at = m.saveAt
 	}

@@ -25,8 +25,11 @@ const (
 	// Release: a leader's work has returned. Term and Seq are the last that it
 	// sent; Ranking, its successors.
 	Release protocol.MessageType = "release"
-	// WitnessRelease: all that the sender with Dir did in the incarnation Echo
-	// and before it is dead for ever. A keeper sends it on behalf of that node.
+	// WitnessRelease: all that the sender with Dir did in the incarnation Echo,
+	// and in those before it, is dead for ever. A keeper sends it on behalf of
+	// that node. A keeper knows of earlier lives if its own life has led, because
+	// that waited for theirs, or if a life cannot begin before the works of those
+	// before it have ended; one that knows of its own only must not send it.
 	WitnessRelease protocol.MessageType = "witness-release"
 )
 

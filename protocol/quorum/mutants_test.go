@@ -45,6 +45,25 @@ func TestMutants(t *testing.T) {
 	}
 }
 
+// TestTwinBites shows that the twin notices when a derived value is wrong.
+func TestTwinBites(t *testing.T) {
+	for _, name := range []string{
+		"promise-forgotten-on-restart", "no-sticky", "own-earlier-life-ignored", "residual-of-holder-only", "no-own-residual",
+		"lease-from-ack-arrival", "ignore-drift", "probe-extends-lease", "duplicate-ack-extends", "old-heartbeat-extends",
+		"release-by-node-id", "witness-any-incarnation", "boot-residual-waived",
+	} {
+		t.Run(name, func(t *testing.T) {
+			for seed := uint64(1); seed <= 200; seed++ {
+				if _, diff := compare(seed, func(c *Config) { c.Mutate(name) }); diff != "" {
+					t.Log(diff)
+					return
+				}
+			}
+			t.Error("not noticed")
+		})
+	}
+}
+
 // tell runs the transcripts until one shows a violation.
 func tell(t *testing.T, change func(*Config)) string {
 	files, err := filepath.Glob("testdata/*.txt")

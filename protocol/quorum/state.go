@@ -177,6 +177,10 @@ func (m *Machine) loadRound(d *protocol.Decoder) {
 func (m *Machine) appendReign(dst []byte) []byte {
 	g := &m.reign
 	dst = appendUints(dst, g.term, g.token)
+	dst = protocol.AppendBool(dst, m.reigning())
+	if !m.reigning() {
+		return dst
+	}
 	for _, b := range [...]bool{g.active, g.renewing, g.again} {
 		dst = protocol.AppendBool(dst, b)
 	}
@@ -209,7 +213,16 @@ func (m *Machine) appendReign(dst []byte) []byte {
 func (m *Machine) loadReign(d *protocol.Decoder) {
 	g := &m.reign
 	g.term, g.token = d.Uint(), d.Uint()
+	if !d.Bool() {
+		if m.role == protocol.Leader {
+			d.Fail(errors.New("a leader without a lease"))
+		}
+		return
+	}
 	g.active, g.renewing, g.again = d.Bool(), d.Bool(), d.Bool()
+	if !m.reigning() {
+		d.Fail(errors.New("a lease that nobody renews"))
+	}
 	g.beatAt, g.leaseEnd, g.fresh, g.notBefore = d.Instant(), d.Instant(), d.Instant(), d.Instant()
 	g.round, g.stranded = d.Uint(), d.Uint()
 	g.sent, g.strandAt = d.Instant(), d.Instant()

@@ -18,9 +18,9 @@ type world struct {
 	order  uint64
 	rng    *rand.Rand
 	nodes  []*node
-	first  *protocol.Membership
 
-	cut   [16][16]bool // from, to
+	cut   [16][16]bool      // from, to
+	slow  [16]time.Duration // how much longer messages from and to a node take
 	loss  float64
 	dup   float64
 	delay func() time.Duration // of a message
@@ -44,7 +44,6 @@ type world struct {
 	orphans     []orphan          // works that outlive their process
 	violations  []string
 	tenure      map[string]int // of a life and token: 1 proven, 2 proven once
-	machines    func(Config) *Machine
 }
 
 type packet struct {
@@ -510,7 +509,7 @@ func (w *world) carry(from, to int, msg protocol.Message) {
 		w.nodes[to].give(protocol.Input{Kind: protocol.Receive, From: w.nodes[from].cfg.Self.ID, Message: msg})
 	}
 	if w.rng.Float64() >= w.loss {
-		w.in(w.delay(), deliver)
+		w.in(w.delay()+w.slow[from]+w.slow[to], deliver)
 	}
 	if w.rng.Float64() < w.dup {
 		w.in(w.late(), deliver)
