@@ -1,0 +1,133 @@
+package sim
+
+import "time"
+
+// eventKind is what an event is.
+type eventKind uint8
+
+const (
+	_          eventKind = iota
+	evBoot               // a process starts; ref is 1 if its disk was wiped
+	evFire               // a machine's NextFire may have come; ref is the timer's generation
+	evDeliver            // ref is a flight's place
+	evClosed             // a connection's end; ref is a flight's place
+	evDisk               // a write is done
+	evReply              // an answer that had to wait; ref is a letter's place
+	evCommand            // a command that had to wait; ref is a letter's place
+	evThaw               // a process may run again
+	evWake               // a machine may wake again
+	evOp                 // an operation begins; ref is its place in the schedule
+	evTick               // an operation goes on, as its Every says
+	evOpEnd              // an operation ends
+	evSnapshot           // a disk is copied, for an operation that restores it
+	evHeal               // the faults are over
+	evEnd                // the run is
+	evStore              // the store's
+	evWork               // the work's
+	evWrite              // a write reaches the guarded resource
+)
+
+// event is something that happens at a true time. It holds no pointers: what it
+// carries beside is in a slab, at ref.
+type event struct {
+	at   Time
+	seq  uint64 // orders events of one time: what was planned first comes first
+	kind eventKind
+	node int32
+	life uint32 // of the node; 0 where it does not matter
+	ref  int32
+}
+
+func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
+
+// agenda is what will happen, as a heap with four children to a node: a short
+// one, and its children share cache lines.
+type agenda []event
+
+func (h *agenda) push(e event) {
+	*h = append(*h, e)
+	a := *h
+	i := len(a) - 1
+	for i > 0 {
+		up := (i - 1) / 4
+		if !e.before(&a[up]) {
+			break
+		}
+		a[i] = a[up]
+		i = up
+	}
+	a[i] = e
+}
+
+func (h *agenda) pop() event {
+	a := *h
+	top := a[0]
+	last := len(a) - 1
+	e := a[last]
+	a = a[:last]
+	*h = a
+	if last == 0 {
+		return top
+	}
+	i := 0
+	for {
+		first := 4*i + 1
+		if first >= last {
+			break
+		}
+		least := first
+		for c := first + 1; c < min(first+4, last); c++ {
+			if a[c].before(&a[least]) {
+				least = c
+			}
+		}
+		if !a[least].before(&e) {
+			break
+		}
+		a[i] = a[least]
+		i = least
+	}
+	a[i] = e
+	return top
+}
+
+// in makes e happen d from now; 0 is after all that is already due now.
+func (w *World) in(d time.Duration, e event) {
+	w.seq++
+	e.at, e.seq = w.now+Time(max(d, 0)), w.seq
+	w.agenda.push(e)
+	if w.tracer != nil {
+		w.causes[e.seq] = w.cause
+	}
+}
+
+// again makes an event that could not happen yet happen now, after all that is
+// already due. What caused it stays what it was.
+func (w *World) again(e event) {
+	was := e.seq
+	w.in(0, e)
+	if w.tracer != nil {
+		w.causes[w.seq] = w.causes[was]
+		delete(w.causes, was)
+	}
+}
+
+// slab holds what events carry. A place that was given back is used again.
+type slab[T any] struct {
+	all  []T
+	free []int32
+}
+
+// get returns a place, which holds what was last put there.
+func (s *slab[T]) get() int32 {
+	if last := len(s.free) - 1; last >= 0 {
+		i := s.free[last]
+		s.free = s.free[:last]
+		return i
+	}
+	var zero T
+	s.all = append(s.all, zero)
+	return int32(len(s.all) - 1)
+}
+
+func (s *slab[T]) put(i int32) { s.free = append(s.free, i) }

@@ -1,0 +1,128 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/electd/elect/protocol"
+)
+
+// reign is one token that somebody was elected with.
+type reign struct {
+	token  uint64
+	ballot int32 // whose: the disk, which a restart keeps
+	seat   int32
+	led    bool
+}
+
+// order follows one order as the machine gives it.
+func (o *oracle) order(w *World, n *node, s *seat, in *protocol.Input, ord *protocol.Order) {
+	switch ord.Kind {
+	case protocol.Elected:
+		if s.stage != stageNone || ord.Token == 0 {
+			w.fail(Orders, n, "elected with token %d while it is %s with token %d", ord.Token, s.stage, s.token)
+		}
+		s.stage, s.token = stageElected, ord.Token
+		o.wins(w, n, s)
+		o.noticeElected(w, n, s)
+		if electedCounts(w) {
+			o.crowned(w, n, s)
+		}
+		w.stats.Elections++
+		o.changed(w)
+	case protocol.Lead:
+		if s.stage != stageElected || ord.Token != s.token {
+			w.fail(Orders, n, "leads with token %d while it is %s with token %d", ord.Token, s.stage, s.token)
+		}
+		if s.joining != 0 {
+			w.fail(Orders, n, "leads with token %d before its work of token %d was joined", ord.Token, s.joining)
+		}
+		s.stage, s.token = stageLeading, ord.Token
+		o.leads(w, n, s)
+		o.noticeLead(w, n, s)
+		if !electedCounts(w) {
+			o.crowned(w, n, s)
+		}
+		w.stats.Tenures++
+	case protocol.Stop:
+		if s.stage == stageNone || ord.Token != s.token {
+			w.fail(Orders, n, "stops token %d while it is %s with token %d", ord.Token, s.stage, s.token)
+		}
+		o.noticeStop(w, n, s, in)
+		s.renews = in.Kind == protocol.Do
+		o.fell(w, n, s, fallen{resigned: s.renews})
+		s.stage, s.token, s.joining = stageNone, 0, ord.Token
+		o.changed(w)
+	default:
+		w.fail(Orders, n, "order %s", ord.Kind)
+	}
+}
+
+// wins enters a token into the book of reigns.
+func (o *oracle) wins(w *World, n *node, s *seat) {
+	i, known := o.find(s.token)
+	if !known {
+		o.reigns = slices.Insert(o.reigns, i, reign{token: s.token, ballot: s.ballot, seat: int32(n.index)})
+	} else if r := &o.reigns[i]; r.ballot != s.ballot || int(r.seat) != n.index {
+		w.fail(OneLeader, n, "elected with token %d, and so was %s", s.token, w.nodes[r.seat].id)
+	} else {
+		w.fail(Once, n, "elected with token %d a second time", s.token)
+	}
+	if w.protocol.Vote != nil && !s.vouches(s.token, n.self) {
+		w.fail(VoteSaved, n, "elected in term %d, and its own vote is not durable: its disk says %s in term %d", s.token, s.durable.For, s.durable.Term)
+	}
+	if first, ok := firstEntry(w.store); ok && first < s.token {
+		w.fail(FIFO, n, "elected with entry %d while entry %d is before it", s.token, first)
+	}
+}
+
+// leads judges a tenure that begins.
+func (o *oracle) leads(w *World, n *node, s *seat) {
+	i, known := o.find(s.token)
+	if known {
+		r := &o.reigns[i]
+		if r.led {
+			w.fail(Once, n, "active a second time with token %d", s.token)
+		}
+		r.led = true
+	}
+	if s.token < o.proven {
+		w.fail(TokensRise, n, "active with token %d after %s was with token %d", s.token, w.nodes[o.rose].id, o.proven)
+	} else {
+		o.proven, o.rose = s.token, int32(n.index)
+	}
+}
+
+// joined is called when the work of the term with token has been joined.
+func (o *oracle) joined(w *World, n *node, token uint64) {
+	if s := o.seat(n); s.joining == token {
+		s.joining = 0
+		o.prove(w, n, s)
+	}
+}
+
+// find finds a token in the book of reigns, or where it belongs.
+func (o *oracle) find(token uint64) (int, bool) {
+	return slices.BinarySearchFunc(o.reigns, token, func(r reign, token uint64) int { return cmp.Compare(r.token, token) })
+}
+
+// firstEntry is the least order of all entries that are in the store now.
+func firstEntry(model storeModel) (uint64, bool) {
+	m, ok := model.(*store)
+	if !ok {
+		return 0, false
+	}
+	var items []item
+	switch q := m.server.(type) {
+	case *etcd:
+		items = q.items
+	case *zookeeper:
+		items = q.items
+	}
+	for i := range items {
+		if items[i].gone == 0 {
+			return items[i].entry.Order, true
+		}
+	}
+	return 0, false
+}

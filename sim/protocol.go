@@ -1,0 +1,105 @@
+package sim
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/electd/elect/protocol"
+)
+
+// Protocol is an election protocol as the world runs it. To put a machine of
+// your own into the world, fill one in; see the package's examples.
+type Protocol struct {
+	// Name is what schedules and traces call it.
+	Name string
+	// New makes a participant's machine, for its first life and for each later
+	// one. It is called with the same Participant each time, except that a wiped
+	// disk has another Dir. An error ends the run: it is of the schedule.
+	New func(Participant) (protocol.Machine, error)
+	// Store is the kind of store that its machines ask; StoreNone if none.
+	Store StoreKind
+	// Vote tells what a Save's Data says of a vote, for the invariants on votes;
+	// nil if the protocol has none that must be durable.
+	Vote func(data []byte) (Vote, error)
+	// Answers tells whether a message grants a vote, in which term and to whom
+	// it is sent by the Send; nil as for Vote.
+	Grants func(*protocol.Message) (term uint64, ok bool)
+	// Death is the message by which a keeper tells everybody that a life of a
+	// participant and all its work are over; nil if the protocol knows none.
+	Death func(of protocol.Voter, incarnation uint64) protocol.Message
+	// Incarnation is the boot counter in a Save's Data; needed with Death, and
+	// for PeerClosed.
+	Incarnation func(data []byte) (uint64, error)
+	// Patience is how long, at the longest, a healthy world takes from the loss
+	// of a leader to the next proven one. The liveness phase waits for a few of it.
+	Patience func(config json.RawMessage) (time.Duration, error)
+	// Drift is the assumption on clocks that the configuration makes.
+	Drift func(config json.RawMessage) (protocol.Drift, error)
+	// Breaks lists the operations that break an assumption which this protocol
+	// makes with that configuration, beside those that are beyond any model.
+	// Schedules have them only where Options.Beyond allows it. nil is none.
+	Breaks func(config json.RawMessage) ([]OpKind, error)
+	// Leaseless says that its machines never prove a lease (they order no Lead):
+	// work begins when elected, and that is what the figures and the liveness
+	// phase look at.
+	Leaseless bool
+	// Expect says what must hold; an invariant that is not in it must.
+	Expect map[Invariant]Expectation
+}
+
+// Participant is what a machine is made for.
+type Participant struct {
+	Self       protocol.Voter
+	Index      int  // n1 is 0
+	Observer   bool // o1, o2, …
+	Membership *protocol.Membership
+	Config     json.RawMessage // the schedule's
+	Work       Work
+}
+
+// Vote is what a participant's durable state says of its vote.
+type Vote struct {
+	Term uint64
+	For  protocol.Voter
+}
+
+// StoreKind is a kind of simulated store.
+type StoreKind string
+
+// The kinds.
+const (
+	StoreNone      StoreKind = ""
+	StoreRegister  StoreKind = "register"  // one record with compare-and-set
+	StoreEtcd      StoreKind = "etcd"      // leases, entries by create revision, transactions
+	StoreZooKeeper StoreKind = "zookeeper" // sessions, ephemeral entries, followers that lag
+)
+
+// Invariant names a property that is checked after every event.
+type Invariant string
+
+// The invariants.
+const (
+	OneLeader   Invariant = "one-leader-per-term" // no two participants are elected with one token, ever
+	Once        Invariant = "once"                // nobody is active twice in one term
+	TokensRise  Invariant = "tokens-rise"         // of two active tenures, the later one has the greater token
+	OneVote     Invariant = "one-vote-per-term"   // one durable vote per term
+	VoteSaved   Invariant = "vote-saved"          // it is durable before its answer leaves
+	Exclusive   Invariant = "exclusive"           // no two proven leases at one true instant
+	NoStale     Invariant = "no-stale-write"      // the guarded resource accepted nothing stale
+	NoneOffered Invariant = "no-stale-offer"      // nobody wrote with a stale token after a check that said yes, but for what was in flight
+	ToldInTime  Invariant = "told-in-time"        // the work was told to stop before its lease ended
+	FIFO        Invariant = "first-in-first-out"  // a queue's leaders come in the order of their entries
+	Orders      Invariant = "orders"              // Elected, Lead, Stop in this order, each once, tokens as announced
+	Live        Invariant = "live"                // after the faults, one stable leader in time
+	NoPanic     Invariant = "no-panic"            // no machine panics
+)
+
+// Expectation is what a protocol promises of an invariant.
+type Expectation uint8
+
+// The expectations.
+const (
+	MustHold Expectation = iota
+	MayFail
+	MustFail // it must be found failing, or the simulator has lost its teeth
+)

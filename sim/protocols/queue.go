@@ -1,0 +1,65 @@
+package protocols
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/queue"
+	"github.com/electd/elect/sim"
+)
+
+// The names of the queue protocol over the two kinds of store.
+const (
+	queueEtcd      = queue.Name
+	queueZooKeeper = queue.Name + "-zookeeper"
+)
+
+func etcdProtocol(mutant string) *sim.Protocol {
+	return queueProtocol(queueEtcd, queue.Etcd, sim.StoreEtcd, mutant)
+}
+
+func zookeeperProtocol(mutant string) *sim.Protocol {
+	return queueProtocol(queueZooKeeper, queue.ZooKeeper, sim.StoreZooKeeper, mutant)
+}
+
+func queueProtocol(name string, dialect queue.Dialect, store sim.StoreKind, mutant string) *sim.Protocol {
+	common := func(raw json.RawMessage) (queue.Config, error) {
+		var c queue.Config
+		if err := decode(raw, "", &c); err != nil {
+			return c, err
+		}
+		c.Self, c.Dialect = "n1", dialect
+		return c, c.Validate()
+	}
+	return &sim.Protocol{
+		Name: name,
+		New: func(p sim.Participant) (protocol.Machine, error) {
+			var c queue.Config
+			if err := decode(p.Config, p.Self.ID, &c); err != nil {
+				return nil, err
+			}
+			c.Self, c.Dialect = p.Self.ID, dialect
+			mutateQueue(&c, mutant)
+			return queue.New(c)
+		},
+		Store: store,
+		Patience: func(raw json.RawMessage) (time.Duration, error) {
+			c, err := common(raw)
+			return c.WorstTakeover(), err
+		},
+		Drift: func(raw json.RawMessage) (protocol.Drift, error) {
+			c, err := common(raw)
+			return driftOf(c.Drift), err
+		},
+		Breaks: func(raw json.RawMessage) ([]sim.OpKind, error) {
+			c, err := common(raw)
+			if c.Dialect == queue.ZooKeeper || c.Hold > 0 {
+				return nil, err
+			}
+			// Without a hold the next one leads as soon as the entry before its own
+			// is gone, whoever deleted that.
+			return []sim.OpKind{sim.OpForeign, sim.OpExpireEarly}, err
+		},
+	}
+}

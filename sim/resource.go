@@ -1,0 +1,64 @@
+package sim
+
+import "time"
+
+// resource is what the leaders write to. It accepts a write if its token is not
+// less than the greatest that it has seen: it knows nothing else.
+type resource struct {
+	highest uint64
+	by      int32 // the seat that wrote with it first
+
+	// What the resource does not know: the latest of the terms, by when their
+	// work began in true time, that a write was accepted of.
+	latest uint64
+}
+
+func (r *resource) clone() resource { return *r }
+
+// checked judges a check that said yes to a write of j's.
+func (r *resource) checked(w *World, n *node, j *job) {
+	if j.token < r.highest || j.serial < r.latest {
+		w.fail(NoneOffered, n, "its check said yes to token %d when the resource had accepted token %d of %s, whose term is a later one", j.token, r.highest, w.nodes[r.by].id)
+	}
+}
+
+// arrive is a write that arrives, whatever became of its writer.
+func (r *resource) arrive(w *World, e event) {
+	p := w.work.take(e.ref)
+	n := w.nodes[e.node]
+	if !n.up || n.life != e.life {
+		w.seen.add(SawLateWrite)
+	}
+	stale := r.stale(w, &p)
+	accepted := p.token >= r.highest
+	switch {
+	case stale && accepted:
+		w.stats.StaleOffered++
+		w.stats.StaleAccepted++
+		w.fail(NoStale, n, "the resource accepted a write with token %d, checked %s ago, after one of a later term with token %d of %s",
+			p.token, time.Duration(w.now-p.checked), r.highest, w.nodes[r.by].id)
+	case stale:
+		w.stats.StaleOffered++
+		w.stats.StaleRefused++
+		w.seen.add(SawStaleRefused)
+	case !accepted:
+		w.stats.FreshRefused++
+	}
+	if !accepted {
+		return
+	}
+	if p.token > r.highest {
+		r.highest, r.by = p.token, p.seat
+	}
+	r.latest = max(r.latest, p.serial)
+}
+
+// stale tells whether a write comes after one of a later term was accepted. Where
+// leases are proven terms are ordered by true time; elected terms are ordered by
+// their tokens only, and by time if those are equal.
+func (r *resource) stale(w *World, p *slip) bool {
+	if electedCounts(w) {
+		return p.token < r.highest || p.token == r.highest && p.serial < r.latest
+	}
+	return p.serial < r.latest
+}

@@ -1,0 +1,194 @@
+package sim
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// never is after the end of every run.
+const never Time = math.MaxInt64
+
+// Stats are the figures of a run, or with Add of several. A leader counts where
+// its lease is proven; where work is not exclusive, or the protocol has no
+// leases, where it is elected.
+type Stats struct {
+	Time      time.Duration `json:"time"`      // how much virtual time they are of
+	Messages  uint64        `json:"messages"`  // that were sent
+	Elections uint64        `json:"elections"` // that somebody won
+	Tenures   uint64        `json:"tenures"`   // in which a lease was proven
+	Changes   uint64        `json:"changes"`   // of the leader, from one participant to another
+
+	// Led is how long somebody led who was alive and not frozen.
+	Led time.Duration `json:"led"`
+	// TwoElected is how long two were elected at the same time. That is no
+	// fault where leases are proven.
+	TwoElected time.Duration `json:"two_elected"`
+	// Takeovers are the times, unordered, from when the last one that led died,
+	// was frozen, stopped or lapsed, until the next one led.
+	Takeovers []time.Duration `json:"takeovers,omitempty"`
+
+	Writes        uint64 `json:"writes"` // that left for the guarded resource
+	StaleOffered  uint64 `json:"stale_offered"`
+	StaleAccepted uint64 `json:"stale_accepted"`
+	StaleRefused  uint64 `json:"stale_refused"`
+	FreshRefused  uint64 `json:"fresh_refused"` // because tokens did not rise
+	Overruns      uint64 `json:"overruns"`      // work that had not returned when its lease ended
+
+	// Failures counts, by invariant, what was found failing and may.
+	Failures map[Invariant]uint64 `json:"failures,omitempty"`
+	// Judged is in how many runs the liveness phase came to its end.
+	Judged uint64 `json:"judged"`
+}
+
+// Availability is the part of the time in which somebody led, 0 to 1.
+func (s *Stats) Availability() float64 {
+	if s.Time <= 0 {
+		return 0
+	}
+	return float64(s.Led) / float64(s.Time)
+}
+
+// Takeover is the p-th quantile of the takeovers, 0 to 1, by the nearest rank;
+// false if there was none.
+func (s *Stats) Takeover(p float64) (time.Duration, bool) {
+	n := len(s.Takeovers)
+	if n == 0 {
+		return 0, false
+	}
+	sorted := slices.Sorted(slices.Values(s.Takeovers))
+	return sorted[min(max(int(math.Ceil(p*float64(n)))-1, 0), n-1)], true
+}
+
+// Add adds the figures of other runs.
+func (s *Stats) Add(o *Stats) {
+	s.Time += o.Time
+	s.Messages += o.Messages
+	s.Elections += o.Elections
+	s.Tenures += o.Tenures
+	s.Changes += o.Changes
+	s.Led += o.Led
+	s.TwoElected += o.TwoElected
+	s.Takeovers = append(s.Takeovers, o.Takeovers...)
+	s.Writes += o.Writes
+	s.StaleOffered += o.StaleOffered
+	s.StaleAccepted += o.StaleAccepted
+	s.StaleRefused += o.StaleRefused
+	s.FreshRefused += o.FreshRefused
+	s.Overruns += o.Overruns
+	s.Judged += o.Judged
+	for inv, n := range o.Failures {
+		s.failed(inv, n)
+	}
+}
+
+func (s *Stats) failed(inv Invariant, n uint64) {
+	if s.Failures == nil {
+		s.Failures = map[Invariant]uint64{}
+	}
+	s.Failures[inv] += n
+}
+
+func (s *Stats) clone() Stats {
+	c := *s
+	c.Takeovers = slices.Clone(s.Takeovers)
+	c.Failures = nil
+	for inv, n := range s.Failures {
+		c.failed(inv, n)
+	}
+	return c
+}
+
+// serving is how the world is led, for the figures and for liveness.
+type serving struct {
+	at      Time   // everything before is accounted for
+	led     bool   // somebody led at that time, and will
+	until   Time   // until then, if nothing changes
+	from    Time   // while nobody leads: since when
+	elected int    // how many are elected
+	crowns  uint64 // terms that began, of leaders that count
+	last    int32  // the seat of the last of them
+	wore    uint64 // the term that led last
+}
+
+// crowned is called when a term begins, of a leader that counts.
+func (o *oracle) crowned(w *World, n *node, s *seat) {
+	v := &o.serving
+	if v.crowns > 0 && int(v.last) != n.index {
+		w.stats.Changes++
+		w.seen.add(SawLeaderChanged)
+	}
+	v.crowns++
+	v.last = int32(n.index)
+	s.mark.crown = v.crowns
+	o.noticeCrown(w, n)
+	o.live.crowned(w, n)
+}
+
+// servesUntil is until when s leads, if nothing changes.
+func (s *seat) servesUntil(w *World) Time {
+	switch {
+	case s.stage == stageNone || !s.up || s.frozen:
+		return 0
+	case electedCounts(w):
+		return never
+	case s.stage != stageLeading:
+		return 0
+	}
+	return s.until
+}
+
+// renewed is changed for the common case: a leader that renewed its lease.
+func (o *oracle) renewed(w *World, s *seat) {
+	if v := &o.serving; v.led && v.until > w.now && s.mark.crown == v.wore && s.servesUntil(w) >= v.until {
+		v.until = s.until
+		return
+	}
+	o.changed(w)
+}
+
+// changed accounts for the time since the last change, and looks at how the world
+// is led now.
+func (o *oracle) changed(w *World) {
+	v := &o.serving
+	passed := w.now - v.at
+	if v.elected > 1 {
+		w.stats.TwoElected += time.Duration(passed)
+	}
+	lapsed := never
+	if v.led {
+		w.stats.Led += time.Duration(min(w.now, v.until) - v.at)
+		if v.until <= w.now {
+			lapsed = v.until
+			v.led, v.from = false, v.until
+		}
+	}
+	w.stats.Time += time.Duration(passed)
+	v.at = w.now
+
+	var best *seat
+	v.until, v.elected = 0, 0
+	for i := range o.seats {
+		s := &o.seats[i]
+		if s.stage != stageNone {
+			v.elected++
+		}
+		if u := s.servesUntil(w); u > w.now && (best == nil || s.mark.crown > best.mark.crown) {
+			best = s
+		}
+		v.until = max(v.until, s.servesUntil(w))
+	}
+	if v.elected > 1 {
+		w.seen.add(SawTwoElected)
+	}
+	switch {
+	case best == nil && v.led:
+		v.led, v.from = false, w.now
+	case best != nil:
+		if !v.led && v.wore != 0 && v.wore != best.mark.crown {
+			w.stats.Takeovers = append(w.stats.Takeovers, time.Duration(w.now-v.from))
+		}
+		v.led, v.wore = true, best.mark.crown
+	}
+	o.live.look(w, o, lapsed)
+}

@@ -1,0 +1,374 @@
+package teeth
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/lease"
+	"github.com/electd/elect/protocol/queue"
+	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/sim"
+)
+
+// Ground is a kind of world to hunt in.
+type Ground struct {
+	// Name is the profile's, or says what is particular.
+	Name    string
+	Options sim.Options
+
+	script func(s *sim.Schedule) // changes what was drawn, if not nil
+	may    []sim.Invariant       // what may fail there of the machine as it is
+	// judge says what is wrong with a run in which all invariants hold, where a
+	// rule is not about safety: by its figures, and by what it asked of the store.
+	judge func(r *sim.Result, a *watcher) (sim.Invariant, string)
+}
+
+// Schedule draws the ground's schedule of a seed.
+func (g Ground) Schedule(p *sim.Protocol, seed uint64) (*sim.Schedule, error) {
+	s, err := sim.Generate(p, seed, g.Options)
+	if err == nil && g.script != nil {
+		g.script(s)
+		slices.SortStableFunc(s.Ops, func(a, b sim.Op) int { return cmp.Compare(a.At, b.At) })
+	}
+	return s, err
+}
+
+// Run makes the run of one seed on the ground. Where the ground judges by more
+// than the invariants, what it finds is the result's violation.
+func (g Ground) Run(p *sim.Protocol, seed uint64) (*sim.Result, error) {
+	s, err := g.Schedule(p, seed)
+	if err != nil {
+		return nil, err
+	}
+	if len(g.may) > 0 {
+		c := *p
+		c.Expect = maps.Clone(p.Expect)
+		if c.Expect == nil {
+			c.Expect = map[sim.Invariant]sim.Expectation{}
+		}
+		for _, inv := range g.may {
+			c.Expect[inv] = sim.MayFail
+		}
+		p = &c
+	}
+	w, err := sim.New(p, s)
+	if err != nil {
+		return nil, err
+	}
+	a := watcher{elected: map[uint64]protocol.NodeID{}, ended: map[life]uint64{}, session: map[life]uint64{}}
+	if g.judge != nil {
+		w.Trace(&a)
+	}
+	w.Run()
+	r := w.Result()
+	if r.Violation == nil && g.judge != nil {
+		inv, says := g.judge(r, &a)
+		if says == "" {
+			inv, says = lawful, a.wrong
+		}
+		if says != "" {
+			r.Violation = &sim.Violation{Invariant: inv, At: sim.Time(r.Virtual), Event: r.Events, Says: says}
+		}
+	}
+	return r, nil
+}
+
+// grounds is where a mutant is hunted: everywhere, and for some of them first in
+// a world that has more of what their rule is about.
+func grounds(m Mutant) []Ground {
+	storm, swarm := sim.Options{Profile: "storm"}, sim.Options{Profile: "swarm"}
+	all := []Ground{{Name: "storm", Options: storm}, {Name: "tight storm", Options: tight(storm)}, {Name: "swarm", Options: swarm}}
+	if g, ok := particular(m); ok {
+		if g.judge != nil {
+			return []Ground{g}
+		}
+		all = append([]Ground{g}, all...)
+	}
+	return all
+}
+
+// tight takes clocks for perfect, which they then are, so that hardly any margin
+// hides what a rule is for.
+func tight(o sim.Options) sim.Options {
+	o.Config = json.RawMessage(`{"drift":{"ppm":0,"guard":2000000}}`)
+	return o
+}
+
+func only(kinds ...sim.OpKind) sim.Options { return sim.Options{Profile: "storm", Only: kinds} }
+
+func with(o sim.Options, config string) sim.Options {
+	o.Config = json.RawMessage(config)
+	return o
+}
+
+// ms is milliseconds since a world began.
+func ms(n int64) sim.Time { return sim.Time(n * int64(time.Millisecond)) }
+
+// The names of what is wrong where no invariant is.
+const (
+	undisturbed sim.Invariant = "undisturbed" // a healthy leader stays
+	prompt      sim.Invariant = "prompt"      // a leader that is gone is replaced in time
+	joined      sim.Invariant = "joined"      // nobody leads before the work of who has resigned has returned
+	lawful      sim.Invariant = "lawful"      // asks and elections are as the rules say; see watcher
+	noHerd      sim.Invariant = "no-herd"     // who leaves a queue wakes one
+)
+
+// first makes n1 the first leader: nobody else stands for a while.
+func first(s *sim.Schedule, among int) {
+	for i := 2; i <= among; i++ {
+		s.Ops = append(s.Ops, sim.Op{At: 0, Kind: sim.OpWithdraw, Node: node(i), For: 4 * time.Second})
+	}
+}
+
+func node(i int) protocol.NodeID { return protocol.NodeID("n" + strconv.Itoa(i)) }
+
+// quiet is a world without faults of n participants, that lasts so long.
+func quiet(n int, faults time.Duration) sim.Options {
+	return sim.Options{Profile: "quiet", Nodes: n, Faults: faults, Settle: -1}
+}
+
+// stays judges that the first leader is the only one.
+func stays(r *sim.Result, _ *watcher) (sim.Invariant, string) {
+	if r.Stats.Changes > 0 || r.Stats.Elections > 1 {
+		return undisturbed, fmt.Sprintf("%d elections and %d changes of the leader, who was healthy", r.Stats.Elections, r.Stats.Changes)
+	}
+	return "", ""
+}
+
+// outlives has work go on when its process is killed.
+func outlives(s *sim.Schedule) { s.Work.Outlives = true }
+
+// nothing judges nothing but what the watcher has seen.
+func nothing(*sim.Result, *watcher) (sim.Invariant, string) { return "", "" }
+
+// apart cuts n1 and n3 from each other for good.
+func apart(s *sim.Schedule) {
+	s.Ops = append(s.Ops,
+		sim.Op{At: ms(5000), Kind: sim.OpHalfOpen, Node: "n1", Peer: "n3", For: s.Faults},
+		sim.Op{At: ms(5000), Kind: sim.OpHalfOpen, Node: "n3", Peer: "n1", For: s.Faults})
+}
+
+// within judges that no takeover took longer.
+func within(limit time.Duration) func(*sim.Result, *watcher) (sim.Invariant, string) {
+	return func(r *sim.Result, _ *watcher) (sim.Invariant, string) {
+		if worst, ok := r.Stats.Takeover(1); !ok || worst > limit {
+			return prompt, fmt.Sprintf("of %d takeovers the longest took %v; want at most %v", len(r.Stats.Takeovers), worst, limit)
+		}
+		return "", ""
+	}
+}
+
+// particular is a ground for one mutant, if it has one.
+func particular(m Mutant) (Ground, bool) {
+	g := Ground{}
+	switch m.Protocol {
+	case quorum.Name:
+		g = ofQuorum(m.Name)
+	case lease.Name:
+		g = ofLease(m.Name)
+	default:
+		g = ofQueue(m.Name)
+	}
+	return g, g.Name != ""
+}
+
+func ofQuorum(mutant string) Ground {
+	lives := []sim.OpKind{sim.OpKill, sim.OpWitness, sim.OpPowerLoss, sim.OpReset, sim.OpIsolate}
+	switch mutant {
+	case "promise-forgotten-on-restart", "no-own-residual", "own-earlier-life-ignored", "residual-of-holder-only", "residual-before-adoption", "boot-residual-waived":
+		return Ground{Name: "restarts", Options: tight(only(lives...)), script: outlives}
+	case "witness-any-incarnation":
+		// n1 dies, its witness says so, and it leads again. Then the witness's word
+		// is heard once more, and everybody is deceived about n1.
+		return Ground{Name: "a witness heard twice", Options: with(quiet(3, 12*time.Second), `{"heartbeat":250000000}`), script: func(s *sim.Schedule) {
+			first(s, 3)
+			s.Ops = append(s.Ops,
+				sim.Op{At: ms(5990), Kind: sim.OpWithdraw, Node: "n2", For: 1900 * time.Millisecond},
+				sim.Op{At: ms(5990), Kind: sim.OpWithdraw, Node: "n3", For: 1900 * time.Millisecond},
+				sim.Op{At: ms(6000), Kind: sim.OpWitness, Node: "n1", For: 50 * time.Millisecond},
+				sim.Op{At: ms(8000), Kind: sim.OpReplay, Node: "n1", Peer: "n2", Count: 16},
+				sim.Op{At: ms(8000), Kind: sim.OpReplay, Node: "n1", Peer: "n3", Count: 16},
+				sim.Op{At: ms(8020), Kind: sim.OpReset, Node: "n1"})
+		}}
+	case "release-by-node-id":
+		return Ground{Name: "restarts and replays", Options: tight(only(sim.OpKill, sim.OpReset, sim.OpReplay, sim.OpResign)), script: outlives}
+	case "promise-not-saved":
+		return Ground{Name: "different promises", Options: with(only(lives...), `{"each":{"n1":{"promise":4000000000}}}`)}
+	case "promise-shrinks-at-once":
+		return Ground{Name: "different promises", Options: with(only(sim.OpCrashLoop, sim.OpRoll, sim.OpKill), `{"each":{"n1":{"promise":8000000000}}}`)}
+	case "re-anchor-always":
+		// Everybody is deceived about the leader, and n2 wins, but dies before
+		// anybody hears of it.
+		return Ground{Name: "a winner nobody hears of", Options: quiet(3, 60*time.Second), judge: nothing, script: func(s *sim.Schedule) {
+			first(s, 3)
+			for at := int64(6000); at < 59_000; at += 3000 {
+				after := at + 1 + at/3000%16
+				s.Ops = append(s.Ops,
+					sim.Op{At: ms(at), Kind: sim.OpReset, Node: sim.Leader},
+					sim.Op{At: ms(after), Kind: sim.OpOneWay, Node: "n2", For: 100 * time.Millisecond},
+					sim.Op{At: ms(after + 10), Kind: sim.OpPowerLoss, Node: "n2", For: time.Second})
+			}
+		}}
+	case "lease-from-ack-arrival", "probe-extends-lease", "duplicate-ack-extends", "vote-while-work-runs", "fence-after-follow":
+		return Ground{Name: "slow and broken links", Options: tight(only(sim.OpOneWay, sim.OpIsolate, sim.OpClog, sim.OpDelay, sim.OpReset, sim.OpHalfOpen))}
+	case "no-sticky":
+		return Ground{Name: "one who does not hear the leader", Options: quiet(3, 60*time.Second), judge: stays, script: func(s *sim.Schedule) {
+			first(s, 3)
+			apart(s)
+		}}
+	case "no-quiet-start":
+		return Ground{Name: "one restarts, another does not hear the leader", Options: quiet(3, 60*time.Second), judge: stays, script: func(s *sim.Schedule) {
+			first(s, 3)
+			apart(s)
+			for at := int64(7000); at < 59_000; at += 1700 {
+				s.Ops = append(s.Ops, sim.Op{At: ms(at), Kind: sim.OpKill, Node: "n2", For: 10 * time.Millisecond})
+			}
+		}}
+	case "refusal-adopts-term":
+		return Ground{Name: "a leader that was frozen for a moment", Options: quiet(3, 120*time.Second), judge: func(r *sim.Result, _ *watcher) (sim.Invariant, string) {
+			if r.Seen.Has(sim.SawReanchored) {
+				return undisturbed, "a voter that heard its leader went into a term that nobody could win"
+			}
+			return "", ""
+		}, script: func(s *sim.Schedule) {
+			first(s, 3)
+			for at := int64(6000); at < 119_000; at += 4000 {
+				s.Ops = append(s.Ops, sim.Op{At: ms(at), Kind: sim.OpPause, Node: sim.Leader, For: time.Duration(800+at%400) * time.Millisecond})
+			}
+		}}
+	case "old-heartbeat-extends":
+		return Ground{Name: "heartbeats of the dead", Options: quiet(3, 40*time.Second), judge: within(4 * time.Second), script: func(s *sim.Schedule) {
+			first(s, 3)
+			s.Ops = append(s.Ops, sim.Op{At: ms(10_000), Kind: sim.OpPowerLoss, Node: "n1", For: 25 * time.Second})
+			for at := int64(10_100); at < 30_000; at += 300 {
+				for i := 2; i <= 3; i++ {
+					s.Ops = append(s.Ops, sim.Op{At: ms(at), Kind: sim.OpReplay, Node: "n1", Peer: node(i), Count: 5})
+				}
+			}
+		}}
+	case "leader-without-quorum-keeps-promising":
+		// n2 hears everybody, n1 only n2, and n5 is dead: only with n2 is there a
+		// majority.
+		return Ground{Name: "a hub", Options: quiet(5, 40*time.Second), judge: within(900 * time.Millisecond), script: func(s *sim.Schedule) {
+			first(s, 5)
+			s.Ops = append(s.Ops,
+				sim.Op{At: ms(8_000), Kind: sim.OpKill, Node: "n5"},
+				sim.Op{At: ms(10_000), Kind: sim.OpBridge, Node: "n2", Group: []protocol.NodeID{"n1"}, For: 30 * time.Second})
+		}}
+	}
+	return Ground{}
+}
+
+func ofLease(mutant string) Ground {
+	const own = `{"global_versions":false}` // its counter is in the record alone
+	switch mutant {
+	case "wait-own-duration", "duration-changes":
+		return Ground{Name: "different durations", Options: with(sim.Options{Profile: "storm"}, `{"each":{"n1":{"duration":5000000000}}}`)}
+	case "store-change-ignored":
+		// The counter goes back with the record. Who holds a lease does not.
+		return Ground{
+			Name: "failovers of the store", may: []sim.Invariant{sim.OneLeader, sim.Once, sim.TokensRise, sim.NoStale, sim.NoneOffered},
+			Options: sim.Options{Profile: "storm", Beyond: true, Only: []sim.OpKind{sim.OpFailover, sim.OpPause, sim.OpStoreDown, sim.OpStoreUnknown}},
+			script:  func(s *sim.Schedule) { s.Clocks, s.Store.Rate = nil, 0 },
+		}
+	case "count-reuse", "delete-on-release":
+		return Ground{Name: "versions that begin anew", Options: with(sim.Options{Profile: "storm"}, own)}
+	case "conflict-is-failure":
+		return Ground{Name: "a client that repeats its writes", Options: quiet(3, 20*time.Minute), judge: stays, script: func(s *sim.Schedule) {
+			s.Store.Repeat = 0.5
+		}}
+	case "renewal-stops-at-drain":
+		return Ground{Name: "work that takes its time to return", Options: quiet(3, 20*time.Minute), script: func(s *sim.Schedule) {
+			s.Work.Stop, s.Work.Drain = 40*time.Second, time.Second
+			for at := int64(60_000); at < 1_100_000; at += 120_000 {
+				s.Ops = append(s.Ops, sim.Op{At: ms(at), Kind: sim.OpResign, Node: sim.Leader})
+			}
+		}, judge: func(r *sim.Result, _ *watcher) (sim.Invariant, string) {
+			if soonest, ok := r.Stats.Takeover(0); ok && soonest < 40*time.Second {
+				return joined, fmt.Sprintf("another led %v after a term was resigned whose work took 40s to return", soonest)
+			}
+			return "", ""
+		}}
+	case "mark-of-another":
+		return Ground{Name: "an old record put back by hand", Options: quiet(3, 20*time.Minute), script: func(s *sim.Schedule) {
+			// The record that is put back is the free one between two tenures.
+			s.Work.Stop = 10 * time.Millisecond
+			for at := int64(60_000); at < 1_100_000; at += 60_000 {
+				s.Ops = append(s.Ops,
+					sim.Op{At: ms(at), Kind: sim.OpResign, Node: sim.Leader},
+					sim.Op{At: ms(at + 3_000), Kind: sim.OpForeign, Count: 1})
+			}
+		}}
+	}
+	return Ground{}
+}
+
+func ofQueue(mutant string) Ground {
+	const hold = `{"hold":10000000000,"drift":{"ppm":0,"guard":2000000}}`
+	switch mutant {
+	case "no-verify":
+		return Ground{Name: "a waiter's key deleted by hand", Options: quiet(3, 60*time.Second), script: func(s *sim.Schedule) {
+			first(s, 3)
+			s.Ops = append(s.Ops, sim.Op{At: ms(12_000), Kind: sim.OpForeign, Node: "n3"})
+			for at := int64(20_000); at < 60_000; at += 10_000 {
+				s.Ops = append(s.Ops, sim.Op{At: ms(at), Kind: sim.OpResign, Node: sim.Leader})
+			}
+		}}
+	case "key-deleted-lease-kept":
+		return Ground{Name: "keys deleted by hand", Options: with(only(sim.OpExpireEarly, sim.OpForeign, sim.OpPause, sim.OpStoreSlow, sim.OpStoreUnknown, sim.OpResign), hold)}
+	case "deadline-across-streams":
+		return Ground{
+			Name: "a slow store, and patience with it", Options: with(only(sim.OpStoreSlow, sim.OpStoreDown, sim.OpPause), `{"keep_alive_every":500000000,"drift":{"ppm":0,"guard":2000000}}`),
+			script: func(s *sim.Schedule) { s.Store.Timeout = 8 * time.Second },
+		}
+	case "renewing-after-deadline":
+		return Ground{Name: "storm, its asks judged", Options: sim.Options{Profile: "storm"}, judge: nothing}
+	case "deadline-from-answer":
+		return Ground{Name: "a slow store", Options: tight(only(sim.OpPause, sim.OpStoreSlow, sim.OpStoreDown, sim.OpStoreUnknown))}
+	case "free-outside-the-delete":
+		return Ground{Name: "work that outlives its process", Options: quiet(3, 60*time.Second), script: func(s *sim.Schedule) {
+			first(s, 3)
+			s.Work.Stop, s.Work.Outlives = 3*time.Second, true
+			s.Ops = append(s.Ops,
+				sim.Op{At: ms(20_000), Kind: sim.OpResign, Node: "n1"},
+				sim.Op{At: ms(21_000), Kind: sim.OpKill, Node: "n1", For: 20 * time.Second},
+				sim.Op{At: ms(21_200), Kind: sim.OpExpireEarly, Node: "n1"})
+		}}
+	case "unmarked-is-free":
+		return Ground{Name: "a queue that was lost", Options: quiet(3, 40*time.Second), script: func(s *sim.Schedule) {
+			s.Ops = append(s.Ops, sim.Op{At: ms(12_000), Kind: sim.OpFailover, Count: 60})
+		}}
+	case "adopt-from-older-session", "scan-without-sync":
+		return Ground{Name: "lost answers, the asks judged", Options: tight(only(sim.OpPause, sim.OpStoreUnknown, sim.OpStaleRead, sim.OpExpireEarly, sim.OpStoreDown)), judge: nothing, script: func(s *sim.Schedule) {
+			s.Store.Repeat = 0 // a library that repeats an Enter makes two entries of one
+		}}
+	case "wrong-predecessor":
+		return Ground{Name: "nine in the queue", Options: quiet(9, 20*time.Minute), script: func(s *sim.Schedule) {
+			for at := int64(60_000); at < 1_100_000; at += 30_000 {
+				s.Ops = append(s.Ops, sim.Op{At: ms(at), Kind: sim.OpResign, Node: sim.Leader})
+			}
+		}, judge: func(r *sim.Result, a *watcher) (sim.Invariant, string) {
+			if most := 4 * int(r.Stats.Elections+9); a.lists > most {
+				return noHerd, fmt.Sprintf("%d elections took %d lists; want at most %d", r.Stats.Elections, a.lists, most)
+			}
+			return "", ""
+		}}
+	}
+	return Ground{}
+}
+
+// dialect is the protocol in whose world a mutant of the queue is hunted.
+func dialect(m queue.Mutant) string {
+	switch m.Name {
+	case "own-predecessor", "deadline-from-pings", "no-hold-off", "mark-before-hold-off", "free-outside-the-delete",
+		"free-without-tenure", "unmarked-is-free", "adopt-from-older-session", "scan-without-sync", "session-replaced-silently":
+		return queue.Name + "-zookeeper"
+	}
+	return queue.Name
+}

@@ -1,0 +1,92 @@
+package teeth
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/electd/elect/protocol/queue"
+)
+
+// Seeds is how many seeds a mutant has to survive, on each of its grounds, to
+// count as a survivor.
+const Seeds = 2000
+
+// Harmless is a rule that can be switched off in the simulator's world without
+// any harm to what the contract promises.
+type Harmless struct{ Protocol, Name, Rule, Says, Why string }
+
+// Equivalent lists what was tried as a mutant and is none.
+func Equivalent() []Harmless {
+	return []Harmless{
+		{
+			queue.Name + "-zookeeper", "adopt-from-older-session", "Q2", "keeps its nonce, and adopts an entry of another session",
+			"no entry of an older session is left to be adopted: a candidacy ends when the store has said that its session is gone, and the next one looks for its entry only after a write through the quorum. Only a client library that replaced a session which is alive could show the difference; the random net of package queue has one, and there this mutant dies",
+		},
+	}
+}
+
+// Table writes docs/teeth.md.
+func Table(w io.Writer, kills []Kill) {
+	protocols := 0
+	var order []string
+	longest := 0
+	for _, k := range kills {
+		if !slices.Contains(order, k.Protocol) {
+			order = append(order, k.Protocol)
+			protocols++
+		}
+		if k.Seed != 0 {
+			longest = max(longest, k.Runs)
+		}
+	}
+	fmt.Fprintf(w, `# Teeth
+
+<!-- Written by go generate ./sim/teeth. Do not edit. -->
+
+A test that has never failed has shown nothing. So each rule of the protocols that guards something can be switched off, by name, in
+builds with the tag `+"`mutants`"+`, and the simulator hunts what is left of the machine: it runs seed after seed until an invariant fails.
+There are %d such mutants of %d protocols. A mutant that survives %d seeds fails the build; the toughest took %d runs.
+
+`+"```\ngo run -tags mutants ./sim/teeth/hunt                # all of them\ngo run -tags mutants ./sim/teeth/hunt -only no-verify   # one\n```"+`
+
+*Runs* is how many runs it took, counted from seed 1. *Ground* is the kind of world: `+"`swarm`"+` draws which faults there are from the seed;
+`+"`storm`"+` is that on slow networks, without a rest; the others are for rules that are about something which these two seldom have. On every
+ground the machines as they are hold: a test sees to that. The table holds no times and is the same on every machine; it changes when a
+machine or the world does.
+
+Most mutants are killed by an invariant of the simulator. Some rules are not about safety, and their grounds judge by more: *undisturbed*, a
+healthy leader stays; *prompt*, a leader that is gone is replaced in time; *joined*, nobody leads before the work of who has resigned has
+returned; *no-herd*, who leaves a queue wakes one; *lawful*, a leader whose ballot moves on has not been overtaken, nobody renews a session
+after its tenure ended by itself, and one candidacy has one entry in one session.
+`, len(kills), protocols, Seeds, longest)
+	for _, name := range order {
+		fmt.Fprintf(w, "\n## %s\n\n| mutant | rule | what it does | killed by | runs | ground |\n|---|---|---|---|---|---|\n", name)
+		for _, k := range kills {
+			if k.Protocol != name {
+				continue
+			}
+			by, ground := "**nothing**", "–"
+			if k.Seed != 0 {
+				by, ground = string(k.Violation.Invariant), k.Ground.Name
+			}
+			fmt.Fprintf(w, "| %s | %s | %s | %s | %d | %s |\n", k.Name, k.Rule, sentence(k.Says), by, k.Runs, ground)
+		}
+	}
+	if e := Equivalent(); len(e) > 0 {
+		fmt.Fprint(w, "\n## Harmless\n\nThese were tried as mutants and are none in this world: the rule can be left out, and nothing that is promised breaks.\n\n| rule left out | of | what it does | why it is harmless |\n|---|---|---|---|\n")
+		for _, h := range e {
+			fmt.Fprintf(w, "| %s | %s %s | %s | %s |\n", h.Name, h.Protocol, h.Rule, sentence(h.Says), sentence(h.Why))
+		}
+	}
+}
+
+// sentence begins with a capital, ends without a full stop, and fits in a cell.
+func sentence(text string) string {
+	text = strings.ReplaceAll(strings.TrimSuffix(text, "."), "|", `\|`)
+	if text == "" {
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}

@@ -1,0 +1,100 @@
+package teeth
+
+import (
+	"fmt"
+
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/sim"
+)
+
+// watcher looks at what machines do beyond what the invariants are about: what
+// they ask of a queue, and who was elected between a leader's token and the term
+// that it has gone on to.
+type watcher struct {
+	lists   int    // how many lists were asked for
+	wrong   string // the first thing that was
+	elected map[uint64]protocol.NodeID
+	session map[life]uint64 // the latest that it asked about
+	ended   map[life]uint64 // the session of a tenure that has ended by itself
+}
+
+// life is one process.
+type life struct {
+	node protocol.NodeID
+	life uint32
+}
+
+func (a *watcher) find(format string, args ...any) {
+	if a.wrong == "" {
+		a.wrong = fmt.Sprintf(format, args...)
+	}
+}
+
+// Event implements [sim.Tracer].
+func (a *watcher) Event(_ *sim.World, r *sim.Record) {
+	if r.Kind != sim.RecordStep {
+		return
+	}
+	who := life{r.Node, r.Life}
+	a.heard(r)
+	for i := range r.Effects.Orders {
+		switch o := &r.Effects.Orders[i]; {
+		case o.Kind == protocol.Elected:
+			a.elected[o.Token] = r.Node
+		case o.Kind == protocol.Stop && r.Input.Kind != protocol.Do:
+			a.ended[who] = a.session[who]
+		}
+	}
+	v := r.View
+	for i := range r.Effects.Sends {
+		m := &r.Effects.Sends[i].Message
+		if m.Type != quorum.Heartbeat || !v.Active {
+			continue
+		}
+		for token := v.Token + 1; token < m.Term && token <= v.Token+8; token++ {
+			if by := a.elected[token]; by != "" && by != r.Node {
+				a.find("%s goes on with token %d in term %d, and %s was elected with token %d in between", r.Node, v.Token, m.Term, by, token)
+			}
+		}
+	}
+	for i := range r.Effects.Asks {
+		a.asked(who, &r.Effects.Asks[i])
+	}
+}
+
+// heard looks at a list of a queue.
+func (a *watcher) heard(r *sim.Record) {
+	if r.Input.Kind != protocol.Replied {
+		return
+	}
+	entries := r.Input.Answer.Entries
+	for i := range entries {
+		for j := range entries[:i] {
+			if e, f := &entries[i], &entries[j]; e.Nonce == f.Nonce && e.Session == f.Session {
+				a.find("%s has two entries of one candidacy, %d and %d, in session %d", e.Holder, f.Order, e.Order, e.Session)
+			}
+		}
+	}
+}
+
+// asked looks at what is asked of a queue.
+func (a *watcher) asked(who life, k *protocol.Ask) {
+	switch k.Op {
+	case protocol.List:
+		a.lists++
+	case protocol.KeepAlive, protocol.Touch:
+		if k.Session != 0 && k.Session == a.ended[who] {
+			a.find("%s renews session %d, though its tenure had ended by itself", who.node, k.Session)
+		}
+	}
+	switch k.Op {
+	case protocol.Touch, protocol.Mark:
+		if k.Entry.Session != 0 && k.Session != 0 && k.Entry.Session != k.Session {
+			a.find("%s asks for %s of entry %d of session %d in session %d", who.node, k.Op, k.Entry.Order, k.Entry.Session, k.Session)
+		}
+	}
+	if k.Session != 0 {
+		a.session[who] = k.Session
+	}
+}
