@@ -49,7 +49,7 @@ func newRoot(openers elect.Openers) *cobra.Command {
 	root.SetUsageFunc(showUsage)
 	root.AddCommand(
 		newRun(openers), newStatus(openers), newWatch(openers), newResign(openers),
-		newBench(openers), newDemo(openers), newVersion(), newExitCodes(), newJob(), newStamp(),
+		newBench(openers), newDemo(openers), newSim(), newTrace(), newVersion(), newExitCodes(), newJob(), newStamp(),
 	)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -24,6 +24,9 @@ const (
 	Unavailable   = 69
 	CannotCreate  = 73
 	Lost          = 75
+	Safety        = 80
+	Liveness      = 81
+	Crash         = 82
 	WaitOver      = 124
 	NotExecutable = 126
 	NotFound      = 127
@@ -40,11 +43,14 @@ var table = []struct {
 	{num(Unavailable), "the back end cannot be reached, or is wrong for good"},
 	{num(CannotCreate), "the state directory cannot be read or written: permissions, a read-only or full disk"},
 	{num(Lost), "leadership was lost under run --once"},
+	{num(Safety), "sim: a run violated safety, such as two that lead at once"},
+	{num(Liveness), "sim: a run violated liveness: nobody led in time"},
+	{num(Crash), "sim: a machine crashed"},
 	{num(WaitOver), "run --wait ran out before this candidate was elected; stderr says why"},
 	{num(NotExecutable), "COMMAND cannot be executed"},
 	{num(NotFound), "COMMAND was not found"},
 	{"128+n", "COMMAND was killed by signal n"},
-	{"other", "run: the exit code of COMMAND; bench, demo: 1 when what they show failed"},
+	{"other", "run: the exit code of COMMAND; bench, demo, sim, trace: 1 when what they show failed"},
 }
 
 func num(code int) string { return fmt.Sprint(code) }

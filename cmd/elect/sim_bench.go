@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/sim"
+	"github.com/electd/elect/sim/protocols"
+)
+
+const simBenchHelp = `Measure how fast the simulator is, on one core, with all invariants checked after
+every event: events a second, and virtual time for each second of real time. A
+round runs the same seeds each time, of the profile swarm; what is shown is the
+median of the rounds.
+
+Without --protocol it measures all of them.
+
+-o json writes one object: go, system, cpus, load_before, load_after (over 1, 5
+and 15 minutes, where the system tells), and protocols, a list of {protocol,
+nodes, rounds, runs, events (of a round), virtual_seconds (of a round),
+events_per_second, events_per_second_min, events_per_second_max,
+virtual_per_real}.`
+
+func newSimBench() *cobra.Command {
+	var format output
+	var name string
+	rounds, nodes, at := 5, 5, time.Second
+	cmd := &cobra.Command{
+		Use:     "bench [flags]",
+		Short:   "measure how fast the simulator is on this machine",
+		Long:    simBenchHelp,
+		Example: "  elect sim bench\n  elect sim bench --protocol quorum --nodes 3 --rounds 11",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
+			switch {
+			case rounds < 1 || rounds > 1000:
+				return exit.Usagef("--rounds is %d; want 1 to 1000", rounds)
+			case at == 0:
+				return exit.Usagef("--time is 0; want a time such as 1s")
+			}
+			which := protocols.All()
+			if name != "" {
+				p, err := protocolNamed(name)
+				if err != nil {
+					return err
+				}
+				which = []*sim.Protocol{p}
+			}
+			return benchSim(cmd, which, sim.Options{Nodes: nodes}, rounds, at, format)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&name, "protocol", "", "the `PROTOCOL`; elect sim list names them (default: all)")
+	f.IntVar(&nodes, "nodes", nodes, "`N` voters or candidates")
+	f.IntVar(&rounds, "rounds", rounds, "`N` rounds")
+	f.Var(duration{&at}, "time", "`TIME` that a round takes, about")
+	format.flag(f)
+	return cmd
+}
+
+// simSpeed is what was measured, as -o json shows it.
+type simSpeed struct {
+	Go         string          `json:"go"`
+	System     string          `json:"system"`
+	CPUs       int             `json:"cpus"`
+	LoadBefore *[3]float64     `json:"load_before,omitempty"`
+	LoadAfter  *[3]float64     `json:"load_after,omitempty"`
+	Protocols  []protocolSpeed `json:"protocols"`
+}
+
+type protocolSpeed struct {
+	Protocol string  `json:"protocol"`
+	Nodes    int     `json:"nodes"`
+	Rounds   int     `json:"rounds"`
+	Runs     int     `json:"runs"`
+	Events   uint64  `json:"events"`
+	Virtual  float64 `json:"virtual_seconds"`
+	Rate     float64 `json:"events_per_second"`
+	Min      float64 `json:"events_per_second_min"`
+	Max      float64 `json:"events_per_second_max"`
+	Faster   float64 `json:"virtual_per_real"`
+}
+
+func benchSim(cmd *cobra.Command, which []*sim.Protocol, o sim.Options, rounds int, at time.Duration, format output) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	s := simSpeed{Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), LoadBefore: loadAverage(), Protocols: []protocolSpeed{}}
+	for _, p := range which {
+		speed, err := measureSim(ctx, p, o, rounds, at)
+		if ctx.Err() != nil {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		s.Protocols = append(s.Protocols, *speed)
+	}
+	s.LoadAfter = loadAverage()
+	var err error
+	if format == "json" {
+		err = writeJSON(cmd.OutOrStdout(), s)
+	} else {
+		err = s.write(cmd.OutOrStdout())
+	}
+	if err == nil && ctx.Err() != nil {
+		err = exit.With(exit.BySignal(syscall.SIGINT), errInterrupted)
+	}
+	return err
+}
+
+// measureSim finds out how many seeds a round takes, and then repeats them.
+func measureSim(ctx context.Context, p *sim.Protocol, o sim.Options, rounds int, at time.Duration) (*protocolSpeed, error) {
+	speed := &protocolSpeed{Protocol: p.Name, Nodes: o.Nodes, Rounds: rounds}
+	if _, err := generate(p, 1, o); err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	for begin := time.Now(); time.Since(begin) < at && ctx.Err() == nil; {
+		speed.Runs++
+		r, err := oneRun(p, uint64(speed.Runs), o)
+		if err != nil {
+			return nil, err
+		}
+		speed.Events += r.Events
+		speed.Virtual += r.Virtual.Seconds()
+	}
+	var took []float64
+	for range rounds {
+		var spent time.Duration
+		for seed := range speed.Runs {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			begin := time.Now()
+			if _, err := oneRun(p, uint64(seed+1), o); err != nil {
+				return nil, err
+			}
+			spent += time.Since(begin)
+		}
+		took = append(took, spent.Seconds())
+	}
+	slices.Sort(took)
+	median := took[len(took)/2]
+	if len(took)%2 == 0 {
+		median = (median + took[len(took)/2-1]) / 2
+	}
+	events := float64(speed.Events)
+	speed.Rate, speed.Min, speed.Max, speed.Faster = events/median, events/took[len(took)-1], events/took[0], speed.Virtual/median
+	return speed, nil
+}
+
+func oneRun(p *sim.Protocol, seed uint64, o sim.Options) (*sim.Result, error) {
+	s, err := generate(p, seed, o)
+	if err != nil {
+		return nil, err
+	}
+	w, err := sim.New(p, s)
+	if err != nil {
+		return nil, fmt.Errorf("seed %d: %w", seed, err)
+	}
+	w.Run()
+	return w.Result(), nil
+}
+
+func (s *simSpeed) write(out io.Writer) error {
+	fmt.Fprintf(out, "%s, %s, %d CPUs, one of them used; load %s before, %s after\n\n", s.Go, s.System, s.CPUs, loads(s.LoadBefore), loads(s.LoadAfter))
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "protocol\tnodes\truns\trounds\tevents/s median\tmin\tmax\tvirtual : real\t")
+	for _, p := range s.Protocols {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t%.0f\t\n", p.Protocol, p.Nodes, p.Runs, p.Rounds,
+			thousands(uint64(p.Rate)), thousands(uint64(p.Min)), thousands(uint64(p.Max)), p.Faster)
+	}
+	return t.Flush()
+}
+
+// loadAverage is the machine's, where the system tells.
+func loadAverage() *[3]float64 {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return nil
+	}
+	var l [3]float64
+	if _, err := fmt.Sscan(string(text), &l[0], &l[1], &l[2]); err != nil {
+		return nil
+	}
+	return &l
+}
+
+func loads(l *[3]float64) string {
+	if l == nil {
+		return "unknown"
+	}
+	return strings.Trim(fmt.Sprintf("%.2f", l[0]), " ")
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/electd/elect/sim"
+)
+
+// hunt is a series of runs with one seed after the other.
+type hunt struct {
+	protocol *sim.Protocol
+	options  sim.Options
+	first    uint64
+	count    uint64
+	jobs     int
+
+	mu    sync.Mutex // guards what is below
+	tally tally
+	err   error  // a schedule could not be made
+	stop  uint64 // seeds from this one on need not be run
+	ran   atomic.Uint64
+	event atomic.Uint64
+}
+
+// tally is what came of the runs so far.
+type tally struct {
+	runs, events uint64
+	virtual      time.Duration
+	took         time.Duration
+	stats        sim.Stats
+	seen         sim.Seen
+	worst        *sim.Result // the violation with the smallest seed
+	last         *sim.Result // of a single run
+	// found is of the invariants that may or must fail.
+	found map[sim.Invariant]failures
+}
+
+// failures is in how many runs an invariant failed, and the smallest seed of them.
+type failures struct{ runs, seed uint64 }
+
+// run runs them on all cores until they are done, one has violated something, or
+// ctx ends. The violation it finds has the smallest seed of all that violate
+// something, however many cores there are.
+func (h *hunt) run(ctx context.Context) error {
+	begin := time.Now()
+	h.stop = math.MaxUint64
+	h.tally.found = make(map[sim.Invariant]failures)
+	var next atomic.Uint64
+	var all sync.WaitGroup
+	for range h.jobs {
+		all.Go(func() {
+			for {
+				i := next.Add(1) - 1
+				if i >= h.count || ctx.Err() != nil || !h.wanted(h.first+i) {
+					return
+				}
+				r, err := h.one(ctx, h.first+i)
+				h.add(h.first+i, r, err)
+			}
+		})
+	}
+	all.Wait()
+	h.tally.took = time.Since(begin)
+	return h.err
+}
+
+func (h *hunt) wanted(seed uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return seed < h.stop
+}
+
+// one runs one seed; nil if ctx ended before.
+func (h *hunt) one(ctx context.Context, seed uint64) (*sim.Result, error) {
+	s, err := generate(h.protocol, seed, h.options)
+	if err != nil {
+		return nil, err
+	}
+	w, err := sim.New(h.protocol, s)
+	if err != nil {
+		return nil, fmt.Errorf("seed %d: %w", seed, err)
+	}
+	const look = 1 << 14 // events between two looks at ctx
+	for n := 1; w.Step(); n++ {
+		if n%look == 0 {
+			h.event.Add(look)
+			if ctx.Err() != nil {
+				return nil, nil
+			}
+		}
+	}
+	r := w.Result()
+	h.event.Add(r.Events % look)
+	return r, nil
+}
+
+func (h *hunt) add(seed uint64, r *sim.Result, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		if h.err == nil || seed < h.stop {
+			h.err, h.stop = err, seed
+		}
+		return
+	}
+	if r == nil {
+		return
+	}
+	h.ran.Add(1)
+	t := &h.tally
+	t.runs++
+	t.events += r.Events
+	t.virtual += r.Virtual
+	t.stats.Add(&r.Stats)
+	t.seen.Add(r.Seen)
+	for inv := range r.Stats.Failures {
+		f := t.found[inv]
+		if f.runs == 0 || seed < f.seed {
+			f.seed = seed
+		}
+		f.runs++
+		t.found[inv] = f
+	}
+	t.last = r
+	if r.Violation != nil && seed < h.stop {
+		t.worst, h.stop = r, seed
+	}
+}
+
+// watch tells how far the hunt is until done is closed: a bar at a terminal;
+// elsewhere a line after two seconds, and then one every ten. A short run needs
+// none.
+func (h *hunt) watch(w io.Writer, terminal bool, done <-chan struct{}) {
+	first, every := 2*time.Second, 10*time.Second
+	if terminal {
+		first, every = time.Second, 100*time.Millisecond
+	}
+	begin, shown := time.Now(), false
+	tick := time.NewTicker(first)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			if shown && terminal {
+				fmt.Fprint(w, "\r\x1b[K")
+			}
+			return
+		case <-tick.C:
+			ran, events := h.ran.Load(), h.event.Load()
+			if !shown {
+				tick.Reset(every)
+			}
+			shown = true
+			text := fmt.Sprintf("%d of %d runs, %s events, %.0f s", ran, h.count, thousands(events), time.Since(begin).Seconds())
+			if terminal {
+				fmt.Fprintf(w, "\r\x1b[K%s %s", bar(ran, h.count), text)
+			} else {
+				fmt.Fprintf(w, "elect: %s\n", text)
+			}
+		}
+	}
+}
+
+func bar(done, all uint64) string {
+	const width = 24
+	full := 0
+	if all > 0 {
+		full = int(min(done*width/all, width))
+	}
+	text := []rune("[" + fmt.Sprintf("%*s", width, "") + "]")
+	for i := range full {
+		text[1+i] = '#'
+	}
+	return string(text)
+}
+
+// atTerminal reports whether the file is one.
+func atTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+}
+
+// thousands writes a number with a comma after every three digits.
+func thousands(n uint64) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/protocol/trace"
+	"github.com/electd/elect/sim"
+	"github.com/electd/elect/sim/protocols"
+	"github.com/electd/elect/sim/story"
+)
+
+func newTrace() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "trace VERB",
+		Short: "check and convert traces",
+		Long: `Check and convert traces. A trace is NDJSON: a header, then one event a line. The
+simulator writes them (elect sim run --trace FILE), and so do the tests with real
+processes; all have one schema.`,
+		Args: verbOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_ = cmd.Help()
+			return exit.Silent(exit.Usage)
+		},
+		SuggestionsMinimumDistance: 2,
+	}
+	cmd.AddCommand(newTraceVerify(), newTraceConvert())
+	return cmd
+}
+
+const traceVerifyHelp = `Check a trace against the machines themselves: every input in it is handed to a
+machine made for the purpose, and what the machine wants and shows is compared
+with what the trace says. FILE may be - for stdin.
+
+Exit codes: 0 they agree; 1 they do not, and the first difference is told; 64
+the file is no trace, or a defective one.
+
+-o json writes one object: protocol, source, build, events, steps, lives, whole
+(the trace has its end), and disagreement: null, or {line, n, node, input, what,
+expected (by the machine), got (in the trace)}.`
+
+func newTraceVerify() *cobra.Command {
+	var format output
+	cmd := &cobra.Command{
+		Use:   "verify [flags] FILE",
+		Short: "replay a trace's inputs through the machines and compare",
+		Long:  traceVerifyHelp,
+		Args:  oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
+			return verifyTrace(cmd, args[0], format)
+		},
+	}
+	format.flag(cmd.Flags())
+	return cmd
+}
+
+// verified is what came of it, as -o json shows it.
+type verified struct {
+	Protocol string       `json:"protocol"`
+	Source   trace.Source `json:"source"`
+	Build    string       `json:"build,omitempty"`
+	trace.Report
+	Disagreement *trace.Disagreement `json:"disagreement"`
+}
+
+func verifyTrace(cmd *cobra.Command, path string, format output) error {
+	in, err := openTrace(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	makers := make(map[string]trace.Maker)
+	for _, p := range protocols.All() {
+		makers[p.Name] = sim.Maker(p)
+	}
+	report, err := trace.Verify(in, makers)
+	different, found := errors.AsType[*trace.Disagreement](err)
+	if err != nil && !found {
+		return exit.Usagef("%s: %w", path, err)
+	}
+	h := report.Header
+	out := cmd.OutOrStdout()
+	if format == "json" {
+		if err := writeJSON(out, verified{h.Protocol, h.Source, h.Build, *report, different}); err != nil {
+			return err
+		}
+		if found {
+			return exit.Silent(1)
+		}
+		return nil
+	}
+	if found {
+		hint := ""
+		if h.Build != "" && h.Build != program() {
+			hint = fmt.Sprintf("; the trace is of build %s, this is %s", h.Build, program())
+		}
+		return exit.With(1, fmt.Errorf("%s: %w%s", path, different, hint))
+	}
+	whole := ""
+	if !report.Whole {
+		whole = "; the trace has no end"
+	}
+	_, err = fmt.Fprintf(out, "%s: %s, %s steps of %s lives in %s events: the machines do the same%s\n",
+		path, h.Protocol, thousands(report.Steps), thousands(report.Lives), thousands(report.Events), whole)
+	return err
+}
+
+const traceConvertHelp = `Convert a trace to a form that is easier to look at, on stdout:
+
+  --to text     a column for each node, time downwards, in words, every event
+  --to chrome   JSON for ui.perfetto.dev and chrome://tracing: who leads, who is
+                up, every step, and the messages as arrows
+
+FILE may be - for stdin.`
+
+func newTraceConvert() *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use:     "convert --to FORM FILE",
+		Short:   "convert a trace to text or for Perfetto",
+		Long:    traceConvertHelp,
+		Example: "  elect trace convert --to chrome run.ndjson > run.json\n  elect trace convert --to text run.ndjson | less -R",
+		Args:    oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
+			switch to {
+			case "text", "chrome":
+			case "":
+				return exit.Usagef("convert to what? want --to text or --to chrome")
+			default:
+				return exit.Usagef("--to %q; want text or chrome", to)
+			}
+			return convertTrace(cmd, args[0], to)
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "`FORM` to convert to: text or chrome")
+	return cmd
+}
+
+func convertTrace(cmd *cobra.Command, path, to string) error {
+	in, err := openTrace(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	d, err := trace.NewDecoder(in)
+	if err != nil {
+		return exit.Usagef("%s: %w", path, err)
+	}
+	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+	if to == "chrome" {
+		err = trace.Chrome(out, d)
+	} else {
+		err = story.Write(out, d, story.Options{Full: true, Colour: colour(os.Stdout)})
+	}
+	if _, defect := errors.AsType[*trace.Error](err); defect {
+		_ = out.Flush() // what came before is of use
+		return exit.Usagef("%s: %w", path, err)
+	}
+	return errors.Join(err, out.Flush())
+}
+
+// openTrace opens a file, or stdin for "-". What cannot be read was named wrongly.
+func openTrace(path string) (io.ReadCloser, error) {
+	if path == "-" {
+		return io.NopCloser(os.Stdin), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, exit.Usagef("%s", strings.TrimPrefix(err.Error(), "open "))
+	}
+	return f, nil
+}
