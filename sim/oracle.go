@@ -174,8 +174,12 @@ func (o *oracle) clock(w *World, n *node) {
 	if !s.active {
 		return
 	}
-	was := s.until
+	was, broken := s.until, s.broken
+	s.broken = true // what a clock brings back while nobody looks is no revival
 	o.refresh(w, n, s)
+	if s.broken = false; s.until <= w.now {
+		s.broken = broken || was > w.now
+	}
 	if was > w.now && s.until < w.trueAt(n, s.end) {
 		s.broken = true
 		w.seen.add(SawJumpEndsLease)

@@ -50,9 +50,8 @@ func TestRecordedRunsVerify(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				beyond := protocols.Beyond(p)
-				text, result := record(t, beyond, s)
-				w, err := sim.New(beyond, s)
+				text, result := record(t, p, s)
+				w, err := sim.New(p, s)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -96,9 +96,6 @@ func TestBeyondTheModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := byName(t, name)
-			p = protocols.Beyond(p)
-			p.Expect[sim.Exclusive] = sim.MustFail
-			p.Expect[sim.NoStale] = sim.MustHold
 			var stats sim.Stats
 			const seeds = 400
 			for seed := range uint64(seeds) {
@@ -119,6 +116,26 @@ func TestBeyondTheModel(t *testing.T) {
 				}
 			}
 			t.Errorf("%d seeds with clocks beyond ρ: %d overlaps, %d stale writes refused; want both to be seen", seeds, stats.Failures[sim.Exclusive], stats.StaleRefused)
+		})
+	}
+}
+
+// TestBeyondEverything has every fault there is. Each schedule is excused for what
+// its own faults break, and for nothing else.
+func TestBeyondEverything(t *testing.T) {
+	for _, p := range protocols.All() {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(max(300/slower, 2)) {
+				s, err := sim.Generate(p, seed+1, sim.Options{Beyond: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := run(t, p, s)
+				if r.Violation != nil {
+					t.Fatalf("seed %d: %v\nelect sim run --beyond --protocol %s --seed %d tells its story", s.Seed, r.Violation, p.Name, s.Seed)
+				}
+			}
 		})
 	}
 }

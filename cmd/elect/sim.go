@@ -121,19 +121,7 @@ func readSchedule(path string) (*sim.Protocol, *sim.Schedule, error) {
 	if err != nil {
 		return nil, nil, exit.Usagef("%s: %w", path, err)
 	}
-	if s.Beyond {
-		p = protocols.Beyond(p)
-	}
 	return p, s, nil
-}
-
-// generate draws a schedule that says of itself what it may violate.
-func generate(p *sim.Protocol, seed uint64, o sim.Options) (*sim.Schedule, error) {
-	s, err := sim.Generate(p, seed, o)
-	if err == nil {
-		s.Beyond = o.Beyond
-	}
-	return s, err
 }
 
 func parseSchedule(data []byte) (*sim.Schedule, error) {

@@ -126,7 +126,7 @@ func benchSim(cmd *cobra.Command, which []*sim.Protocol, o sim.Options, rounds i
 // measureSim finds out how many seeds a round takes, and then repeats them.
 func measureSim(ctx context.Context, p *sim.Protocol, o sim.Options, rounds int, at time.Duration) (*protocolSpeed, error) {
 	speed := &protocolSpeed{Protocol: p.Name, Nodes: o.Nodes, Rounds: rounds}
-	if _, err := generate(p, 1, o); err != nil {
+	if _, err := sim.Generate(p, 1, o); err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
 	for begin := time.Now(); time.Since(begin) < at && ctx.Err() == nil; {
@@ -164,7 +164,7 @@ func measureSim(ctx context.Context, p *sim.Protocol, o sim.Options, rounds int,
 }
 
 func oneRun(p *sim.Protocol, seed uint64, o sim.Options) (*sim.Result, error) {
-	s, err := generate(p, seed, o)
+	s, err := sim.Generate(p, seed, o)
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ type tally struct {
 	seen         sim.Seen
 	worst        *sim.Result // the violation with the smallest seed
 	last         *sim.Result // of a single run
-	// found is of the invariants that may or must fail.
+	// found is of the invariants that may or must fail, or that a run was excused for.
 	found map[sim.Invariant]failures
 }
 
@@ -79,7 +79,7 @@ func (h *hunt) wanted(seed uint64) bool {
 
 // one runs one seed; nil if ctx ended before.
 func (h *hunt) one(ctx context.Context, seed uint64) (*sim.Result, error) {
-	s, err := generate(h.protocol, seed, h.options)
+	s, err := sim.Generate(h.protocol, seed, h.options)
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +120,10 @@ func (h *hunt) add(seed uint64, r *sim.Result, err error) {
 	t.virtual += r.Virtual
 	t.stats.Add(&r.Stats)
 	t.seen.Add(r.Seen)
+	excused, _ := r.Schedule.Excused(h.protocol) // it was made into a world
+	for _, inv := range excused {
+		t.found[inv] = t.found[inv]
+	}
 	for inv := range r.Stats.Failures {
 		f := t.found[inv]
 		if f.runs == 0 || seed < f.seed {

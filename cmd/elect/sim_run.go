@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime"
@@ -19,7 +20,6 @@ import (
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/sim"
-	"github.com/electd/elect/sim/protocols"
 	"github.com/electd/elect/sim/story"
 )
 
@@ -96,9 +96,6 @@ func (r *simRun) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if r.options.Beyond {
-		p = protocols.Beyond(p)
-	}
 	single := cmd.Flags().Changed("seed") && r.seeds == 0
 	switch {
 	case r.jobs < 1 || r.jobs > 1024:
@@ -118,7 +115,7 @@ func (r *simRun) run(cmd *cobra.Command) error {
 	case r.seeds == 0:
 		r.seeds = 100
 	}
-	if _, err := generate(p, r.seed, r.options); err != nil {
+	if _, err := sim.Generate(p, r.seed, r.options); err != nil {
 		return exit.With(exit.Usage, err)
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -284,7 +281,7 @@ func (r *simRun) report(h *hunt, interrupted bool) *simReport {
 	if r.seeds == 1 && t.last != nil {
 		s.Hash = digits(t.last.Hash)
 	}
-	for _, inv := range expectedToFail(h.protocol) {
+	for _, inv := range failing(h) {
 		f := simFailure{Invariant: inv, Expected: "may-fail", Runs: t.found[inv].runs}
 		if h.protocol.Expect[inv] == sim.MustFail {
 			f.Expected = "must-fail"
@@ -394,6 +391,14 @@ func listed(names []string) string {
 		return ": " + strings.Join(names[:most], ", ") + ", …"
 	}
 	return ": " + strings.Join(names, ", ")
+}
+
+// failing lists, in order, what need not hold: what the protocol does not promise,
+// and what the schedules that were run excused and was seen to fail.
+func failing(h *hunt) []sim.Invariant {
+	all := slices.AppendSeq(expectedToFail(h.protocol), maps.Keys(h.tally.found))
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // expectedToFail lists the invariants that p does not promise, in order.

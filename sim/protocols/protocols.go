@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/protocol/lease"
@@ -43,20 +42,6 @@ func ByName(name string) (*sim.Protocol, bool) {
 		}
 	}
 	return nil, false
-}
-
-// Beyond returns p as it is judged where an assumption of the model is broken,
-// by a clock beyond ρ or a store that forgets: then two may hold a proven lease
-// at once, and what is left is that tokens of one store's life rise and that
-// the resource accepts nothing stale by them.
-func Beyond(p *sim.Protocol) *sim.Protocol {
-	b := *p
-	b.Expect = map[sim.Invariant]sim.Expectation{}
-	maps.Copy(b.Expect, p.Expect)
-	for _, i := range []sim.Invariant{sim.Exclusive, sim.NoneOffered, sim.ToldInTime, sim.Live} {
-		b.Expect[i] = sim.MayFail
-	}
-	return &b
 }
 
 // kind is one row of the list. mutant is the rule that is switched off, empty

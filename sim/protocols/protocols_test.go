@@ -98,14 +98,3 @@ func TestEach(t *testing.T) {
 		t.Error("a duration of -1 was accepted")
 	}
 }
-
-func TestBeyond(t *testing.T) {
-	p, _ := protocols.ByName("quorum")
-	b := protocols.Beyond(p)
-	if b.Expect[sim.Exclusive] != sim.MayFail || b.Expect[sim.NoStale] != sim.MustHold {
-		t.Errorf("beyond the model: %v", b.Expect)
-	}
-	if p.Expect[sim.Exclusive] != sim.MustHold {
-		t.Error("the protocol itself was changed")
-	}
-}
