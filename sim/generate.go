@@ -24,7 +24,7 @@ type Options struct {
 	Faults, Settle time.Duration
 	// Beyond allows faults that break an assumption of the model: clock rates
 	// beyond ρ, disks restored from old copies, stores that lose acknowledged
-	// writes. Exclusivity may fail then, and only the token saves the data.
+	// writes. The run is then excused for what they break; see Schedule.Excused.
 	Beyond bool
 	// Config is the machines'; empty is their default.
 	Config json.RawMessage

@@ -21,7 +21,7 @@ type Protocol struct {
 	// Vote tells what a Save's Data says of a vote, for the invariants on votes;
 	// nil if the protocol has none that must be durable.
 	Vote func(data []byte) (Vote, error)
-	// Answers tells whether a message grants a vote, in which term and to whom
+	// Grants tells whether a message grants a vote, in which term and to whom
 	// it is sent by the Send; nil as for Vote.
 	Grants func(*protocol.Message) (term uint64, ok bool)
 	// Death is the message by which a keeper tells everybody that a life of a
