@@ -56,9 +56,12 @@ type Reading struct {
 func (r Reading) Offset() time.Duration { return r.Boot.Sub(r.Mono) }
 
 // JumpTolerance is how far two offsets may differ and still count as one: the
-// two clocks cannot be read in the same nanosecond. It is less than the least
-// guard of a lease.
-const JumpTolerance = time.Millisecond
+// two clocks cannot be read in the same nanosecond. A machine compares with one
+// reading, its anchor, until a jump is noticed, so that small jumps do not add
+// up: then any two readings that it took for good are at most 2·JumpTolerance
+// further apart than true time. With the same on the other side of a promise,
+// the least guard of a lease is four times it.
+const JumpTolerance = 500 * time.Microsecond
 
 // Jumped reports whether the machine slept, or a clock was set, between two
 // readings.

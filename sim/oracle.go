@@ -100,6 +100,10 @@ func (o *oracle) stepped(w *World, n *node, in *protocol.Input, fx *protocol.Eff
 	if s.joining == 0 && (v.Active != s.active || v.Active && (v.LeaseEnd != s.end || v.Read != s.read)) {
 		o.prove(w, n, s)
 	}
+	if s.joining != 0 && s.active && s.until > w.now && v.LeaseEnd > s.end {
+		s.end, s.read = v.LeaseEnd, v.Read // it renews until its work has returned
+		o.refresh(w, n, s)
+	}
 	o.notice(w, n, s, in, fx)
 }
 

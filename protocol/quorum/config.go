@@ -41,7 +41,7 @@ type Config struct {
 	// than 2 heartbeats too, because one lost heartbeat would end a tenure.
 	Lease time.Duration `json:"lease,omitzero"`
 	// Drift is the assumption about clocks; protocol.DefaultDrift() by default.
-	// Its guard is at least 2·protocol.JumpTolerance.
+	// Its guard is at least 4·protocol.JumpTolerance.
 	Drift protocol.Drift `json:"drift,omitzero"`
 	// Slot is how much later each rank of candidates starts than the one before:
 	// about 2·RTT + 2·fsync, both at the 99th percentile, so that one election
@@ -120,8 +120,8 @@ func (c Config) normal() (Config, error) {
 func (c Config) possible(most time.Duration) error {
 	claim := fmt.Sprintf("%v · (1 − %g) / (1 + %g) − %v = %v", c.Promise, c.rho(), c.rho(), c.Drift.Guard, most)
 	switch {
-	case c.Drift.Guard < 2*protocol.JumpTolerance:
-		return fmt.Errorf("quorum: a guard of %v; want at least %v, twice the precision to which a clock's jump can be told", c.Drift.Guard, 2*protocol.JumpTolerance)
+	case c.Drift.Guard < 4*protocol.JumpTolerance:
+		return fmt.Errorf("quorum: a guard of %v; want at least %v, four times the precision to which a clock's jump can be told", c.Drift.Guard, 4*protocol.JumpTolerance)
 	case c.Heartbeat < shortest:
 		return fmt.Errorf("quorum: a heartbeat every %v; want at least %v", c.Heartbeat, shortest)
 	case c.Promise > LongestPromise:

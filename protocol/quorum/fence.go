@@ -25,6 +25,9 @@ func (m *Machine) giveUp(reason protocol.Reason, fx *protocol.Effects) {
 		m.order(fx, protocol.Stop, reason)
 		m.role = protocol.Fencing
 		m.reign.active, m.reign.renewing = false, true
+		if m.cfg.mutants.Has("no-renewal-while-fencing") {
+			m.reign.renewing = false
+		}
 		if m.cfg.mutants.Has("release-before-the-work-returned") {
 			m.release(fx)
 			m.reign.renewing = false
@@ -78,6 +81,10 @@ func (m *Machine) joined(token uint64, fx *protocol.Effects) {
 	case g.renewing && g.again:
 		m.role, g.token, g.renewing, g.again = protocol.Leader, g.term, false, false
 		m.order(fx, protocol.Elected, "")
+		if m.asked > m.proven {
+			m.beat(fx)
+			m.await()
+		}
 		return
 	case g.renewing:
 		m.release(fx)

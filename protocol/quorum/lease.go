@@ -128,6 +128,14 @@ func (m *Machine) confirm(fx *protocol.Effects) {
 	m.asked++
 	if m.role == protocol.Leader && m.reign.confirmAsked == 0 {
 		m.beat(fx)
+		m.await()
+	}
+}
+
+// await makes the heartbeat just sent answer all Confirm commands that have not
+// been answered.
+func (m *Machine) await() {
+	if m.asked > m.proven {
 		m.reign.confirmSeq, m.reign.confirmAsked = m.seq, m.asked
 	}
 }
@@ -151,6 +159,6 @@ func (m *Machine) answer(fx *protocol.Effects) {
 	g.confirmAsked = 0
 	if m.asked > m.proven { // asked for since: they need a round trip that began later
 		m.beat(fx)
-		g.confirmSeq, g.confirmAsked = m.seq, m.asked
+		m.await()
 	}
 }

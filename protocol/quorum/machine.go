@@ -13,6 +13,7 @@ type Machine struct {
 	role  protocol.Role
 	fault string
 	now   protocol.Reading // of the latest step
+	clock protocol.Reading // the anchor: of the boot, or of the latest jump that was noticed
 	rand  uint64           // of the current step; no part of the state
 
 	// Durable state, and how much of it is durable. What a save number stands
@@ -75,15 +76,15 @@ func (m *Machine) Step(in *protocol.Input, fx *protocol.Effects) {
 		return
 	case protocol.Down:
 		if in.Kind == protocol.Boot {
-			m.now, m.rand = in.Now, in.Rand
+			m.now, m.clock, m.rand = in.Now, in.Now, in.Rand
 			m.boot(in.Durable)
 			m.settle(fx)
 		}
 		return
 	}
-	jumped := in.Now.Jumped(m.now)
 	m.now, m.rand = in.Now, in.Rand
-	if jumped {
+	if in.Now.Jumped(m.clock) {
+		m.clock = in.Now
 		m.jump(fx)
 	}
 	m.expire(fx)
@@ -190,7 +191,7 @@ func (m *Machine) settle(fx *protocol.Effects) {
 // View implements [protocol.Machine]. While the role is Fencing and the lease is
 // still renewed, LeaseEnd says until when the work may take to return.
 func (m *Machine) View() protocol.View {
-	v := protocol.View{Role: m.role, Term: m.ballot.Term, Confirmed: m.proven, Fault: m.fault, Read: m.now}
+	v := protocol.View{Role: m.role, Term: m.ballot.Term, Confirmed: m.proven, Fault: m.fault, Read: m.clock}
 	switch {
 	case m.reigning():
 		v.Leader = protocol.Leadership{ID: m.cfg.Self.ID, Incarnation: m.ballot.Incarnation, Term: m.reign.term}

@@ -8,7 +8,7 @@ type Mutant struct {
 	Seen string // by which invariant it is noticed; see Mutants
 }
 
-// What notices a mutant. The first six are safety; the last two say what goes
+// What notices a mutant. The first six are safety; the last three say what goes
 // wrong instead where a rule protects something else.
 const (
 	OneLeader   = "one-leader-a-term" // each term has at most one winner
@@ -19,6 +19,7 @@ const (
 	Anchored    = "anchored"          // nobody has won a term between that of a tenure's token and that of its ballot
 	Undisturbed = "undisturbed"       // a healthy leader stays
 	Takeover    = "takeover"          // a leader that is gone, or cut off, is replaced in time
+	Joined      = "joined"            // nobody leads before the work of who resigned has returned, however long it takes
 )
 
 // Mutants lists them all, in the order of the rules.
@@ -49,6 +50,7 @@ func Mutants() []Mutant {
 		{"lease-revives-in-term", "R7", "A lease that has lapsed goes on when acks come again.", Once},
 		{"leader-without-quorum-keeps-promising", "R8", "A leader that no quorum answers goes on binding the voters that it reaches.", Takeover},
 		{"release-before-the-work-returned", "R9", "The lease is released when the work is told to stop.", OneWork},
+		{"no-renewal-while-fencing", "R9", "The lease is renewed no more when the work is told to stop.", Joined},
 		{"release-by-node-id", "R9", "A release drops all promises to that node, whatever their incarnation, term and number.", OneWork},
 		{"witness-any-incarnation", "R9", "A witness's word about one life is applied to all lives of that node.", OneWork},
 		{"boot-residual-waived", "R9", "A release waives what was promised before the voter started.", OneWork},

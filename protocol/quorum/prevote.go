@@ -151,6 +151,13 @@ func (m *Machine) onReply(voter protocol.Voter, msg *protocol.Message, fx *proto
 		return
 	}
 	m.maxSeen = max(m.maxSeen, msg.Term)
+	if msg.Type == VoteReply && msg.Granted && m.role == protocol.Leader {
+		// It counts whichever round it answers: this voter has voted for no
+		// other between the two terms (R5).
+		if f := &m.reign.voters[i]; msg.PrevTerm <= f.clean {
+			f.clean = max(f.clean, msg.Term)
+		}
+	}
 	r := &m.round
 	kind := asking
 	if msg.Type == VoteReply {
@@ -175,9 +182,6 @@ func (m *Machine) onReply(voter protocol.Voter, msg *protocol.Message, fx *proto
 	case msg.Term == r.term:
 		r.granted |= 1 << i
 		r.notBefore[i] = min(r.notBefore[i], now.Add(msg.Residual))
-		if f := &m.reign.voters[i]; m.role == protocol.Leader && msg.PrevTerm <= f.clean {
-			f.clean = r.term
-		}
 	}
 	m.tally(fx)
 }

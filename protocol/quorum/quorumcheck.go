@@ -16,6 +16,9 @@ func (m *Machine) expire(fx *protocol.Effects) {
 		if m.heard.contact != protocol.Always && now >= m.heard.contact.Add(m.cfg.Promise) {
 			m.heard.contact = protocol.Always
 		}
+		if m.heard.at != protocol.Always && now >= m.heard.at.Add(m.cfg.Promise) {
+			m.heard.at = protocol.Always // or a jump of the clock would make it recent again
+		}
 	case m.role == protocol.Leader && g.active && now >= g.leaseEnd && !m.cfg.mutants.Has("lease-revives-in-term"):
 		m.end(Lapsed, fx) // it never revives in its term
 	case len(m.ballot.Membership.Voters) > 1 && now >= g.fresh.Add(m.cfg.Promise):

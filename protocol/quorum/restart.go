@@ -19,6 +19,12 @@ func (m *Machine) boot(durable []byte) {
 		}
 		m.ballot = b
 	}
+	if durable == nil {
+		// Answers name the incarnation that they are for, and not the directory.
+		// What is still on its way to a voter whose disk was wiped must not fit
+		// the one that has taken its name.
+		m.ballot.Incarnation = m.rand >> 16
+	}
 	now := m.now.Boot
 	m.bootUntil = protocol.Always
 	if m.ballot.MaxPromise > 0 && !m.cfg.mutants.Has("promise-forgotten-on-restart") {

@@ -18,6 +18,7 @@ func (m *Machine) AppendState(dst []byte) []byte {
 		return protocol.AppendString(dst, m.fault)
 	}
 	dst = protocol.AppendReading(dst, m.now)
+	dst = protocol.AppendReading(dst, m.clock)
 	dst = m.ballot.append(dst)
 	dst = appendUints(dst, m.saveNo, m.saved, m.bootSave, m.termSave, m.promiseSave)
 	dst = protocol.AppendBool(dst, m.badDisk)
@@ -63,7 +64,7 @@ func (m *Machine) LoadState(src []byte) error {
 }
 
 func (m *Machine) load(d *protocol.Decoder) {
-	m.now = d.Reading()
+	m.now, m.clock = d.Reading(), d.Reading()
 	if m.ballot = readBallot(d); m.ballot.Membership == nil {
 		return
 	}

@@ -56,7 +56,9 @@ func (m *Machine) onVote(candidate protocol.Voter, msg *protocol.Message, fx *pr
 	if reason == "" {
 		if !again {
 			m.abandon()
-			m.votePrev = b.Term
+			if b.VotedFor != candidate {
+				m.votePrev = b.Term // votes for one and the same are one vote (R5)
+			}
 			b.Term, b.VotedFor = msg.Term, candidate
 			m.termSave = m.touch()
 			if m.heard.leader != candidate {

@@ -70,6 +70,7 @@ func (m *Machine) win(fx *protocol.Effects) {
 	m.role = protocol.Leader
 	m.order(fx, protocol.Elected, "")
 	m.beat(fx)
+	m.await()
 }
 
 // crown makes the round that was won a reign.

@@ -217,6 +217,18 @@ func ofQuorum(mutant string) Ground {
 		}}
 	case "lease-from-ack-arrival", "probe-extends-lease", "duplicate-ack-extends", "vote-while-work-runs", "fence-after-follow":
 		return Ground{Name: "slow and broken links", Options: tight(only(sim.OpOneWay, sim.OpIsolate, sim.OpClog, sim.OpDelay, sim.OpReset, sim.OpHalfOpen))}
+	case "no-renewal-while-fencing":
+		return Ground{Name: "work that takes its time to return", Options: quiet(3, 60*time.Second), script: func(s *sim.Schedule) {
+			s.Work.Stop, s.Work.Drain = 3*time.Second, 100*time.Millisecond
+			for at := int64(5000); at < 55_000; at += 10_000 {
+				s.Ops = append(s.Ops, sim.Op{At: ms(at), Kind: sim.OpResign, Node: sim.Leader})
+			}
+		}, judge: func(r *sim.Result, _ *watcher) (sim.Invariant, string) {
+			if soonest, ok := r.Stats.Takeover(0); ok && soonest < 3*time.Second {
+				return joined, fmt.Sprintf("another led %v after a term was resigned whose work took 3s to return", soonest)
+			}
+			return "", ""
+		}}
 	case "no-sticky":
 		return Ground{Name: "one who does not hear the leader", Options: quiet(3, 60*time.Second), judge: stays, script: func(s *sim.Schedule) {
 			first(s, 3)
@@ -302,7 +314,9 @@ func ofLease(mutant string) Ground {
 			for at := int64(60_000); at < 1_100_000; at += 60_000 {
 				s.Ops = append(s.Ops,
 					sim.Op{At: ms(at), Kind: sim.OpResign, Node: sim.Leader},
-					sim.Op{At: ms(at + 3_000), Kind: sim.OpForeign, Count: 1})
+					sim.Op{At: ms(at + 3_000), Kind: sim.OpForeign, Count: 1},
+					// And the one that whoever has resigned held last.
+					sim.Op{At: ms(at + 25_000), Kind: sim.OpForeign, Count: 8})
 			}
 		}}
 	}
