@@ -204,26 +204,38 @@ func (d *etcd) failover(s *store, w *World, count int) {
 	d.back(s, w, count, func(z *session) { z.expiry, z.overdue = now+z.ttl, false })
 }
 
-// elect cuts the leader off. After up to an election timeout the others have a
-// new one, which begins by giving all leases their time anew. Some clients
-// still talk to the old one, for at most an election timeout more by its own
-// clock, which may be as slow as the new one's is fast.
+// elect cuts the leader off. After an election timeout by its own clock, or up
+// to two, one of the others is the new one, which begins by giving all leases
+// their time anew. Some clients still talk to the old one, until it has missed a
+// majority for a whole period between two checks (raft's CheckQuorum): for up to
+// two election timeouts by its own clock, which may be as slow as the new one's
+// is fast. Half of the time either is as bad as can be.
 func (d *etcd) elect(s *store, w *World) {
-	gap := etcdElection/4 + below(s.random.Uint64(), etcdElection*3/4)
-	s.serving = max(s.serving, w.Now()+Time(gap))
-	gap = time.Duration(s.serving - w.Now())
-	s.then(w, gap, stepLead, 0)
-	rate := s.noise.Rate
-	if rate < 0 {
-		rate = -rate
+	worst, gap := s.random.Uint64(), below(s.random.Uint64(), etcdElection)
+	if worst>>63 == 1 {
+		gap = 0
 	}
-	slow := etcdElection / time.Duration(1_000_000-rate) * 1_000_000
-	slow += etcdElection % time.Duration(1_000_000-rate) * 1_000_000 / time.Duration(1_000_000-rate)
+	rate := max(s.noise.Rate, -s.noise.Rate)
+	s.serving = max(s.serving, w.Now()+Time(trueSpan(etcdElection, rate)+gap))
+	s.then(w, time.Duration(s.serving-w.Now()), stepLead, 0)
+	most := trueSpan(2*etcdElection, -rate)
 	for i := range s.routes {
-		if stays, until := s.random.Uint64(), below(s.random.Uint64(), gap+slow); stays>>63 == 1 {
-			s.routes[i].deposed = w.Now() + Time(until)
+		stays, until := s.random.Uint64(), below(s.random.Uint64(), most)
+		if stays>>63 == 0 {
+			continue
 		}
+		if stays>>62&1 == 1 {
+			until = most
+		}
+		s.routes[i].deposed = w.Now() + Time(until)
 	}
+}
+
+// trueSpan is the true time in which a clock of that rate, in ppm, shows that d
+// has passed.
+func trueSpan(d time.Duration, rate int64) time.Duration {
+	const million = 1_000_000
+	return d * million / time.Duration(million+rate)
 }
 
 func (d *etcd) cut(s *store, w *World, node int32)     { s.suspect(w, node, etcdElection) }

@@ -55,7 +55,7 @@ type session struct {
 	overdue  bool          // the server has seen that it expired, and is about to close it
 	pings    bool          // its client library keeps it alive
 	replaces bool          // its client library opens another one if it expires
-	heir     uint64        // that one
+	client   uint64        // the first session of that library's connection: one at a time is open
 	written  uint64        // the last Ask by it that was to be committed and has arrived
 }
 
@@ -189,7 +189,7 @@ func (q *queue) verify(p *parcel, session, tx uint64) bool {
 // open opens a session for p's process.
 func (q *queue) open(s *store, w *World, p *parcel, ttl time.Duration) *session {
 	q.opened++
-	q.sessions = append(q.sessions, session{id: q.opened, node: p.node, life: p.life, ttl: ttl, made: q.tx})
+	q.sessions = append(q.sessions, session{id: q.opened, client: q.opened, node: p.node, life: p.life, ttl: ttl, made: q.tx})
 	return &q.sessions[len(q.sessions)-1]
 }
 
@@ -361,7 +361,7 @@ func (q *queue) appendState(dst []byte) []byte {
 	dst = protocol.AppendUint(dst, uint64(len(q.sessions)))
 	for i := range q.sessions {
 		z := &q.sessions[i]
-		dst = appendAll(dst, z.id, uint64(z.node), uint64(z.life), uint64(z.ttl), uint64(z.expiry), z.made, z.closed, z.heir, z.written)
+		dst = appendAll(dst, z.id, uint64(z.node), uint64(z.life), uint64(z.ttl), uint64(z.expiry), z.made, z.closed, z.client, z.written)
 		for _, b := range [...]bool{z.overdue, z.pings, z.replaces} {
 			dst = protocol.AppendBool(dst, b)
 		}

@@ -304,7 +304,7 @@ func storeWorld(b testing.TB, kind StoreKind) *World {
 	w, err := New(p, &Schedule{
 		Format: 1, Protocol: p.Name, Seed: 1, Nodes: 1, Faults: 8000 * time.Hour,
 		Links: LinkNoise{Delay: quickTrip}, Disks: DiskNoise{Sync: quickTrip}, Store: StoreNoise{Delay: quickTrip},
-		Work: Work{Every: time.Second}, Ops: []Op{},
+		Ops: []Op{},
 	})
 	if err != nil {
 		b.Fatal(err)

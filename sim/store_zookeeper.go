@@ -13,6 +13,9 @@ const (
 	// zkSync is how long a server that has lost its leader goes on answering its
 	// clients (syncLimit ticks).
 	zkSync = 100 * zkTick
+	// zkLongest is what a longer wish for a session is lowered to, silently:
+	// maxSessionTimeout, 20 ticks of 2 s by default.
+	zkLongest = 40 * time.Second
 )
 
 // zookeeper is a store in which each client talks to one server of several.
@@ -47,14 +50,16 @@ func (z *zookeeper) apply(s *store, w *World, p *parcel) bool {
 	y := z.live(ask.Session)
 	if old := z.session(ask.Session); y == nil && old != nil && old.replaces && old.node == p.node && old.life == p.life && ask.Op != protocol.CloseSession {
 		// go-zookeeper opens another session by itself, and asks on.
-		if y = z.live(old.heir); y == nil {
-			y = z.fresh(s, w, p, old.ttl)
-			if old = z.session(ask.Session); old != nil {
-				old.heir = y.id
-			}
+		if y = z.heir(old.client); y == nil {
+			client := old.client
+			y = z.fresh(s, w, p, old.ttl, true)
+			y.client = client
 		}
 	}
 	if y == nil {
+		if old := z.session(ask.Session); old != nil && ask.Op == protocol.CloseSession {
+			z.hangUp(s, w, old.client)
+		}
 		a.Status, a.Session = protocol.StatusGone, ask.Session
 		return true
 	}
@@ -121,8 +126,7 @@ func (z *zookeeper) write(s *store, w *World, p *parcel, y *session) bool {
 	ask := &p.ask
 	switch ask.Op {
 	case protocol.CloseSession:
-		y.replaces = false
-		z.close(s, w, y)
+		z.hangUp(s, w, y.client)
 		return true
 	case protocol.Enter: // a sequential node: another one each time
 		id := y.id
@@ -144,20 +148,43 @@ func (z *zookeeper) write(s *store, w *World, p *parcel, y *session) bool {
 }
 
 func (z *zookeeper) openSession(s *store, w *World, p *parcel) {
-	y := z.fresh(s, w, p, max(p.ask.TTL, 2*zkTick))
+	y := z.fresh(s, w, p, min(max(p.ask.TTL, 2*zkTick), zkLongest), !p.unknown && !p.lapsed)
 	a := &p.answer
 	a.Status, a.Session, a.TTL, a.Revision = protocol.StatusDone, y.id, y.ttl, z.rev
 	z.shown(&s.routes[p.node], p, z.tx)
 }
 
-// fresh opens a session and lets the client library keep it alive, if it will
-// ever hear of it.
-func (z *zookeeper) fresh(s *store, w *World, p *parcel, ttl time.Duration) *session {
+// heir is the session that a client library has now, if it has one.
+func (z *zookeeper) heir(client uint64) *session {
+	for i := range z.sessions {
+		if y := &z.sessions[i]; y.client == client && y.closed == 0 {
+			return y
+		}
+	}
+	return nil
+}
+
+// hangUp ends a client library's connection, and whatever session it has: it is
+// told to close one, and opens no more.
+func (z *zookeeper) hangUp(s *store, w *World, client uint64) {
+	for i := range z.sessions {
+		if y := &z.sessions[i]; y.client == client {
+			y.replaces = false
+		}
+	}
+	if y := z.heir(client); y != nil {
+		z.close(s, w, y)
+	}
+}
+
+// fresh opens a session and lets the client library keep it alive, if it knows
+// of it.
+func (z *zookeeper) fresh(s *store, w *World, p *parcel, ttl time.Duration, known bool) *session {
 	z.commit(w, true)
 	y := z.open(s, w, p, ttl)
 	y.expiry = z.bucket(s.clock(w.Now()) + ttl)
 	y.replaces = p.chance>>62&1 == 1
-	if !p.unknown && !p.lapsed {
+	if known {
 		y.pings = true
 		s.then(w, p.back+ttl/3, stepPing, int32(y.id))
 	}
@@ -276,10 +303,16 @@ func (z *zookeeper) cut(s *store, w *World, node int32) {
 
 func (z *zookeeper) joined(*store, *World, int32) {}
 
-// asked: a client library stops keeping a session alive when it is to close it.
+// asked: a client library stops keeping a session alive when it is to close it,
+// or what it has opened in its place.
 func (z *zookeeper) asked(p *parcel) {
-	if y := z.live(p.ask.Session); y != nil && p.ask.Op == protocol.CloseSession {
-		y.pings = false
+	if p.ask.Op != protocol.CloseSession {
+		return
+	}
+	if old := z.session(p.ask.Session); old != nil {
+		if y := z.heir(old.client); y != nil {
+			y.pings = false
+		}
 	}
 }
 

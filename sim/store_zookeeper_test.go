@@ -339,3 +339,47 @@ func TestZooKeeperMulti(t *testing.T) {
 	}
 	d.want(1, sGone, protocol.Ask{Op: protocol.Verify, Session: b.Session, Entry: a})
 }
+
+// A server lowers a longer wish for a session silently.
+func TestZooKeeperTTL(t *testing.T) {
+	d := newDesk(t, StoreZooKeeper, StoreNoise{})
+	for wish, want := range map[time.Duration]time.Duration{time.Millisecond: 2 * zkTick, zkTTL: zkTTL, zkLongest: zkLongest, zkLongest + 1: zkLongest, time.Hour: zkLongest} {
+		if a := d.want(0, sDone, askOpen(wish)); a.TTL != want {
+			t.Errorf("a session of %v for a wish of %v, want %v", a.TTL, wish, want)
+		}
+	}
+}
+
+// A session that the client library has opened by itself is kept alive like any
+// other, and closed in the place of the one that it replaces.
+func TestZooKeeperHeirs(t *testing.T) {
+	heirs := 0
+	for seed := range uint64(20) {
+		d := seedDesk(t, StoreZooKeeper, seed, StoreNoise{Timeout: 50 * time.Millisecond}, Op{At: trueTime(time.Second), Kind: OpExpireEarly, Node: "n1"})
+		e, b := d.join(0, zkTTL), d.join(1, zkTTL)
+		d.until(1100 * time.Millisecond)
+		d.store().noise.Unknown = 1 // the process does not hear of it
+		d.want(0, sUnknown, zkAsk(protocol.Enter, e.Session))
+		d.store().noise.Unknown = 0
+		if len(d.orders(1, b.Session)) != 2 {
+			d.want(1, sDone, zkAsk(protocol.Sync, b.Session))
+			if len(d.orders(1, b.Session)) != 2 {
+				continue // another library: the session is gone
+			}
+		}
+		heirs++
+		d.wait(3 * zkTTL)
+		if n := len(d.orders(1, b.Session)); n != 2 {
+			t.Fatalf("seed %d: %d entries: the heir was not kept alive", seed, n)
+		}
+		d.want(0, sGone, zkAsk(protocol.CloseSession, e.Session))
+		d.want(1, sDone, zkAsk(protocol.Sync, b.Session))
+		if got := d.orders(1, b.Session); !slices.Equal(got, []uint64{b.Order}) {
+			t.Fatalf("seed %d: entries %v: the heir lives on", seed, got)
+		}
+		d.want(0, sGone, zkAsk(protocol.Enter, e.Session))
+	}
+	if heirs == 0 {
+		t.Error("no library replaced a session")
+	}
+}

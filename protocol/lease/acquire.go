@@ -97,8 +97,11 @@ func (m *Machine) win(now, end protocol.Instant, fx *protocol.Effects) bool {
 	return true
 }
 
-// abandon gives up an attempt at a tenure that came to nothing.
+// abandon gives up an attempt at a tenure that came to nothing. One that was
+// never written cannot be what the record shows; the one before it may be.
 func (m *Machine) abandon(now protocol.Instant, rand uint64) {
-	m.ended = protocol.FreeMark{Holder: m.c.Self, Nonce: m.own.nonce, Count: m.own.count}
+	if m.own.landed || m.tried.n > 0 {
+		m.ended = protocol.FreeMark{Holder: m.c.Self, Nonce: m.own.nonce, Count: m.own.count}
+	}
 	m.follow(now, rand)
 }

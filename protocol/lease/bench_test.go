@@ -16,6 +16,7 @@ type solo struct {
 	record  protocol.Record
 	watch   uint64
 	orders  []protocol.Order
+	refuses bool // every write
 }
 
 func newSolo(t testing.TB, c Config) *solo {
@@ -54,6 +55,8 @@ func (s *solo) give(in protocol.Input) {
 			switch {
 			case a.Op == protocol.Read:
 				s.in.Answer.Record = s.record
+			case s.refuses:
+				s.in.Answer.Status = protocol.StatusRefused
 			case a.Version == s.version:
 				s.version++
 				s.record = a.Record

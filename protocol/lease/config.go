@@ -37,7 +37,7 @@ type Config struct {
 	// store. The default is 15 s; a longer Duration is refused (L11).
 	MaxDuration time.Duration `json:"max_duration,omitzero"`
 	// Drift is the assumption about clocks; protocol.DefaultDrift() by default.
-	// Its guard is at least 2·protocol.JumpTolerance.
+	// Its guard is at least 4·protocol.JumpTolerance.
 	Drift protocol.Drift `json:"drift,omitzero"`
 	// RenewEvery is the time from the sending of one renewal to the next. The
 	// default is a quarter of Duration. A back end should give up on an answer
@@ -96,8 +96,8 @@ func (c Config) possible() error {
 		return fmt.Errorf("lease: a duration of %v; want more than 0", c.Duration)
 	case c.Duration > c.MaxDuration:
 		return fmt.Errorf("lease: a duration of %v is above the longest allowed, %v; raise max_duration at every participant first, or after a deletion of the record another would wait too short", c.Duration, c.MaxDuration)
-	case c.Drift.Guard < 2*protocol.JumpTolerance:
-		return fmt.Errorf("lease: a guard of %v; want at least %v, twice the precision to which a clock's jump can be told", c.Drift.Guard, 2*protocol.JumpTolerance)
+	case c.Drift.Guard < 4*protocol.JumpTolerance:
+		return fmt.Errorf("lease: a guard of %v; want at least %v, four times the precision to which a clock's jump can be told", c.Drift.Guard, 4*protocol.JumpTolerance)
 	case c.RenewEvery <= 0:
 		return fmt.Errorf("lease: a renewal every %v; want more than 0", c.RenewEvery)
 	case c.Poll <= 0 || c.Poll > longest:

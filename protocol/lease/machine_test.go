@@ -151,6 +151,105 @@ func TestResignLetsOthersGoFirst(t *testing.T) {
 	}
 }
 
+// unclocked ends a term whose record stays as it is: the clock is set.
+func (s *solo) unclocked() (token uint64) {
+	token = s.m.View().Token
+	s.in.Now.Boot += protocol.Instant(time.Hour)
+	s.give(protocol.Input{Kind: protocol.Fire})
+	return token
+}
+
+// shows has the watch tell of a record.
+func (s *solo) shows(r protocol.Record) {
+	s.version++
+	s.record = r
+	s.give(protocol.Input{Kind: protocol.Replied, Answer: protocol.Answer{Number: s.watch, Status: protocol.StatusEvent, Version: s.version, Record: r}})
+}
+
+// TestOldRecordPutBack: somebody puts the record of an own tenure back that has
+// ended, while another leads. It is no more to be taken at once than any other.
+func TestOldRecordPutBack(t *testing.T) {
+	for name, later := range map[string]protocol.Record{
+		"held":     {Holder: "n2", Nonce: protocol.Nonce{3, 4}, Count: 100, Attempt: 1, Duration: 15 * time.Second},
+		"released": {Count: 100, Attempt: 1, Duration: 15 * time.Second, Free: protocol.FreeMark{Holder: "n2", Nonce: protocol.Nonce{3, 4}, Count: 100}},
+	} {
+		s := leading(t)
+		old := s.record
+		token := s.unclocked()
+		s.version++
+		s.record = protocol.Record{Holder: "n3", Nonce: protocol.Nonce{5, 6}, Count: 50, Attempt: 1, Duration: 15 * time.Second}
+		s.command(protocol.Joined, token) // it is a candidate, and finds that out
+		s.shows(later)
+		if s.m.View().Elected {
+			t.Fatalf("%s: elected: %+v", name, s.record)
+		}
+		s.shows(old)
+		from, before := s.in.Now.Boot, s.version
+		for s.version == before {
+			s.fire()
+		}
+		if waited := s.in.Now.Boot.Sub(from); waited < old.Duration {
+			t.Errorf("%s: it wrote after %v; want it to wait for %v", name, waited, old.Duration)
+		}
+	}
+}
+
+// TestEndedTenureIsRetaken: with nobody in between it is taken again at once;
+// also after an attempt that was never made.
+func TestEndedTenureIsRetaken(t *testing.T) {
+	for _, refuses := range []bool{false, true} {
+		s := leading(t)
+		token := s.unclocked()
+		s.refuses = refuses
+		s.command(protocol.Joined, token)
+		if refuses {
+			s.command(protocol.Withdraw, 0)
+			s.refuses = false
+			s.command(protocol.Campaign, 0)
+		}
+		from := s.in.Now.Boot
+		for !s.m.View().Elected {
+			s.fire()
+		}
+		if took := s.in.Now.Boot.Sub(from); took > s.m.c.Duration/2 || s.m.View().Token != token+1 {
+			t.Errorf("refused %v: token %d after %v; want %d at once", refuses, s.m.View().Token, took, token+1)
+		}
+	}
+}
+
+// TestGarbageDuration: a duration that nobody may have is not waited for; the
+// longest that is allowed is.
+func TestGarbageDuration(t *testing.T) {
+	for _, d := range []time.Duration{longest + 1, 1<<63 - 1, 0, -1 << 63} {
+		s := newSolo(t, Config{Self: "n2", Duration: 5 * time.Second, MaxDuration: 20 * time.Second})
+		s.version, s.record = 7, protocol.Record{Holder: "n1", Nonce: protocol.Nonce{1, 2}, Count: 3, Attempt: 1, Duration: d}
+		s.command(protocol.Campaign, 0)
+		from := s.in.Now.Boot
+		for !s.m.View().Elected {
+			s.fire()
+		}
+		const want = 20 * time.Second
+		if took := s.in.Now.Boot.Sub(from); took < want || took > want+time.Second {
+			t.Errorf("a duration of %v: elected after %v; want %v", d, took, want)
+		}
+	}
+}
+
+// TestVersionComesAgain: another record under the version that was seen last is
+// another sight.
+func TestVersionComesAgain(t *testing.T) {
+	s := waiting(t)
+	s.in.Now.Boot += protocol.Instant(10 * time.Second)
+	s.in.Now.Mono += protocol.Instant(10 * time.Second)
+	s.version--
+	r := s.record
+	r.Attempt++
+	s.shows(r)
+	if seen := s.m.seen; seen.at != s.in.Now.Boot || seen.record != r || seen.version != 7 {
+		t.Errorf("seen %+v at %v; want %+v from now, %v", seen.record, seen.at, r, s.in.Now.Boot)
+	}
+}
+
 // TestNothingBeforeBoot: a machine that was not booted does nothing.
 func TestNothingBeforeBoot(t *testing.T) {
 	m, err := New(Config{Self: "n1"})

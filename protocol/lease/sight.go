@@ -18,13 +18,14 @@ func (m *Machine) note(r *protocol.Record) {
 }
 
 // see is L3: a version that differs from the last one is a new sight, from now,
-// which is after the receipt. It says whether it was one.
+// which is after the receipt. So is another record under the same version, which
+// a store that lost some may give again. It says whether it was one.
 func (m *Machine) see(version uint64, r *protocol.Record, now protocol.Instant) bool {
 	if version != 0 {
 		m.note(r)
 	}
 	s := &m.seen
-	if s.any && s.version == version && (s.store == m.store || m.c.mutants.Has("store-change-ignored")) {
+	if s.any && s.version == version && (version == 0 || s.record == *r) && (s.store == m.store || m.c.mutants.Has("store-change-ignored")) {
 		return false
 	}
 	if !(m.c.mutants.Has("no-sight-on-change") && s.any && s.record.Nonce == r.Nonce) {
@@ -45,12 +46,16 @@ func (m *Machine) sameStore() bool {
 }
 
 // wait is W, how long what was seen may still be somebody's (L4). Where the
-// record does not tell whose lease may be left, because it has no holder or
-// because the store has lost what came after it, it is the longest there may be.
+// record does not tell whose lease may be left, because it has no holder, or a
+// duration that no participant may have, or because the store has lost what came
+// after it, it is the longest there may be.
 func (m *Machine) wait() time.Duration {
 	r := &m.seen.record
 	if m.c.mutants.Has("wait-own-duration") {
 		return m.c.Duration
+	}
+	if r.Holder != "" && (r.Duration <= 0 || r.Duration > longest) {
+		return m.unknown()
 	}
 	w := max(r.Duration, m.c.Duration)
 	if r.Holder == "" || !m.sameStore() {
@@ -92,13 +97,14 @@ func (m *Machine) isFree() bool {
 }
 
 // isEnded is L5: the record shows an own attempt at a tenure of this very life,
-// under which nothing runs any more.
+// under which nothing runs any more, and no later tenure was ever seen: one that
+// was may go on though somebody has put the old record back.
 func (m *Machine) isEnded() bool {
 	r := &m.seen.record
 	if m.c.mutants.Has("own-name-is-mine") && r.Holder == m.c.Self {
 		return true
 	}
-	return isTenure(r, m.ended) && m.sameStore()
+	return isTenure(r, m.ended) && m.held == m.ended && m.top == m.ended.Count && m.sameStore()
 }
 
 // isTenure says whether a record is held by that tenure. Nobody's is none.

@@ -106,6 +106,12 @@ func (m *Machine) checkClocks(in *protocol.Input, fx *protocol.Effects) {
 	if m.firstView != protocol.Never {
 		m.firstView = now
 	}
+	if m.deaf != protocol.Never {
+		m.deaf = now
+	}
 	// Instants of the old clock may lie far ahead.
 	m.retryAt, m.renewAt, m.pollAt = now, now, now.Add(m.delay(0, in.Rand))
+	if m.phase == fencing && m.over {
+		m.retryAt = now.Add(m.grace())
+	}
 }

@@ -80,11 +80,11 @@ type Config struct {
 	Hold time.Duration `json:"hold,omitzero"`
 	// Drift is the assumption about clocks; the default is protocol.DefaultDrift.
 	Drift protocol.Drift `json:"drift,omitzero"`
-	// ServerElection is the election timeout of etcd's servers; the default is
-	// 1 s, as theirs. A leader that was cut off may prolong leases for that long
-	// after another has begun to count them, by another clock: 2ρ of it are
-	// taken off each claim beside the guard (Q5). It has no use in ZooKeeper's
-	// dialect and must be zero there.
+	// ServerElection is E, the election timeout of etcd's servers; the default
+	// is 1 s, as theirs. A leader that was cut off may prolong leases for up to
+	// 2E after its followers last heard it, while another counts them already,
+	// by another clock: 4ρE are taken off each claim beside the guard (Q5). It
+	// has no use in ZooKeeper's dialect and must be zero there.
 	ServerElection time.Duration `json:"server_election,omitzero"`
 	// KeepAliveEvery is the time from one renewal of the claim to the next:
 	// KeepAlive in etcd's dialect, Touch in ZooKeeper's. The default is a
@@ -208,15 +208,28 @@ func (c Config) validateClaim(what string, promise time.Duration) error {
 
 // margin is the drift with all that is taken off a claim (Q5).
 //
-// An etcd leader that was deposed may answer a keep-alive up to E/(1−ρ) after
-// its successor gave the lease TTL + E, which lasts (TTL + E)/(1+ρ): the lease
-// may end X = 2ρE/(1−ρ²) earlier than TTL/(1+ρ) after the answer. A claim lasts
-// longest in true time on the slowest clock; there 2ρE taken off it are worth
-// 2ρE/(1−ρ) ≥ X.
+// An etcd leader answers keep-alives until it steps down. It does so when a
+// whole E of its ticks has passed in which no majority answered (raft.go:
+// tickHeartbeat, MsgCheckQuorum): if the last answers came just after one check,
+// the second one after it, up to 2E/(1−ρ) later, is what ends it. A follower
+// waits for E of its ticks since the last heartbeat, and so does who is to vote
+// for it (tickElection, inLease): from E/(1+ρ) on there may be a successor. That
+// gives each lease TTL + E anew (lessor.Promote), by its clock: it ends
+// (TTL + 2E)/(1+ρ) after the last heartbeat at the soonest, which is
+// X = 2E/(1−ρ) − 2E/(1+ρ) = 4ρE/(1−ρ²) sooner than TTL/(1+ρ) after the old
+// leader's last answer. A claim lasts longest in true time on the slowest clock;
+// there 4ρE taken off it are worth 4ρE/(1−ρ) ≥ X.
+//
+// That takes heartbeats and their answers for prompt, ticks for fine, and the
+// old leader's process for one that is not paused between its look at the lease
+// and its answer. What there is of the first two beyond the time that an
+// election itself takes is the guard's to cover. A server that asks a majority
+// whether it leads before it answers a keep-alive needs none of this.
 func (c Config) margin() protocol.Drift {
 	d := c.Drift
 	if c.Dialect == Etcd {
-		d.Guard += 2 * (c.ServerElection * time.Duration(d.PPM) / 1_000_000)
+		const million = 1_000_000
+		d.Guard += (4*c.ServerElection*time.Duration(d.PPM) + million - 1) / million // at most 4 · 300 s · MaxPPM: it fits
 	}
 	return d
 }
@@ -225,6 +238,11 @@ func (c Config) margin() protocol.Drift {
 // after a leader has fallen silent, without the requests that this takes: the
 // session's TTL by the slowest clock that is allowed, and the hold-off. A store
 // that changes its own leader meanwhile may give sessions a second TTL.
+//
+// It is the same for a leader that lives on without a claim, whether or not its
+// work has returned; in ZooKeeper's dialect as soon as its CloseSession is heard
+// or its client gives up. One that resigns keeps the others waiting until its
+// work has returned.
 func (c Config) WorstTakeover() time.Duration {
 	c = c.withDefaults()
 	const million = 1_000_000

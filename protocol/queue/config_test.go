@@ -2,6 +2,7 @@ package queue
 
 import (
 	"encoding/json"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,24 @@ func TestWorstTakeover(t *testing.T) {
 	} {
 		if got := c.cfg.WorstTakeover(); got != c.want {
 			t.Errorf("%+v: %v; want %v", c.cfg, got, c.want)
+		}
+	}
+}
+
+// Q5: what is taken off a claim covers a deposed leader's last answer, on the
+// slowest clock: 4ρE/(1−ρ²) of true time.
+func TestMarginOfEtcd(t *testing.T) {
+	for _, ppm := range []int64{0, 1, 100, 50_000, protocol.MaxPPM} {
+		for _, e := range []time.Duration{1, 999_999_999, time.Second, MaxTTL} {
+			c := Config{Dialect: Etcd, ServerElection: e, Drift: protocol.Drift{PPM: ppm, Guard: time.Millisecond}}
+			rho := new(big.Rat).SetFrac64(ppm, 1_000_000)
+			one := big.NewRat(1, 1)
+			need := new(big.Rat).Mul(new(big.Rat).Mul(rho, big.NewRat(4, 1)), new(big.Rat).SetInt64(int64(e)))
+			need.Quo(need, new(big.Rat).Sub(one, new(big.Rat).Mul(rho, rho)))
+			off := new(big.Rat).SetInt64(int64(c.margin().Guard - c.Drift.Guard))
+			if worth := off.Quo(off, new(big.Rat).Sub(one, rho)); worth.Cmp(need) < 0 {
+				t.Errorf("%d ppm, E = %v: takes off %v; want at least %v", ppm, e, worth.FloatString(3), need.FloatString(3))
+			}
 		}
 	}
 }

@@ -14,6 +14,8 @@
 //	             ↓ ↑        ↓
 //	    syncing, scanning   renewing or touching → verifying → leading → fencing → freeing → closing → idle
 //
+// It leaves from anywhere before leading, by way of closing.
+//
 // The shape is that of ZooKeeper's recipe for leader election and of etcd's
 // clientv3/concurrency. What is different: being first is never enough. The
 // holder's claim has a deadline that counts from before a request left (Q5,
@@ -42,6 +44,13 @@
 // the entry went, and the entry went before that was seen.
 //
 // # What it assumes, and what breaks it
+//
+// Of etcd: its servers' clocks too stay within ρ; heartbeats between them and
+// their answers are prompt, and a leader's process is not paused between its
+// look at a lease and its answer. Only then has a leader that was deposed fallen
+// silent two election timeouts after it was last heard (config.go, margin). What
+// there is of delay is for the guard to cover. Of ZooKeeper none of this is
+// assumed, because no claim there rests on a session's time.
 //
 // Of the back end: a reading of the clock before a request leaves and after its
 // answer has come; the queue's mark is read no earlier than the entries of the
@@ -84,7 +93,22 @@
 //
 // A claim that has lapsed while the candidate waited is renewed before it
 // verifies, and keeps its place. If even that renewal's answer comes too late,
-// it leaves: whoever is too far from the store to lead must not stay first.
+// it leaves: whoever is too far from the store to lead must not stay first. The
+// same is so of one that may be first and has been asking in vain for a TTL: its
+// requests may be carried out, and so keep its session alive, though no answer
+// comes in time. It closes its session. Behind an entry that is known it stays
+// for MaxTTL: when the store itself does not answer, all wait, and none loses its
+// place. A tenure that cannot delete its entry, with "free", within its hold
+// closes its session instead.
+//
+// Work that does not return after its claim has lapsed keeps nobody out for ever.
+// In etcd's dialect the session is not prolonged any more. In ZooKeeper's, where
+// the client keeps it alive as long as the process lives, it is closed TTL − Hold
+// after the claim's end, which leaves work that returns in between the time to
+// say "free"; the next one waits for its hold, as for a session that has expired.
+// No claim is left by then, but the work may run on: only the token helps
+// against that. A tenure that ends by its own will is renewed, and keeps its
+// entry, until its work has returned.
 //
 // Watches get lost, so a waiter looks by itself now and then, by Verify, whose
 // answer has one entry; listing the queue for that would cost the square of its

@@ -38,7 +38,8 @@ func (n *node) judgeStep(in *protocol.Input, before *protocol.View) {
 				w.fail("%s: renews after its tenure ended: %s", n.name, n.reason)
 			}
 		case protocol.Leave, protocol.CloseSession:
-			if n.working != 0 && (a.Op == protocol.CloseSession || a.Entry.Order == n.working) {
+			outlasted := n.m.phase == fencing && n.m.over && w.cfg.Dialect == ZooKeeper // no claim is left
+			if n.working != 0 && !outlasted && (a.Op == protocol.CloseSession || a.Entry.Order == n.working) {
 				w.fail("%s: asks for %s while its work runs", n.name, a.Op)
 			}
 		case protocol.WatchEntry:

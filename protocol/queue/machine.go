@@ -66,6 +66,7 @@ type Machine struct {
 	watched                   uint64           // the predecessor's order
 	revision                  uint64           // the newest that was read
 	stray                     uint64           // an Enter that was under way when the candidacy was left
+	deaf                      protocol.Instant // since when all that main and probe asked was in vain; Never: it was not
 	asksConfirm, covers, done uint64           // Confirm: asked for, that the ask in flight answers, answered
 
 	// The candidacy (Q1).
@@ -73,6 +74,7 @@ type Machine struct {
 	granted time.Duration
 	nonce   protocol.Nonce
 	own     protocol.Entry
+	ahead   bool // an entry before the own is known, and not known to be gone
 
 	leaseEnd  protocol.Instant // until when the session lives (Q5); Always: unknown
 	holdEnd   protocol.Instant // until when the hold-off protects (Q6)
@@ -107,7 +109,7 @@ func (m *Machine) Config() Config { return m.cfg }
 // forget ends what is known of a candidacy.
 func (m *Machine) forget() {
 	m.main, m.renew, m.probe, m.watch, m.ownWatch, m.watched, m.revision, m.stray = pending{}, pending{}, pending{}, 0, 0, 0, 0, 0
-	m.session, m.granted, m.own = 0, 0, protocol.Entry{}
+	m.session, m.granted, m.own, m.ahead, m.deaf = 0, 0, protocol.Entry{}, false, protocol.Never
 	if !m.cfg.mutants.Has("adopt-from-older-session") {
 		m.nonce = protocol.Nonce{}
 	}
@@ -208,14 +210,19 @@ func (m *Machine) replied(in *protocol.Input, fx *protocol.Effects) {
 	case m.main.number:
 		p := m.main
 		m.main = pending{}
+		m.hear(p, in)
 		m.answered(p, in, fx)
 	case m.renew.number:
 		p := m.renew
 		m.renew = pending{}
+		if m.phase == renewing {
+			m.hear(p, in)
+		}
 		m.renewed(p, in, fx)
 	case m.probe.number:
 		p := m.probe
 		m.probe = pending{}
+		m.hear(p, in)
 		m.probed(p, in, fx)
 	default:
 		m.watchSaid(in, fx)

@@ -505,7 +505,10 @@ func (w *world) nemesis() {
 		}
 	case 10: // the store has a new leader, by another clock
 		if w.cfg.Dialect == Etcd {
-			w.store.stale = w.now + int64(w.cfg.ServerElection)*1_000_000/(1_000_000+w.store.server)
+			// The old one is heard for two election timeouts by its clock after
+			// the others last heard it, this one begins after one by its own.
+			last := w.now - int64(w.cfg.ServerElection)*1_000_000/(1_000_000+w.cfg.Drift.PPM)
+			w.store.stale = last + 2*int64(w.cfg.ServerElection)*1_000_000/(1_000_000+w.store.server)
 			w.store.server = w.rate()
 			for _, x := range w.store.sessions {
 				x.expires = w.now + w.store.served(x.ttl+w.cfg.ServerElection)

@@ -357,3 +357,163 @@ func TestStrayEnter(t *testing.T) {
 		s.want(idle)
 	}
 }
+
+// vainly lets time pass, and answers in vain whatever is asked, until a session
+// is to be closed. It returns how long that took.
+func (s *script) vainly(status protocol.Status, most time.Duration) time.Duration {
+	s.t.Helper()
+	from := s.now.Boot
+	for s.now.Boot.Sub(from) < most {
+		for _, a := range append([]protocol.Ask(nil), s.fx.Asks...) {
+			switch a.Op {
+			case protocol.CloseSession:
+				return s.now.Boot.Sub(from)
+			case protocol.WatchEntry:
+			case protocol.KeepAlive: // is heard
+				s.answer(a, protocol.Answer{TTL: s.m.cfg.TTL})
+			default:
+				s.after(10 * ms)
+				s.answer(a, protocol.Answer{Status: status})
+			}
+		}
+		if len(s.fx.Asks) == 0 {
+			s.fire()
+		}
+	}
+	s.t.Fatalf("after %v it still asks in vain, in %s", most, phaseName(s.m.phase))
+	return 0
+}
+
+// Q8: whoever asks in vain for the time of a session leaves if it may be first:
+// its session may live on, and others wait for it. Behind another it stays.
+func TestAsksInVain(t *testing.T) {
+	for name, cfg := range settings() {
+		for _, status := range []protocol.Status{protocol.StatusUnknown, protocol.StatusRefused} {
+			s := newScript(t, cfg)
+			s.enter(9)
+			ttl := s.m.cfg.TTL
+			if took := s.vainly(status, time.Hour); took < ttl-ms || took > ttl+2*time.Second {
+				t.Errorf("%s, %s from the list on: left after %v; want %v", name, status, took, ttl)
+			}
+			s.want(closing)
+
+			// The one before it has gone, and the list that would show it fails.
+			s = newScript(t, cfg)
+			s.enter(9)
+			s.list(protocol.QueueMark{}, 8)
+			watch := s.asked(protocol.WatchEntry)
+			s.answer(watch, protocol.Answer{Status: protocol.StatusEvent})
+			if took := s.vainly(status, time.Hour); took < ttl-ms || took > ttl+2*time.Second {
+				t.Errorf("%s, %s after an event: left after %v; want %v", name, status, took, ttl)
+			}
+
+			// A watch that ends says nothing of it.
+			s = newScript(t, cfg)
+			s.enter(9)
+			s.list(protocol.QueueMark{}, 8)
+			watch = s.asked(protocol.WatchEntry)
+			s.answer(watch, protocol.Answer{Status: protocol.StatusClosed})
+			if took := s.vainly(status, time.Hour); took < MaxTTL-ms || took > MaxTTL+2*time.Second {
+				t.Errorf("%s, %s behind another: left after %v; want %v", name, status, took, MaxTTL)
+			}
+		}
+	}
+}
+
+// An answer in between is enough to stay.
+func TestHeardInTime(t *testing.T) {
+	for name, cfg := range settings() {
+		s := newScript(t, cfg)
+		s.enter(9)
+		for range 20 {
+			s.after(s.m.cfg.TTL / 2)
+			s.answer(s.asked(protocol.List), protocol.Answer{Status: protocol.StatusUnknown})
+			for len(s.fx.Asks) == 0 || s.fx.Asks[0].Op != protocol.List {
+				s.fire()
+			}
+			s.list(protocol.QueueMark{}, 8)
+			if s.m.phase != waiting {
+				t.Fatalf("%s: in %s; want waiting", name, phaseName(s.m.phase))
+			}
+			for _, a := range s.fx.Asks {
+				if a.Op == protocol.WatchEntry && a.Entry.Order == 8 {
+					s.answer(a, protocol.Answer{Status: protocol.StatusEvent})
+					break
+				}
+			}
+		}
+	}
+}
+
+// Q8: an entry that cannot be deleted goes with its session, when it has been
+// tried for as long as the next one would wait anyway.
+func TestLeavesInVain(t *testing.T) {
+	for name, cfg := range settings() {
+		if cfg.Hold == 0 && cfg.Dialect == Etcd {
+			continue // it leaves by its session alone
+		}
+		s := newScript(t, cfg)
+		s.lead(9)
+		s.do(protocol.Resign)
+		s.do(protocol.Joined)
+		s.asked(protocol.Leave)
+		if took, hold := s.vainly(protocol.StatusRefused, time.Hour), s.m.cfg.Hold; took < hold-ms || took > hold+2*time.Second {
+			t.Errorf("%s: closes its session after %v; want %v", name, took, hold)
+		}
+		s.want(closing)
+	}
+}
+
+// Work that does not return keeps nobody out for ever: with its claim lapsed the
+// session is closed, the session's TTL after the claim was last renewed. The
+// candidacy goes on until the work has returned.
+func TestWorkThatNeverReturns(t *testing.T) {
+	s := newScript(t, Config{Self: "n1", Dialect: ZooKeeper, TTL: 10 * time.Second, Hold: 4 * time.Second})
+	s.lead(9)
+	for s.m.phase == leading {
+		s.fire()
+		for _, a := range append([]protocol.Ask(nil), s.fx.Asks...) {
+			s.answer(a, protocol.Answer{Status: protocol.StatusRefused})
+		}
+	}
+	s.ordered(protocol.Stop, Expired)
+	stopped := s.now.Boot
+	s.fire()
+	ask := s.asked(protocol.CloseSession)
+	if got := s.now.Boot.Sub(stopped); got != 6*time.Second {
+		t.Errorf("closes its session %v after its claim; want 6s", got)
+	}
+	s.answer(ask, protocol.Answer{Status: protocol.StatusUnknown})
+	s.want(fencing)
+	s.fire()
+	s.answer(s.asked(protocol.CloseSession), protocol.Answer{})
+	s.want(fencing)
+	if at := s.m.NextFire(); at != protocol.Never {
+		t.Errorf("wants to be woken at %v; want nothing until the work has returned", at)
+	}
+	s.do(protocol.Joined)
+	s.want(opening)
+
+	// By its own will it keeps its claim, and its entry, for as long as it takes.
+	s = newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
+	s.lead(9)
+	s.do(protocol.Resign)
+	for range 100 {
+		s.fire()
+		s.answer(s.asked(protocol.Touch), protocol.Answer{})
+	}
+	s.do(protocol.Joined)
+	s.asked(protocol.Leave)
+
+	// What returns in time says "free".
+	s = newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
+	s.lead(9)
+	s.after(20 * time.Second)
+	s.step(protocol.Input{Kind: protocol.Fire})
+	s.ordered(protocol.Stop, Expired)
+	s.after(ms)
+	s.do(protocol.Joined)
+	if a := s.asked(protocol.Leave); !a.SetMark || a.Mark.Held {
+		t.Errorf("leaves with %+v; want the mark free", a)
+	}
+}

@@ -10,7 +10,7 @@ import (
 // AppendState implements protocol.Machine.
 func (m *Machine) AppendState(dst []byte) []byte {
 	dst = append(dst, byte(m.phase))
-	for _, b := range [...]bool{m.wanted, m.sick, m.marking, m.marked, m.active, m.led, m.over} {
+	for _, b := range [...]bool{m.wanted, m.sick, m.marking, m.marked, m.active, m.led, m.over, m.ahead} {
 		dst = protocol.AppendBool(dst, b)
 	}
 	dst = protocol.AppendString(dst, m.fault)
@@ -25,7 +25,7 @@ func (m *Machine) AppendState(dst []byte) []byte {
 		dst = protocol.AppendUint(protocol.AppendUint(protocol.AppendUint(dst, p.number), uint64(p.op)), p.session)
 		dst = protocol.AppendInstant(dst, p.sent)
 	}
-	for _, i := range [...]protocol.Instant{m.retryAt, m.renewAt, m.pollAt, m.leaseEnd, m.holdEnd, m.firstView, m.notBefore} {
+	for _, i := range [...]protocol.Instant{m.retryAt, m.renewAt, m.pollAt, m.leaseEnd, m.holdEnd, m.firstView, m.notBefore, m.deaf} {
 		dst = protocol.AppendInstant(dst, i)
 	}
 	dst = protocol.AppendDuration(dst, m.granted)
@@ -52,7 +52,7 @@ func (m *Machine) LoadState(src []byte) error {
 	}
 	m.phase = phase(src[0])
 	d := protocol.NewDecoder(src[1:])
-	for _, b := range [...]*bool{&m.wanted, &m.sick, &m.marking, &m.marked, &m.active, &m.led, &m.over} {
+	for _, b := range [...]*bool{&m.wanted, &m.sick, &m.marking, &m.marked, &m.active, &m.led, &m.over, &m.ahead} {
 		*b = d.Bool()
 	}
 	m.fault = d.String()
@@ -72,7 +72,7 @@ func (m *Machine) LoadState(src []byte) error {
 		p.session = d.Uint()
 		p.sent = d.Instant()
 	}
-	for _, i := range [...]*protocol.Instant{&m.retryAt, &m.renewAt, &m.pollAt, &m.leaseEnd, &m.holdEnd, &m.firstView, &m.notBefore} {
+	for _, i := range [...]*protocol.Instant{&m.retryAt, &m.renewAt, &m.pollAt, &m.leaseEnd, &m.holdEnd, &m.firstView, &m.notBefore, &m.deaf} {
 		*i = d.Instant()
 	}
 	m.granted = d.Duration()

@@ -46,7 +46,7 @@ func (m *Machine) lost(why protocol.Reason, in *protocol.Input, fx *protocol.Eff
 	case leading:
 		m.end(why, in, fx)
 	case fencing:
-		m.over, m.renew = true, pending{}
+		m.lapse(in)
 	case freeing, closing, idle, halted:
 	default:
 		m.leave(in)
@@ -63,7 +63,7 @@ func (m *Machine) end(why protocol.Reason, in *protocol.Input, fx *protocol.Effe
 	switch why {
 	case Resigned, Withdrawn, Unhealthy:
 	default:
-		m.over, m.renew = true, pending{}
+		m.lapse(in)
 	}
 	if m.leader.ID == m.cfg.Self {
 		m.leader = protocol.Leadership{}

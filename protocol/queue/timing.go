@@ -31,6 +31,7 @@ func around(d time.Duration, rand uint64) time.Duration {
 // run does what is due.
 func (m *Machine) run(in *protocol.Input, fx *protocol.Effects) {
 	now := in.Now.Boot
+	m.checkHearing(in)
 	if m.phase == idle && m.stands() && now >= m.retryAt {
 		m.begin(in)
 	}
@@ -85,6 +86,10 @@ func (m *Machine) next() (protocol.Op, protocol.Instant) {
 		}
 	case freeing:
 		return protocol.Leave, m.retryAt
+	case fencing:
+		if m.over && m.session != 0 && m.cfg.Dialect == ZooKeeper {
+			return protocol.CloseSession, m.retryAt
+		}
 	case closing:
 		if m.session != 0 {
 			return protocol.CloseSession, m.retryAt
@@ -143,7 +148,7 @@ func (m *Machine) ask(fx *protocol.Effects, a protocol.Ask) uint64 {
 
 // NextFire implements protocol.Machine.
 func (m *Machine) NextFire() protocol.Instant {
-	at := protocol.Never
+	at := m.hearingEnd()
 	switch m.phase {
 	case idle:
 		if m.stands() {

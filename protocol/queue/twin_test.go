@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/electd/elect/protocol"
@@ -107,7 +108,7 @@ func (t *twin) claims(session, order uint64) (lease, hold protocol.Instant) {
 func (t *twin) margin() protocol.Drift {
 	d := t.cfg.Drift
 	if t.cfg.Dialect == Etcd {
-		d.Guard += time.Duration(2 * float64(d.PPM) / 1e6 * float64(t.cfg.ServerElection))
+		d.Guard += time.Duration(math.Ceil(4 * float64(d.PPM) * float64(t.cfg.ServerElection) / 1e6))
 	}
 	return d
 }

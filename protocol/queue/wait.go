@@ -53,7 +53,7 @@ func (m *Machine) listed(p pending, in *protocol.Input, fx *protocol.Effects) {
 	if first != nil {
 		m.say(first)
 	}
-	if before != nil {
+	if m.ahead = before != nil; m.ahead {
 		m.firstView = protocol.Never
 		if m.cfg.mutants.Has("wrong-predecessor") {
 			before = first
@@ -119,6 +119,7 @@ func (m *Machine) watchSaid(in *protocol.Input, fx *protocol.Effects) {
 		m.watch, m.watched = 0, 0
 	}
 	seen := a.Status == protocol.StatusEvent || a.Status == protocol.StatusGone
+	m.ahead = m.ahead && (own || !seen)
 	switch {
 	case m.phase == waiting && !own && m.cfg.mutants.Has("win-on-watch-event"):
 		m.marked = true
@@ -152,6 +153,7 @@ func (m *Machine) probed(p pending, in *protocol.Input, fx *protocol.Effects) {
 	case m.phase == waiting:
 		m.fails = 0
 		if gone || a.Entry.Order == m.own.Order {
+			m.ahead = false
 			m.to(listing, in)
 			return
 		}
