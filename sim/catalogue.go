@@ -5,68 +5,82 @@ type Fault struct {
 	Kind  OpKind `json:"kind"`
 	Group string `json:"group"` // what it befalls: network, partition, process, clock, disk, store, operator
 	Says  string `json:"says"`
+	// Beyond says that it breaks an assumption which every protocol makes: it is
+	// drawn with Options.Beyond only, and its run is excused for what it breaks.
+	// Others may do that to some protocols; see Protocol.Breaks.
+	Beyond bool `json:"beyond"`
+}
+
+// beyond reports whether an operation is beyond any model: a disk or a store
+// forgets what it has said to be durable, or a directory's lock does not hold.
+func (k OpKind) beyond() bool {
+	return k == OpTwin || k == OpFlip || k == OpRestore || k == OpFailover
 }
 
 // Faults lists every kind of operation, as it is said at its OpKind.
 func Faults() []Fault {
-	return []Fault{
-		{OpLoss, "network", "the link loses Value of its messages, For"},
-		{OpDelay, "network", "the link's messages take By longer, For"},
-		{OpDuplicate, "network", "the link doubles Value of its messages, For"},
-		{OpReorder, "network", "the link's messages overtake each other within By, For"},
-		{OpReplay, "network", "Count old messages of the link arrive again, the youngest first"},
-		{OpClog, "network", "the link holds all messages For, then lets them go at once"},
-		{OpHalfOpen, "network", "the link loses everything For; nobody is told"},
-		{OpReset, "network", "the connection between Node and Peer (or everybody) is reset: both are told, both live"},
-		{OpDrop, "network", "the Count-th message of the link (from 1, over the whole run) is lost"},
-		{OpIsolate, "partition", "Node from everybody"},
-		{OpHalves, "partition", "Group from the others"},
-		{OpThird, "partition", "Group can be heard by nobody and hears nobody; the others are whole; Group is a third"},
-		{OpBridge, "partition", "Group and the others see each other through Node only"},
-		{OpMajorityRing, "partition", "each sees a majority, no two the same: its neighbours on the ring of all voters"},
-		{OpChain, "partition", "each sees its neighbours on the line of Group only"},
-		{OpOneWay, "partition", "Node is heard by nobody (Value 0) or hears nobody (Value 1)"},
-		{OpSwizzle, "partition", "Group is isolated one after the other, Every, and healed in another order"},
-		{OpFlap, "partition", "the link both ways is cut and healed, Every"},
-		{OpKill, "process", "Node dies; its connections close; it stays down For, or until it is healed if 0"},
-		{OpPowerLoss, "process", "Node dies, nothing is closed, unsynced writes may be lost; down For"},
-		{OpCrashLoop, "process", "Node dies and starts, Every, For"},
-		{OpPause, "process", "Node is frozen For (SIGSTOP); messages wait; clocks run"},
-		{OpPauseSend, "process", "the same, at the moment when it is about to carry out its next effects"},
-		{OpPauseWork, "process", "the same, between the check and the write of its work"},
-		{OpSuspend, "process", "Node's machine sleeps For: the boot clock runs, the other does not"},
-		{OpWipe, "process", "Node dies and starts, after For, with an empty disk: another directory"},
-		{OpTwin, "process", "a second process with Node's id and a copy of its disk runs For; beyond the model: data directories are locked"},
-		{OpRoll, "process", "every participant is restarted in turn, Every"},
-		{OpWitness, "process", "Node dies, its keeper outlives it and says so to all"},
-		{OpRate, "clock", "Node's clock is Value·10⁻⁶ fast from now on"},
-		{OpStep, "clock", "Node's boot clock jumps by By, forwards or back, unless that could undo a jump nobody has noticed yet"},
-		{OpStrobe, "clock", "it jumps by By to and fro, Every, For"},
-		{OpReboot, "clock", "Node's machine restarts: power loss, and clocks begin at zero; down For"},
-		{OpLoseWrites, "disk", "Node dies; what was not yet synced is lost, and a write in flight is torn; down For"},
-		{OpFlip, "disk", "one bit of one slot of Node's disk turns; checksums find it at the next start"},
-		{OpRestore, "disk", "Node dies and starts with its disk as it was By ago; beyond the model"},
-		{OpEIO, "disk", "Node's writes fail For"},
-		{OpFull, "disk", "Node's writes fail For, by ENOSPC"},
-		{OpSlowSync, "disk", "Node's syncs take By longer, For"},
-		{OpStoreDown, "store", "nobody (or not Node) reaches the store For"},
-		{OpStoreSlow, "store", "requests take By longer, For"},
-		{OpStoreUnknown, "store", "Value of the answers are lost For"},
-		{OpStaleRead, "store", "Node sees the store as it was up to By ago where a read may lag, For"},
-		{OpWatchLoss, "store", "events are lost For"},
-		{OpWatchDouble, "store", "events come twice For"},
-		{OpWatchClose, "store", "all watches (of Node) close"},
-		{OpExpireEarly, "store", "Node's session expires now; beyond the model where exclusivity rests on its TTL"},
-		{OpExpireLate, "store", "sessions live By longer than their TTL, For"},
-		{OpFailover, "store", "the store loses the last Count acknowledged writes and has another incarnation; beyond the model"},
-		{OpStoreElect, "store", "the store's leader changes: sessions are refreshed, watches close, nothing is lost"},
-		{OpThrottle, "store", "Value of the requests are refused For"},
-		{OpForeign, "store", "somebody deletes the record, or Node's entry; with Count, puts back the record of Count changes ago"},
-		{OpResign, "operator", "Node is asked to resign"},
-		{OpWithdraw, "operator", "Node stops being a candidate For"},
-		{OpSicken, "operator", "Node is unhealthy For"},
-		{OpConfirm, "operator", "Node's term is to be proven anew"},
+	all := []Fault{
+		{Kind: OpLoss, Group: "network", Says: "the link loses Value of its messages, For"},
+		{Kind: OpDelay, Group: "network", Says: "the link's messages take By longer, For"},
+		{Kind: OpDuplicate, Group: "network", Says: "the link doubles Value of its messages, For"},
+		{Kind: OpReorder, Group: "network", Says: "the link's messages overtake each other within By, For"},
+		{Kind: OpReplay, Group: "network", Says: "Count old messages of the link arrive again, the youngest first"},
+		{Kind: OpClog, Group: "network", Says: "the link holds all messages For, then lets them go at once"},
+		{Kind: OpHalfOpen, Group: "network", Says: "the link loses everything For; nobody is told"},
+		{Kind: OpReset, Group: "network", Says: "the connection between Node and Peer (or everybody) is reset: both are told, both live"},
+		{Kind: OpDrop, Group: "network", Says: "the Count-th message of the link (from 1, over the whole run) is lost"},
+		{Kind: OpIsolate, Group: "partition", Says: "Node from everybody"},
+		{Kind: OpHalves, Group: "partition", Says: "Group from the others"},
+		{Kind: OpThird, Group: "partition", Says: "Group can be heard by nobody and hears nobody; the others are whole; Group is a third"},
+		{Kind: OpBridge, Group: "partition", Says: "Group and the others see each other through Node only"},
+		{Kind: OpMajorityRing, Group: "partition", Says: "each sees a majority, no two the same: its neighbours on the ring of all voters"},
+		{Kind: OpChain, Group: "partition", Says: "each sees its neighbours on the line of Group only"},
+		{Kind: OpOneWay, Group: "partition", Says: "Node is heard by nobody (Value 0) or hears nobody (Value 1)"},
+		{Kind: OpSwizzle, Group: "partition", Says: "Group is isolated one after the other, Every, and healed in another order"},
+		{Kind: OpFlap, Group: "partition", Says: "the link both ways is cut and healed, Every"},
+		{Kind: OpKill, Group: "process", Says: "Node dies; its connections close; it stays down For, or until it is healed if 0"},
+		{Kind: OpPowerLoss, Group: "process", Says: "Node dies, nothing is closed, unsynced writes may be lost; down For"},
+		{Kind: OpCrashLoop, Group: "process", Says: "Node dies and starts, Every, For"},
+		{Kind: OpPause, Group: "process", Says: "Node is frozen For (SIGSTOP); messages wait; clocks run"},
+		{Kind: OpPauseSend, Group: "process", Says: "the same, at the moment when it is about to carry out its next effects"},
+		{Kind: OpPauseWork, Group: "process", Says: "the same, between the check and the write of its work"},
+		{Kind: OpSuspend, Group: "process", Says: "Node's machine sleeps For: the boot clock runs, the other does not"},
+		{Kind: OpWipe, Group: "process", Says: "Node dies and starts, after For, with an empty disk: another directory"},
+		{Kind: OpTwin, Group: "process", Says: "a second process with Node's id and a copy of its disk runs For; beyond the model: data directories are locked"},
+		{Kind: OpRoll, Group: "process", Says: "every participant is restarted in turn, Every"},
+		{Kind: OpWitness, Group: "process", Says: "Node dies, its keeper outlives it and says so to all"},
+		{Kind: OpRate, Group: "clock", Says: "Node's clock is Value·10⁻⁶ fast from now on"},
+		{Kind: OpStep, Group: "clock", Says: "Node's boot clock jumps by By, forwards or back, unless that could undo a jump nobody has noticed yet"},
+		{Kind: OpStrobe, Group: "clock", Says: "it jumps by By to and fro, Every, For"},
+		{Kind: OpReboot, Group: "clock", Says: "Node's machine restarts: power loss, and clocks begin at zero; down For"},
+		{Kind: OpLoseWrites, Group: "disk", Says: "Node dies; what was not yet synced is lost, and a write in flight is torn; down For"},
+		{Kind: OpFlip, Group: "disk", Says: "one bit of one slot of Node's disk turns; checksums find it at the next start; beyond the model: it may be the one that counts"},
+		{Kind: OpRestore, Group: "disk", Says: "Node dies and starts with its disk as it was By ago; beyond the model"},
+		{Kind: OpEIO, Group: "disk", Says: "Node's writes fail For"},
+		{Kind: OpFull, Group: "disk", Says: "Node's writes fail For, by ENOSPC"},
+		{Kind: OpSlowSync, Group: "disk", Says: "Node's syncs take By longer, For"},
+		{Kind: OpStoreDown, Group: "store", Says: "nobody (or not Node) reaches the store For"},
+		{Kind: OpStoreSlow, Group: "store", Says: "requests take By longer, For"},
+		{Kind: OpStoreUnknown, Group: "store", Says: "Value of the answers are lost For"},
+		{Kind: OpStaleRead, Group: "store", Says: "Node sees the store as it was up to By ago where a read may lag, For"},
+		{Kind: OpWatchLoss, Group: "store", Says: "events are lost For"},
+		{Kind: OpWatchDouble, Group: "store", Says: "events come twice For"},
+		{Kind: OpWatchClose, Group: "store", Says: "all watches (of Node) close"},
+		{Kind: OpExpireEarly, Group: "store", Says: "Node's session expires now; beyond the model where exclusivity rests on its TTL"},
+		{Kind: OpExpireLate, Group: "store", Says: "sessions live By longer than their TTL, For"},
+		{Kind: OpFailover, Group: "store", Says: "the store loses the last Count acknowledged writes and has another incarnation; beyond the model"},
+		{Kind: OpStoreElect, Group: "store", Says: "the store's leader changes: sessions are refreshed, watches close, nothing is lost"},
+		{Kind: OpThrottle, Group: "store", Says: "Value of the requests are refused For"},
+		{Kind: OpForeign, Group: "store", Says: "somebody deletes the record, or Node's entry; with Count, puts back the record of Count changes ago; beyond the model where exclusivity or the count rests on it"},
+		{Kind: OpResign, Group: "operator", Says: "Node is asked to resign"},
+		{Kind: OpWithdraw, Group: "operator", Says: "Node stops being a candidate For"},
+		{Kind: OpSicken, Group: "operator", Says: "Node is unhealthy For"},
+		{Kind: OpConfirm, Group: "operator", Says: "Node's term is to be proven anew"},
 	}
+	for i := range all {
+		all[i].Beyond = all[i].Kind.beyond()
+	}
+	return all
 }
 
 // Promise describes an invariant.

@@ -22,8 +22,12 @@
 // operation beyond the model takes it away; a process that is frozen does
 // nothing, and takes what has arrived before it looks at its timer.
 //
-// A World is driven by one goroutine. It is plain data: [World.Fork] copies it.
-// It fails in two ways: New refuses a schedule, naming the field, and a run ends
+// A World is driven by one goroutine. It is plain data: [World.Fork] copies it,
+// and copies share nothing that is written, so that each may have a goroutine of
+// its own. A [History], which [Keep] makes, goes through a run in both
+// directions.
+//
+// A World fails in two ways: New refuses a schedule, naming the field, and a run ends
 // early with a [Violation], which a panic of a machine is, too.
 //
 // The package is public, and makes no promise of stability yet.

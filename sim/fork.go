@@ -8,8 +8,10 @@ import (
 )
 
 // Fork returns a copy of the world. Both go on independently, and identically if
-// they are left alone. The copy has no tracer. It panics if a machine cannot
-// load its own state, which is the machine's fault.
+// they are left alone; they share nothing that is written, so each may be driven
+// by a goroutine of its own if the functions of its Protocol may be called by
+// several. The copy has no tracer. Fork panics if a machine cannot load its own
+// state, which is the machine's fault.
 func (w *World) Fork() *World {
 	c := *w
 	c.agenda = slices.Clone(w.agenda)

@@ -196,7 +196,12 @@ func Generate(p *Protocol, seed uint64, o Options) (*Schedule, error) {
 	if storm {
 		d.rougher()
 	}
-	d.ops(profiles[i].groups, storm)
+	if most := s.writes(); most > MaxWork {
+		return nil, fmt.Errorf("faults for %v (--faults) are more than %d writes of the work with seed %d; want a shorter time, such as %v", s.Faults, MaxWork, seed, plainly(s.Work.Every*MaxWork-s.Settle))
+	}
+	if err := d.ops(profiles[i].groups, storm); err != nil {
+		return nil, err
+	}
 	d.core()
 	return s, nil
 }
@@ -280,7 +285,7 @@ func (d *draw) rougher() {
 }
 
 // ops draws which kinds of faults there are in this run, and then the faults.
-func (d *draw) ops(groups []group, storm bool) {
+func (d *draw) ops(groups []group, storm bool) error {
 	s := d.schedule
 	var chosen []fault
 	total, few := 0, 2
@@ -314,7 +319,7 @@ func (d *draw) ops(groups []group, storm bool) {
 	}
 	s.Ops = []Op{}
 	if total == 0 {
-		return
+		return nil
 	}
 	every := d.between(d.patience/4, 8*d.patience)
 	if storm {
@@ -329,10 +334,26 @@ func (d *draw) ops(groups []group, storm bool) {
 			op := Op{At: Time(at), Kind: chosen[i].kind}
 			chosen[i].draw(d, &op)
 			d.aim(&op, storm)
-			s.Ops = append(s.Ops, op)
+			if len(op.Group) > 0 || !op.Kind.groups() { // one voter is no two halves
+				s.Ops = append(s.Ops, op)
+			}
 			break
 		}
+		if len(s.Ops) > MaxOps {
+			return fmt.Errorf("faults for %v (--faults) are more than %d operations with seed %d; want a shorter time, such as %v", s.Faults, MaxOps, s.Seed, plainly(at))
+		}
 	}
+	return nil
+}
+
+// plainly is a little less than d, in few digits.
+func plainly(d time.Duration) time.Duration {
+	for _, unit := range []time.Duration{time.Hour, time.Minute, time.Second} {
+		if d >= 2*unit {
+			return d.Truncate(unit)
+		}
+	}
+	return d
 }
 
 // aim turns some faults against whoever leads: half of them in a storm, and a

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
+	"reflect"
 	"time"
 
 	"github.com/electd/elect/protocol"
@@ -17,25 +17,24 @@ const (
 	MaxNodes = protocol.MaxVoters   // of participants, and of observers
 	MaxOps   = 100_000              // operations
 	MaxSpan  = 365 * 24 * time.Hour // of every duration
+	MaxText  = 64 << 20             // bytes of its JSON
+	MaxWork  = 100_000_000          // writes of the work in the whole run, as often as Work.Every says
 	maxTicks = 10_000               // of an operation that goes on, Every
 	maxRate  = 900_000              // of a clock, in parts per million
 	format   = 1
 )
 
-// ParseSchedule reads a schedule from JSON. Unknown fields are refused, and so is
-// what follows it. Whether it makes sense is for Validate to say, and [New] asks.
+// ParseSchedule reads a schedule from JSON of at most [MaxText] bytes. It refuses
+// unknown fields, a key that is there twice or in another case, and whatever
+// follows the schedule; the error is a [*ParseError]. Whether the schedule makes
+// sense is for Validate to say, and [New] asks.
 func ParseSchedule(data []byte) (*Schedule, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	s := new(Schedule)
-	if err := d.Decode(s); err != nil {
-		if where, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return nil, fmt.Errorf("schedule: %s: a %s; want a %s", where.Field, where.Value, where.Type)
-		}
-		return nil, fmt.Errorf("schedule: byte %d: %w", d.InputOffset(), err)
+	if err := checkText(data, reflect.TypeFor[Schedule]()); err != nil {
+		return nil, err
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("schedule: byte %d: something follows; want one schedule", d.InputOffset())
+	s := new(Schedule)
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, &ParseError{Line: 1, Column: 1, Err: err}
 	}
 	return s, nil
 }
@@ -91,10 +90,8 @@ func (s *Schedule) Validate(p *Protocol) error {
 			return fmt.Errorf("schedule: clocks[%d].zero: %v; want at most %v from 0", i, c.Zero, MaxSpan)
 		}
 	}
-	for i, id := range s.Core {
-		if !s.has(id) {
-			return fmt.Errorf("schedule: core[%d]: %w", i, strange(id, s))
-		}
+	if err := s.validateCore(p); err != nil {
+		return fmt.Errorf("schedule: %w", err)
 	}
 	if len(s.Ops) > MaxOps {
 		return fmt.Errorf("schedule: ops: %d of them; want at most %d", len(s.Ops), MaxOps)
@@ -102,10 +99,44 @@ func (s *Schedule) Validate(p *Protocol) error {
 	if err := s.validateNoise(); err != nil {
 		return fmt.Errorf("schedule: %w", err)
 	}
+	if most := s.writes(); most > MaxWork {
+		span := s.Faults + s.Settle
+		return fmt.Errorf("schedule: work.every: %v, which is %d writes in %v; want 0, or at least %v: %d writes at most", s.Work.Every, most, span, span/MaxWork+1, MaxWork)
+	}
 	for i := range s.Ops {
 		if err := s.validateOp(i, p); err != nil {
 			return fmt.Errorf("schedule: ops[%d] (%s): %w", i, s.Ops[i].Kind, err)
 		}
+	}
+	return nil
+}
+
+// writes is how often the work writes at most, if it is always led.
+func (s *Schedule) writes() time.Duration {
+	if s.Work.Every <= 0 {
+		return 0
+	}
+	return (s.Faults + s.Settle) / s.Work.Every
+}
+
+// validateCore asks for a majority where voters elect: nobody could be live
+// without one.
+func (s *Schedule) validateCore(p *Protocol) error {
+	seen := make(map[protocol.NodeID]bool, len(s.Core))
+	voters := 0
+	for i, id := range s.Core {
+		switch at := s.index(id); {
+		case at < 0:
+			return fmt.Errorf("core[%d]: %w", i, strange(id, s))
+		case seen[id]:
+			return fmt.Errorf("core[%d]: %s is there twice; want it once", i, id)
+		case at < s.Nodes:
+			voters++
+		}
+		seen[id] = true
+	}
+	if len(s.Core) > 0 && p.Store == StoreNone && voters <= s.Nodes/2 {
+		return fmt.Errorf("core: %d of %d; want a majority of the voters", voters, s.Nodes)
 	}
 	return nil
 }
@@ -150,7 +181,7 @@ func (s *Schedule) validateNoise() error {
 func (s *Schedule) validateOp(i int, p *Protocol) error {
 	op := &s.Ops[i]
 	if !op.Kind.known() {
-		return fmt.Errorf("kind: %q; want one of those that the documentation of OpKind lists", op.Kind)
+		return fmt.Errorf("kind: %q; want one of those that 'elect sim list faults' and the documentation of OpKind list", op.Kind)
 	}
 	if op.At < 0 || op.At > Time(s.Faults) {
 		return fmt.Errorf("at: %s; want 0 to the end of the faults, %s", op.At, s.Faults)
@@ -176,6 +207,9 @@ func (s *Schedule) validateOp(i int, p *Protocol) error {
 	}
 	if len(op.Group) > 2*MaxNodes {
 		return fmt.Errorf("group: %d participants; want at most %d", len(op.Group), 2*MaxNodes)
+	}
+	if len(op.Group) == 0 && op.Kind.groups() {
+		return errors.New("group: it is empty, and nobody would be cut off; want participants, such as [\"n1\"]")
 	}
 	if op.For < 0 || op.For > MaxSpan {
 		return fmt.Errorf("for: %v; want 0 to %v", op.For, MaxSpan)
@@ -213,9 +247,21 @@ func (s *Schedule) validateOp(i int, p *Protocol) error {
 }
 
 // has reports whether there is such a participant.
-func (s *Schedule) has(id protocol.NodeID) bool {
+func (s *Schedule) has(id protocol.NodeID) bool { return s.index(id) >= 0 }
+
+// index is the place of a participant, or -1.
+func (s *Schedule) index(id protocol.NodeID) int {
 	w := World{schedule: s}
-	return w.index(id) >= 0
+	return w.index(id)
+}
+
+// groups reports whether an operation is nothing without a Group.
+func (k OpKind) groups() bool {
+	switch k {
+	case OpHalves, OpThird, OpBridge, OpChain, OpSwizzle:
+		return true
+	}
+	return false
 }
 
 // stores reports whether an operation is the store's.

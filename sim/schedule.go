@@ -184,7 +184,7 @@ const (
 // Faults of disks.
 const (
 	OpLoseWrites OpKind = "lose-writes" // Node dies; what was not yet synced is lost, and a write in flight is torn; down For
-	OpFlip       OpKind = "bit-flip"    // one bit of one slot of Node's disk turns; checksums find it at the next start
+	OpFlip       OpKind = "bit-flip"    // one bit of one slot of Node's disk turns; checksums find it at the next start; beyond the model: it may be the one that counts
 	OpRestore    OpKind = "restore"     // Node dies and starts with its disk as it was By ago; beyond the model
 	OpEIO        OpKind = "eio"         // Node's writes fail For
 	OpFull       OpKind = "disk-full"   // Node's writes fail For, by ENOSPC
@@ -205,7 +205,7 @@ const (
 	OpFailover     OpKind = "store-failover" // the store loses the last Count acknowledged writes and has another incarnation; beyond the model
 	OpStoreElect   OpKind = "store-elect"    // the store's leader changes: sessions are refreshed, watches close, nothing is lost
 	OpThrottle     OpKind = "throttle"       // Value of the requests are refused For
-	OpForeign      OpKind = "foreign-delete" // somebody deletes the record, or Node's entry; with Count, puts back the record of Count changes ago
+	OpForeign      OpKind = "foreign-delete" // somebody deletes the record, or Node's entry; with Count, puts back the record of Count changes ago; beyond the model where exclusivity or the count rests on it
 )
 
 // Acts of an operator, or of the program.

@@ -29,32 +29,38 @@ type ShrinkStep struct {
 // has found and what came of running that; s is not changed.
 //
 // Equal arguments give equal schedules, unless ctx ends before all is done. Then
-// the smallest so far is returned, without an error. progress, if not nil, is
-// called after each step. It is an error if s violates nothing.
+// the smallest so far is returned, without an error; the error is ctx's if that is
+// not even known of s. progress, if not nil, is called after each step. It is an
+// error if s violates nothing.
 func Shrink(ctx context.Context, p *Protocol, s *Schedule, progress func(ShrinkStep)) (*Schedule, *Result, error) {
 	k := &shrinker{ctx: ctx, protocol: p, best: copySchedule(s), progress: progress}
-	r, err := runSchedule(p, copySchedule(s))
+	r, err := k.run(k.best)
 	if err != nil {
 		return nil, nil, err
 	}
 	if r.Violation == nil {
 		return nil, nil, fmt.Errorf("nothing to shrink: the schedule of seed %d violates nothing with this build", s.Seed)
 	}
-	k.invariant, k.found, k.runs = r.Violation.Invariant, r.Violation, 1
+	k.invariant, k.result, k.found, k.runs = r.Violation.Invariant, r, r.Violation, 1
 	if k.patience, err = p.Patience(s.Config); err != nil {
 		return nil, nil, err
 	}
 	k.all()
-	r, err = runSchedule(p, copySchedule(k.best))
-	return k.best, r, err
+	return k.best, k.result, nil
 }
 
-func runSchedule(p *Protocol, s *Schedule) (*Result, error) {
-	w, err := New(p, s)
+// run runs a copy of s, unless ctx ends before it does.
+func (k *shrinker) run(s *Schedule) (*Result, error) {
+	w, err := New(k.protocol, copySchedule(s))
 	if err != nil {
 		return nil, err
 	}
-	w.Run()
+	const look = 1 << 12 // events between two looks at ctx
+	for n := 1; w.Step(); n++ {
+		if n%look == 0 && k.ctx.Err() != nil {
+			return nil, k.ctx.Err()
+		}
+	}
 	return w.Result(), nil
 }
 
@@ -65,7 +71,8 @@ type shrinker struct {
 	patience  time.Duration
 	invariant Invariant
 	best      *Schedule
-	found     *Violation // of best
+	result    *Result    // of best
+	found     *Violation // the result's
 	runs      int
 	progress  func(ShrinkStep)
 }
@@ -83,11 +90,11 @@ func (k *shrinker) try(did string, change func(s *Schedule) bool) bool {
 		return false
 	}
 	k.runs++
-	r, err := runSchedule(k.protocol, copySchedule(s))
+	r, err := k.run(s)
 	if err != nil || r.Violation == nil || r.Violation.Invariant != k.invariant {
 		return false
 	}
-	k.best, k.found = s, r.Violation
+	k.best, k.result, k.found = s, r, r.Violation
 	if k.progress != nil {
 		k.progress(ShrinkStep{
 			Runs: k.runs, Did: did, Nodes: s.Nodes + s.Observers, Ops: len(s.Ops), Until: time.Duration(k.found.At),
@@ -307,6 +314,7 @@ func without(s *Schedule, id protocol.NodeID, place int) {
 	for i := range s.Ops {
 		s.Ops[i].Group = slices.DeleteFunc(s.Ops[i].Group, func(g protocol.NodeID) bool { return g == id })
 	}
+	s.Ops = slices.DeleteFunc(s.Ops, func(op Op) bool { return len(op.Group) == 0 && op.Kind.groups() })
 	s.Core = slices.DeleteFunc(s.Core, func(g protocol.NodeID) bool { return g == id })
 	if place < len(s.Clocks) {
 		s.Clocks = slices.Delete(s.Clocks, place, place+1)

@@ -188,8 +188,7 @@ func (w *World) begin(i int) {
 		w.in(op.For, event{kind: evOpEnd, ref: int32(i)})
 	}
 	w.oracle.fault(w, op)
-	if k := w.index(op.Node); k >= 0 {
-		n := w.nodes[k]
+	if n := w.named(op.Node); n != nil {
 		switch op.Kind {
 		case OpReset:
 			for _, p := range w.nodes[:w.width] {
@@ -199,7 +198,7 @@ func (w *World) begin(i int) {
 			}
 		case OpReplay:
 			if p := w.index(op.Peer); p >= 0 {
-				w.replay(k, p, op.Count)
+				w.replay(n.index, p, op.Count)
 			}
 		case OpRate, OpStep, OpReboot:
 			w.beginClock(n, op)
@@ -224,10 +223,7 @@ func (w *World) begin(i int) {
 // tick is an operation that goes on.
 func (w *World) tick(i int) bool {
 	op, st := w.op(i), &w.ops[i]
-	n := (*node)(nil)
-	if k := w.index(op.Node); k >= 0 {
-		n = w.nodes[k]
-	}
+	n := w.named(op.Node)
 	if !st.on || w.healed && (op.Kind.shapes() || n != nil && w.mended(n)) {
 		return false
 	}
@@ -275,20 +271,13 @@ func (w *World) end(i int) bool {
 	}
 	st.on = false
 	w.tellOp(RecordFaultEnd, op)
-	n := (*node)(nil)
-	if k := w.index(op.Node); k >= 0 {
-		n = w.nodes[k]
-	}
+	n := w.named(op.Node)
 	switch {
 	case op.Kind.shapes():
-		if op.Kind == OpClog {
-			w.reshape()
-			if from, to := w.index(op.Node), w.index(op.Peer); from >= 0 && to >= 0 {
-				w.unclogged(from, to)
-			}
-			return true
-		}
 		w.reshape()
+		if to := w.index(op.Peer); op.Kind == OpClog && n != nil && to >= 0 {
+			w.unclogged(n.index, to)
+		}
 	case op.Kind.stores() && w.store != nil:
 		w.store.fault(w, op, false)
 	case n != nil:
@@ -333,12 +322,12 @@ func (w *World) heal() {
 	w.tell(nil, RecordHeal, "")
 	for i := range w.ops {
 		op, st := w.op(i), &w.ops[i]
-		k := w.index(op.Node)
-		if !st.on || op.Kind.shapes() || op.Kind.stores() || k < 0 || !w.mended(w.nodes[k]) {
+		n := w.named(op.Node)
+		if !st.on || op.Kind.shapes() || op.Kind.stores() || n == nil || !w.mended(n) {
 			continue
 		}
 		st.on = false
-		w.endNode(w.nodes[k], op, st)
+		w.endNode(n, op, st)
 	}
 	w.reshape()
 	for from := range w.nodes {

@@ -266,7 +266,7 @@ func (w *World) fail(inv Invariant, n *node, format string, args ...any) {
 func (w *World) Result() *Result {
 	r := &Result{
 		Schedule: w.schedule, Hash: w.hash, Events: w.events, Virtual: time.Duration(w.now),
-		Found: append([]Violation(nil), w.found...), Stats: w.stats.clone(), Seen: w.seen,
+		Found: slices.Clone(w.found), Stats: w.stats.clone(), Seen: w.seen,
 	}
 	if w.violation != nil {
 		v := *w.violation
@@ -286,6 +286,14 @@ func (w *World) mixStep(n *node, next protocol.Instant) {
 	w.mix(uint64(next) ^ uint64(v.Role)<<60)
 	w.mix(v.Term ^ v.Token<<20 ^ uint64(v.LeaseEnd)<<8)
 	w.mix(uint64(len(w.fx.Sends)) | uint64(len(w.fx.Saves))<<16 | uint64(len(w.fx.Asks))<<24 | uint64(len(w.fx.Orders))<<32)
+}
+
+// named is the participant of that name, not its twin; nil if there is none.
+func (w *World) named(id protocol.NodeID) *node {
+	if i := w.index(id); i >= 0 {
+		return w.nodes[i]
+	}
+	return nil
 }
 
 // index is the place of a participant, or -1.

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,8 +21,10 @@ of broken networks, clocks, disks, stores and processes, and check after every
 event what they promise. A seed decides everything: the same seed, or the same
 schedule, gives the same run to the bit.
 
-Exit codes: 0 nothing was violated; 80 safety was; 81 liveness was; 82 a machine
-crashed; 64 the command line or a file is wrong; 130 interrupted.`
+Exit codes: 0 nothing was violated; 80 safety was, or what must be found failing
+was not; 81 liveness was; 82 a machine crashed; 64 the command line or a file is
+wrong; 73 a file or stdout cannot be written; 130 interrupted. 80, 81 and 82 come
+before all others, and 130 before 73.`
 
 func newSim() *cobra.Command {
 	cmd := &cobra.Command{
@@ -106,93 +106,29 @@ func program() string {
 	return text
 }
 
-// readSchedule reads a schedule, or the one in a trace, and what came of it when
-// it was written.
-func readSchedule(path string) (*sim.Protocol, *sim.Schedule, error) {
-	data, err := readFile(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := parseSchedule(data)
-	if err != nil {
-		return nil, nil, exit.Usagef("%s: %w", path, err)
-	}
-	p, err := protocolNamed(s.Protocol)
-	if err != nil {
-		return nil, nil, exit.Usagef("%s: %w", path, err)
-	}
-	return p, s, nil
+// ran is a run, which may have been interrupted.
+type ran struct {
+	*sim.Result
+	interrupted bool
 }
 
-func parseSchedule(data []byte) (*sim.Schedule, error) {
-	first, _, _ := bytes.Cut(data, []byte("\n"))
-	var kind struct{ Source trace.Source }
-	if json.Unmarshal(first, &kind) != nil || kind.Source == "" {
-		return sim.ParseSchedule(data)
-	}
-	d, err := trace.NewDecoder(bytes.NewReader(data))
-	if err != nil {
-		return nil, err
-	}
-	if d.Header().Schedule == nil {
-		return nil, fmt.Errorf("it is a trace without a schedule (source %s); want a schedule, or a trace of the simulator", d.Header().Source)
-	}
-	s, err := sim.ParseSchedule(d.Header().Schedule)
-	if err != nil {
-		return nil, fmt.Errorf("line 1: field schedule: %w", err)
-	}
-	s.Expected = nil
-	var violated sim.Invariant
-	for e, err := range d.Events() {
-		if err != nil {
-			return nil, err
-		}
-		switch e.Kind {
-		case trace.Violation:
-			violated = sim.Invariant(e.Invariant)
-		case trace.End:
-			s.Expected = &sim.Expected{Hash: e.Hash, Build: d.Header().Build, Invariant: violated}
+// play runs a world to its end, to event number until if that is not 0, or to the
+// end of ctx.
+func play(ctx context.Context, w *sim.World, until uint64) *ran {
+	const look = 1 << 12 // events between two looks at ctx
+	r := new(ran)
+	for n := uint64(1); (until == 0 || n <= until) && w.Step(); n++ {
+		if n%look == 0 && ctx.Err() != nil {
+			r.interrupted = true
+			break
 		}
 	}
-	return s, nil
+	r.Result = w.Result()
+	return r
 }
 
-// readFile reads a file, or stdin for "-". What cannot be read was named wrongly.
-func readFile(path string) ([]byte, error) {
-	if path == "-" {
-		data, err := io.ReadAll(os.Stdin)
-		if err != nil {
-			return nil, exit.Usagef("stdin: %w", err)
-		}
-		return data, nil
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, exit.Usagef("%s", strings.TrimPrefix(err.Error(), "open "))
-	}
-	return data, nil
-}
-
-// keepSchedule writes a schedule with what came of it.
-func keepSchedule(path string, s *sim.Schedule, r *sim.Result) error {
-	kept := *s
-	kept.Expected = &sim.Expected{Hash: digits(r.Hash), Build: program()}
-	if r.Violation != nil {
-		kept.Expected.Invariant = r.Violation.Invariant
-	}
-	text, err := kept.Encode()
-	if err == nil {
-		err = os.WriteFile(path, text, 0o666)
-	}
-	if err != nil {
-		return exit.With(exit.CannotCreate, err)
-	}
-	return nil
-}
-
-// traced runs the world of a schedule to its end, or to event number until if
-// that is not 0, and writes its trace.
-func traced(p *sim.Protocol, s *sim.Schedule, until uint64, out io.Writer) (*sim.Result, error) {
+// traced plays the world of a schedule, and writes its trace.
+func traced(ctx context.Context, p *sim.Protocol, s *sim.Schedule, until uint64, out io.Writer) (*ran, error) {
 	w, err := sim.New(p, s)
 	if err != nil {
 		return nil, err
@@ -202,30 +138,52 @@ func traced(p *sim.Protocol, s *sim.Schedule, until uint64, out io.Writer) (*sim
 		return nil, err
 	}
 	w.Trace(rec)
-	play(w, until)
-	return w.Result(), rec.Close()
+	r := play(ctx, w, until)
+	return r, rec.Close()
 }
 
-// play runs a world to its end, or to event number until if that is not 0.
-func play(w *sim.World, until uint64) {
-	for n := uint64(0); (until == 0 || n < until) && w.Step(); {
-		n++
+// traceTo writes the trace of a run to a file.
+func traceTo(ctx context.Context, path string, p *sim.Protocol, s *sim.Schedule, until uint64) (*ran, error) {
+	f := &sideFile{path: path}
+	r, err := traced(ctx, p, s, until, f)
+	return r, errors.Join(unwritten(path, err), f.Close())
+}
+
+// unwritten is an error of a recorder, which writes no trace that nobody could read.
+func unwritten(path string, err error) error {
+	if err != nil {
+		return exit.With(exit.CannotCreate, fmt.Errorf("%s: %w", path, err))
 	}
+	return nil
 }
 
-// tellStory runs a schedule again and tells what happens.
-func tellStory(out io.Writer, p *sim.Protocol, s *sim.Schedule, until uint64, o story.Options) error {
+// tellStory runs a schedule again and tells what happens. The trace that it is
+// made of goes to also, too, if that is not nil. Errors of out are for out to keep.
+func tellStory(ctx context.Context, out *answer, also *sideFile, p *sim.Protocol, s *sim.Schedule, until uint64, o story.Options) (*ran, error) {
 	r, w := io.Pipe()
+	var all io.Writer = w
+	if also != nil {
+		all = io.MultiWriter(also, w)
+	}
+	var result *ran
+	done := make(chan struct{})
 	go func() {
-		_, err := traced(p, s, until, w)
+		defer close(done)
+		var err error
+		result, err = traced(ctx, p, s, until, all)
 		w.CloseWithError(err)
 	}()
-	defer r.Close() // the run ends when nobody listens any more
 	d, err := trace.NewDecoder(r)
-	if err != nil {
-		return err
+	if err == nil {
+		err = story.Write(out, d, o)
 	}
-	return story.Write(out, d, o)
+	_ = r.Close() // a recorder that is not heard any more writes no more
+	<-done
+	fmt.Fprintln(out)
+	if out.err != nil {
+		err = nil
+	}
+	return result, err
 }
 
 // oneFile is for verbs that take one file.

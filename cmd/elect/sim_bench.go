@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -97,7 +95,7 @@ type protocolSpeed struct {
 }
 
 func benchSim(cmd *cobra.Command, which []*sim.Protocol, o sim.Options, rounds int, at time.Duration, format output) error {
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	s := simSpeed{Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), LoadBefore: loadAverage(), Protocols: []protocolSpeed{}}
 	for _, p := range which {
@@ -111,16 +109,17 @@ func benchSim(cmd *cobra.Command, which []*sim.Protocol, o sim.Options, rounds i
 		s.Protocols = append(s.Protocols, *speed)
 	}
 	s.LoadAfter = loadAverage()
-	var err error
+	out := &answer{out: cmd.OutOrStdout()}
 	if format == "json" {
-		err = writeJSON(cmd.OutOrStdout(), s)
+		_ = writeJSON(out, s) // out keeps the error
 	} else {
-		err = s.write(cmd.OutOrStdout())
+		s.write(out)
 	}
-	if err == nil && ctx.Err() != nil {
-		err = exit.With(exit.BySignal(syscall.SIGINT), errInterrupted)
+	var ended error
+	if ctx.Err() != nil {
+		ended = byInterrupt()
 	}
-	return err
+	return ending(cmd, exit.OK, ended, out.err)
 }
 
 // measureSim finds out how many seeds a round takes, and then repeats them.
@@ -131,7 +130,7 @@ func measureSim(ctx context.Context, p *sim.Protocol, o sim.Options, rounds int,
 	}
 	for begin := time.Now(); time.Since(begin) < at && ctx.Err() == nil; {
 		speed.Runs++
-		r, err := oneRun(p, uint64(speed.Runs), o)
+		r, err := oneRun(ctx, p, uint64(speed.Runs), o)
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +145,7 @@ func measureSim(ctx context.Context, p *sim.Protocol, o sim.Options, rounds int,
 				return nil, ctx.Err()
 			}
 			begin := time.Now()
-			if _, err := oneRun(p, uint64(seed+1), o); err != nil {
+			if _, err := oneRun(ctx, p, uint64(seed+1), o); err != nil {
 				return nil, err
 			}
 			spent += time.Since(begin)
@@ -163,7 +162,7 @@ func measureSim(ctx context.Context, p *sim.Protocol, o sim.Options, rounds int,
 	return speed, nil
 }
 
-func oneRun(p *sim.Protocol, seed uint64, o sim.Options) (*sim.Result, error) {
+func oneRun(ctx context.Context, p *sim.Protocol, seed uint64, o sim.Options) (*ran, error) {
 	s, err := sim.Generate(p, seed, o)
 	if err != nil {
 		return nil, err
@@ -172,11 +171,10 @@ func oneRun(p *sim.Protocol, seed uint64, o sim.Options) (*sim.Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seed %d: %w", seed, err)
 	}
-	w.Run()
-	return w.Result(), nil
+	return play(ctx, w, 0), nil
 }
 
-func (s *simSpeed) write(out io.Writer) error {
+func (s *simSpeed) write(out io.Writer) {
 	fmt.Fprintf(out, "%s, %s, %d CPUs, one of them used; load %s before, %s after\n\n", s.Go, s.System, s.CPUs, loads(s.LoadBefore), loads(s.LoadAfter))
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "protocol\tnodes\truns\trounds\tevents/s median\tmin\tmax\tvirtual : real\t")
@@ -184,7 +182,7 @@ func (s *simSpeed) write(out io.Writer) error {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t%.0f\t\n", p.Protocol, p.Nodes, p.Runs, p.Rounds,
 			thousands(uint64(p.Rate)), thousands(uint64(p.Min)), thousands(uint64(p.Max)), p.Faster)
 	}
-	return t.Flush()
+	_ = t.Flush() // out keeps the error
 }
 
 // loadAverage is the machine's, where the system tells.

@@ -24,7 +24,7 @@ type hunt struct {
 	mu    sync.Mutex // guards what is below
 	tally tally
 	err   error  // a schedule could not be made
-	stop  uint64 // seeds from this one on need not be run
+	stop  uint64 // runs from this one on, from 0, need not be made
 	ran   atomic.Uint64
 	event atomic.Uint64
 }
@@ -38,6 +38,7 @@ type tally struct {
 	seen         sim.Seen
 	worst        *sim.Result // the violation with the smallest seed
 	last         *sim.Result // of a single run
+	cut          *sim.Result // of a single run that was interrupted; it counts in runs no more than the others that were
 	// found is of the invariants that may or must fail, or that a run was excused for.
 	found map[sim.Invariant]failures
 }
@@ -58,11 +59,11 @@ func (h *hunt) run(ctx context.Context) error {
 		all.Go(func() {
 			for {
 				i := next.Add(1) - 1
-				if i >= h.count || ctx.Err() != nil || !h.wanted(h.first+i) {
+				if i >= h.count || ctx.Err() != nil || !h.wanted(i) {
 					return
 				}
 				r, err := h.one(ctx, h.first+i)
-				h.add(h.first+i, r, err)
+				h.add(i, r, err)
 			}
 		})
 	}
@@ -71,14 +72,14 @@ func (h *hunt) run(ctx context.Context) error {
 	return h.err
 }
 
-func (h *hunt) wanted(seed uint64) bool {
+func (h *hunt) wanted(i uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return seed < h.stop
+	return i < h.stop
 }
 
-// one runs one seed; nil if ctx ended before.
-func (h *hunt) one(ctx context.Context, seed uint64) (*sim.Result, error) {
+// one runs one seed.
+func (h *hunt) one(ctx context.Context, seed uint64) (*ran, error) {
 	s, err := sim.Generate(h.protocol, seed, h.options)
 	if err != nil {
 		return nil, err
@@ -92,37 +93,47 @@ func (h *hunt) one(ctx context.Context, seed uint64) (*sim.Result, error) {
 		if n%look == 0 {
 			h.event.Add(look)
 			if ctx.Err() != nil {
-				return nil, nil
+				return &ran{w.Result(), true}, nil
 			}
 		}
 	}
 	r := w.Result()
 	h.event.Add(r.Events % look)
-	return r, nil
+	return &ran{r, false}, nil
 }
 
-func (h *hunt) add(seed uint64, r *sim.Result, err error) {
+// add takes in what came of run number i, from 0. Of one that was interrupted it
+// does so if there is no other.
+func (h *hunt) add(i uint64, r *ran, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	seed := h.first + i // does not overflow: the command line is checked
 	if err != nil {
-		if h.err == nil || seed < h.stop {
-			h.err, h.stop = err, seed
+		if h.err == nil || i < h.stop {
+			h.err, h.stop = err, i
 		}
 		return
 	}
-	if r == nil {
-		return
-	}
-	h.ran.Add(1)
 	t := &h.tally
-	t.runs++
+	switch {
+	case !r.interrupted:
+		h.ran.Add(1)
+		t.runs++
+		t.last = r.Result
+	case h.count > 1:
+		return
+	default:
+		t.cut = r.Result
+	}
 	t.events += r.Events
 	t.virtual += r.Virtual
 	t.stats.Add(&r.Stats)
 	t.seen.Add(r.Seen)
 	excused, _ := r.Schedule.Excused(h.protocol) // it was made into a world
 	for _, inv := range excused {
-		t.found[inv] = t.found[inv]
+		if _, ok := t.found[inv]; !ok {
+			t.found[inv] = failures{} // so that it is listed
+		}
 	}
 	for inv := range r.Stats.Failures {
 		f := t.found[inv]
@@ -132,9 +143,8 @@ func (h *hunt) add(seed uint64, r *sim.Result, err error) {
 		f.runs++
 		t.found[inv] = f
 	}
-	t.last = r
-	if r.Violation != nil && seed < h.stop {
-		t.worst, h.stop = r, seed
+	if r.Violation != nil && i < h.stop {
+		t.worst, h.stop = r.Result, i
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 
@@ -17,7 +18,7 @@ and situations. Situations are what a suite of runs has to come into at least
 once; one that never does has shown nothing about them.
 
 -o json writes one object with a list for each: protocols {name, store, may_fail,
-must_fail}, profiles {name, says}, faults {kind, group, says}, invariants
+must_fail}, profiles {name, says}, faults {kind, group, says, beyond}, invariants
 {invariant, says}, situations {name, says}.`
 
 func newSimList() *cobra.Command {
@@ -100,10 +101,18 @@ func listSim(cmd *cobra.Command, args []string, format output) error {
 	if len(args) == 1 && c.Protocols == nil && c.Profiles == nil && c.Faults == nil && c.Invariants == nil && c.Situations == nil {
 		return exit.Usagef("there is no list %q; want one of: %s", args[0], strings.Join(known, ", "))
 	}
+	out := &answer{out: cmd.OutOrStdout()}
 	if format == "json" {
-		return writeJSON(cmd.OutOrStdout(), c)
+		_ = writeJSON(out, c) // out keeps the error
+	} else {
+		c.write(out)
 	}
-	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	return ending(cmd, exit.OK, out.err)
+}
+
+// write writes it for people.
+func (c *catalogue) write(out io.Writer) {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	first := true
 	title := func(n int, text string) bool {
 		if n > 0 && !first {
@@ -149,5 +158,5 @@ func listSim(cmd *cobra.Command, args []string, format output) error {
 	for _, s := range c.Situations {
 		fmt.Fprintf(t, "  %s\t%s\n", s.Name, s.Says)
 	}
-	return t.Flush()
+	_ = t.Flush() // out keeps the error
 }

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -20,12 +23,14 @@ compares: another hash from the same build is a defect, from another build it
 says that the machines behave differently now.
 
 Exit codes: 80, 81, 82 if something is violated, as for elect sim run; else 1 if
-the hash or the violated invariant is not the expected one; else 0.
+the hash or the violated invariant is not the expected one; else 130 if it was
+interrupted, of which it says at which event, and 73 if the trace or stdout cannot
+be written.
 
 -o json writes one object: protocol, seed, nodes, operations, events,
-virtual_seconds, hash, expected {hash, build, invariant} or null, build, same
-(null without an expectation), and violation: null or {invariant, node, at_ns,
-event, says}.`
+virtual_seconds, hash, interrupted, expected {hash, build, invariant} or null,
+build, same (null without an expectation, and of a part of a run), and violation:
+null or {invariant, node, at_ns, event, says}.`
 
 func newSimReplay() *cobra.Command {
 	var format output
@@ -49,18 +54,7 @@ func newSimReplay() *cobra.Command {
 			if tell && format == "json" {
 				return exit.Usagef("--story and --output=json contradict each other; want one of them")
 			}
-			if tell {
-				if err := tellStory(cmd.OutOrStdout(), p, s, until, story.Options{Full: full, Colour: colour(os.Stdout)}); err != nil {
-					return exit.With(exit.Usage, err)
-				}
-				fmt.Fprintln(cmd.OutOrStdout())
-			}
-			if traceFile != "" {
-				if err := traceTo(traceFile, p, s); err != nil {
-					return err
-				}
-			}
-			return replay(cmd, p, s, until, format)
+			return (&simReplay{until, tell, full, traceFile, format}).run(cmd, p, s)
 		},
 	}
 	f := cmd.Flags()
@@ -74,62 +68,104 @@ func newSimReplay() *cobra.Command {
 
 // replayed is what came of a replay, as -o json shows it.
 type replayed struct {
-	Protocol   string        `json:"protocol"`
-	Seed       uint64        `json:"seed"`
-	Nodes      int           `json:"nodes"`
-	Operations int           `json:"operations"`
-	Events     uint64        `json:"events"`
-	Virtual    float64       `json:"virtual_seconds"`
-	Hash       string        `json:"hash"`
-	Expected   *sim.Expected `json:"expected"`
-	Build      string        `json:"build"`
-	Same       *bool         `json:"same"`
-	Violation  *violation    `json:"violation"`
+	Protocol   string  `json:"protocol"`
+	Seed       uint64  `json:"seed"`
+	Nodes      int     `json:"nodes"`
+	Operations int     `json:"operations"`
+	Events     uint64  `json:"events"`
+	Virtual    float64 `json:"virtual_seconds"`
+	Hash       string  `json:"hash"`
+	// Interrupted: the run was cut off, and all this is of what went before.
+	Interrupted bool          `json:"interrupted"`
+	Expected    *sim.Expected `json:"expected"`
+	Build       string        `json:"build"`
+	Same        *bool         `json:"same"`
+	Violation   *violation    `json:"violation"`
 }
 
-func replay(cmd *cobra.Command, p *sim.Protocol, s *sim.Schedule, until uint64, format output) error {
-	w, err := sim.New(p, s)
-	if err != nil {
-		return exit.With(exit.Usage, err)
+// simReplay is the command line of sim replay.
+type simReplay struct {
+	until      uint64
+	tell, full bool
+	trace      string
+	format     output
+}
+
+func (c *simReplay) run(cmd *cobra.Command, p *sim.Protocol, s *sim.Schedule) error {
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	out := &answer{out: cmd.OutOrStdout()}
+	r, err := c.play(ctx, out, p, s)
+	if r == nil {
+		return err
 	}
-	play(w, until)
-	r := w.Result()
-	got := replayed{
+	got := &replayed{
 		Protocol: p.Name, Seed: s.Seed, Nodes: s.Nodes, Operations: len(s.Ops), Events: r.Events, Virtual: r.Virtual.Seconds(), Hash: digits(r.Hash),
-		Expected: s.Expected, Build: program(), Violation: showViolation(r.Violation),
+		Interrupted: r.interrupted, Expected: s.Expected, Build: program(), Violation: showViolation(r.Violation),
 	}
 	var invariant sim.Invariant
 	if r.Violation != nil {
 		invariant = r.Violation.Invariant
 	}
-	if s.Expected != nil && until == 0 {
-		same := s.Expected.Hash == got.Hash && s.Expected.Invariant == invariant
-		got.Same = &same
+	if s.Expected != nil && c.until == 0 && !r.interrupted {
+		got.Same = new(s.Expected.Hash == got.Hash && s.Expected.Invariant == invariant)
 	}
-	if format == "json" {
-		err = writeJSON(cmd.OutOrStdout(), got)
+	if c.format == "json" {
+		_ = writeJSON(out, got) // out keeps the error
 	} else {
-		err = got.write(cmd)
+		got.write(out)
 	}
+	code := codeOf(r.Violation)
+	var ended error
 	switch {
-	case err != nil:
-		return err
-	case r.Violation != nil:
-		return exit.Silent(codeOf(r.Violation))
+	case code != exit.OK:
+	case r.interrupted:
+		ended = byInterrupt()
 	case got.Same != nil && !*got.Same:
-		return exit.Silent(1)
+		code = 1
 	}
-	return nil
+	return ending(cmd, code, ended, err, out.err)
 }
 
-func (r *replayed) write(cmd *cobra.Command) error {
-	out := cmd.OutOrStdout()
+// play runs the schedule, once for all that is wanted of it. Its error is of the
+// story or the trace; without a result there was no run.
+func (c *simReplay) play(ctx context.Context, out *answer, p *sim.Protocol, s *sim.Schedule) (*ran, error) {
+	var r *ran
+	var failed error
+	switch {
+	case c.tell:
+		var also *sideFile
+		if c.trace != "" {
+			also = &sideFile{path: c.trace}
+		}
+		r, failed = tellStory(ctx, out, also, p, s, c.until, story.Options{Full: c.full, Colour: colour(os.Stdout)})
+		if also != nil {
+			failed = errors.Join(failed, also.Close())
+		}
+	case c.trace != "":
+		r, failed = traceTo(ctx, c.trace, p, s, c.until)
+	}
+	if r == nil {
+		w, err := sim.New(p, s)
+		if err != nil {
+			return nil, exit.With(exit.Usage, err)
+		}
+		r = play(ctx, w, c.until)
+	}
+	return r, failed
+}
+
+// write writes it for people.
+func (r *replayed) write(out io.Writer) {
 	fmt.Fprintf(out, "%s, seed %d, %d nodes, %d operations: %s events in %v of virtual time\n",
 		r.Protocol, r.Seed, r.Nodes, r.Operations, thousands(r.Events), time.Duration(r.Virtual*float64(time.Second)).Round(time.Millisecond))
 	if v := r.Violation; v != nil {
 		fmt.Fprintf(out, "violated: %s at event %d, %.4f s: %s\n", v.Invariant, v.Event, float64(v.At)/1e9, saysOf(v))
 	} else {
 		fmt.Fprintln(out, "violated: nothing")
+	}
+	if r.Interrupted {
+		fmt.Fprintf(out, "interrupted: at event %d\n", r.Events)
 	}
 	verdict := ""
 	switch {
@@ -145,6 +181,5 @@ func (r *replayed) write(cmd *cobra.Command) error {
 			verdict += fmt.Sprintf(" (build %s; this is %s)", r.Expected.Build, r.Build)
 		}
 	}
-	_, err := fmt.Fprintf(out, "hash: %s%s\n", r.Hash, verdict)
-	return err
+	fmt.Fprintf(out, "hash: %s%s\n", r.Hash, verdict)
 }

@@ -2,17 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
-	"os/signal"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -41,7 +40,8 @@ leader_changes, availability, takeovers, takeover_median_ms, takeover_p99_ms,
 writes, stale_refused, stale_accepted, overruns}, failures (of what may or must
 fail: a list of {invariant, expected, runs, first_seed}), seen and missing
 (situations), and violation: null, or {seed, invariant, node, at_ns, event,
-says, operations, kept, kept_operations, kept_nodes, kept_hash}.`
+says, operations, kept, kept_operations, kept_nodes, kept_hash}; kept is empty
+if the file could not be written.`
 
 // simRun is the command line of sim run.
 type simRun struct {
@@ -78,9 +78,9 @@ func newSimRun() *cobra.Command {
 	f.Uint64Var(&r.seeds, "seeds", 0, "how many seeds: `N`")
 	f.IntVar(&r.options.Nodes, "nodes", 0, "`N` voters or candidates (default: the seed draws 3 or 5)")
 	f.IntVar(&r.options.Observers, "observers", 0, "`N` observers beside them")
-	f.Var(duration{&r.options.Faults}, "faults", "virtual `TIME` that faults go on (default: about 60 times what a takeover may take)")
+	f.Var(span{&r.options.Faults}, "faults", "virtual `TIME` that faults go on (default: about 60 times what a takeover may take)")
 	f.Lookup("faults").DefValue = "" // the text says it
-	f.BoolVar(&r.options.Beyond, "beyond", false, "also faults beyond what is promised, such as clocks out of bounds: only the tokens hold then")
+	f.BoolVar(&r.options.Beyond, "beyond", false, "also faults beyond what is promised, such as clocks out of bounds; what they break is counted, not failed")
 	f.IntVar(&r.jobs, "jobs", runtime.GOMAXPROCS(0), "run `N` seeds at a time")
 	f.StringVar(&r.trace, "trace", "", "write the trace of the run, or of the one with the violation, to `FILE`")
 	f.StringVar(&r.keep, "keep", "", "keep the schedule of the run, or of the one with the violation, in `FILE`")
@@ -89,6 +89,22 @@ func newSimRun() *cobra.Command {
 	f.BoolVar(&r.full, "full", false, "tell every event of a story")
 	r.format.flag(f)
 	return cmd
+}
+
+// span is the value of --faults: a time that a schedule may take.
+type span struct{ value *time.Duration }
+
+func (s span) String() string { return duration(s).String() }
+func (s span) Type() string   { return "duration" }
+
+func (s span) Set(text string) error {
+	// Package time calls a time of more than 292 years invalid.
+	tooLong := regexp.MustCompile(`^\+?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`).MatchString(text)
+	err := duration(s).Set(text)
+	if err == nil && *s.value > sim.MaxSpan || err != nil && tooLong {
+		return fmt.Errorf("it is too long; want %.0fh at most", sim.MaxSpan.Hours())
+	}
+	return err
 }
 
 func (r *simRun) run(cmd *cobra.Command) error {
@@ -118,9 +134,16 @@ func (r *simRun) run(cmd *cobra.Command) error {
 	if _, err := sim.Generate(p, r.seed, r.options); err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
+	if beyond := math.MaxUint64 - r.seed; r.seeds-1 > beyond {
+		return exit.Usagef("--seed %d and --seeds %d: the greatest seed is %d; want --seeds %d at most", r.seed, r.seeds, uint64(math.MaxUint64), beyond+1)
+	}
+	return r.search(cmd, p)
+}
 
+// search runs the seeds, and tells and keeps what came of them.
+func (r *simRun) search(cmd *cobra.Command, p *sim.Protocol) error {
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
 	h := &hunt{protocol: p, options: r.options, first: r.seed, count: r.seeds, jobs: r.jobs}
 	done := make(chan struct{})
 	watched := make(chan struct{})
@@ -128,47 +151,46 @@ func (r *simRun) run(cmd *cobra.Command) error {
 		defer close(watched)
 		h.watch(cmd.ErrOrStderr(), atTerminal(os.Stderr), done)
 	}()
-	err = h.run(ctx)
+	err := h.run(ctx)
 	close(done)
 	<-watched
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	interrupted := ctx.Err() != nil
+	interrupted := ctx.Err() != nil && h.tally.worst == nil && h.tally.runs < r.seeds
 	report := r.report(h, interrupted)
 	of := h.tally.worst
 	if of == nil && r.seeds == 1 {
 		of = h.tally.last
 	}
-	var after error
-	if of != nil {
-		after = r.after(ctx, cmd, p, of, report)
-	} else if r.trace != "" || r.keep != "" {
+	var errs []error
+	switch {
+	case of != nil:
+		errs = r.after(ctx, cmd, p, of, report)
+	case r.trace == "" && r.keep == "":
+	case interrupted:
+		fmt.Fprintln(cmd.ErrOrStderr(), "elect: it was interrupted before anything was violated, so no run was kept")
+	default:
 		fmt.Fprintln(cmd.ErrOrStderr(), "elect: nothing was violated, so no run was kept; --seed X keeps that of one seed")
 	}
-	if err := r.show(cmd, p, of, report); err != nil {
-		return err
-	}
+	out := &answer{out: cmd.OutOrStdout()}
+	errs = append(errs, r.show(cmd.Context(), out, p, h, report), out.err)
+	code := exit.OK
 	switch {
-	case after != nil:
-		return after
 	case h.tally.worst != nil:
-		return exit.Silent(codeOf(h.tally.worst.Violation))
+		code = codeOf(h.tally.worst.Violation)
 	case interrupted:
-		return exit.With(exit.BySignal(syscall.SIGINT), errInterrupted)
+		errs = append([]error{byInterrupt()}, errs...)
+	case report.toothless():
+		code = exit.Safety
 	}
-	return nil
+	return ending(cmd, code, errs...)
 }
 
-// after writes the files of a run: its trace, and its schedule, shrunk if it
-// violates something.
-func (r *simRun) after(ctx context.Context, cmd *cobra.Command, p *sim.Protocol, of *sim.Result, report *simReport) error {
-	if r.trace != "" {
-		if err := traceTo(r.trace, p, of.Schedule); err != nil {
-			return err
-		}
-	}
-	kept := of
+// after writes the files of a run: its schedule first, shrunk if it violates
+// something, and then its trace. What cannot be written costs nothing else.
+func (r *simRun) after(ctx context.Context, cmd *cobra.Command, p *sim.Protocol, of *sim.Result, report *simReport) (errs []error) {
+	report.kept = of
 	path := r.keep
 	if v := report.Violation; v != nil {
 		if path == "" {
@@ -181,28 +203,29 @@ func (r *simRun) after(ctx context.Context, cmd *cobra.Command, p *sim.Protocol,
 				fmt.Fprintf(cmd.ErrOrStderr(), "elect: it was not shrunk: %s\n", oneLine(err.Error()))
 			} else {
 				result.Schedule = small
-				kept = result
+				report.kept = result
 			}
 		}
-		v.Kept, v.KeptOperations, v.KeptNodes, v.KeptHash = path, len(kept.Schedule.Ops), kept.Schedule.Nodes, digits(kept.Hash)
-		report.kept = kept
 	}
-	if path == "" {
-		return nil
+	if path != "" {
+		kept := report.kept
+		err := keepSchedule(path, kept.Schedule, kept)
+		if v := report.Violation; v != nil && err == nil {
+			v.Kept, v.KeptOperations, v.KeptNodes, v.KeptHash = path, len(kept.Schedule.Ops), kept.Schedule.Nodes, digits(kept.Hash)
+		}
+		errs = append(errs, err)
 	}
-	return keepSchedule(path, kept.Schedule, kept)
-}
-
-func traceTo(path string, p *sim.Protocol, s *sim.Schedule) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return exit.With(exit.CannotCreate, err)
+	if r.trace != "" {
+		if ctx.Err() != nil {
+			ctx = cmd.Context() // that was for the shrinking; the trace of a violation is whole
+		}
+		traced, err := traceTo(ctx, r.trace, p, of.Schedule, 0)
+		if traced != nil && traced.interrupted {
+			fmt.Fprintf(cmd.ErrOrStderr(), "elect: %s: interrupted at event %d: the trace has no end\n", r.trace, traced.Events)
+		}
+		errs = append(errs, err)
 	}
-	_, err = traced(p, s, 0, f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return exit.With(exit.CannotCreate, fmt.Errorf("%s: %w", path, err))
-	}
-	return nil
+	return errs
 }
 
 // simReport is what came of the runs, as -o json shows it. Fields are added, and
@@ -257,7 +280,7 @@ type simViolation struct {
 	Seed uint64 `json:"seed"`
 	violation
 	Operations     int    `json:"operations"`
-	Kept           string `json:"kept"`
+	Kept           string `json:"kept"` // empty, as what follows, if it could not be
 	KeptOperations int    `json:"kept_operations"`
 	KeptNodes      int    `json:"kept_nodes"`
 	KeptHash       string `json:"kept_hash"`
@@ -314,30 +337,36 @@ func quantile(s *sim.Stats, q float64) *float64 {
 	return &ms
 }
 
-func (r *simRun) show(cmd *cobra.Command, p *sim.Protocol, of *sim.Result, s *simReport) error {
-	out := cmd.OutOrStdout()
+// show writes the report, and before it the story of a violation, or of a single
+// run, to where it was interrupted if it was. Its error is of the story.
+func (r *simRun) show(ctx context.Context, out *answer, p *sim.Protocol, h *hunt, s *simReport) error {
 	if r.format == "json" {
-		return writeJSON(out, s)
+		_ = writeJSON(out, s) // out keeps the error
+		return nil
 	}
-	if s.Violation != nil || r.story && of != nil {
-		if err := tellStory(out, p, s.story(of), 0, story.Options{Full: r.full, Colour: colour(os.Stdout)}); err != nil {
-			return err
-		}
-		fmt.Fprintln(out)
+	var tell *sim.Schedule
+	until := uint64(0)
+	switch {
+	case s.Violation != nil || r.story && s.kept != nil:
+		tell = s.kept.Schedule
+	case r.story && h.tally.cut != nil:
+		tell, until = h.tally.cut.Schedule, h.tally.cut.Events
 	}
-	return s.write(out)
+	var err error
+	if tell != nil {
+		_, err = tellStory(ctx, out, nil, p, tell, until, story.Options{Full: r.full, Colour: colour(os.Stdout)})
+	}
+	s.write(out)
+	return err
 }
 
-// story is the schedule to tell: the shrunk one where there is one.
-func (s *simReport) story(of *sim.Result) *sim.Schedule {
-	if s.kept != nil {
-		return s.kept.Schedule
-	}
-	return of.Schedule
+// toothless reports whether something was not found failing that must be.
+func (s *simReport) toothless() bool {
+	return slices.ContainsFunc(s.Failures, func(f simFailure) bool { return f.Expected == "must-fail" && f.Runs == 0 })
 }
 
 // write writes the report for people.
-func (s *simReport) write(out io.Writer) error {
+func (s *simReport) write(out io.Writer) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	seeds := fmt.Sprintf("seed %d", s.Seed)
@@ -357,29 +386,44 @@ func (s *simReport) write(out io.Writer) error {
 	}
 	row("led", "%s", led)
 	row("guarded writes", "%s, %s stale ones refused, %s accepted", thousands(s.Stats.Writes), thousands(s.Stats.StaleRefused), thousands(s.Stats.StaleAccepted))
+	never := 0
 	for _, f := range s.Failures {
 		how := "may fail, and did"
 		if f.Expected == "must-fail" {
 			how = "must be found failing, and was"
 		}
-		if f.First == nil {
+		if f.First == nil && f.Expected != "must-fail" {
+			never++
+		} else if f.First == nil {
 			row(string(f.Invariant), "%s not in %d runs", how, s.Runs)
 		} else {
 			row(string(f.Invariant), "%s in %d of %d runs, first with seed %d", how, f.Runs, s.Runs, *f.First)
 		}
 	}
-	row("situations", "%d seen, %d of those expected of a suite missing%s", len(s.Seen), len(s.Missing), listed(s.Missing))
+	if never > 0 {
+		row("", "%d more invariants may fail, and did not", never)
+	}
+	if s.Seeds == 1 {
+		row("situations", "%d seen", len(s.Seen))
+	} else {
+		row("situations", "%d seen, %d of those expected of a suite missing%s", len(s.Seen), len(s.Missing), listed(s.Missing))
+	}
 	if v := s.Violation; v != nil {
 		row("violated", "%s, seed %d, event %d, %.4f s: %s", v.Invariant, v.Seed, v.Event, float64(v.At)/1e9, saysOf(&v.violation))
-		row("kept", "%s: %d of %d operations, %d nodes, hash %s", v.Kept, v.KeptOperations, v.Operations, v.KeptNodes, v.KeptHash)
-		row("", "elect sim replay --story %s", v.Kept)
+		if v.Kept != "" {
+			row("kept", "%s: %d of %d operations, %d nodes, hash %s", v.Kept, v.KeptOperations, v.Operations, v.KeptNodes, v.KeptHash)
+			row("", "elect sim replay --story %s", v.Kept)
+		}
 	} else {
 		row("violated", "nothing")
 	}
-	if s.Interrupted {
+	switch {
+	case s.Interrupted && s.Seeds == 1:
+		row("interrupted", "at event %d", s.Events)
+	case s.Interrupted:
 		row("interrupted", "after %d of %d runs", s.Runs, s.Seeds)
 	}
-	return t.Flush()
+	_ = t.Flush() // out keeps the error
 }
 
 func listed(names []string) string {

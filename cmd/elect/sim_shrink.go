@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
 	"syscall"
 	"time"
@@ -20,7 +19,8 @@ operations, fewer nodes, less noise, rounder times. The result violates the same
 invariant. It is written beside FILE, with .small.json in place of .json, or to
 --keep. Ctrl-C keeps what was reached so far.
 
-Exit codes: 0 it is shrunk, or cannot be any more; 1 it violates nothing.
+Exit codes: 0 it is shrunk, or cannot be any more; 1 it violates nothing; 73 the
+result or stdout cannot be written; 130 interrupted before there was a result.
 
 -o json writes one object: kept, operations, nodes, events, hash, invariant, and
 of the original from_operations, from_nodes, from_events.`
@@ -41,40 +41,51 @@ func newSimShrink() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w, err := sim.New(p, s)
-			if err != nil {
-				return exit.With(exit.Usage, err)
-			}
-			w.Run()
-			before := w.Result()
-			if before.Violation == nil {
-				return exit.With(1, fmt.Errorf("%s violates nothing, so there is nothing to shrink", args[0]))
-			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-			defer stop()
-			small, after, err := shrink(ctx, cmd, p, s)
-			if err != nil {
-				return exit.With(1, err)
-			}
 			if keep == "" {
 				keep = strings.TrimSuffix(strings.TrimSuffix(args[0], ".json"), ".ndjson") + ".small.json"
 			}
-			if err := keepSchedule(keep, small, after); err != nil {
-				return err
-			}
-			if format == "json" {
-				return writeJSON(cmd.OutOrStdout(), shrunk{
-					keep, len(small.Ops), small.Nodes, after.Events, digits(after.Hash), after.Violation.Invariant, len(s.Ops), s.Nodes, before.Events,
-				})
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d operations (were %d), %d nodes (were %d), %s events (were %s), violates %s\n",
-				keep, len(small.Ops), len(s.Ops), small.Nodes, s.Nodes, thousands(after.Events), thousands(before.Events), after.Violation.Invariant)
-			return err
+			return shrinkFile(cmd, p, s, args[0], keep, format)
 		},
 	}
 	cmd.Flags().StringVar(&keep, "keep", "", "write the result to `FILE`")
 	format.flag(cmd.Flags())
 	return cmd
+}
+
+func shrinkFile(cmd *cobra.Command, p *sim.Protocol, s *sim.Schedule, path, keep string, format output) error {
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	w, err := sim.New(p, s)
+	if err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	before := play(ctx, w, 0)
+	switch {
+	case before.interrupted:
+		return exit.With(exit.BySignal(syscall.SIGINT), fmt.Errorf("interrupted at event %d, and nothing was violated until then: %s is not shrunk", before.Events, path))
+	case before.Violation == nil:
+		return exit.With(1, fmt.Errorf("%s violates nothing, so there is nothing to shrink", path))
+	}
+	small, after, err := shrink(ctx, cmd, p, s)
+	if ctx.Err() != nil && err != nil {
+		return exit.With(exit.BySignal(syscall.SIGINT), fmt.Errorf("interrupted before anything could be left out: %s is not shrunk", path))
+	}
+	if err != nil {
+		return exit.With(1, err)
+	}
+	if err := keepSchedule(keep, small, after); err != nil {
+		return err
+	}
+	out := &answer{out: cmd.OutOrStdout()}
+	if format == "json" {
+		_ = writeJSON(out, shrunk{
+			keep, len(small.Ops), small.Nodes, after.Events, digits(after.Hash), after.Violation.Invariant, len(s.Ops), s.Nodes, before.Events,
+		}) // out keeps the error
+	} else {
+		fmt.Fprintf(out, "%s: %d operations (were %d), %d nodes (were %d), %s events (were %s), violates %s\n",
+			keep, len(small.Ops), len(s.Ops), small.Nodes, s.Nodes, thousands(after.Events), thousands(before.Events), after.Violation.Invariant)
+	}
+	return ending(cmd, exit.OK, out.err)
 }
 
 // shrunk is what came of it, as -o json shows it.

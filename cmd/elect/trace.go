@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +38,7 @@ machine made for the purpose, and what the machine wants and shows is compared
 with what the trace says. FILE may be - for stdin.
 
 Exit codes: 0 they agree; 1 they do not, and the first difference is told; 64
-the file is no trace, or a defective one.
+the file is no trace, or a defective one; 73 stdout cannot be written.
 
 -o json writes one object: protocol, source, build, events, steps, lives, whole
 (the trace has its end), and disagreement: null, or {line, n, node, input, what,
@@ -74,7 +72,7 @@ type verified struct {
 }
 
 func verifyTrace(cmd *cobra.Command, path string, format output) error {
-	in, err := openTrace(path)
+	in, err := openInput(path)
 	if err != nil {
 		return err
 	}
@@ -89,30 +87,29 @@ func verifyTrace(cmd *cobra.Command, path string, format output) error {
 		return exit.Usagef("%s: %w", path, err)
 	}
 	h := report.Header
-	out := cmd.OutOrStdout()
-	if format == "json" {
-		if err := writeJSON(out, verified{h.Protocol, h.Source, h.Build, *report, different}); err != nil {
-			return err
-		}
-		if found {
-			return exit.Silent(1)
-		}
-		return nil
-	}
-	if found {
-		hint := ""
-		if h.Build != "" && h.Build != program() {
-			hint = fmt.Sprintf("; the trace is of build %s, this is %s", h.Build, program())
-		}
-		return exit.With(1, fmt.Errorf("%s: %w%s", path, different, hint))
-	}
+	out := &answer{out: cmd.OutOrStdout()}
 	whole := ""
 	if !report.Whole {
 		whole = "; the trace has no end"
 	}
-	_, err = fmt.Fprintf(out, "%s: %s, %s steps of %s lives in %s events: the machines do the same%s\n",
-		path, h.Protocol, thousands(report.Steps), thousands(report.Lives), thousands(report.Events), whole)
-	return err
+	switch {
+	case format == "json":
+		_ = writeJSON(out, verified{h.Protocol, h.Source, h.Build, *report, different}) // out keeps the error
+	case !found:
+		fmt.Fprintf(out, "%s: %s, %s steps of %s lives in %s events: the machines do the same%s\n",
+			path, h.Protocol, thousands(report.Steps), thousands(report.Lives), thousands(report.Events), whole)
+	}
+	switch {
+	case !found:
+		return ending(cmd, exit.OK, out.err)
+	case format == "json":
+		return ending(cmd, 1, out.err)
+	}
+	hint := ""
+	if h.Build != "" && h.Build != program() {
+		hint = fmt.Sprintf("; the trace is of build %s, this is %s", h.Build, program())
+	}
+	return exit.With(1, fmt.Errorf("%s: %w%s", path, different, hint))
 }
 
 const traceConvertHelp = `Convert a trace to a form that is easier to look at, on stdout:
@@ -121,7 +118,10 @@ const traceConvertHelp = `Convert a trace to a form that is easier to look at, o
   --to chrome   JSON for ui.perfetto.dev and chrome://tracing: who leads, who is
                 up, every step, and the messages as arrows
 
-FILE may be - for stdin.`
+FILE may be - for stdin.
+
+Exit codes: 0 it is converted; 64 the file is no trace, or a defective one, and
+what came before the defect is converted; 73 stdout cannot be written.`
 
 func newTraceConvert() *cobra.Command {
 	var to string
@@ -150,7 +150,7 @@ func newTraceConvert() *cobra.Command {
 }
 
 func convertTrace(cmd *cobra.Command, path, to string) error {
-	in, err := openTrace(path)
+	in, err := openInput(path)
 	if err != nil {
 		return err
 	}
@@ -159,27 +159,19 @@ func convertTrace(cmd *cobra.Command, path, to string) error {
 	if err != nil {
 		return exit.Usagef("%s: %w", path, err)
 	}
-	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+	stdout := &answer{out: cmd.OutOrStdout()}
+	out := bufio.NewWriterSize(stdout, 1<<16)
 	if to == "chrome" {
 		err = trace.Chrome(out, d)
 	} else {
 		err = story.Write(out, d, story.Options{Full: true, Colour: colour(os.Stdout)})
 	}
-	if _, defect := errors.AsType[*trace.Error](err); defect {
-		_ = out.Flush() // what came before is of use
+	_ = out.Flush() // what came before a defect is of use; stdout keeps the error
+	switch {
+	case stdout.err != nil:
+		return stdout.err
+	case err != nil:
 		return exit.Usagef("%s: %w", path, err)
 	}
-	return errors.Join(err, out.Flush())
-}
-
-// openTrace opens a file, or stdin for "-". What cannot be read was named wrongly.
-func openTrace(path string) (io.ReadCloser, error) {
-	if path == "-" {
-		return io.NopCloser(os.Stdin), nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, exit.Usagef("%s", strings.TrimPrefix(err.Error(), "open "))
-	}
-	return f, nil
+	return nil
 }

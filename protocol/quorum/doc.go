@@ -28,6 +28,62 @@
 // and so the claim ends before the promise in true time:
 // real(send) + D_L/(1−ρ) ≤ real(recv) + D_V/(1+ρ).
 //
+// # Guarantee
+//
+// While every clock's rate is within 1 ± ρ of true time, no two machines have a
+// proven lease at one true instant; no two are elected with one token, and
+// tokens rise from tenure to tenure. A tenure that is over never comes back.
+// While the work of a term that was given up returns, its lease is renewed, so
+// that nobody else leads before as long as a quorum can be reached. A clock that
+// jumped, a lapse and a leader of a higher term end a tenure at once, and nothing
+// is renewed any more: work that goes on is covered until the lease ends that it
+// had.
+//
+// Elections may overlap with a lease: two may be Elected at one time, never with
+// one token. Work that begins at [protocol.Elected] relies on its token alone.
+//
+// When a leader has fallen silent, and a majority that can talk to each other
+// gets each of its rounds done within a slot, another one leads within
+// [Config.WorstTakeover], unless candidates collide; after a release, or a
+// witness's word, it waits for no promise that this has ended.
+//
+// # What it assumes, and what breaks it
+//
+// Of the driver: a message leaves after the save that it names is durable; a
+// save that was reported durable is read at the next start; clocks are read
+// before what is sent and after what is received; messages come from whom they
+// say they do. They may be lost, doubled, late and out of order.
+//
+// A disk restored from an older copy, or cloned, has forgotten votes: its voter
+// may vote twice in a term, so that two win with one token, and may begin an
+// incarnation again that others know things about. Nothing holds then; the
+// operator has to raise the era of tokens. So it is with a slot whose checksum
+// fails if it was the latest one: the older slot is such a copy. An emptied disk
+// is safe instead. Its directory has another identity, and that one is no voter
+// of the membership.
+//
+// Two processes with one directory are one voter that votes twice, and one
+// leader that leads twice. The driver locks the directory.
+//
+// A clock beyond ρ outlasts what was promised to it, or forgets early what it
+// promised: two leases may overlap. Tokens still rise; only they help.
+//
+// Two changes of a clock that cancel out before anybody looks are not seen. A
+// jump shows as a changed difference of the two clocks: while a machine sleeps
+// the Boot clock gains on the other, and if it is set back by as much before the
+// next step or [protocol.View].Proven, the difference is as before, the time
+// that was slept is missing, and a lease that has ended looks proven.
+//
+// A witness's word (R9) buries the life that it names and all earlier ones. It
+// is true only if the work of all of them is over: of a keeper that speaks for a
+// life while the work of an earlier one still runs, voters drop the promises
+// that protect that work. Nobody but the keeper of that voter may be able to say
+// it. What no promise of this life covers stays: a voter that has restarted
+// waits its boot residual out, whatever a witness says.
+//
+// Work that outlives its process without a keeper is covered until the lease
+// ends that it was last given. It has to end by then, by itself.
+//
 // # Choices
 //
 // Where the rules leave something open:

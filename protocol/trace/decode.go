@@ -17,7 +17,7 @@ type Reader interface {
 }
 
 // Decoder reads a trace line by line. It refuses fields that it does not know,
-// lines longer than [MaxLine], numbers that do not rise, and whatever else
+// lines longer than [MaxHeader] and [MaxLine], numbers that do not rise, and whatever else
 // [Event] excludes. It holds no more than a line in memory.
 type Decoder struct {
 	lines  lines
@@ -93,15 +93,16 @@ type lines struct {
 // false after the last one.
 func (l *lines) next() ([]byte, bool, error) {
 	from := l.off // where to look for the end of the line
+	most := longest(l.n + 1)
 	for {
-		if i := bytes.IndexByte(l.buf[from:], '\n'); i >= 0 && from+i-l.off <= MaxLine {
+		if i := bytes.IndexByte(l.buf[from:], '\n'); i >= 0 && from+i-l.off <= most {
 			line := l.buf[l.off : from+i]
 			l.off = from + i + 1
 			l.n++
 			return line, true, nil
 		}
-		if len(l.buf)-l.off > MaxLine {
-			return nil, false, onLine(l.n+1, fmt.Errorf("more than %d bytes", MaxLine))
+		if len(l.buf)-l.off > most {
+			return nil, false, onLine(l.n+1, fmt.Errorf("more than %d bytes", most))
 		}
 		if l.over {
 			line := l.buf[l.off:]

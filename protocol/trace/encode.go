@@ -51,8 +51,8 @@ func (e *Encoder) write(v any) error {
 	if err := e.json.Encode(v); err != nil {
 		return onLine(e.line, err)
 	}
-	if e.buf.Len() > MaxLine {
-		return onLine(e.line, fmt.Errorf("%d bytes; want at most %d", e.buf.Len(), MaxLine))
+	if most := longest(e.line); e.buf.Len() > most {
+		return onLine(e.line, fmt.Errorf("%d bytes; want at most %d", e.buf.Len(), most))
 	}
 	if _, err := e.w.Write(e.buf.Bytes()); err != nil {
 		return fmt.Errorf("line %d: %w", e.line, err)

@@ -11,8 +11,20 @@ import (
 // Format is the format that this package writes, and the only one it reads.
 const Format = 1
 
-// MaxLine is the greatest length of a line, in bytes.
-const MaxLine = 1 << 20
+// The greatest lengths of lines, in bytes. The header has a schedule in it, which
+// may be long.
+const (
+	MaxHeader = 64 << 20
+	MaxLine   = 1 << 20 // of an event
+)
+
+// longest is the greatest length of a line by its number, from 1.
+func longest(line int) int {
+	if line == 1 {
+		return MaxHeader
+	}
+	return MaxLine
+}
 
 // MaxNodes is the greatest number of participants.
 const MaxNodes = 1000

@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -109,7 +110,7 @@ func TestDecoderSays(t *testing.T) {
 		"a hash too early":   {header + `{"n":1,"kind":"note","hash":"00"}`, "line 2: field hash: "},
 		"after the end":      {header + `{"n":1,"kind":"end"}` + "\n" + `{"n":2,"kind":"note"}`, "line 3: field kind: note after the end"},
 		"a long line":        {header + `{"n":1,"kind":"note","says":"` + strings.Repeat("x", trace.MaxLine) + `"}`, "line 2: more than 1048576 bytes"},
-		"a long last header": {strings.Repeat("x", trace.MaxLine+1), "line 1: more than 1048576 bytes"},
+		"a long last header": {strings.Repeat("x", trace.MaxHeader+1), "line 1: more than 67108864 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := all(strings.NewReader(c.text))
@@ -146,12 +147,34 @@ func TestEncoderRefuses(t *testing.T) {
 			t.Errorf("%v; want %s…", err, c.want)
 		}
 	}
+	long := &trace.Header{Format: 1, Protocol: "p", Source: trace.Sim, Nodes: []trace.Node{{ID: "n1"}}, Build: strings.Repeat("x", trace.MaxHeader)}
+	var none strings.Builder
+	if _, err := trace.NewEncoder(&none, long); err == nil || !strings.HasPrefix(err.Error(), "line 1: 67108") || none.Len() > 0 {
+		t.Errorf("%v; want line 1: 67108…, and nothing written (%d bytes)", err, none.Len())
+	}
 	full := errors.New("no space")
 	if _, err := trace.NewEncoder(failing{full}, &trace.Header{Format: 1, Protocol: "p", Source: trace.Sim, Nodes: []trace.Node{{ID: "n1"}}}); !errors.Is(err, full) {
 		t.Errorf("%v; want the writer's error", err)
 	}
 	if _, err := trace.NewEncoder(io.Discard, &trace.Header{Format: 1}); err == nil {
 		t.Error("a header without a protocol was written")
+	}
+}
+
+// TestLongHeader: a header may be longer than an event, for there is a schedule in it.
+func TestLongHeader(t *testing.T) {
+	h := &trace.Header{Format: 1, Protocol: "p", Source: trace.Sim, Nodes: []trace.Node{{ID: "n1"}}, Build: strings.Repeat("x", 3*trace.MaxLine)}
+	var text bytes.Buffer
+	enc, err := trace.NewEncoder(&text, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := enc.Event(&trace.Event{N: 1, Kind: trace.Note, Says: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	got, events, err := all(&text)
+	if err != nil || got.Build != h.Build || len(events) != 1 {
+		t.Errorf("%d events, %v", len(events), err)
 	}
 }
 

@@ -41,7 +41,7 @@ var table = []struct {
 	{num(NoLeader), "nobody leads (status, resign)"},
 	{num(Usage), "the command line is wrong: an unknown verb or flag, a bad name or URL"},
 	{num(Unavailable), "the back end cannot be reached, or is wrong for good"},
-	{num(CannotCreate), "the state directory cannot be read or written: permissions, a read-only or full disk"},
+	{num(CannotCreate), "the state directory, or a file or answer of sim or trace, cannot be written (a full disk)"},
 	{num(Lost), "leadership was lost under run --once"},
 	{num(Safety), "sim: a run violated safety, such as two that lead at once"},
 	{num(Liveness), "sim: a run violated liveness: nobody led in time"},

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/exit"
+)
+
+// TestDocumentHasTheRuns: what docs/simulator.md shows of a hundred seeds and of
+// the slow clock is what they come to, but for how long that takes. When the
+// machines or the world have changed, put in what the commands print now.
+func TestDocumentHasTheRuns(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the hundred seeds take too long under the race detector")
+	}
+	text, err := os.ReadFile("../../docs/simulator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	between := func(from, to string) string {
+		_, text, ok := strings.Cut(string(text), from)
+		text, _, closed := strings.Cut(text, to)
+		if !ok || !closed {
+			t.Fatalf("the document has nothing between %q and %q", from, to)
+		}
+		return text
+	}
+	took := regexp.MustCompile(` in [0-9.]+ s: [0-9,]+ a second`)
+	want := took.ReplaceAllString(between("$ elect sim run --seeds 100\n", "```"), "")
+	_, out := runSim(t, "run", "--seeds", "100")
+	if got := took.ReplaceAllString(out, ""); got != want {
+		t.Errorf("elect sim run --seeds 100 prints\n%s\nand the document has\n%s", got, want)
+	}
+
+	path := filepath.Join(t.TempDir(), "slow-clock.json")
+	if err := os.WriteFile(path, []byte(between("```json\n", "```")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	code, out := runSim(t, "replay", "--story", path)
+	if code != exit.Safety {
+		t.Errorf("the slow clock ends with %d", code)
+	}
+	for line := range strings.Lines(between("                    ⋮\n", "$ echo $?")) {
+		line, cut := strings.CutSuffix(strings.TrimSuffix(line, "\n"), "…") // cut at 150 columns
+		if !strings.Contains("\n"+out, "\n"+line) || !cut && !strings.Contains(out, line+"\n") {
+			t.Errorf("the story of the slow clock does not have the document's line\n%s", line)
+		}
+	}
+}
+
+// runSim runs elect sim, and returns its exit code and its answer.
+func runSim(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	root := newRoot(elect.Openers{})
+	root.SetArgs(append([]string{"sim"}, args...))
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	code, _ := exit.Of(root.ExecuteContext(t.Context()))
+	return code, out.String()
+}
