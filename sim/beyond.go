@@ -47,7 +47,7 @@ func (s *Schedule) Excused(p *Protocol) ([]Invariant, error) {
 	}
 	for i := range s.Ops {
 		switch kind := s.Ops[i].Kind; {
-		case kind == OpTwin || kind == OpFlip || kind == OpRestore || kind == OpFailover:
+		case kind.beyond():
 			all = append(all, byMemory()...)
 		case slices.Contains(breaks, kind):
 			all = append(all, byHand()...)

@@ -7,7 +7,7 @@ type eventKind uint8
 
 const (
 	_          eventKind = iota
-	evBoot               // a process starts; ref is 1 if its disk was wiped
+	evBoot               // a process starts
 	evFire               // a machine's NextFire may have come; ref is the timer's generation
 	evDeliver            // ref is a flight's place
 	evClosed             // a connection's end; ref is a flight's place

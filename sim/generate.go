@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -150,7 +151,7 @@ var faults = []fault{
 
 // Generate draws a schedule from a seed. Equal arguments give equal schedules.
 func Generate(p *Protocol, seed uint64, o Options) (*Schedule, error) {
-	i := slices.IndexFunc(profiles, func(f Profile) bool { return f.Name == cmpOr(o.Profile, "swarm") })
+	i := slices.IndexFunc(profiles, func(f Profile) bool { return f.Name == cmp.Or(o.Profile, "swarm") })
 	if i < 0 {
 		names := make([]string, len(profiles))
 		for i := range profiles {
@@ -204,13 +205,6 @@ func Generate(p *Protocol, seed uint64, o Options) (*Schedule, error) {
 	}
 	d.core()
 	return s, nil
-}
-
-func cmpOr(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // draw is one drawing of a schedule.

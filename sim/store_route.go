@@ -166,12 +166,12 @@ func (s *store) ask(w *World, n *node, a *protocol.Ask) {
 	out, back := s.trip(r), s.trip(r)
 
 	now := w.Now()
-	slow := s.slower(path.id)
+	slow := s.longest(OpStoreSlow, path.id)
 	p.back, p.deadline = back, now+Time(s.noise.Timeout)
 	p.unknown = s.chance(unknown, max(s.noise.Unknown, s.strength(OpStoreUnknown, path.id)))
 	p.throttle = s.chance(throttle, max(s.noise.Throttle, s.strength(OpThrottle, path.id)))
 	p.repeat = s.chance(repeat, s.noise.Repeat)
-	if most := s.lagging(path.id); most > 0 {
+	if most := s.longest(OpStaleRead, path.id); most > 0 {
 		p.lag = below(lag, most+1)
 	} else if s.chance(lagging, s.noise.StaleRead) {
 		p.lag = below(lag, staleness)
@@ -255,7 +255,7 @@ func (s *store) arrive(w *World, i int32) {
 	if p.unknown && !watches(p.ask.Op) {
 		s.lose(w, i)
 	} else {
-		s.finish(w, i, now+Time(p.back+s.slower(path.id)))
+		s.finish(w, i, now+Time(p.back+s.longest(OpStoreSlow, path.id)))
 	}
 	s.drop(i)
 }
@@ -347,22 +347,13 @@ func (s *store) lapse(w *World, i int32) {
 	w.reply(int(node), life, &a)
 }
 
-// slower is how much longer a participant's requests and answers take.
-func (s *store) slower(id protocol.NodeID) time.Duration {
+// longest is the time that the worst fault of that kind gives to a participant:
+// by how much its requests and answers are slower (OpStoreSlow), or how far
+// behind, at most, what it reads may be (OpStaleRead).
+func (s *store) longest(kind OpKind, id protocol.NodeID) time.Duration {
 	var by time.Duration
 	for i := range s.faults {
-		if f := &s.faults[i]; f.kind == OpStoreSlow && f.hits(id) {
-			by = max(by, f.by)
-		}
-	}
-	return by
-}
-
-// lagging is how far behind, at most, what a participant reads may be.
-func (s *store) lagging(id protocol.NodeID) time.Duration {
-	var by time.Duration
-	for i := range s.faults {
-		if f := &s.faults[i]; f.kind == OpStaleRead && f.hits(id) {
+		if f := &s.faults[i]; f.kind == kind && f.hits(id) {
 			by = max(by, f.by)
 		}
 	}

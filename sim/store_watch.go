@@ -49,11 +49,11 @@ type sight struct {
 func (s *store) sight(p *route) sight {
 	r := &p.random
 	lost, twice, closed, lagging, lag, second := r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()
-	v := sight{delay: s.trip(r) + s.slower(p.id)}
+	v := sight{delay: s.trip(r) + s.longest(OpStoreSlow, p.id)}
 	v.lost = s.chance(lost, s.noise.WatchLoss) || s.going(OpWatchLoss, p.id)
 	v.twice = s.chance(twice, s.noise.WatchTwice) || s.going(OpWatchDouble, p.id)
 	v.close = s.chance(closed, s.noise.WatchClose)
-	if most := s.lagging(p.id); most > 0 {
+	if most := s.longest(OpStaleRead, p.id); most > 0 {
 		v.lag = below(lag, most+1)
 	} else if s.chance(lagging, s.noise.StaleRead) {
 		v.lag = below(lag, staleness)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failover"
 	"github.com/electd/elect/sim"
 	"github.com/electd/elect/sim/protocols"
 )
@@ -97,7 +97,7 @@ type protocolSpeed struct {
 func benchSim(cmd *cobra.Command, which []*sim.Protocol, o sim.Options, rounds int, at time.Duration, format output) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	s := simSpeed{Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), LoadBefore: loadAverage(), Protocols: []protocolSpeed{}}
+	s := simSpeed{Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), LoadBefore: failover.Load(), Protocols: []protocolSpeed{}}
 	for _, p := range which {
 		speed, err := measureSim(ctx, p, o, rounds, at)
 		if ctx.Err() != nil {
@@ -108,7 +108,7 @@ func benchSim(cmd *cobra.Command, which []*sim.Protocol, o sim.Options, rounds i
 		}
 		s.Protocols = append(s.Protocols, *speed)
 	}
-	s.LoadAfter = loadAverage()
+	s.LoadAfter = failover.Load()
 	out := &answer{out: cmd.OutOrStdout()}
 	if format == "json" {
 		_ = writeJSON(out, s) // out keeps the error
@@ -183,19 +183,6 @@ func (s *simSpeed) write(out io.Writer) {
 			thousands(uint64(p.Rate)), thousands(uint64(p.Min)), thousands(uint64(p.Max)), p.Faster)
 	}
 	_ = t.Flush() // out keeps the error
-}
-
-// loadAverage is the machine's, where the system tells.
-func loadAverage() *[3]float64 {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return nil
-	}
-	var l [3]float64
-	if _, err := fmt.Sscan(string(text), &l[0], &l[1], &l[2]); err != nil {
-		return nil
-	}
-	return &l
 }
 
 func loads(l *[3]float64) string {

@@ -103,7 +103,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 		_ = w.Close()
 		err = errors.Join(err, b.awaitDeath())
 		_ = r.Close()
-		report.LoadAfter = load()
+		report.LoadAfter = Load()
 	}()
 	return report, b.run(ctx, report)
 }

@@ -18,8 +18,9 @@ func system() string {
 	return fmt.Sprintf("%s %s %s", unix.ByteSliceToString(u.Sysname[:]), unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Machine[:]))
 }
 
-// load is the machine's load average.
-func load() *[3]float64 {
+// Load is the load average of the machine over 1, 5 and 15 minutes; nil if the
+// system does not tell.
+func Load() *[3]float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return nil

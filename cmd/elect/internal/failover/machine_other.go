@@ -10,7 +10,8 @@ import (
 
 func system() string { return runtime.GOOS + "/" + runtime.GOARCH }
 
-func load() *[3]float64 { return nil }
+// Load is the load average of the machine; this system does not tell.
+func Load() *[3]float64 { return nil }
 
 // idle is measured on Linux only.
 func (b *bench) idle(context.Context) (*Idle, error) {

@@ -54,7 +54,7 @@ func newReport(cfg *Config) *Report {
 	r := &Report{
 		Election: cfg.URL, Name: cfg.Name, Candidates: cfg.Candidates, Memory: cfg.Memory, Clock: stamp.Clock,
 		Command: "elect itself: the start of Go's runtime is in the figures",
-		Go:      runtime.Version(), System: system(), CPUs: runtime.NumCPU(), LoadBefore: load(), Takeovers: []Takeover{},
+		Go:      runtime.Version(), System: system(), CPUs: runtime.NumCPU(), LoadBefore: Load(), Takeovers: []Takeover{},
 	}
 	if stamp.Native {
 		r.Command = "a static program that reads the clock first"
