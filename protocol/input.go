@@ -80,4 +80,7 @@ var verbNames = [...]string{Campaign: "campaign", Withdraw: "withdraw", Resign: 
 type Command struct {
 	Verb  Verb   `json:"verb"`
 	Token uint64 `json:"token,omitzero"` // Joined: of which term
+	// Metadata, with Campaign, replaces what others may know of this participant
+	// when it leads, if it is not empty. It is UTF-8.
+	Metadata string `json:"metadata,omitzero"`
 }

@@ -49,7 +49,8 @@ type Config struct {
 	// random delay beside it is below a quarter of Slot.
 	Slot time.Duration `json:"slot,omitzero"`
 	// Metadata is what others may know of this participant when it leads, such
-	// as an address. UTF-8; heartbeats carry it.
+	// as an address, until a Campaign command brings another. UTF-8; heartbeats
+	// carry it.
 	Metadata string `json:"metadata,omitzero"`
 
 	mutants mutant.Switch

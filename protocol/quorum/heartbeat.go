@@ -17,7 +17,7 @@ func (m *Machine) beat(fx *protocol.Effects) {
 	g.marks[m.seq%marks] = mark{m.seq, now, asked}
 
 	msg := m.message(Heartbeat, g.term)
-	msg.Seq, msg.Promise, msg.Metadata = m.seq, asked, m.cfg.Metadata
+	msg.Seq, msg.Promise, msg.Metadata = m.seq, asked, m.metadata
 	msg.Ranking = m.successors()
 	ms := m.ballot.Membership
 	for i := range ms.Voters {

@@ -1,6 +1,10 @@
 package quorum
 
-import "github.com/electd/elect/protocol"
+import (
+	"cmp"
+
+	"github.com/electd/elect/protocol"
+)
 
 // touch makes the step end with a save and returns its number.
 func (m *Machine) touch() uint64 {
@@ -87,6 +91,7 @@ func (m *Machine) do(c protocol.Command, fx *protocol.Effects) {
 	switch c.Verb {
 	case protocol.Campaign:
 		m.candidate = true
+		m.metadata = cmp.Or(c.Metadata, m.metadata)
 	case protocol.Withdraw:
 		m.candidate = false
 		m.giveUp(Withdrawn, fx)

@@ -31,6 +31,7 @@ type Machine struct {
 	self      int // the own place among the voters, or -1
 	candidate bool
 	sick      bool
+	metadata  string // of the next heartbeats
 
 	// As a voter.
 	bootUntil  protocol.Instant // the boot residual (R1, R16)

@@ -44,6 +44,7 @@ func (m *Machine) boot(durable []byte) {
 	m.bootSave = m.touch()
 	m.termSave, m.promiseSave = m.bootSave, m.bootSave
 	m.saveAt = protocol.Never
+	m.metadata = m.cfg.Metadata
 	m.heard.forget()
 	m.promises.floor = protocol.Always
 	m.seat()

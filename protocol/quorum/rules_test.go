@@ -198,3 +198,25 @@ func TestUnknown(t *testing.T) {
 		}
 	}
 }
+
+// TestMetadata: the next heartbeats carry what the latest Campaign brought, also
+// after the state was saved and loaded; an empty one changes nothing.
+func TestMetadata(t *testing.T) {
+	s := newSteady(t, 3)
+	told := func() string {
+		s.in = protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: protocol.Confirm}}
+		s.step(s.leader)
+		return s.fx.Sends[0].Message.Metadata
+	}
+	for _, c := range []struct{ brings, want string }{{"10.0.0.1:80", "10.0.0.1:80"}, {"", "10.0.0.1:80"}} {
+		s.in = protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: protocol.Campaign, Metadata: c.brings}}
+		s.step(s.leader)
+		if err := s.leader.LoadState(s.leader.AppendState(nil)); err != nil {
+			t.Fatal(err)
+		}
+		s.leader.reign.confirmAsked = 0 // as if answered
+		if got := told(); got != c.want {
+			t.Errorf("heartbeats carry %q after a campaign with %q; want %q", got, c.brings, c.want)
+		}
+	}
+}
