@@ -15,6 +15,11 @@ import (
 // mostFailures bounds the back-off.
 const mostFailures = 64
 
+// firstTry: after a connection's end was seen, the first try that fails is
+// repeated after a 2^-(firstTry-1)th of a slot, the next after twice that, until
+// it is a slot.
+const firstTry = 4
+
 // rank is the own place among the successors, from 0.
 func (m *Machine) rank() int {
 	if len(m.ranking) > 0 {
@@ -62,9 +67,15 @@ func (m *Machine) retry() {
 	free := m.freeAt()
 	switch {
 	case m.heard.closed && m.failed < uint64(protocol.MaxVoters):
-		// Others are about to see what this one saw.
+		// Others are about to see what this one saw: the kernel of a process that
+		// died tells all of them within a millisecond or so, and one who asks
+		// between two of these is refused. So the first tries come soon.
 		m.failed++
-		m.electIn(time.Duration(m.failed)*m.cfg.Slot+m.jitter(), Again)
+		if soon := firstTry - int(m.failed); soon > 0 {
+			m.electIn(m.cfg.Slot>>soon+m.jitter()/4, Again)
+		} else {
+			m.electIn(time.Duration(1-soon)*m.cfg.Slot+m.jitter(), Again)
+		}
 	case free > now && free != protocol.Never:
 		m.failed = 0
 		m.electIn(free.Sub(now)+m.stagger(), Again)
