@@ -27,7 +27,7 @@ type Openers map[string]driver.Opener
 // name that no back end could hold ([driver.CheckName]), a part or parameter
 // that the back end does not know, or a [Config] that it cannot satisfy.
 func (o Openers) Open(ctx context.Context, rawURL, name string, cfg Config) (*Election, error) {
-	u, err := url.Parse(rawURL)
+	u, err := ParseURL(rawURL)
 	if err != nil {
 		return nil, o.unparsed(rawURL, err)
 	}
