@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
 	"github.com/electd/elect/protocol/trace"
 	"github.com/electd/elect/sim"
 	"github.com/electd/elect/sim/protocols"
@@ -20,8 +24,9 @@ func newTrace() *cobra.Command {
 		Use:   "trace VERB",
 		Short: "check and convert traces",
 		Long: `Check and convert traces. A trace is NDJSON: a header, then one event a line. The
-simulator writes them (elect sim run --trace FILE), and so do the tests with real
-processes; all have one schema.`,
+simulator writes them (elect sim run --trace FILE), tests with real processes do,
+and so does each node of peers, which keeps its last minutes (flight-*.ndjson in
+its data directory); all have one schema.`,
 		Args: verbOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help()
@@ -33,37 +38,69 @@ processes; all have one schema.`,
 	return cmd
 }
 
-const traceVerifyHelp = `Check a trace against the machines themselves: every input in it is handed to a
+const traceVerifyHelp = `Check traces against the machines themselves: every input in one is handed to a
 machine made for the purpose, and what the machine wants and shows is compared
 with what the trace says. FILE may be - for stdin.
 
-Exit codes: 0 they agree; 1 they do not, and the first difference is told; 64
-the file is no trace, or a defective one; 73 stdout cannot be written.
+A node's flight recorder leaves several, flight-*.ndjson in its data directory:
+each begins with the node's boot or with the state of its machine, which only the
+build that wrote it can be sure to read. One of a node that runs, or was killed,
+has no end, and its last line may be torn; that is no defect.
 
--o json writes one object: protocol, source, build, events, steps, lives, whole
-(the trace has its end), and disagreement: null, or {line, n, node, input, what,
-expected (by the machine), got (in the trace)}.`
+Exit codes, the greatest of all files: 0 they agree; 1 they do not, and the first
+difference is told; 64 a file is no trace, or a defective one; 73 stdout cannot
+be written.
+
+-o json writes one object a file: file, protocol, source, build, events, steps,
+lives, whole (the trace has its end), torn (its last line is cut short, and left
+out), and disagreement: null, or {line, n, node, input, what, expected (by the
+machine), got (in the trace)}.`
 
 func newTraceVerify() *cobra.Command {
 	var format output
 	cmd := &cobra.Command{
-		Use:   "verify [flags] FILE",
-		Short: "replay a trace's inputs through the machines and compare",
-		Long:  traceVerifyHelp,
-		Args:  oneFile,
+		Use:     "verify [flags] FILE...",
+		Short:   "replay traces' inputs through the machines and compare",
+		Long:    traceVerifyHelp,
+		Example: "  elect trace verify run.ndjson\n  elect trace verify ~/.local/state/elect-peer/jobs/n1/flight-*.ndjson",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return exit.Usagef("%s takes files, and none was given; see %s --help", cmd.CommandPath(), cmd.CommandPath())
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := fromEnvironment(cmd); err != nil {
 				return err
 			}
-			return verifyTrace(cmd, args[0], format)
+			return verifyTraces(cmd, args, format)
 		},
 	}
 	format.flag(cmd.Flags())
 	return cmd
 }
 
-// verified is what came of it, as -o json shows it.
+// verifyTraces checks one after the other. What is wrong with one does not keep
+// it from the next.
+func verifyTraces(cmd *cobra.Command, paths []string, format output) error {
+	worst := exit.OK
+	for _, path := range paths {
+		err := verifyTrace(cmd, path, format)
+		code, tell := exit.Of(err)
+		if len(paths) == 1 || code == exit.CannotCreate {
+			return err
+		}
+		if tell {
+			fmt.Fprintf(cmd.ErrOrStderr(), "elect: %s\n", oneLine(err.Error()))
+		}
+		worst = max(worst, code)
+	}
+	return exit.Silent(worst)
+}
+
+// verified is what came of one, as -o json shows it.
 type verified struct {
+	File     string       `json:"file"`
 	Protocol string       `json:"protocol"`
 	Source   trace.Source `json:"source"`
 	Build    string       `json:"build,omitempty"`
@@ -77,24 +114,31 @@ func verifyTrace(cmd *cobra.Command, path string, format output) error {
 		return err
 	}
 	defer in.Close()
-	makers := make(map[string]trace.Maker)
-	for _, p := range protocols.All() {
-		makers[p.Name] = sim.Maker(p)
-	}
-	report, err := trace.Verify(in, makers)
-	different, found := errors.AsType[*trace.Disagreement](err)
-	if err != nil && !found {
+	d, err := trace.NewDecoder(in)
+	if err != nil {
 		return exit.Usagef("%s: %w", path, err)
 	}
-	h := report.Header
+	h := d.Header()
+	report, err := d.Verify(makersFor(h))
+	hint := ""
+	if h.Build != "" && h.Build != program() {
+		hint = fmt.Sprintf("; the trace is of build %s, this is %s", h.Build, program())
+	}
+	different, found := errors.AsType[*trace.Disagreement](err)
+	if err != nil && !found {
+		return exit.Usagef("%s: %w%s", path, err, hint)
+	}
 	out := &answer{out: cmd.OutOrStdout()}
 	whole := ""
-	if !report.Whole {
+	switch {
+	case report.Torn:
+		whole = "; the trace has no end, and a line that was cut short, which is left out"
+	case !report.Whole:
 		whole = "; the trace has no end"
 	}
 	switch {
 	case format == "json":
-		_ = writeJSON(out, verified{h.Protocol, h.Source, h.Build, *report, different}) // out keeps the error
+		_ = writeJSON(out, verified{path, h.Protocol, h.Source, h.Build, *report, different}) // out keeps the error
 	case !found:
 		fmt.Fprintf(out, "%s: %s, %s steps of %s lives in %s events: the machines do the same%s\n",
 			path, h.Protocol, thousands(report.Steps), thousands(report.Lives), thousands(report.Events), whole)
@@ -105,11 +149,34 @@ func verifyTrace(cmd *cobra.Command, path string, format output) error {
 	case format == "json":
 		return ending(cmd, 1, out.err)
 	}
-	hint := ""
-	if h.Build != "" && h.Build != program() {
-		hint = fmt.Sprintf("; the trace is of build %s, this is %s", h.Build, program())
-	}
 	return exit.With(1, fmt.Errorf("%s: %w%s", path, different, hint))
+}
+
+// makersFor makes the machines that the trace tells of. The simulator writes
+// down what it knows of a participant; a node's recorder, the machine's own
+// configuration.
+func makersFor(h *trace.Header) map[string]trace.Maker {
+	if h.Source == trace.Recorder {
+		return map[string]trace.Maker{quorum.Name: recordedQuorum}
+	}
+	makers := make(map[string]trace.Maker)
+	for _, p := range protocols.All() {
+		makers[p.Name] = sim.Maker(p)
+	}
+	return makers
+}
+
+func recordedQuorum(node protocol.NodeID, config json.RawMessage) (protocol.Machine, error) {
+	var c quorum.Config
+	d := json.NewDecoder(bytes.NewReader(config))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return nil, err
+	}
+	if c.Self.ID != node {
+		return nil, fmt.Errorf("it is of %q; want that of %s", c.Self.ID, node)
+	}
+	return quorum.New(c)
 }
 
 const traceConvertHelp = `Convert a trace to a form that is easier to look at, on stdout:

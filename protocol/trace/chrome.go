@@ -150,6 +150,10 @@ func (c *chrome) event(e *Event, at int64, sent map[uint64]origin) {
 	switch e.Kind {
 	case Step:
 		c.step(l, e, at, sent)
+	case State:
+		l.up[e.Life] = true
+		c.change(l, rowProcess, "up", at)
+		c.seen(l, e.View, at)
 	case Down:
 		delete(l.up, e.Life)
 		if len(l.up) == 0 {
@@ -211,6 +215,11 @@ func (c *chrome) step(l *lane, e *Event, at int64, sent map[uint64]origin) {
 	if e.Effects == nil || len(e.Effects.Sends)+len(e.Effects.Asks) > 0 {
 		sent[e.N] = origin{l.index, at}
 	}
+	c.seen(l, v, at)
+}
+
+// seen shows what can be seen of a machine in its rows.
+func (c *chrome) seen(l *lane, v *protocol.View, at int64) {
 	role := v.Role.String()
 	if v.Term > 0 {
 		role += fmt.Sprintf(" in term %d", v.Term)

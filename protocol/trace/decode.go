@@ -23,6 +23,7 @@ type Decoder struct {
 	lines  lines
 	header Header
 	order  order
+	torn   bool
 }
 
 // NewDecoder reads the header.
@@ -45,6 +46,11 @@ func NewDecoder(r Reader) (*Decoder, error) {
 	return d, nil
 }
 
+// Torn reports, after the last event, whether a line followed it that was cut
+// short, as when the recorder was killed while it wrote. It is left out. Only the
+// last line of a recorder's trace may be so.
+func (d *Decoder) Torn() bool { return d.torn }
+
 // Header is the header, which the decoder goes on using.
 func (d *Decoder) Header() *Header { return &d.header }
 
@@ -57,6 +63,11 @@ func (d *Decoder) Next() (*Event, error) {
 	line, ok, err := d.lines.next()
 	if err != nil || !ok {
 		return nil, err
+	}
+	if d.header.Source == Recorder && d.lines.ragged() && !json.Valid(line) {
+		d.torn = true
+		d.lines.n--
+		return nil, nil
 	}
 	e := new(Event)
 	if err := decode(line, e); err != nil {
@@ -87,6 +98,11 @@ type lines struct {
 	buf  []byte // read and not yet handed out
 	off  int
 	over bool
+}
+
+// ragged reports whether the last line that was handed out has no end.
+func (l *lines) ragged() bool {
+	return l.over && l.off == len(l.buf) && (l.off == 0 || l.buf[l.off-1] != '\n')
 }
 
 // next returns the next line without its end, valid until the next call, and
@@ -133,6 +149,11 @@ func (l *lines) next() ([]byte, bool, error) {
 func endOfFile() error {
 	_, err := new(bytes.Reader).ReadByte()
 	return err
+}
+
+// cutShort is io.ErrUnexpectedEOF, told by a decoder in the midst of a value.
+func cutShort() error {
+	return json.NewDecoder(bytes.NewReader([]byte("{"))).Decode(new(struct{}))
 }
 
 // decode reads a line strictly.
@@ -182,6 +203,9 @@ func strict(text []byte, v any) error {
 	if err := d.Decode(v); err != nil {
 		if errors.Is(err, endOfFile()) {
 			return errors.New("an empty line; want an object")
+		}
+		if errors.Is(err, cutShort()) {
+			return errors.New("it is no JSON: it is cut short")
 		}
 		return err
 	}

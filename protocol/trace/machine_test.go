@@ -85,7 +85,17 @@ func (m *token) View() protocol.View {
 }
 
 func (m *token) AppendState(dst []byte) []byte { return m.encode(dst) }
-func (m *token) LoadState([]byte) error        { return errors.New("not needed here") }
+
+func (m *token) LoadState(src []byte) error {
+	if len(src) != 2 {
+		return fmt.Errorf("%d bytes; want 2", len(src))
+	}
+	if src[0] > 1 {
+		panic(fmt.Sprintf("%d is neither true nor false", src[0]))
+	}
+	m.has, m.count = src[0] == 1, uint64(src[1])
+	return nil
+}
 
 // writer makes a trace by driving machines.
 type writer struct {

@@ -91,6 +91,7 @@ type Kind string
 // The kinds.
 const (
 	Step      Kind = "step"      // Node's machine took Input
+	State     Kind = "state"     // Node's machine is in State: its life goes on from here
 	Down      Kind = "down"      // a process of Node has ended
 	Freeze    Kind = "freeze"    // it is stopped, or its machine sleeps
 	Thaw      Kind = "thaw"      // it runs again
@@ -105,7 +106,7 @@ const (
 
 func (k Kind) known() bool {
 	switch k {
-	case Step, Down, Freeze, Thaw, Lost, Fault, Heal, Work, Note, Violation, End:
+	case Step, State, Down, Freeze, Thaw, Lost, Fault, Heal, Work, Note, Violation, End:
 		return true
 	}
 	return false
@@ -129,7 +130,8 @@ type Event struct {
 	Now protocol.Reading `json:"now,omitzero"`
 
 	// Of a step: what the machine was told; what it then wanted, whole or as the
-	// Digest of it; and what could be seen of it afterwards.
+	// Digest of it; and what could be seen of it afterwards. Of a state: what can
+	// be seen of it.
 	Input   *protocol.Input   `json:"input,omitempty"`
 	Effects *protocol.Effects `json:"effects,omitempty"`
 	Digest  string            `json:"digest,omitempty"`
@@ -137,6 +139,9 @@ type Event struct {
 	// Config is, with a Boot, what this life's machine was made from, where that
 	// is not the header's: a wiped disk is another voter.
 	Config json.RawMessage `json:"config,omitempty"`
+
+	// State is, of a state, what the machine's AppendState had. View is there too.
+	State []byte `json:"state,omitempty"`
 
 	// Panic is, of a step, what the machine panicked with. Of its effects and its
 	// view there is then no telling.
@@ -170,9 +175,13 @@ func (e *Event) validate() error {
 	case e.At < 0:
 		return at("at", fmt.Errorf("%d; want 0 or more", e.At))
 	case !e.Kind.known():
-		return at("kind", fmt.Errorf("%q; want %s, %s, %s, %s, %s, %s, %s, %s or %s", e.Kind, Step, Down, Lost, Fault, Heal, Work, Note, Violation, End))
-	case e.Kind != Step && (e.Input != nil || e.Effects != nil || e.Digest != "" || e.View != nil || e.Config != nil || e.Panic != ""):
+		return at("kind", fmt.Errorf("%q; want %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s or %s", e.Kind, Step, State, Down, Freeze, Thaw, Lost, Fault, Heal, Work, Note, Violation, End))
+	case e.Kind != Step && (e.Input != nil || e.Effects != nil || e.Digest != "" || e.View != nil && e.Kind != State || e.Config != nil || e.Panic != ""):
 		return at("kind", fmt.Errorf("%s with input, effects, digest, view, config or panic; only a step has these", e.Kind))
+	case (e.Kind == State) != (e.State != nil):
+		return at("state", fmt.Errorf("kind %s; every state has one, and nothing else", e.Kind))
+	case e.Kind == State && e.View == nil:
+		return at("view", errors.New("it is missing; every state has one"))
 	case (e.Kind == Lost) != (e.Send != nil):
 		return at("send", fmt.Errorf("kind %s; every lost has one, and nothing else", e.Kind))
 	case e.Kind == Violation && e.Invariant == "":
@@ -181,7 +190,7 @@ func (e *Event) validate() error {
 		return at("invariant", fmt.Errorf("kind %s; only a violation and an end have one", e.Kind))
 	case e.Kind != End && e.Hash != "":
 		return at("hash", fmt.Errorf("kind %s; only an end has one", e.Kind))
-	case (e.Kind == Step || e.Kind == Down || e.Kind == Freeze || e.Kind == Thaw || e.Kind == Lost) && e.Node == "":
+	case (e.Kind == Step || e.Kind == State || e.Kind == Down || e.Kind == Freeze || e.Kind == Thaw || e.Kind == Lost) && e.Node == "":
 		return at("node", fmt.Errorf("it is missing; every %s has one", e.Kind))
 	}
 	if e.Kind != Step {

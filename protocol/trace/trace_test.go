@@ -350,6 +350,8 @@ func FuzzDecoder(f *testing.F) {
 	f.Add(story(f, false))
 	f.Add(story(f, true))
 	f.Add(header + boot)
+	f.Add(recorded + stateLine("7", "1", "3") + resignLine)
+	f.Add(recorded + stateLine("7", "0", "3") + fireLine[:50])
 	f.Add(header + `{"n":1,"kind":"note","says":"\u0000"}`)
 	f.Add(header + strings.Replace(boot, `"view"`, `"effects":{"sends":[{"to":"n1"}]},"view"`, 1))
 	f.Fuzz(func(t *testing.T, text string) {

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ type Report struct {
 	Lives  uint64  `json:"lives"` // machines that were made
 	// Whole reports whether the trace has its end.
 	Whole bool `json:"whole"`
+	// Torn reports whether the last line was cut short, and so left out.
+	Torn bool `json:"torn"`
 }
 
 // Disagreement is the first step at which a machine did not do what the trace
@@ -49,65 +52,111 @@ type process struct {
 }
 
 // Verify replays the inputs of every life in the trace through a machine, from
-// its Boot, and compares effects and views. It ends at the first disagreement,
-// with a [*Disagreement], or at the first [*Error]; the report is then of what
-// came before. Makers are by the protocol's name.
+// its Boot or from its first State, and compares effects, views and later
+// States. It ends at the first disagreement, with a [*Disagreement], or at the
+// first [*Error]; the report is then of what came before. Makers are by the
+// protocol's name.
 func Verify(r Reader, makers map[string]Maker) (*Report, error) {
-	report := new(Report)
 	d, err := NewDecoder(r)
 	if err != nil {
-		return report, err
+		return new(Report), err
 	}
-	report.Header = d.Header()
+	return d.Verify(makers)
+}
+
+// Verify is like the function, of what is left of a trace whose header was read:
+// so makers can be chosen by who wrote it.
+func (d *Decoder) Verify(makers map[string]Maker) (*Report, error) {
+	report := &Report{Header: d.Header()}
 	maker := makers[report.Header.Protocol]
 	if maker == nil {
 		return report, onLine(1, at("protocol", fmt.Errorf("%q is not known here; want one of %v", report.Header.Protocol, sortedNames(makers))))
 	}
-	configs := make(map[protocol.NodeID]json.RawMessage)
+	v := verifier{maker: maker, configs: make(map[protocol.NodeID]json.RawMessage), alive: make(map[process]protocol.Machine), report: report}
 	for _, n := range report.Header.Nodes {
-		configs[n.ID] = n.Config
+		v.configs[n.ID] = n.Config
 	}
-	alive := make(map[process]protocol.Machine)
 	for e, err := range d.Events() {
 		if err != nil {
 			return report, err
 		}
-		who := process{e.Node, e.Life}
-		switch e.Kind {
-		case End:
-			report.Whole = true
-		case Down:
-			delete(alive, who)
-		case Step:
-			if e.Input.Kind == protocol.Boot {
-				if alive[who] != nil {
-					return report, onLine(d.Line(), at("life", fmt.Errorf("%s boots in life %d, which has begun", e.Node, e.Life)))
-				}
-				config := configs[e.Node]
-				if e.Config != nil {
-					config = e.Config
-				}
-				if alive[who], err = made(maker, e.Node, config); err != nil {
-					return report, onLine(d.Line(), at("config", fmt.Errorf("of %s: %w", e.Node, err)))
-				}
-				report.Lives++
-			}
-			m := alive[who]
-			if m == nil {
-				return report, onLine(d.Line(), at("node", fmt.Errorf("%s has not booted in life %d; a trace begins with a boot", e.Node, e.Life)))
-			}
-			if err := replay(m, e); err != nil {
-				if dis, ok := errors.AsType[*Disagreement](err); ok {
-					dis.Line = d.Line()
-					return report, dis
-				}
-				return report, onLine(d.Line(), err)
-			}
-			report.Steps++
+		err := v.event(e)
+		if dis, ok := errors.AsType[*Disagreement](err); ok {
+			dis.Line = d.Line()
+			return report, dis
+		}
+		if err != nil {
+			return report, onLine(d.Line(), err)
 		}
 		report.Events++
 	}
+	report.Torn = d.Torn()
 	return report, nil
+}
+
+// verifier is what Verify keeps in mind.
+type verifier struct {
+	maker   Maker
+	configs map[protocol.NodeID]json.RawMessage
+	alive   map[process]protocol.Machine
+	report  *Report
+}
+
+func (v *verifier) event(e *Event) error {
+	who := process{e.Node, e.Life}
+	switch e.Kind {
+	case End:
+		v.report.Whole = true
+	case Down:
+		delete(v.alive, who)
+	case State:
+		if m := v.alive[who]; m != nil {
+			return compareState(m, e)
+		}
+		m, err := v.make(e)
+		if err == nil {
+			err = load(m, e.State)
+		}
+		if err != nil {
+			return err
+		}
+		v.alive[who] = m
+		return compareState(m, e)
+	case Step:
+		if e.Input.Kind == protocol.Boot {
+			if v.alive[who] != nil {
+				return at("life", fmt.Errorf("%s boots in life %d, which has begun", e.Node, e.Life))
+			}
+			m, err := v.make(e)
+			if err != nil {
+				return err
+			}
+			v.alive[who] = m
+		}
+		m := v.alive[who]
+		if m == nil {
+			return at("node", fmt.Errorf("%s has not booted in life %d; a life begins with a boot or a state", e.Node, e.Life))
+		}
+		if err := replay(m, e); err != nil {
+			return err
+		}
+		v.report.Steps++
+	}
+	return nil
+}
+
+// make makes the machine of a life that begins with e.
+func (v *verifier) make(e *Event) (protocol.Machine, error) {
+	config := v.configs[e.Node]
+	if e.Config != nil {
+		config = e.Config
+	}
+	m, err := made(v.maker, e.Node, config)
+	if err != nil {
+		return nil, at("config", fmt.Errorf("of %s: %w", e.Node, err))
+	}
+	v.report.Lives++
+	return m, nil
 }
 
 // made makes a machine. What it is made from is as the trace says, so it may be
@@ -119,6 +168,42 @@ func made(maker Maker, node protocol.NodeID, config json.RawMessage) (m protocol
 		}
 	}()
 	return maker(node, config)
+}
+
+// load makes m what the state tells of, which may be anything.
+func load(m protocol.Machine, state []byte) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = at("state", fmt.Errorf("no machine can be in it: %v", r))
+		}
+	}()
+	if err := m.LoadState(slices.Clone(state)); err != nil {
+		return at("state", err)
+	}
+	return nil
+}
+
+// compareState compares a machine with a state.
+func compareState(m protocol.Machine, e *Event) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = at("state", fmt.Errorf("no machine can be in it: %v", r))
+		}
+	}()
+	differs := func(what, expected, got string) error {
+		return &Disagreement{N: e.N, Node: e.Node, Input: string(State), What: what, Expected: expected, Got: got}
+	}
+	if got := m.AppendState(nil); !bytes.Equal(got, e.State) {
+		expected, inTrace := got, e.State
+		if len(got) == len(e.State) { // the same beginning tells nothing
+			for len(expected) > 1 && expected[0] == inTrace[0] {
+				expected, inTrace = expected[1:], inTrace[1:]
+			}
+		}
+		return differs(fmt.Sprintf("state[%d]", len(got)-len(expected)), fmt.Sprintf("%.16x… of %d bytes", expected, len(got)), fmt.Sprintf("%.16x… of %d bytes", inTrace, len(e.State)))
+	}
+	view := m.View()
+	return compare("view", &view, e.View, differs)
 }
 
 // replay hands the step's input to m and compares.

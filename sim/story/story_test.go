@@ -218,6 +218,7 @@ func TestWords(t *testing.T) {
 	p.step("n1", 0, protocol.Input{Kind: protocol.Fire}, protocol.View{Role: protocol.Halted, Fault: "it cannot read its state"},
 		protocol.Effects{Orders: []protocol.Order{{Kind: protocol.Stop, Token: 9, Reason: "expired"}}})
 	p.add(trace.Event{Kind: trace.Down, Node: "n1", Life: 1, Says: "killed"})
+	p.add(trace.Event{Kind: trace.State, Node: "n2", Life: 1, State: []byte("x"), View: &protocol.View{Role: protocol.Follower, Term: 3}, Says: "a gap before"})
 	p.add(trace.Event{Kind: trace.Heal, Says: "isolate n1"})
 	p.add(trace.Event{Kind: trace.Note, Says: "an aside"})
 	p.add(trace.Event{Kind: trace.End, Hash: "00", Says: "time is over"})
@@ -225,7 +226,7 @@ func TestWords(t *testing.T) {
 	for _, want := range []string{
 		"n1 boots from its disk", "n1 is told to campaign; asks: write", "store → n1 write: conflict", "store → n1 ask 4: done",
 		"n1 has saved 3", "n1 could not save 4", "its work has returned (token 9)", "n1 is unhealthy", "n1 is healthy again",
-		"halted; halts: it cannot read its state; stops its work (token 9): expired", "n1 is down: killed", "healed: isolate n1", "an aside",
+		"halted; halts: it cannot read its state; stops its work (token 9): expired", "n1 is down: killed", "the recording of n2 begins, as follower in term 3: a gap before", "healed: isolate n1", "an aside",
 		"the end: time is over", "Nothing was violated.",
 	} {
 		if !strings.Contains(got, want) {

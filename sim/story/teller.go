@@ -145,6 +145,8 @@ func (t *teller) follow(l *lane, e *trace.Event, at int64) {
 		}
 	case trace.Freeze, trace.Thaw:
 		l.frozen = e.Kind == trace.Freeze
+	case trace.State:
+		l.up[e.Life], l.view = true, *e.View
 	case trace.Step:
 		if e.Panic != "" {
 			return

@@ -47,6 +47,9 @@ func (s *scales) weigh(e *trace.Event) weight {
 		return turn
 	case trace.Note:
 		return turn
+	case trace.State:
+		s.views[e.Node] = *e.View
+		return turn
 	case trace.Work:
 		return trifle
 	case trace.End:
