@@ -18,6 +18,7 @@ const (
 	AbilityTransfer Ability = "transfer" // Mandate implements Transferrer
 	AbilityRecall   Ability = "recall"   // Elector implements Recaller
 	AbilityInherit  Ability = "inherit"  // Mandate implements Inheritable
+	AbilityWitness  Ability = "witness"  // Mandate implements Attestable
 )
 
 // Confirmer is implemented by mandates that can be proven anew by a round trip,
@@ -63,4 +64,26 @@ type Inheritable interface {
 	// ErrResigned. Release does not unlock while the other process has the
 	// files: it holds the mandate until it lets go.
 	Entrust(gone func() bool, ended <-chan struct{})
+}
+
+// Attestable is implemented by mandates whose back end believes a witness: a
+// process that outlives the leader's, knows that it and all its work are dead,
+// and may say so to the others, who then wait for no promise to it any more.
+// Package agent/supervise hands the testament to its keeper.
+type Attestable interface {
+	// Testament returns what a keeper needs to be that witness. It is the same
+	// for all mandates of one process, and asks for no I/O.
+	Testament() Testament
+}
+
+// Testament is what a witness needs of a leader's process.
+type Testament struct {
+	// Data is for the back end's own function for witnesses, such as
+	// peer.Witness. It holds no secrets, but may name files that do.
+	Data []byte
+	// Keep are open files that whoever keeps the work holds open until the work
+	// is dead, such as the lock of a data directory: no later life of that
+	// participant begins before. They stay the mandate's: the caller duplicates
+	// what it passes on, and unlocks nothing.
+	Keep []*os.File
 }

@@ -53,14 +53,22 @@ func abilities(s *suite) {
 			_, ok = p.Elector.(driver.Recaller)
 		case driver.AbilityInherit:
 			_, ok = m.(driver.Inheritable)
-			if _, remote := p.Elector.(*process); remote {
-				ok = true // open files do not cross the process boundary
-			}
+			ok = ok || remote(p)
+		case driver.AbilityWitness:
+			_, ok = m.(driver.Attestable)
+			ok = ok || remote(p)
 		}
 		if !ok {
 			s.Errorf("ability %q is listed and not implemented", a)
 		}
 	}
+}
+
+// remote reports whether a participant has a process of its own: open files do
+// not cross that boundary.
+func remote(p Participant) bool {
+	_, is := p.Elector.(*process)
+	return is
 }
 
 // exclusion has many candidates compete and watches that never two of them

@@ -133,6 +133,9 @@ var repository = house{
 	},
 	requirements: []requirement{
 		{module: ".", needs: "golang.org/x/sys", why: "system calls that package syscall lacks: CLOCK_BOOTTIME, open file description locks, prctl"},
+		{module: "peer", needs: "google.golang.org/protobuf", why: "the frames between peers"},
+		{module: "peer", needs: "golang.org/x/sys", why: "fdatasync, flock, what the kernel knows of a connection"},
+		{module: "cmd/elect", needs: "golang.org/x/term", why: "the demo draws on a terminal and reads single keys"},
 		{module: "cmd/elect", needs: "github.com/spf13/cobra", why: "verbs, flags, help and completion of the command"},
 		{module: "cmd/elect", needs: "github.com/spf13/pflag", why: "cobra's flags: values with a syntax of their own (times, sizes, formats)"},
 		{module: "cmd/elect", needs: "golang.org/x/sys", why: "terminals, the clock that the benchmark stamps with, CPU accounting"},

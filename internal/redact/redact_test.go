@@ -2,8 +2,37 @@ package redact
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 )
+
+// TestPeers: ids before an @ are no secret, what looks like a password is.
+func TestPeers(t *testing.T) {
+	for _, c := range []struct{ raw, want string }{
+		{"peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400?certs=/etc/elect", "peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400?certs=/etc/elect"},
+		{"peer://n1@10.0.0.1:7400", "peer://n1@10.0.0.1:7400"},
+		{"peer:n1@[::1]:7400,n2@[::1]:7401?ca=a&cert=b&key=/etc/n1.key", "peer:n1@[::1]:7400,n2@[::1]:7401?ca=a&cert=b&key=/etc/n1.key"},
+		{"peer://n1:secret@10.0.0.1:7400", "peer://n1:xxxxx@10.0.0.1:7400"},
+		{"peer://n1@10.0.0.1:7400,n2:secret@10.0.0.2:7400?token=hunter2", "peer://n1@10.0.0.1:7400,n2:xxxxx@10.0.0.2:7400?token=xxxxx"},
+		{"peer://n1:s@cret@10.0.0.1:7400", "peer://n1:xxxxx@10.0.0.1:7400"},
+	} {
+		plain, err := url.Parse(c.raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed := *plain // as elect.ParseURL makes it
+		rest, _, _ := strings.Cut(c.raw[len("peer:"):], "?")
+		listed.Opaque, listed.User, listed.Host = rest, nil, ""
+		for _, u := range []*url.URL{plain, &listed} {
+			if got := URL(u); got != c.want {
+				t.Errorf("URL(%s) = %s; want %s", c.raw, got, c.want)
+			}
+			if got := Without(u).String(); got != c.want {
+				t.Errorf("Without(%s) = %s; want %s", c.raw, got, c.want)
+			}
+		}
+	}
+}
 
 func Test(t *testing.T) {
 	for _, c := range []struct{ raw, shown, bare string }{

@@ -1,0 +1,168 @@
+// Package cable is a TCP connection that can be cut: a proxy on loopback that
+// forwards to one address, and stops, delays or resets what it forwards when it
+// is told to. Demonstrations, benchmarks and tests put it between two peers.
+//
+// A cut is what a network does whose packets are dropped: connections stay open
+// and nothing arrives, neither bytes nor the end of a connection. What was on
+// the way arrives after [Cable.Heal], as TCP would have sent it again. What a
+// proxy cannot show is the kernel's part: the sender's kernel is told that its
+// bytes have arrived, so its own timeouts never come due.
+//
+// All methods may be called by any number of goroutines. Without a connection,
+// and while nothing is forwarded, a Cable uses no processor time.
+package cable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// Cable forwards from its own address to another one. Make it with [New].
+type Cable struct {
+	listener net.Listener
+	target   string
+	ctx      context.Context // ended by Close
+	stop     context.CancelFunc
+	work     sync.WaitGroup
+
+	mu      sync.Mutex
+	delay   time.Duration
+	cut     [2]bool       // by direction
+	changed chan struct{} // closed, and replaced, at each change of the above
+	lines   map[*line]struct{}
+	closed  bool
+}
+
+// direction is one way of a connection.
+type direction int
+
+const (
+	there direction = iota // to the target
+	back                   // from it
+)
+
+// New listens on a free port of 127.0.0.1 and forwards to target, a host and a
+// port, which is dialled anew for each connection. Close ends it.
+func New(target string) (*Cable, error) {
+	if _, _, err := net.SplitHostPort(target); err != nil {
+		return nil, fmt.Errorf("cable: target %q: %w; want HOST:PORT", target, err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("cable: %w", err)
+	}
+	c := &Cable{listener: listener, target: target, changed: make(chan struct{}), lines: make(map[*line]struct{})}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.work.Go(c.accept)
+	return c, nil
+}
+
+// Addr is the address to dial instead of the target's.
+func (c *Cable) Addr() string { return c.listener.Addr().String() }
+
+// Cut stops both directions. New connections hang until [Cable.Heal].
+func (c *Cable) Cut() { c.change(func() { c.cut = [2]bool{true, true} }) }
+
+// CutOneWay stops one direction, that to the target or that from it, and leaves
+// the other one as it is. New connections hang: one cannot be made one way.
+func (c *Cable) CutOneWay(toTarget bool) {
+	c.change(func() {
+		if toTarget {
+			c.cut[there] = true
+		} else {
+			c.cut[back] = true
+		}
+	})
+}
+
+// Heal lets both directions go on.
+func (c *Cable) Heal() { c.change(func() { c.cut = [2]bool{} }) }
+
+// Delay holds back each byte for d, each way, from now on; 0 is no delay.
+func (c *Cable) Delay(d time.Duration) { c.change(func() { c.delay = max(d, 0) }) }
+
+func (c *Cable) change(do func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	do()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Reset ends all connections, cut ones too, with a reset on both sides, and
+// loses what was on the way. New ones are forwarded as before.
+func (c *Cable) Reset() {
+	for _, l := range c.all() {
+		l.reset()
+	}
+}
+
+// Close stops listening, resets all connections and waits until nothing of them
+// is left.
+func (c *Cable) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.stop()
+	err := c.listener.Close()
+	for _, l := range c.all() {
+		l.reset()
+	}
+	c.work.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil // closed before
+	}
+	return err
+}
+
+func (c *Cable) all() []*line {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []*line
+	for l := range c.lines {
+		all = append(all, l)
+	}
+	return all
+}
+
+// state is the present one, and what is closed when it changes.
+func (c *Cable) state() (cut [2]bool, delay time.Duration, changed <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cut, c.delay, c.changed
+}
+
+// accept takes new connections until the listener is closed.
+func (c *Cable) accept() {
+	for {
+		conn, err := c.listener.Accept()
+		if err != nil {
+			if c.ctx.Err() != nil {
+				return
+			}
+			// Out of descriptors, most likely: some will come free.
+			select {
+			case <-time.After(10 * time.Millisecond):
+				continue
+			case <-c.ctx.Done():
+				return
+			}
+		}
+		l := newLine(c, conn)
+		c.mu.Lock()
+		closed := c.closed
+		if !closed {
+			c.lines[l] = struct{}{}
+		}
+		c.mu.Unlock()
+		if closed {
+			l.reset()
+			return
+		}
+		c.work.Go(l.run)
+	}
+}

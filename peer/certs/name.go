@@ -1,0 +1,104 @@
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/electd/elect/protocol"
+)
+
+// Operator is the id of certificates for people: it may ask and command, and is
+// no node.
+const Operator = "~operator"
+
+const (
+	scheme    = "elect"
+	authority = "~ca" // in the authority's own certificate
+)
+
+// ParseCluster returns text as the name of a cluster that a certificate can
+// carry, or says what is wrong with it: 1 to 63 letters, digits, '.', '_' or
+// '-', with something on both sides of each dot.
+func ParseCluster(text string) (string, error) {
+	if _, err := protocol.ParseNodeID(text); err != nil || len(text) > 63 || slices.Contains(strings.Split(text, "."), "") {
+		return "", fmt.Errorf("cluster %.80q: want 1 to 63 letters, digits, '.', '_' and '-', and no dot at an end or beside another", text)
+	}
+	return text, nil
+}
+
+func uriOf(cluster, id string) *url.URL {
+	return &url.URL{Scheme: scheme, Host: cluster, Path: "/" + id}
+}
+
+// PeerOf says whom the other side's certificate names: the cluster, and the id
+// of a node or [Operator]. It verifies nothing: that was for the handshake to do.
+func PeerOf(state tls.ConnectionState) (cluster, id string, err error) {
+	if len(state.PeerCertificates) == 0 {
+		return "", "", errNoCertificate
+	}
+	return named(state.PeerCertificates[0])
+}
+
+var errNoCertificate = errors.New("no certificate was shown")
+
+// named reads the one URI of ours from a certificate.
+func named(cert *x509.Certificate) (cluster, id string, err error) {
+	var ours []*url.URL
+	for _, u := range cert.URIs {
+		if u.Scheme == scheme {
+			ours = append(ours, u)
+		}
+	}
+	if len(ours) != 1 {
+		return "", "", fmt.Errorf("the certificate of %s has %d URIs that begin with %s://; want one, such as %s",
+			subject(cert), len(ours), scheme, uriOf("CLUSTER", "ID"))
+	}
+	u := ours[0]
+	cluster, err = ParseCluster(u.Host)
+	id = strings.TrimPrefix(u.Path, "/")
+	if err == nil && id != Operator && id != authority {
+		_, err = protocol.ParseNodeID(id)
+	}
+	if err == nil && uriOf(cluster, id).String() != u.String() {
+		err = errors.New("it has more than a cluster and an id")
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("the certificate's URI %.200q: %w; want one such as %s", u, err, uriOf("CLUSTER", "ID"))
+	}
+	return cluster, id, nil
+}
+
+// who is a cluster and an id in words.
+func who(cluster, id string) string {
+	switch id {
+	case Operator:
+		return "an operator of cluster " + cluster
+	case authority:
+		return "the authority of cluster " + cluster
+	}
+	return id + " of cluster " + cluster
+}
+
+// subject is whom a certificate is for in words, as far as it says so.
+func subject(cert *x509.Certificate) string {
+	for _, u := range cert.URIs {
+		if u.Scheme == scheme {
+			return who(u.Host, strings.TrimPrefix(u.Path, "/"))
+		}
+	}
+	return fmt.Sprintf("%.100q", cert.Subject)
+}
+
+// fingerprint is the beginning of a key's identifier: two authorities that have
+// the same name have different ones.
+func fingerprint(keyID []byte) string {
+	if len(keyID) == 0 {
+		return "unknown"
+	}
+	return fmt.Sprintf("%x", keyID[:min(len(keyID), 4)])
+}

@@ -1,0 +1,63 @@
+// Package peer is the back end for a few machines that elect among themselves,
+// with no service to run beside them. It puts the machine of package
+// protocol/quorum on real networks, clocks and disks.
+//
+//	peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs
+//
+// The list names the voters, 1 to 9, and is the same at each of them; [ParseURL]
+// has the parameters. One election has one port and one data directory at each
+// participant. A majority of the voters elects: three can lose one, five can
+// lose two. Observers see who leads, and never count. A participant whose id is
+// not listed is a [Client], which looks and recalls, and keeps nothing.
+//
+// # Times
+//
+// A leader sends heartbeats and claims a lease of what a majority promises in
+// answer; [Plan] has the times, and refuses those that cannot hold. When a
+// leader's process dies its kernel closes its connections, and another one is
+// elected after two round trips and two writes of a disk. That one may act when
+// what was promised to the old leader is over: at once after a release or a
+// witness's word ([Witness]), at the end of the promise otherwise. Metadata of a
+// leader, and since when it leads by its own wall clock, travel with its
+// heartbeats.
+//
+// # Founding
+//
+// The first start of an election needs all voters up at one time: each learns
+// the others' data directories, durably, before any of them votes. From then on
+// a voter is its id together with its directory. One whose disk was wiped, or
+// that is pointed at another place, is refused by the others, because it has
+// forgotten its votes and its promises; its campaigns fail with an error that
+// says so. Later starts need a majority. Voters that are configured otherwise
+// than the others, another cluster and another election are refused as plainly.
+// So is a second process with a directory that is in use.
+//
+// A directory that is a copy, or was restored from an older one, cannot be told
+// from the right one. It may vote twice. Whoever restores one empties them all
+// and raises era.
+//
+// # Concurrency
+//
+// A Node may be used by any number of goroutines, within the rules of package
+// driver. One goroutine owns the machine and waits for nothing: disk, network
+// and history have goroutines of their own. Check and Remaining of a mandate
+// read the latest view and the clocks, and take no lock. Close joins all
+// that was started.
+//
+// # Failure
+//
+// Whatever a node is in doubt about, it does not lead. A leader that cannot
+// reach a majority, whose process was stopped, or whose clock jumped has no
+// proven lease before anybody else has one, as long as the rates of all clocks
+// are true within 5 %; beyond that only tokens help. A node whose disk fails goes
+// on following, gives leadership up, votes for nobody, and tries again. The
+// flight recorder keeps the last minutes of what happened to the machine in the
+// data directory; without it, and without history, a node goes on.
+//
+// # Security
+//
+// With certificates peers talk TLS 1.3, each proving the id that it claims, and
+// its cluster. Without them whoever reaches the port can elect and depose, and
+// only addresses of the loopback are accepted unless that is asked for. Voters
+// are believed: one that lies can make two leaders.
+package peer

@@ -1,0 +1,300 @@
+package disk
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/electd/elect/protocol"
+)
+
+// The names of the files.
+const (
+	lockName     = "lock"
+	identityName = "identity"
+	ballotName   = "ballot"
+	pinsName     = "pins"
+	historyName  = "history.ndjson"
+	olderName    = "history-old.ndjson"
+	flightPrefix = "flight-"
+)
+
+// Dir is an open data directory, which no other process has.
+type Dir struct {
+	path     string
+	at       folder
+	root     *os.Root // of the history; nil where there is no real directory
+	lock     *os.File
+	identity Identity
+	voted    bool // the identity has its mark
+	warnings []string
+
+	ballot  []byte // of Open
+	ballots *ballots
+
+	pinning chan struct{} // held while pins are written
+	history history
+
+	mu   sync.Mutex
+	pins map[protocol.NodeID]protocol.DirID // never changed, only replaced
+}
+
+// LockWait is how long Open waits for another process to let go of the
+// directory: when a node is started again at once, the keeper of its last life
+// has it until the work of that life is dead.
+const LockWait = 5 * time.Second
+
+// lockPoll is the time between two attempts. flock can wait by itself, but not
+// until a deadline.
+const lockPoll = 5 * time.Millisecond
+
+// Open opens a data directory, and makes it if it is absent or empty, with mode
+// 0700 and a Dir of its own; want.Dir is ignored. If another process has it,
+// Open waits for at most LockWait, and no longer than ctx. Its errors are
+// [*InUse], [*Refused], and those of the file system.
+func Open(ctx context.Context, path string, want Identity) (*Dir, error) {
+	if err := want.validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := makeAll(path); err != nil {
+		return nil, err
+	}
+	locked, err := await(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, errors.Join(err, locked.Close())
+	}
+	d, err := open(root{opened}, path, want)
+	if err != nil {
+		return nil, errors.Join(err, opened.Close(), locked.Close())
+	}
+	d.root, d.lock = opened, locked
+	return d, nil
+}
+
+// await takes the lock as soon as it is free.
+func await(ctx context.Context, path string) (*os.File, error) {
+	ctx, cancel := context.WithTimeout(ctx, LockWait)
+	defer cancel()
+	var poll *time.Ticker
+	for {
+		locked, err := lock(path, filepath.Join(path, lockName))
+		if _, ok := errors.AsType[*InUse](err); !ok {
+			return locked, err
+		}
+		if poll == nil {
+			poll = time.NewTicker(lockPoll)
+			defer poll.Stop()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-poll.C:
+		}
+	}
+}
+
+// makeAll makes the directory and those above it, and makes them durable.
+func makeAll(path string) error {
+	if err := os.Mkdir(path, 0o700); err == nil {
+		return syncPath(filepath.Dir(path))
+	} else if errors.Is(err, fs.ErrExist) {
+		return nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := makeAll(filepath.Dir(path)); err != nil {
+		return err
+	}
+	return makeAll(path)
+}
+
+func syncPath(path string) error {
+	d, err := os.Open(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // who may make a directory here may still not read this one
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// open reads what is there, or makes it. The lock is held.
+func open(at folder, path string, want Identity) (*Dir, error) {
+	d := &Dir{path: path, at: at, pinning: make(chan struct{}, 1)}
+	// Renames of an earlier process count from now on.
+	if err := at.Sync(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	text, err := read(at, identityName, maxSealed)
+	if err != nil {
+		return nil, err
+	}
+	if text == nil {
+		return d, d.make(want)
+	}
+	if d.identity, d.voted, err = decodeIdentity(text); err != nil {
+		return nil, refused(path, "its file %s is damaged: %v. Without it this voter is not known to the others", identityName, err)
+	}
+	if own := (Identity{want.Cluster, want.Election, want.ID, d.identity.Dir}); own != d.identity {
+		return nil, refused(path, "it belongs to %v, and not to %v; want a directory for each node of each election", d.identity, own)
+	}
+	if err := d.readPins(); err != nil {
+		return nil, err
+	}
+	return d, d.readBallots()
+}
+
+func (d *Dir) readPins() error {
+	text, err := read(d.at, pinsName, maxSealed)
+	if err != nil {
+		return err
+	}
+	if text == nil {
+		err = errors.New("it is missing")
+	} else {
+		d.pins, err = decodePins(text)
+	}
+	if err != nil {
+		return refused(d.path, "its file %s, which has the directories that the other voters are known by, is lost: %v. %s", pinsName, err, remedy)
+	}
+	return nil
+}
+
+func (d *Dir) readBallots() error {
+	f, err := d.at.Open(ballotName)
+	if errors.Is(err, fs.ErrNotExist) {
+		if d.voted {
+			return refused(d.path, "its votes are lost: its file %s is missing. %s", ballotName, remedy)
+		}
+		if f, err = createBallots(d.at); err == nil {
+			err = d.at.Sync()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if d.ballots, d.ballot, d.warnings, err = openBallots(f, d.path, d.voted); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return nil
+}
+
+// make makes the directory, or goes on with that. The identity comes last: a
+// directory that has one has the other files too.
+func (d *Dir) make(want Identity) error {
+	if err := d.vacant(); err != nil {
+		return err
+	}
+	d.identity, d.pins = want, make(map[protocol.NodeID]protocol.DirID)
+	_, _ = rand.Read(d.identity.Dir[:]) // which never fails
+	pins, err := encodePins(d.pins)
+	if err != nil {
+		return err
+	}
+	identity, err := encodeIdentity(d.identity, false)
+	if err != nil {
+		return err
+	}
+	f, err := createBallots(d.at)
+	if err == nil {
+		err = replace(d.at, pinsName, pins) // which also makes the name of the ballot durable
+	}
+	if err == nil {
+		err = replace(d.at, identityName, identity)
+	}
+	if err == nil {
+		d.ballots, _, _, err = openBallots(f, d.path, false)
+	}
+	if err != nil {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
+		return fmt.Errorf("%s: it cannot be made a data directory: %w", d.path, err)
+	}
+	return nil
+}
+
+// vacant says why no data directory can be made here: what is there is not the
+// beginning of one.
+func (d *Dir) vacant() error {
+	names, err := d.at.List()
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		switch {
+		case name == lockName, strings.HasSuffix(name, temporary):
+		case name == pinsName:
+			text, err := read(d.at, pinsName, maxSealed)
+			if err != nil {
+				return err
+			}
+			if pins, err := decodePins(text); err != nil || len(pins) > 0 {
+				return d.headless(pinsName)
+			}
+		case name == ballotName:
+			raw, err := read(d.at, ballotName, 2*SlotSize)
+			if err != nil {
+				return err
+			}
+			for slot := range slices.Chunk(raw, SlotSize) {
+				if _, err := decodeSlot(slot); err == nil || errors.Is(err, errFormat) {
+					return d.headless(ballotName)
+				}
+			}
+		case name == historyName, name == olderName, strings.HasPrefix(name, flightPrefix):
+			return d.headless(name)
+		default:
+			return refused(d.path, "it has no file %s, and is not empty: there is %q; want an empty directory or a node's own", identityName, name)
+		}
+	}
+	return nil
+}
+
+func (d *Dir) headless(name string) error {
+	return refused(d.path, "its file %s is missing, but %s is there: this was a node's directory, and whose it was is lost. %s", identityName, name, remedy)
+}
+
+// Path is the directory's absolute path.
+func (d *Dir) Path() string { return d.path }
+
+// Identity is whose the directory is.
+func (d *Dir) Identity() Identity { return d.identity }
+
+// Lock is the locked file, with an absolute name. Whoever holds a copy of its
+// descriptor keeps other processes out until that is closed; it stays the Dir's.
+func (d *Dir) Lock() *os.File { return d.lock }
+
+// Warnings is what Open has to say to people, a sentence each.
+func (d *Dir) Warnings() []string { return d.warnings }
+
+// Close closes all files. It does not unlock: the lock goes with the last copy
+// of its descriptor.
+func (d *Dir) Close() error {
+	err := errors.Join(d.ballots.f.Close(), d.history.close())
+	if d.root != nil {
+		err = errors.Join(err, d.root.Close())
+	}
+	if d.lock != nil {
+		err = errors.Join(err, d.lock.Close())
+	}
+	return err
+}

@@ -1,0 +1,103 @@
+package disk
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// folder is the directory as this package uses it. A test puts another in its
+// place, which loses and tears what was not synced.
+type folder interface {
+	// List returns the names of what is in it.
+	List() ([]string, error)
+	// Open opens a file that is there, for reading and writing.
+	Open(name string) (file, error)
+	// Create makes a file, or empties it.
+	Create(name string) (file, error)
+	Rename(from, to string) error
+	// Sync makes durable what was created and renamed.
+	Sync() error
+}
+
+// file is an open file.
+type file interface {
+	io.ReaderAt
+	io.WriterAt
+	// Sync makes durable what was written.
+	Sync() error
+	// Forget makes the next read come from the disk, where the system can.
+	Forget()
+	Close() error
+}
+
+// read returns the whole of a small file; nil and no error if there is none.
+func read(at folder, name string, most int) ([]byte, error) {
+	f, err := at.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.NewSectionReader(f, 0, int64(most)+1))
+}
+
+// replace makes data durable as the content of a file: all of it, or, if it
+// fails or is cut short, none.
+func replace(at folder, name string, data []byte) error {
+	f, err := at.Create(name + temporary)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(data, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := at.Rename(name+temporary, name); err != nil {
+		return err
+	}
+	return at.Sync()
+}
+
+// temporary ends the names of files that are being written.
+const temporary = ".tmp"
+
+// root is a real directory, by its descriptor: whoever puts another in its
+// place does not reach us.
+type root struct{ *os.Root }
+
+func (r root) List() ([]string, error) {
+	d, err := r.Root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Readdirnames(-1)
+}
+
+func (r root) Open(name string) (file, error) { return opened(r.OpenFile(name, os.O_RDWR, 0)) }
+
+func (r root) Create(name string) (file, error) {
+	return opened(r.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600))
+}
+
+func opened(f *os.File, err error) (file, error) {
+	if err != nil {
+		return nil, err
+	}
+	return synced{f}, nil
+}
+
+func (r root) Sync() error {
+	d, err := r.Root.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

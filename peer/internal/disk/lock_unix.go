@@ -1,0 +1,61 @@
+//go:build linux || darwin || freebsd
+
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// lock takes the lock of the directory, without waiting. It is let go when the
+// last copy of the file is closed.
+func lock(path, name string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		err = flock(f)
+		if err == nil {
+			here, err := os.Stat(name)
+			mine, err2 := f.Stat()
+			if err == nil && err2 == nil && os.SameFile(here, mine) {
+				// For people, so it does no harm if it cannot be written.
+				_, _ = f.WriteAt(fmt.Appendf(nil, "%-10d\n", os.Getpid()), 0)
+				return f, nil
+			}
+			f.Close() // somebody has removed or replaced it meanwhile
+			continue
+		}
+		pid := holder(f)
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, &InUse{Path: path, PID: pid}
+		}
+		return nil, &os.PathError{Op: "flock", Path: name, Err: err}
+	}
+}
+
+func flock(f *os.File) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// holder is the pid in the lock, or 0.
+func holder(f *os.File) int {
+	var text [16]byte
+	n, _ := f.ReadAt(text[:], 0)
+	pid, err := strconv.Atoi(string(bytes.TrimSpace(text[:n])))
+	if err != nil {
+		return 0
+	}
+	return pid
+}

@@ -1,0 +1,335 @@
+//go:build linux || darwin || freebsd
+
+package disk
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// helper is the environment variable that makes the test binary another process
+// with a directory: it opens it, says so, and waits for its end.
+const helper = "ELECT_TEST_DISK"
+
+func TestMain(m *testing.M) {
+	path, ok := os.LookupEnv(helper)
+	if !ok {
+		os.Exit(m.Run())
+	}
+	if _, err := Open(context.Background(), path, owner); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println("open")
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+}
+
+func mustOpen(t *testing.T, path string) *Dir {
+	t.Helper()
+	d, err := Open(t.Context(), path, owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// soon is a context that has ended: nobody waits for a lock.
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+// TestReal: the same on a real disk, over three lives.
+func TestReal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "elect", "jobs", "n1")
+	d := mustOpen(t, path)
+	if d.Ballot() != nil || len(d.Pins()) != 0 || d.Identity().Dir == (protocol.DirID{}) {
+		t.Errorf("new: ballot %x, pins %v, %+v", d.Ballot(), d.Pins(), d.Identity())
+	}
+	if name := d.Lock().Name(); name != filepath.Join(path, "lock") || !filepath.IsAbs(name) {
+		t.Errorf("the lock is %s", name)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v; want mode 0700", info, err)
+	}
+	id := d.Identity()
+	if err := errors.Join(d.Pin("n2", dirOf(2)), d.Pin("n3", dirOf(3)), d.Pin("n2", dirOf(2)), d.Save(ballotOf(1)), d.Save(ballotOf(2)), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for life := 2; life < 4; life++ {
+		d = mustOpen(t, path)
+		if n := numberOf(d.Ballot()); n != life || d.Identity() != id || len(d.Pins()) != 2 || d.Pins()["n3"] != dirOf(3) || len(d.Warnings()) > 0 {
+			t.Errorf("life %d: ballot %d, %+v, pins %v, %q", life, n, d.Identity(), d.Pins(), d.Warnings())
+		}
+		if err := errors.Join(d.Save(ballotOf(life+1)), d.Mirror(), d.Mirror(), d.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRefused: each thing that a directory can be instead is told.
+func TestRefused(t *testing.T) {
+	write := func(name, text string) func(path string) error {
+		return func(path string) error { return os.WriteFile(filepath.Join(path, name), []byte(text), 0o600) }
+	}
+	remove := func(name string) func(path string) error {
+		return func(path string) error { return os.Remove(filepath.Join(path, name)) }
+	}
+	zero := func(path string) error { return os.Truncate(filepath.Join(path, "ballot"), 0) }
+	for name, c := range map[string]struct {
+		change func(path string) error
+		want   Identity
+		says   string
+	}{
+		"another id":       {nil, Identity{Cluster: "elect", Election: "jobs", ID: "n2"}, `it belongs to n1 of the election "jobs" in the cluster "elect", and not to n2 of the election "jobs" in the cluster "elect"; want `},
+		"another election": {nil, Identity{Cluster: "elect", Election: "mail", ID: "n1"}, `it belongs to n1 of the election "jobs" in`},
+		"another cluster":  {nil, Identity{Cluster: "east", Election: "jobs", ID: "n1"}, `it belongs to n1 of the election "jobs" in`},
+		"no ballot":        {remove("ballot"), owner, "its votes are lost: its file ballot is missing. A voter that"},
+		"an empty ballot":  {zero, owner, "its votes are lost: both copies of the ballot are damaged (first: it was never written"},
+		"another ballot":   {write("ballot", "elect"), owner, "its votes are lost: both copies of the ballot are damaged (first: it begins with"},
+		"no identity":      {remove("identity"), owner, "its file identity is missing, but ballot is there: "},
+		"a bad identity":   {write("identity", "{}\n"), owner, "its file identity is damaged: its checksum is wrong"},
+		"no pins":          {remove("pins"), owner, "its file pins, which has the directories that the other voters are known by, is lost: it is missing. "},
+		"bad pins":         {write("pins", ""), owner, "its file pins, which has the directories that the other voters are known by, is lost: it is cut short. "},
+		"a newer format":   {write("identity", sealLine(`{"format":2,"colour":"red"}`)), owner, "its file identity is damaged: it has format 2; this program reads format 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := t.TempDir()
+			d := mustOpen(t, path)
+			if err := errors.Join(d.Pin("n2", dirOf(2)), d.Save(ballotOf(1)), d.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if c.change != nil {
+				if err := c.change(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := Open(t.Context(), path, c.want)
+			r, ok := errors.AsType[*Refused](err)
+			if !ok || r.Path != path || !strings.HasPrefix(r.Says, c.says) {
+				t.Errorf("%v\nwant: %s…", err, c.says)
+			}
+		})
+	}
+}
+
+// TestForeign: a directory with something else in it is left alone.
+func TestForeign(t *testing.T) {
+	path := t.TempDir()
+	if err := os.WriteFile(filepath.Join(path, "letter.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), path, owner)
+	if _, ok := errors.AsType[*Refused](err); !ok || !strings.Contains(err.Error(), `there is "letter.txt"; want an empty directory`) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(filepath.Join(path, "ballot")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v: something was made", err)
+	}
+	if _, err := Open(t.Context(), filepath.Join(path, "letter.txt"), owner); !errors.Is(err, unix.ENOTDIR) {
+		t.Errorf("a file: %v", err)
+	}
+	for _, bad := range []Identity{{Cluster: "elect", Election: "jobs"}, {Cluster: "elect", ID: "n1"}, {Election: "jobs", ID: "n1"}, {Cluster: "\xff", Election: "jobs", ID: "n1"}} {
+		if _, err := Open(t.Context(), filepath.Join(path, "new"), bad); err == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+}
+
+// TestLostBeforeTheFirst: only a directory that has told of a vote misses its ballots.
+func TestLostBeforeTheFirst(t *testing.T) {
+	path := t.TempDir()
+	id := mustOpen(t, path).Identity()
+	d := mustOpenAgain(t, path, func() error { return os.Remove(filepath.Join(path, "ballot")) })
+	if d.Identity() != id || d.Ballot() != nil {
+		t.Errorf("%+v, %x; want %+v and no ballot", d.Identity(), d.Ballot(), id)
+	}
+}
+
+// mustOpenAgain closes nothing of the life before, whose descriptors a kill
+// would close.
+func mustOpenAgain(t *testing.T, path string, change func() error) *Dir {
+	t.Helper()
+	if err := errors.Join(change(), os.Remove(filepath.Join(path, "lock"))); err != nil {
+		t.Fatal(err)
+	}
+	return mustOpen(t, path)
+}
+
+// TestLock: one process at a time, until the last copy of the lock is closed.
+func TestLock(t *testing.T) {
+	path := t.TempDir()
+	d := mustOpen(t, path)
+	_, err := Open(soon(t), path, owner)
+	if u, ok := errors.AsType[*InUse](err); !ok || u.PID != os.Getpid() || u.Path != path {
+		t.Errorf("%v; want it in use by %d", err, os.Getpid())
+	}
+	keeper, err := unix.Dup(int(d.Lock().Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = Open(soon(t), path, owner); err == nil {
+		t.Fatal("it is open while a keeper has the lock")
+	}
+	// Who waits gets it as soon as the keeper lets go.
+	began := make(chan struct{})
+	opened := make(chan error)
+	go func() {
+		close(began)
+		d, err := Open(t.Context(), path, owner)
+		if err == nil {
+			err = d.Close()
+		}
+		opened <- err
+	}()
+	<-began
+	if err := unix.Close(keeper); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLockWaits: for so long, and no longer.
+func TestLockWaits(t *testing.T) {
+	path := t.TempDir()
+	d := mustOpen(t, path)
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		if _, err := Open(t.Context(), path, owner); err == nil || time.Since(start) != LockWait {
+			t.Errorf("%v after %v; want it to wait for %v", err, time.Since(start), LockWait)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start = time.Now()
+		if _, err := Open(ctx, path, owner); err == nil || time.Since(start) != time.Second {
+			t.Errorf("%v after %v; want it to wait as long as its context", err, time.Since(start))
+		}
+	})
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLockOfAProcess: another process has it until it is killed.
+func TestLockOfAProcess(t *testing.T) {
+	path := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = append(os.Environ(), helper+"="+path)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "open\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	_, err = Open(soon(t), path, owner)
+	if u, ok := errors.AsType[*InUse](err); !ok || u.PID != cmd.Process.Pid {
+		t.Errorf("%v; want it in use by %d", err, cmd.Process.Pid)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed
+	mustOpen(t, path)
+}
+
+// TestPin: what is pinned stays pinned.
+func TestPin(t *testing.T) {
+	d := mustOpen(t, t.TempDir())
+	if err := d.Pin("n2", dirOf(2)); err != nil {
+		t.Fatal(err)
+	}
+	err := d.Pin("n2", dirOf(3))
+	if want := "pin of n2: it is known by the directory 02000000000000000000000000000000, and this is 03000000000000000000000000000000"; err == nil || err.Error() != want {
+		t.Errorf("%v\nwant: %s", err, want)
+	}
+	if d.Pin("n 3", dirOf(3)) == nil || d.Pin("n3", protocol.DirID{}) == nil {
+		t.Error("nonsense was pinned")
+	}
+	got := d.Pins()
+	got["n2"] = dirOf(9)
+	if d.Pins()["n2"] != dirOf(2) {
+		t.Error("the pins were changed through a copy")
+	}
+	for i := range maxPins - 1 {
+		if err := d.Pin(protocol.NodeID(fmt.Sprintf("p%d", i)), dirOf(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Pin("one-too-many", dirOf(1)); err == nil {
+		t.Error("there is no end of pins")
+	}
+}
+
+// TestSizes: the greatest ballot of quorum fits, and what does not is refused.
+func TestSizes(t *testing.T) {
+	long := func(i int) protocol.NodeID { return protocol.NodeID(fmt.Sprintf("%064d", i)) }
+	m := &protocol.Membership{Version: 1}
+	for i := range protocol.MaxVoters {
+		m.Voters = append(m.Voters, protocol.Voter{ID: long(i), Dir: dirOf(i)})
+	}
+	for i := range 100 {
+		m.Observers = append(m.Observers, long(100+i))
+	}
+	b := quorum.Ballot{Term: quorum.MaxTerm, VotedFor: m.Voters[8], Membership: m, MaxPromise: quorum.LongestPromise, Incarnation: 1}.Append(nil)
+	if len(b) != 8138 || len(b) > MaxBallot {
+		t.Errorf("%d bytes; want what the comment of MaxBallot says", len(b))
+	}
+	d := mustOpen(t, t.TempDir())
+	if err := errors.Join(d.Save(b), d.Save(make([]byte, MaxBallot))); err != nil {
+		t.Error(err)
+	}
+	if d.Save(make([]byte, MaxBallot+1)) == nil || d.Save(nil) == nil {
+		t.Error("a ballot that does not fit was taken")
+	}
+}
+
+// BenchmarkSave is a save of a usual ballot, of three voters.
+func BenchmarkSave(b *testing.B) {
+	d, err := Open(b.Context(), b.TempDir(), owner)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer d.Close()
+	data := make([]byte, 200)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := d.Save(data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

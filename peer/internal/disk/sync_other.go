@@ -1,0 +1,12 @@
+//go:build !linux
+
+package disk
+
+import "os"
+
+// synced is a real file. Its Sync is os.File's, which on macOS also empties the
+// disk's own cache.
+type synced struct{ *os.File }
+
+// Forget does nothing: there is no such advice here.
+func (f synced) Forget() {}

@@ -1,0 +1,178 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/protocol"
+)
+
+// Bounds of what a frame may hold. Texts are counted in bytes.
+const (
+	// MaxObservers is how many observers a membership may have.
+	MaxObservers = 100
+	// MaxMetadata holds whatever JSON makes of driver.MaxMetadata: each byte
+	// may become six, and each entry has its quotation marks.
+	MaxMetadata = 40 << 10
+	// MaxBody is the longest Body of a message.
+	MaxBody = 64 << 10
+	// MaxTime is the longest time that a message may tell. It is far above what
+	// any protocol promises, and small enough to be added to any instant.
+	MaxTime = 30 * 24 * time.Hour
+
+	maxName = 128     // a cluster, an election, a program's version
+	maxWord = 64      // a type, a reason, a code, a verb
+	maxText = 1 << 10 // what people read
+)
+
+// check says which field is out of range. Both sides of a connection use it.
+func (f *Frame) check() error {
+	n := 0
+	for _, set := range [...]bool{f.Hello != nil, f.Welcome != nil, f.Refusal != nil, f.Letter != nil, f.Request != nil, f.Response != nil} {
+		if set {
+			n++
+		}
+	}
+	switch {
+	case n != 1:
+		return errKinds
+	case f.Hello != nil:
+		return f.Hello.check()
+	case f.Welcome != nil:
+		return f.Welcome.check()
+	case f.Refusal != nil:
+		return word("refusal.code", string(f.Refusal.Code), 1)
+	case f.Letter != nil:
+		return f.Letter.check()
+	case f.Request != nil:
+		return f.Request.check()
+	}
+	return word("response.code", f.Response.Code, 0)
+}
+
+func (h *Hello) check() error {
+	if h.Version == 0 || h.Oldest == 0 || h.Oldest > h.Version {
+		return fmt.Errorf("hello.version: %d, oldest %d; want 1 ≤ oldest ≤ version", h.Version, h.Oldest)
+	}
+	for _, t := range [...]struct{ field, text string }{{"hello.cluster", h.Cluster}, {"hello.election", h.Election}} {
+		if len(t.text) == 0 || len(t.text) > maxName || !utf8.ValidString(t.text) {
+			return fmt.Errorf("%s: %d bytes; want 1 to %d of UTF-8", t.field, len(t.text), maxName)
+		}
+	}
+	switch h.Caller {
+	case Node, WitnessOf:
+		if _, err := protocol.ParseNodeID(string(h.ID)); err != nil {
+			return fmt.Errorf("hello.id: %w", err)
+		}
+	case ClientOf:
+		if h.ID != "" {
+			return fmt.Errorf("hello.id: %.70q; want none of a client", h.ID)
+		}
+	default:
+		return fmt.Errorf("hello.caller: %.70q; want node, witness or client", h.Caller)
+	}
+	if err := ids("hello.voters", h.Voters, protocol.MaxVoters); err != nil {
+		return err
+	}
+	for i, id := range h.Voters {
+		if i > 0 && h.Voters[i-1].Compare(id) >= 0 {
+			return fmt.Errorf("hello.voters: %s after %s; want each once, ordered by id", id, h.Voters[i-1])
+		}
+	}
+	return nil
+}
+
+func (w *Welcome) check() error { return membership("welcome.membership", w.Membership) }
+
+func (l *Letter) check() error {
+	m := &l.Message
+	if l.Since < 0 {
+		return fmt.Errorf("letter.since_ns: %d; want 0 or more", l.Since)
+	}
+	if l.Token > fence.MaxCount {
+		return fmt.Errorf("letter.token: %d; want 0 to %d", l.Token, uint64(fence.MaxCount))
+	}
+	if err := word("letter.message.type", string(m.Type), 1); err != nil {
+		return err
+	}
+	if err := word("letter.message.reason", string(m.Reason), 0); err != nil {
+		return err
+	}
+	for _, t := range [...]struct {
+		field string
+		span  time.Duration
+	}{{"promise_ns", m.Promise}, {"residual_ns", m.Residual}, {"retry_after_ns", m.RetryAfter}} {
+		if t.span < 0 || t.span > MaxTime {
+			return fmt.Errorf("letter.message.%s: %d; want 0 to %d", t.field, t.span.Nanoseconds(), MaxTime.Nanoseconds())
+		}
+	}
+	if m.Leader.ID != "" {
+		if _, err := protocol.ParseNodeID(string(m.Leader.ID)); err != nil {
+			return fmt.Errorf("letter.message.leader: %w", err)
+		}
+	}
+	if err := ids("letter.message.ranking", m.Ranking, protocol.MaxVoters); err != nil {
+		return err
+	}
+	if err := long("letter.message.metadata", m.Metadata, MaxMetadata); err != nil {
+		return err
+	}
+	if err := long("letter.message.body", m.Body, MaxBody); err != nil {
+		return err
+	}
+	return membership("letter.message.membership", m.Membership)
+}
+
+func (q *Request) check() error {
+	if q.Token > uint64(fence.MaxToken) {
+		return fmt.Errorf("request.token: %d; want 0 to %d", q.Token, uint64(fence.MaxToken))
+	}
+	return word("request.verb", q.Verb, 1)
+}
+
+func membership(field string, m *protocol.Membership) error {
+	if m == nil {
+		return nil
+	}
+	if n := len(m.Observers); n > MaxObservers {
+		return fmt.Errorf("%s.observers: %d of them; want at most %d", field, n, MaxObservers)
+	}
+	if err := m.Validate(); err != nil {
+		return fmt.Errorf("%s: %w", field, err)
+	}
+	return nil
+}
+
+func ids(field string, all []protocol.NodeID, most int) error {
+	if len(all) > most {
+		return fmt.Errorf("%s: %d of them; want at most %d", field, len(all), most)
+	}
+	for _, id := range all {
+		if _, err := protocol.ParseNodeID(string(id)); err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+	}
+	return nil
+}
+
+// word is a short name: what it may consist of is the sender's affair, but it
+// must show when it is printed.
+func word(field, text string, least int) error {
+	if len(text) < least || len(text) > maxWord {
+		return fmt.Errorf("%s: %d bytes; want %d to %d", field, len(text), least, maxWord)
+	}
+	if i := strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
+		return fmt.Errorf("%s: %q; want printing ASCII without spaces", field, text)
+	}
+	return nil
+}
+
+func long(field, text string, most int) error {
+	if len(text) > most || !utf8.ValidString(text) {
+		return fmt.Errorf("%s: %d bytes; want at most %d of UTF-8", field, len(text), most)
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package wire
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/electd/elect/peer/internal/wire/wirepb"
+	"github.com/electd/elect/protocol"
+)
+
+// Decode reads the payload of a frame and keeps no reference to it. It never
+// panics, and takes memory in proportion to the payload. Texts for people that
+// are too long are cut, as [Append] does.
+//
+// A Hello of a speaker with whom this build has no version in common is not
+// interpreted beyond that: Decode returns it with its Version and Oldest only,
+// and a *VersionError.
+func Decode(payload []byte) (Frame, error) {
+	if len(payload) > MaxFrame {
+		return Frame{}, &TooLarge{Size: len(payload), Max: MaxFrame}
+	}
+	if h, ok := versions(payload); ok {
+		if _, err := h.Speaks(); err != nil {
+			return Frame{Hello: &h}, err
+		}
+	}
+	var p wirepb.Frame
+	if err := proto.Unmarshal(payload, &p); err != nil {
+		// protobuf's errors say "proto:" and differ from build to build in the
+		// space after it, on purpose.
+		return Frame{}, fmt.Errorf("frame: %s", strings.TrimLeft(strings.TrimPrefix(err.Error(), "proto:"), " \u00a0"))
+	}
+	f, err := decode(&p)
+	if err == nil {
+		err = f.check()
+	}
+	if err != nil {
+		return Frame{}, err
+	}
+	return f, nil
+}
+
+// versions reads version and oldest of a Hello, whatever else there is in the
+// frame. These two fields have their places in every version of the protocol.
+func versions(payload []byte) (h Hello, ok bool) {
+	for hello := range fields(payload, 1, protowire.BytesType) {
+		body, _ := protowire.ConsumeBytes(hello)
+		ok = true
+		for v := range fields(body, 1, protowire.VarintType) {
+			h.Version = varint(v)
+		}
+		for v := range fields(body, 2, protowire.VarintType) {
+			h.Oldest = varint(v)
+		}
+	}
+	// Nobody speaks version 0: the check of fields says so.
+	return h, ok && h.Version != 0 && h.Oldest != 0 && h.Oldest <= h.Version
+}
+
+// varint reads an integer that protowire has found to be whole. One beyond 32
+// bits stands for a version that nobody knows.
+func varint(b []byte) uint32 {
+	v, _ := protowire.ConsumeVarint(b)
+	return uint32(min(v, math.MaxUint32))
+}
+
+// fields yields the values of the fields with that number and type, up to the
+// first that is not well formed.
+func fields(b []byte, number protowire.Number, kind protowire.Type) func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for len(b) > 0 {
+			n, t, tag := protowire.ConsumeTag(b)
+			if tag < 0 {
+				return
+			}
+			size := protowire.ConsumeFieldValue(n, t, b[tag:])
+			if size < 0 {
+				return
+			}
+			if n == number && t == kind && !yield(b[tag:tag+size]) {
+				return
+			}
+			b = b[tag+size:]
+		}
+	}
+}
+
+func decode(p *wirepb.Frame) (f Frame, err error) {
+	switch k := p.Kind.(type) {
+	case *wirepb.Frame_Hello:
+		f.Hello, err = decodeHello(k.Hello)
+	case *wirepb.Frame_Welcome:
+		f.Welcome = &Welcome{Program: cut(k.Welcome.GetProgram(), maxName)}
+		f.Welcome.Membership, err = decodeMembership("welcome.membership", k.Welcome.GetMembership())
+	case *wirepb.Frame_Refusal:
+		r := k.Refusal
+		f.Refusal = &Refusal{Code: Code(r.GetCode()), Says: cut(r.GetSays(), maxText), Final: r.GetFinal()}
+	case *wirepb.Frame_Letter:
+		f.Letter, err = decodeLetter(k.Letter)
+	case *wirepb.Frame_Request:
+		q := k.Request
+		f.Request = &Request{Call: q.GetCall(), Verb: q.GetVerb(), Token: q.GetToken(), Body: q.GetBody()}
+	case *wirepb.Frame_Response:
+		r := k.Response
+		f.Response = &Response{Call: r.GetCall(), More: r.GetMore(), Body: r.GetBody(), Code: r.GetCode(), Error: cut(r.GetError(), maxText)}
+	default:
+		err = errKinds
+	}
+	return f, err
+}
+
+func decodeHello(p *wirepb.Hello) (*Hello, error) {
+	h := &Hello{
+		Version: p.GetVersion(), Oldest: p.GetOldest(), Cluster: p.GetCluster(), Election: p.GetElection(), ID: protocol.NodeID(p.GetId()),
+		Incarnation: p.GetIncarnation(), Life: p.GetLife(), Program: cut(p.GetProgram(), maxName),
+	}
+	switch c := p.GetCaller(); c {
+	case wirepb.Caller_CALLER_NODE:
+		h.Caller = Node
+	case wirepb.Caller_CALLER_WITNESS:
+		h.Caller = WitnessOf
+	case wirepb.Caller_CALLER_CLIENT:
+		h.Caller = ClientOf
+	default:
+		return nil, fmt.Errorf("hello.caller: %d; want node (1), witness (2) or client (3)", c)
+	}
+	var err error
+	if h.Voters, err = decodeIDs("hello.voters", p.GetVoters(), protocol.MaxVoters); err != nil {
+		return nil, err
+	}
+	return h, decodeDir("hello.dir", &h.Dir, p.GetDir())
+}
+
+func decodeLetter(p *wirepb.Letter) (*Letter, error) {
+	b := p.GetMessage()
+	l := &Letter{Since: p.GetSinceNs(), Token: p.GetToken(), Message: protocol.Message{
+		Type: protocol.MessageType(b.GetType()), Incarnation: b.GetIncarnation(), Term: b.GetTerm(),
+		Echo: b.GetEcho(), Round: b.GetRound(), Seq: b.GetSeq(),
+		Promise: time.Duration(b.GetPromiseNs()), Residual: time.Duration(b.GetResidualNs()),
+		PrevTerm: b.GetPrevTerm(), RetryAfter: time.Duration(b.GetRetryAfterNs()),
+		Granted: b.GetGranted(), Unhealthy: b.GetUnhealthy(), Reason: protocol.Reason(b.GetReason()),
+		Metadata: b.GetMetadata(), Body: b.GetBody(),
+	}}
+	m := &l.Message
+	if k := b.GetLeader(); k != nil {
+		m.Leader = protocol.Leadership{ID: protocol.NodeID(k.GetId()), Incarnation: k.GetIncarnation(), Term: k.GetTerm()}
+	}
+	var err error
+	if m.Ranking, err = decodeIDs("letter.message.ranking", b.GetRanking(), protocol.MaxVoters); err != nil {
+		return nil, err
+	}
+	if m.Membership, err = decodeMembership("letter.message.membership", b.GetMembership()); err != nil {
+		return nil, err
+	}
+	return l, decodeDir("letter.message.dir", &m.Dir, b.GetDir())
+}
+
+func decodeMembership(field string, p *wirepb.Membership) (*protocol.Membership, error) {
+	if p == nil {
+		return nil, nil
+	}
+	m := &protocol.Membership{ConfigTerm: p.GetConfigTerm(), Version: p.GetVersion()}
+	if n := len(p.GetVoters()); n > protocol.MaxVoters {
+		return nil, fmt.Errorf("%s.voters: %d of them; want at most %d", field, n, protocol.MaxVoters)
+	}
+	m.Voters = make([]protocol.Voter, len(p.GetVoters()))
+	for i, v := range p.GetVoters() {
+		m.Voters[i].ID = protocol.NodeID(v.GetId())
+		if err := decodeDir(field+".voters.dir", &m.Voters[i].Dir, v.GetDir()); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	m.Observers, err = decodeIDs(field+".observers", p.GetObservers(), MaxObservers)
+	return m, err
+}
+
+func decodeIDs(field string, texts []string, most int) ([]protocol.NodeID, error) {
+	if len(texts) > most {
+		return nil, fmt.Errorf("%s: %d of them; want at most %d", field, len(texts), most)
+	}
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	ids := make([]protocol.NodeID, len(texts))
+	for i, text := range texts {
+		ids[i] = protocol.NodeID(text)
+	}
+	return ids, nil
+}
+
+func decodeDir(field string, d *protocol.DirID, b []byte) error {
+	if len(b) != 0 && len(b) != len(d) {
+		return fmt.Errorf("%s: %d bytes; want %d, or none", field, len(b), len(d))
+	}
+	copy(d[:], b)
+	return nil
+}

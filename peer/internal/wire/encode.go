@@ -1,0 +1,167 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/electd/elect/peer/internal/wire/wirepb"
+	"github.com/electd/elect/protocol"
+)
+
+const prefixSize = 4 // of the length before a payload
+
+// Append appends one frame with its length before it. What [Decode] would
+// refuse is refused here, and dst returned as it was.
+func Append(dst []byte, f *Frame) ([]byte, error) {
+	if err := f.check(); err != nil {
+		return dst, err
+	}
+	start := len(dst)
+	out := append(dst, make([]byte, prefixSize)...)
+	out, err := proto.MarshalOptions{}.MarshalAppend(out, encode(f))
+	if err != nil {
+		return dst, err
+	}
+	size := len(out) - start - prefixSize
+	if size > MaxFrame {
+		return dst, &TooLarge{Size: size, Max: MaxFrame}
+	}
+	binary.BigEndian.PutUint32(out[start:], uint32(size))
+	return out, nil
+}
+
+func encode(f *Frame) *wirepb.Frame {
+	switch {
+	case f.Hello != nil:
+		h := f.Hello
+		return &wirepb.Frame{Kind: &wirepb.Frame_Hello{Hello: &wirepb.Hello{
+			Version: h.Version, Oldest: h.Oldest, Caller: encodeCaller(h.Caller), Cluster: h.Cluster, Election: h.Election,
+			Id: string(h.ID), Dir: encodeDir(&h.Dir), Incarnation: h.Incarnation, Life: h.Life, Voters: encodeIDs(h.Voters),
+			Program: cut(h.Program, maxName),
+		}}}
+	case f.Welcome != nil:
+		w := f.Welcome
+		return &wirepb.Frame{Kind: &wirepb.Frame_Welcome{Welcome: &wirepb.Welcome{
+			Membership: encodeMembership(w.Membership), Program: cut(w.Program, maxName),
+		}}}
+	case f.Refusal != nil:
+		r := f.Refusal
+		return &wirepb.Frame{Kind: &wirepb.Frame_Refusal{Refusal: &wirepb.Refusal{
+			Code: string(r.Code), Says: cut(r.Says, maxText), Final: r.Final,
+		}}}
+	case f.Letter != nil:
+		return encodeLetter(f.Letter)
+	case f.Request != nil:
+		q := f.Request
+		return &wirepb.Frame{Kind: &wirepb.Frame_Request{Request: &wirepb.Request{
+			Call: q.Call, Verb: q.Verb, Token: q.Token, Body: q.Body,
+		}}}
+	default:
+		r := f.Response
+		return &wirepb.Frame{Kind: &wirepb.Frame_Response{Response: &wirepb.Response{
+			Call: r.Call, More: r.More, Body: r.Body, Code: r.Code, Error: cut(r.Error, maxText),
+		}}}
+	}
+}
+
+// letter is all that an ordinary letter consists of, in one piece of memory.
+type letter struct {
+	frame   wirepb.Frame
+	kind    wirepb.Frame_Letter
+	letter  wirepb.Letter
+	message wirepb.Message
+	leader  wirepb.Leadership
+}
+
+func encodeLetter(l *Letter) *wirepb.Frame {
+	m, p := &l.Message, new(letter)
+	p.frame.Kind = &p.kind
+	p.kind.Letter = &p.letter
+	p.letter.Message, p.letter.SinceNs, p.letter.Token = &p.message, l.Since, l.Token
+	b := &p.message
+	b.Type, b.Dir, b.Incarnation, b.Term = string(m.Type), encodeDir(&m.Dir), m.Incarnation, m.Term
+	b.Membership = encodeMembership(m.Membership)
+	b.Echo, b.Round, b.Seq = m.Echo, m.Round, m.Seq
+	b.PromiseNs, b.ResidualNs, b.PrevTerm, b.RetryAfterNs = int64(m.Promise), int64(m.Residual), m.PrevTerm, int64(m.RetryAfter)
+	b.Granted, b.Unhealthy, b.Reason = m.Granted, m.Unhealthy, string(m.Reason)
+	if m.Leader != (protocol.Leadership{}) {
+		p.leader.Id, p.leader.Incarnation, p.leader.Term = string(m.Leader.ID), m.Leader.Incarnation, m.Leader.Term
+		b.Leader = &p.leader
+	}
+	b.Ranking, b.Metadata, b.Body = encodeIDs(m.Ranking), m.Metadata, m.Body
+	return &p.frame
+}
+
+// members is a membership in one piece of memory.
+type members struct {
+	membership wirepb.Membership
+	voters     [protocol.MaxVoters]wirepb.Voter
+	list       [protocol.MaxVoters]*wirepb.Voter
+}
+
+func encodeMembership(m *protocol.Membership) *wirepb.Membership {
+	if m == nil {
+		return nil
+	}
+	p := new(members)
+	p.membership.ConfigTerm, p.membership.Version = m.ConfigTerm, m.Version
+	for i := range m.Voters {
+		p.voters[i].Id, p.voters[i].Dir = string(m.Voters[i].ID), encodeDir(&m.Voters[i].Dir)
+		p.list[i] = &p.voters[i]
+	}
+	p.membership.Voters, p.membership.Observers = p.list[:len(m.Voters)], encodeIDs(m.Observers)
+	return &p.membership
+}
+
+func encodeIDs(ids []protocol.NodeID) []string {
+	if len(ids) == 0 {
+		return nil
+	}
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = string(id)
+	}
+	return texts
+}
+
+func encodeDir(d *protocol.DirID) []byte {
+	if *d == (protocol.DirID{}) {
+		return nil
+	}
+	return d[:]
+}
+
+func encodeCaller(c Caller) wirepb.Caller {
+	switch c {
+	case Node:
+		return wirepb.Caller_CALLER_NODE
+	case WitnessOf:
+		return wirepb.Caller_CALLER_WITNESS
+	case ClientOf:
+		return wirepb.Caller_CALLER_CLIENT
+	}
+	return wirepb.Caller_CALLER_UNSPECIFIED
+}
+
+// cut makes a text for people fit: valid UTF-8 of at most most bytes.
+func cut(text string, most int) string {
+	if len(text) <= most && utf8.ValidString(text) {
+		return text
+	}
+	const rest = "…"
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) <= most {
+		return text
+	}
+	end := most - len(rest)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + rest
+}
+
+var errKinds = errors.New("frame: want exactly one of hello, welcome, refusal, letter, request and response")

@@ -1,0 +1,53 @@
+package wire
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"io"
+)
+
+// Reader reads frames from a connection.
+type Reader struct {
+	r   *bufio.Reader
+	max int
+	buf []byte
+}
+
+// keep is how much memory a Reader keeps between two frames, in bytes.
+const keep = 16 << 10
+
+// NewReader reads from r frames of at most most bytes.
+func NewReader(r io.Reader, most int) *Reader {
+	return &Reader{r: bufio.NewReaderSize(r, 4<<10), max: most}
+}
+
+// SetMax changes how long a frame may be, in bytes, from the next one on.
+func (r *Reader) SetMax(most int) { r.max = most }
+
+// Next reads one frame. It returns io.EOF where the stream ends between two
+// frames, io.ErrUnexpectedEOF where it ends within one, *TooLarge for a frame
+// that is too long, and an error that says what is wrong with a frame that
+// cannot be read. After *TooLarge nothing more can be read; the others but
+// those of the stream concern one frame.
+func (r *Reader) Next() (Frame, error) {
+	var prefix [4]byte
+	if _, err := io.ReadFull(r.r, prefix[:]); err != nil {
+		return Frame{}, err
+	}
+	size := int(binary.BigEndian.Uint32(prefix[:]))
+	if size > r.max || size < 0 {
+		return Frame{}, &TooLarge{Size: size, Max: r.max}
+	}
+	if cap(r.buf) < size || cap(r.buf) > max(size, keep) {
+		r.buf = make([]byte, size, max(size, 512))
+	}
+	r.buf = r.buf[:size]
+	if _, err := io.ReadFull(r.r, r.buf); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return Frame{}, err
+	}
+	return Decode(r.buf)
+}

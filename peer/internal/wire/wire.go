@@ -1,0 +1,173 @@
+// Package wire is what peers, witnesses and clients say to each other: frames,
+// each a protobuf message (wire.proto) behind its length.
+//
+// Everything that arrives is checked: sizes, numbers, ids, text. What is out of
+// range is an error that names the field, and what is accepted can be sent
+// again. Whether a sender may say what it says is a question for package link.
+//
+// Append and Decode may be called by any number of goroutines; a Reader belongs
+// to one.
+package wire
+
+//go:generate ./generate.sh
+
+import (
+	"fmt"
+
+	"github.com/electd/elect/protocol"
+)
+
+// The versions of the peers' protocol that this build speaks.
+const (
+	Version uint32 = 1 // the greatest
+	Oldest  uint32 = 1 // the least
+)
+
+// Sizes of a frame's payload, in bytes.
+const (
+	MaxFrame = 256 << 10 // of somebody who is admitted
+	MaxHello = 16 << 10  // before that
+)
+
+// Frame is one thing said. Exactly one field is set.
+type Frame struct {
+	Hello    *Hello
+	Welcome  *Welcome
+	Refusal  *Refusal
+	Letter   *Letter
+	Request  *Request
+	Response *Response
+}
+
+// Caller is in what part somebody calls.
+type Caller string
+
+// The callers.
+const (
+	Node      Caller = "node"    // a voter or an observer
+	WitnessOf Caller = "witness" // a keeper, on behalf of the node with that id
+	ClientOf  Caller = "client"  // asks, and takes no part
+)
+
+// Hello is the first frame of both sides: who speaks.
+type Hello struct {
+	// Version and Oldest are the greatest and the least version of this protocol
+	// that the speaker knows; see [Hello.Speaks].
+	Version, Oldest uint32
+	Caller          Caller
+	// Cluster and Election are where the speaker belongs: 1 to 128 bytes each.
+	Cluster, Election string
+	// ID is "" for a client.
+	ID protocol.NodeID
+	// Dir is the identity of the data directory; zero for a client.
+	Dir protocol.DirID
+	// Incarnation is the boot counter of that directory; 0 before it is known.
+	Incarnation uint64
+	// Life is a random number that the process drew when it started: two
+	// connections with another one are of two processes.
+	Life uint64
+	// Voters are the voters as configured, ordered by id; nil for witnesses and
+	// clients.
+	Voters []protocol.NodeID
+	// Program is the version of the program, for people.
+	Program string
+}
+
+// Speaks is the version that this build and the speaker both know, or an error
+// of type *VersionError.
+func (h *Hello) Speaks() (uint32, error) {
+	v := min(h.Version, Version)
+	if v < max(h.Oldest, Oldest) {
+		return 0, &VersionError{Version: h.Version, Oldest: h.Oldest}
+	}
+	return v, nil
+}
+
+// Welcome says that the other side is admitted, and its directory pinned
+// durably.
+type Welcome struct {
+	Membership *protocol.Membership // nil: not founded yet
+	Program    string               // the version of the program, for people
+}
+
+// Refusal says that the other side is not admitted.
+type Refusal struct {
+	Code  Code
+	Says  string // for people; at most 1 KiB, cut where it is longer
+	Final bool   // trying again will not mend it
+}
+
+// Error implements error.
+func (r *Refusal) Error() string { return r.Says }
+
+// Code says in one word why somebody is refused. Newer builds may have words
+// that this one does not know.
+type Code string
+
+// The codes.
+const (
+	CodeVersion     Code = "version"     // no version of the protocol in common
+	CodeCluster     Code = "cluster"     // another cluster
+	CodeElection    Code = "election"    // another election
+	CodeIdentity    Code = "identity"    // the id is not that of the certificate
+	CodeDirectory   Code = "directory"   // another data directory than the one pinned
+	CodeVoters      Code = "voters"      // other voters configured
+	CodeDuplicate   Code = "duplicate"   // two processes with one id
+	CodeUnknown     Code = "unknown"     // the id takes no part
+	CodeBusy        Code = "busy"        // too many connections
+	CodeCertificate Code = "certificate" // none, or not of this authority
+	CodeFrame       Code = "frame"       // what arrived could not be read
+)
+
+// Letter carries a message of the protocol machine.
+type Letter struct {
+	Message protocol.Message
+	// Since goes with a heartbeat: when its sender was elected by its own wall
+	// clock, in nanoseconds since 1970-01-01 UTC; 0 is unknown.
+	Since int64
+	// Token goes with a heartbeat: the count of its sender's token, which can be
+	// smaller than its term; 0 is unknown.
+	Token uint64
+}
+
+// Request is what a client asks of a node.
+type Request struct {
+	Call  uint64 // chosen by the client; the responses carry it
+	Verb  string // 1 to 64 bytes
+	Token uint64 // a fencing token; 0 is none
+	Body  []byte // JSON, by verb
+}
+
+// Response answers a request; the last one has More false.
+type Response struct {
+	Call uint64
+	More bool
+	Body []byte // JSON, by verb
+	// Code says in one word why not, and Error for people, cut beyond 1 KiB.
+	// Both are "" when it went well.
+	Code, Error string
+}
+
+// TooLarge is a frame that is longer than it may be.
+type TooLarge struct {
+	Size, Max int // bytes of the payload
+}
+
+// Error implements error.
+func (e *TooLarge) Error() string {
+	return fmt.Sprintf("a frame of %d bytes; want at most %d", e.Size, e.Max)
+}
+
+// VersionError is a speaker with whom this build has no version in common.
+type VersionError struct {
+	Version, Oldest uint32 // of the speaker
+}
+
+// Error implements error.
+func (e *VersionError) Error() string {
+	which := "a newer"
+	if e.Version < Oldest {
+		which = "an older"
+	}
+	return fmt.Sprintf("it speaks %s protocol, versions %d to %d; want one of %d to %d", which, e.Oldest, e.Version, Oldest, Version)
+}
