@@ -67,6 +67,11 @@ func (m *Machine) ask(cause protocol.Reason, fx *protocol.Effects) bool {
 	m.cause = cause
 	m.begin(asking, term)
 	m.round.granted |= 1 << m.self
+	if i, ms := m.place(m.heard.leader), m.ballot.Membership; i >= 0 && m.seesDeath() && len(ms.Voters) > ms.Quorum() {
+		// Nobody waits for an answer of the dead: when the others are still to see
+		// it, the next try comes soon. If it does answer, that counts.
+		m.round.refused |= 1 << i
+	}
 	m.question(PreVote, cause, fx)
 	m.tally(fx)
 	return true

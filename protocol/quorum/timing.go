@@ -66,7 +66,7 @@ func (m *Machine) retry() {
 	now := m.now.Boot
 	free := m.freeAt()
 	switch {
-	case m.heard.closed && m.failed < uint64(protocol.MaxVoters):
+	case m.seesDeath():
 		// Others are about to see what this one saw: the kernel of a process that
 		// died tells all of them within a millisecond or so, and one who asks
 		// between two of these is refused. So the first tries come soon.
@@ -83,6 +83,12 @@ func (m *Machine) retry() {
 		m.failed = min(m.failed+1, mostFailures)
 		m.electIn(time.Duration(m.failed+uint64(m.rank()))*m.cfg.Slot+m.jitter(), Again)
 	}
+}
+
+// seesDeath reports whether the leader's last connection was closed, and not so
+// long ago that the others must have seen it too.
+func (m *Machine) seesDeath() bool {
+	return m.heard.closed && m.failed < uint64(protocol.MaxVoters)
 }
 
 // roundTime is how long answers are awaited. It grows with every failure: a
