@@ -2,16 +2,28 @@ package supervise_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/internal/clock"
 )
 
 // BenchmarkStart is from Start to the first write of a command that is as
-// small as can be had everywhere. The family's end is not in it.
+// small as can be had everywhere, without and with a spare keeper. The family's
+// end is not in it, nor is the making of the spare.
 func BenchmarkStart(b *testing.B) {
+	for _, spare := range []bool{false, true} {
+		b.Run(fmt.Sprintf("spare=%t", spare), func(b *testing.B) { benchmarkStart(b, spare) })
+	}
+}
+
+func benchmarkStart(b *testing.B, spare bool) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		b.Fatal(err)
@@ -21,6 +33,14 @@ func BenchmarkStart(b *testing.B) {
 	c := supervise.Command{Path: "/bin/echo", Args: []string{"echo"}, Env: os.Environ(), Stdout: w}
 	var one [1]byte
 	for b.Loop() {
+		b.StopTimer()
+		if spare {
+			if c.Spare, err = supervise.Prepare(nil); err != nil {
+				b.Fatal(err)
+			}
+			eventually(b, "the spare waits", c.Spare.Waits)
+		}
+		b.StartTimer()
 		f, err := supervise.Start(context.Background(), c)
 		if err != nil {
 			b.Fatal(err)
@@ -73,4 +93,38 @@ func BenchmarkGone(b *testing.B) {
 			b.Fatal("gone")
 		}
 	}
+}
+
+// BenchmarkWitness is from the killing of a parent, with a family of one, until
+// its keeper's witness speaks.
+func BenchmarkWitness(b *testing.B) {
+	exe := program(b)
+	dir := openDir(b)
+	var took []time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		w := newTestament(b)
+		path := filepath.Join(dir, "board")
+		for name, size := range map[string]int{path: 8192, filepath.Join(dir, "held"): 0} {
+			if err := os.WriteFile(name, make([]byte, size), 0o666); err != nil {
+				b.Fatal(err)
+			}
+		}
+		board, err := openBoard(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		cmd := startPart(b, exe, "parent", nil, append(w.args("speaks"), "board="+path, "lock="+filepath.Join(dir, "held"), "command=member", "place=0")...)
+		w.line("prepared")
+		eventually(b, "the family lives", func() bool { return board.Parent.Load() != 0 })
+		b.StartTimer()
+		before := clock.Now()
+		if err := cmd.Process.Kill(); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, w.spoke().Sub(before))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms/median")
+	b.ReportMetric(float64(took[len(took)*9/10].Microseconds())/1000, "ms/p90")
 }

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -46,6 +47,19 @@ type Command struct {
 	// are still what that path leads to, and kills the family with reason
 	// Replaced if one is not: a lock that others cannot find locks nobody out.
 	Hold []*os.File
+	// Keep are files that keeper and command hold open, beside Hold: on
+	// descriptors as high, and neither unlocked nor looked for. They are for
+	// locks that belong to this process, and that nobody else may get before
+	// the family is dead, such as that of a data directory: when this process
+	// is dead, an flock on such a file is free exactly when its families and
+	// their keepers are gone. The caller goes on to use its own copies.
+	Keep []*os.File
+	// Testament, if not empty, is for the keeper's [Witness], which speaks when
+	// this process and all its work are dead. It needs Keep: files with an
+	// exclusive flock of this process, taken before it did any work that the
+	// witness may speak of, and handed as Keep to each family that does some.
+	// At most 1 MiB.
+	Testament []byte
 	// Entrust, if not nil, is called once, as soon as there is a keeper and
 	// before it can do anything with the locks. gone reports whether it lets
 	// go of them, or is dead; see Family.Gone. ended is closed when all of the
@@ -59,8 +73,14 @@ type Command struct {
 	// the family 20 ms before the latest end that it was told, also when this
 	// process is frozen. 0 leaves that end as it was. It must not block.
 	Lease func() (left time.Duration, bounded bool)
+	// Spare, if not nil, is a keeper that was started in advance by Prepare.
+	// Start uses it up, whatever becomes of the command; if it has died
+	// meanwhile, Start does without it.
+	Spare *Spare
 	// Logger hears what an operator should know; nil is silence.
 	Logger *slog.Logger
+
+	guard bool // the command is this program, by Guard
 }
 
 func (c *Command) grace() time.Duration {
@@ -84,10 +104,35 @@ func (c *Command) check() error {
 	case c.Grace < 0:
 		return errors.New("supervise: Command.Grace is negative: use 0 for the default or a positive duration")
 	}
+	if len(c.Hold) > maxHold {
+		return fmt.Errorf("supervise: Command.Hold has %d files: pass at most %d", len(c.Hold), maxHold)
+	}
 	for _, f := range c.Hold {
 		if f == nil {
 			return errors.New("supervise: Command.Hold has a nil file: pass open files only")
 		}
 	}
+	return checkTestament(c.Testament, c.Keep)
+}
+
+// checkTestament refuses a testament that could never be spoken.
+func checkTestament(testament []byte, keep []*os.File) error {
+	for _, f := range keep {
+		if f == nil {
+			return errors.New("supervise: a nil file is to be kept: pass open files only")
+		}
+	}
+	switch {
+	case len(keep) > maxKeep:
+		return fmt.Errorf("supervise: %d files are to be kept: pass at most %d", len(keep), maxKeep)
+	case len(testament) > maxTestament:
+		return fmt.Errorf("supervise: a testament of %d bytes: pass at most %d", len(testament), maxTestament)
+	case len(testament) > 0 && len(keep) == 0:
+		return errors.New("supervise: a testament without a file to keep: pass the one whose lock shows that no other life of its writer is left")
+	}
 	return nil
 }
+
+// maxHold and maxKeep bound the numbers of files. Together with what else is
+// passed they must fit into one message to the keeper.
+const maxHold, maxKeep = 128, 64

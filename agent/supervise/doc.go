@@ -47,6 +47,57 @@
 // setpgid survives. The deadline there counts on a clock that may stand still
 // while the machine sleeps. Elsewhere Start returns [ErrUnsupported].
 //
+// # The witness
+//
+// Where leadership is a lease, others must wait until it has run out, however
+// surely the leader is dead: unless somebody whom they believe says so. The
+// keeper can know, and its [Witness] says it, for a process that left a
+// testament (Command.Testament, or Guardian.Lead). That word is about a whole
+// life of that process and is believed for all lives before it, too. So the
+// witness speaks only when
+//
+//   - the family is dead: the keeper has no child left,
+//   - the parent is dead: a pidfd says so, which the keeper has opened while the
+//     parent was its parent. A frozen parent is alive, and nobody speaks for it.
+//     A guarded program has no such parent: it is the family;
+//   - nobody has the lock of the files that were to be kept. Each family of that
+//     process, its keeper, and each process in it has them open, as copies of one
+//     open file description, whose lock is free when the last copy is closed. So
+//     the keeper opens the files anew, closes its copies, and takes the lock. It
+//     succeeds if there is no other family or keeper of the same life, and it
+//     means that no later life has begun either, nor does one while the witness
+//     speaks. As each life had to take the lock before it began, the work of all
+//     earlier ones was dead then, if it was done in families that kept the file.
+//     Of two families of one life the one that ends last speaks.
+//
+// So the order at the end is: the family is dead; the witness speaks; the keeper
+// ends, and with it the lock. The witness is prepared while the command runs,
+// and never holds up the killing: it has one second, after which the keeper ends
+// whatever it does. If it fails nothing is lost but time. What is not covered by
+// a keeper (below) is not covered here: work that this process started by itself
+// and not as a Command is none of the family; use [Guard] then, whose family is
+// all that the program starts. There are witnesses on Linux from 5.3 on.
+//
+// # Guarded programs
+//
+// [Guard] puts a program that embeds the library under a keeper of its own. The
+// process that was started stays as the front, and below it are the keeper and
+// the program itself:
+//
+//	front ──lifeline── keeper ── program ── whatever it starts
+//
+// The front is the parent of all the above, does nothing but pass on signals and
+// the terminal, and ends as the program did. The program tells the keeper by a
+// socket of their own, with [Guardian.Lead], until when it leads and what is to
+// be kept and told, so that the front may be frozen or dead without harm to the
+// deadline. It is dead before the lease ends when it is frozen; when it is
+// killed, its children are dead within milliseconds, and the witness speaks.
+//
+// # Speed
+//
+// Half of what Start takes is the start of the keeper. [Prepare] does that in
+// advance. A spare keeper waits in one system call.
+//
 // # Signals
 //
 // The command starts with the signal mask and the ignored signals that this
@@ -60,7 +111,7 @@
 //
 // All methods of Family may be called by any number of goroutines. A Family
 // costs two goroutines and one operating system thread in the parent, one more
-// goroutine with a Lease and one with a Terminal. A
-// process supervises as many families as it wants. Start fails without having
-// left anything behind and without having touched the locks.
+// goroutine with a Lease and one with a Terminal; a spare keeper, one goroutine
+// and one thread. A process supervises as many families as it wants. Start fails
+// without having left anything behind and without having touched the locks.
 package supervise

@@ -10,7 +10,7 @@ import (
 )
 
 func ExampleStart() {
-	// The first statement of main is supervise.KeeperMain(); here TestMain has
+	// The first statement of main is supervise.KeeperMain(nil); here TestMain has
 	// called it.
 	family, err := supervise.Start(context.Background(), supervise.Command{
 		Path:   "sh",
@@ -27,6 +27,46 @@ func ExampleStart() {
 	// Output:
 	// working
 	// exit status 3 true
+}
+
+func ExamplePrepare() {
+	spare, err := supervise.Prepare(nil) // while standing by
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer spare.Close() // if it is never used
+
+	family, err := supervise.Start(context.Background(), supervise.Command{
+		Path: "echo", Args: []string{"echo", "sooner"}, Stdout: os.Stdout, Spare: spare,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(family.Wait())
+	// Output:
+	// sooner
+	// exit status 0
+}
+
+// A whole program is in examples/guarded.
+func ExampleGuard() {
+	supervise.KeeperMain(nil) // or peer.Witness: the first statement of main
+	guardian, err := supervise.Guard(supervise.GuardConfig{})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	// From here on in the guarded process. In the work of each term:
+	var term supervise.Lease // an *elect.Term
+	var testament []byte     // of driver.Attestable, if the mandate is one
+	var keep []*os.File      // likewise, and those of driver.Inheritable
+	done, err := guardian.Lead(term, testament, keep)
+	if err != nil {
+		return // do not work unguarded
+	}
+	defer done()
 }
 
 func ExampleBackoff() {

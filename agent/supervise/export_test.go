@@ -3,8 +3,12 @@
 package supervise
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/internal/clock"
 )
@@ -35,5 +39,25 @@ func (f *Family) KillKeeper() { f.signalKeeper(syscall.SIGKILL) }
 // Deadline is deadline.
 func (f *Family) Deadline(at clock.Boot) { f.deadline(at) }
 
+// PID is the spare keeper's, or 0.
+func (s *Spare) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.f == nil {
+		return 0
+	}
+	return s.f.keeper
+}
+
+// Waits reports whether the spare has become ready, and waits.
+func (s *Spare) Waits() bool {
+	wait, _ := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", s.PID()))
+	call, _ := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", s.PID()))
+	return strings.HasPrefix(string(call), fmt.Sprint(unix.SYS_RECVMSG)) || strings.Contains(string(wait), "unix_stream")
+}
+
 // Keeper is the keeper's pid.
 func (f *Family) Keeper() int { return f.keeper }
+
+// DefaultAction is defaultAction.
+func DefaultAction(sig syscall.Signal) bool { return defaultAction(sig) }

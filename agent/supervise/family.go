@@ -22,13 +22,14 @@ import (
 // Family is a running command with all its descendants, and their keeper. All
 // methods may be called concurrently, and any number of times.
 type Family struct {
-	log      *slog.Logger
-	pid      int // the command's, and its group's
-	keeper   int // the keeper's pid
-	grace    time.Duration
-	terminal *os.File            // or nil
-	tracker  tracker             // finds the family if the keeper dies
-	paused   chan syscall.Signal // to jobControl
+	log       *slog.Logger
+	keeperLog *slog.Logger // what the keeper process was started with; awaitKeeper's
+	pid       int          // the command's, and its group's
+	keeper    int          // the keeper's pid
+	grace     time.Duration
+	terminal  *os.File            // or nil
+	tracker   tracker             // finds the family if the keeper dies
+	paused    chan syscall.Signal // to jobControl
 
 	commands *os.File // its closing is the parent's death to the keeper
 	reports  *os.File
@@ -78,9 +79,9 @@ func (f *Family) deadline(at clock.Boot) {
 // shared is an instant as the keeper is told it, whose 0 is never.
 func shared(at clock.Boot) int64 { return max(int64(at), 1) }
 
-// prolong keeps the keeper's deadline at the end of the lease. It looks eight
-// times as often as the lease would run out.
-func (f *Family) prolong(lease func() (time.Duration, bool)) {
+// prolong pushes the deadline of a lease out, until over is closed or nothing
+// runs out any more. It looks eight times as often as the lease would run out.
+func prolong(lease func() (time.Duration, bool), over <-chan struct{}, push func(at clock.Boot)) {
 	for {
 		now := clock.Now() // before the lease is looked at: never too late
 		left, bounded := lease()
@@ -88,10 +89,10 @@ func (f *Family) prolong(lease func() (time.Duration, bool)) {
 			return
 		}
 		if left > 0 {
-			f.deadline(now.Add(left - killTime))
+			push(now.Add(left - killTime))
 		} // else the last one stands
 		select {
-		case <-f.closed:
+		case <-over:
 			return
 		case <-time.After(max(left/8, time.Millisecond)):
 		}
@@ -198,7 +199,7 @@ func (f *Family) send(frame []byte) error {
 		}
 	})
 	switch {
-	case err != nil || werr == unix.EPIPE:
+	case err != nil || hasGone(werr):
 		return os.ErrProcessDone
 	case werr != nil:
 		return fmt.Errorf("supervise: the keeper does not read: %w", werr)
@@ -328,7 +329,7 @@ func (f *Family) awaitKeeper() {
 			return
 		}
 		if woken {
-			f.log.Warn("the keeper was stopped: woke it up", "keeper", f.keeper)
+			f.keeperLog.Warn("the keeper was stopped: woke it up", "keeper", f.keeper)
 		}
 	}
 }

@@ -27,6 +27,11 @@ type scene struct {
 var members = map[string]int{"hostile": 6, "tree": 6, "forkloop": 1 + chains}
 
 func newScene(t *testing.T, command string, as *syscall.Credential, args ...string) *scene {
+	return newSceneWith(t, os.Stderr, command, as, args...)
+}
+
+func newSceneWith(t *testing.T, stderr *os.File, command string, as *syscall.Credential, args ...string) *scene {
+	t.Helper()
 	dir := openDir(t)
 	s := &scene{t: t, lock: filepath.Join(dir, "lock")}
 	boardPath := filepath.Join(dir, "board")
@@ -45,7 +50,7 @@ func newScene(t *testing.T, command string, as *syscall.Credential, args ...stri
 	if s.board, err = openBoard(boardPath); err != nil {
 		t.Fatal(err)
 	}
-	cmd := startPart(t, program(t), "parent", as,
+	cmd := startPartWith(t, stderr, program(t), "parent", as,
 		append([]string{"board=" + boardPath, "lock=" + s.lock, "command=" + command}, args...)...)
 	s.parent, s.wait = cmd.Process.Pid, cmd.Wait
 	eventually(t, "the parent runs the command", func() bool { return s.board.Parent.Load() != 0 && s.board.Keeper.Load() != 0 })

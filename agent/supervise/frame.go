@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Parent and keeper talk in frames over two pipes: four bytes of length, big
-// endian, that count what follows; one byte of kind; the payload. Frames other
-// than the specification are shorter than PIPE_BUF, so that a write that does
-// not wait puts in all of it or nothing.
+// Parent and keeper talk in frames, over a socket to the keeper and a pipe from
+// it: four bytes of length, big endian, that count what follows; one byte of
+// kind; the payload. Frames other than the specification are shorter than
+// PIPE_BUF, so that a write that does not wait puts in all of it or nothing.
 
 type kind byte
 
@@ -21,6 +21,14 @@ const (
 	kindKill     kind = 'k' // sweep now
 	kindAbort    kind = 'a' // sweep now and leave the locks alone: Start has failed
 	kindContinue kind = 'c' // SIGCONT to the command's group
+
+	// From the program that a keeper guards.
+	kindLead   kind = 'l' // a leadership begins: lead; files may come with it
+	kindExtend kind = 'e' // its new deadline: lead
+	kindDone   kind = 'o' // it is over: lead
+
+	// From the keeper to that program.
+	kindTaken kind = 'T' // the answer to kindLead: an errno, 0 if it is guarded
 
 	// From the keeper.
 	kindStarted  kind = 'P' // the command's pid

@@ -10,7 +10,8 @@ import (
 
 func fullSpec() spec {
 	return spec{path: "/bin/sh", dir: "/", args: []string{"sh", "-c", ""}, env: []string{"A=b", strings.Repeat("x", 300)},
-		grace: 3 * time.Second, terminal: true, foreground: true, group: 4711, hold: 2, places: []string{"", "/x/lock"}, deadline: 7}
+		grace: 3 * time.Second, terminal: true, foreground: true, guard: true, group: 4711, hold: 2, places: []string{"", "/x/lock"}, deadline: 7,
+		keep: 3, testament: "told\x00", parent: 4712}
 }
 
 func TestSpecRoundTrip(t *testing.T) {
@@ -119,6 +120,25 @@ func FuzzSpec(f *testing.F) {
 		var again spec
 		if err := again.load(s.append(nil)); err != nil || !reflect.DeepEqual(s, again) {
 			t.Fatalf("%+v became %+v, %v", s, again, err)
+		}
+	})
+}
+
+func FuzzLead(f *testing.F) {
+	head := len(appendFrame(nil, kindLead, nil))
+	f.Add(appendLead(nil, kindLead, lead{id: 7, at: 1 << 40, files: 2, testament: []byte("told")})[head:])
+	f.Add(appendLead(nil, kindDone, lead{id: 1})[head:])
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l, err := loadLead(data)
+		if err != nil {
+			return
+		}
+		if again := appendLead(nil, kindLead, l)[head:]; !bytes.Equal(again, data) {
+			t.Fatalf("% x became %+v became % x", data, l, again)
+		}
+		if l.files > maxKeep {
+			t.Fatalf("%d files", l.files)
 		}
 	})
 }

@@ -24,62 +24,70 @@ const keeperName = "elect-keeper"
 // The keeper's descriptors, counted from the base that its first argument
 // names. They are high, so that descriptors that the parent inherited (a
 // supervisor's sockets from 3 on, a shell's redirections) reach the command
-// under their own numbers.
+// under their own numbers. The keeper starts with the first three; the others
+// come with the specification.
 const (
-	slotCommands = iota // read: frames of the parent; its end is the lifeline
+	slotCommands = iota // read: frames of the parent, on a socket; its end is the lifeline
 	slotReports         // write: frames to the parent
 	slotGone            // write: closed when the keeper lets go
 	slotStdin
 	slotStdout
 	slotStderr
 	slotTerminal
-	slotHold // and those after it: the locks; the only ones that the command inherits
+	slotHold // and those after it: the locks, and what is kept; the only ones that the command inherits
 )
 
-// keeperReady is whether KeeperMain was called. It is process-wide because it
-// is about main: without the call every keeper would run the whole program
+// keeperReady is not nil once KeeperMain was called. It is process-wide because
+// it is about main: without the call every keeper would run the whole program
 // once more, and that one would start keepers of its own.
-var keeperReady atomic.Bool
+var keeperReady atomic.Pointer[launch]
 
 // KeeperMain runs the keeper and exits, if this process was started as one.
 // Otherwise it returns at once. It must be the first statement of main, and of
-// TestMain in tests that call Start.
-func KeeperMain() {
+// TestMain in tests that call Start. w speaks for processes that leave a
+// testament; with nil nobody does. There are witnesses on Linux only.
+func KeeperMain(w Witness) {
 	if len(os.Args) < 2 || os.Args[0] != keeperName {
-		keeperReady.Store(true)
+		keeperReady.CompareAndSwap(nil, launched())
 		return
 	}
 	// The command asks for SIGKILL when its parent dies, and to the kernel the
 	// parent is a thread. This one lives as long as the process.
 	runtime.LockOSThread()
 	base, err := strconv.Atoi(os.Args[1])
-	if err != nil || base < 3 || !isPipe(base+slotCommands) {
+	if err != nil || base < 3 || !isSocket(base+slotCommands) {
 		fmt.Fprintln(os.Stderr, "elect-keeper: this program starts itself under this name; it is not to be started by hand")
 		os.Exit(64)
 	}
-	k := keeper{base: base}
+	k := keeper{base: base, witness: w, guarded: guarded{conn: -1}}
 	if k.start() {
+		k.inherit()
 		k.watch()
 		k.sweep()
 		k.finish()
+		k.testify()
 	} else {
 		k.report(kindGone, 0) // nothing was started, and the locks stay the parent's
 	}
 	syscall.Exit(0) // not os.Exit, which runs hooks: the race detector's takes a second
 }
 
-func isPipe(fd int) bool {
+func isSocket(fd int) bool {
 	var st unix.Stat_t
-	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
 }
 
 // keeper is the state of a keeper process. One goroutine, on the main thread,
 // owns it.
 type keeper struct {
-	base int
-	spec spec
-	in   decoder
-	out  []byte
+	base    int
+	witness Witness // or nil
+	spec    spec
+	in      decoder
+	mail    mail
+	out     []byte
+	estate  estate // what there is to be witnessed
+	guarded guarded
 
 	pid    int // the command's, and its group's
 	reaped bool
@@ -110,14 +118,17 @@ const (
 // start reads the specification and starts the command. Everything that can
 // wait until the command runs is done after.
 func (k *keeper) start() bool {
-	for fd := k.base; fd <= k.base+slotTerminal; fd++ {
+	for fd := k.base; fd <= k.base+slotGone; fd++ {
 		unix.CloseOnExec(fd)
 	}
 	payload, ok := k.firstFrame()
 	if !ok {
-		return false // the parent is gone, or gave up
+		return false // the parent is gone, or gave up, or needs no keeper any more
 	}
 	if err := k.spec.load(payload); err != nil {
+		return k.fail(err)
+	}
+	if err := k.place(); err != nil {
 		return k.fail(err)
 	}
 	if err := becomeReaper(); err != nil {
@@ -136,6 +147,11 @@ func (k *keeper) start() bool {
 		Sys: &syscall.SysProcAttr{Setpgid: true, Foreground: k.spec.foreground, Ctty: tty},
 	}
 	dieWithParent(attr.Sys)
+	if k.spec.guard {
+		if err := k.guarded.connect(attr, k.base+slotHold+k.spec.hold+k.spec.keep); err != nil {
+			return k.fail(err)
+		}
+	}
 	var err error
 	k.pid, err = syscall.ForkExec(k.spec.path, k.spec.args, attr)
 	if err != nil && k.spec.foreground {
@@ -143,6 +159,7 @@ func (k *keeper) start() bool {
 		attr.Sys.Foreground = false
 		k.pid, err = syscall.ForkExec(k.spec.path, k.spec.args, attr)
 	}
+	k.guarded.started()
 	if err != nil {
 		return k.fail(err)
 	}
@@ -158,6 +175,8 @@ func (k *keeper) start() bool {
 	return true
 }
 
+// firstFrame waits for the specification. A keeper may have been started in
+// advance, and wait here for long.
 func (k *keeper) firstFrame() ([]byte, bool) {
 	for {
 		kind, payload, ok, err := k.in.next()
@@ -167,7 +186,7 @@ func (k *keeper) firstFrame() ([]byte, bool) {
 		if ok {
 			return payload, true
 		}
-		n, err := unix.Read(k.base+slotCommands, k.in.room())
+		n, err := k.mail.receive(k.base+slotCommands, k.in.room())
 		if err == unix.EINTR {
 			continue
 		}
@@ -176,6 +195,48 @@ func (k *keeper) firstFrame() ([]byte, bool) {
 		}
 		k.in.took(n)
 	}
+}
+
+// place puts the files that came with the specification into their slots.
+func (k *keeper) place() error {
+	var slots []int
+	for slot := slotStdin; slot <= slotStderr; slot++ {
+		slots = append(slots, slot)
+	}
+	if k.spec.terminal {
+		slots = append(slots, slotTerminal)
+	}
+	for i := range k.spec.hold + k.spec.keep {
+		slots = append(slots, slotHold+i)
+	}
+	files := k.mail.files
+	k.mail.files = nil
+	if len(files) != len(slots) {
+		return unix.EMFILE // the kernel had no number for one
+	}
+	// First out of the way: they may be where others of them belong.
+	above := k.base + slotHold + k.spec.hold + k.spec.keep
+	for i, fd := range files {
+		moved, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, above)
+		if err != nil {
+			return err
+		}
+		unix.Close(fd)
+		files[i] = moved
+	}
+	for i, fd := range files {
+		to, command := k.base+slots[i], unix.F_DUPFD
+		if slots[i] <= slotTerminal {
+			command = unix.F_DUPFD_CLOEXEC
+		}
+		if at, err := unix.FcntlInt(uintptr(fd), command, to); err != nil {
+			return err
+		} else if at != to {
+			return unix.EMFILE // it is taken, which the parent has looked for
+		}
+		unix.Close(fd)
+	}
+	return nil
 }
 
 // fail reports that the command could not be started. It returns false.
@@ -235,6 +296,7 @@ func (k *keeper) sleep(now int64) {
 		{Fd: int32(k.base + slotCommands), Events: unix.POLLIN},
 		{Fd: int32(k.wake[0]), Events: unix.POLLIN},
 		{Fd: int32(k.alarm.fd), Events: unix.POLLIN},
+		{Fd: int32(k.guarded.conn), Events: unix.POLLIN},
 	}
 	ms := -1
 	if timeout >= 0 {
@@ -250,6 +312,9 @@ func (k *keeper) sleep(now int64) {
 	// out in time has not passed.
 	if fds[0].Revents != 0 {
 		k.listen()
+	}
+	if fds[3].Revents != 0 {
+		k.attend()
 	}
 }
 

@@ -18,11 +18,15 @@ import (
 // TestMain lets this program be the keeper, and each of the parts that the
 // tests need as processes of their own.
 func TestMain(m *testing.M) {
-	supervise.KeeperMain()
+	if os.Getenv("SUPERVISE_PART") == "unready" {
+		unready() // and without KeeperMain
+	}
+	supervise.KeeperMain(testify)
 	if part := os.Getenv("SUPERVISE_PART"); part != "" {
 		parts := map[string]func(args []string){
 			"parent": parent, "run": run, "member": member, "hostile": hostile, "daemon": daemon,
-			"forkloop": forkLoop, "inspect": inspect, "tree": tree, "strike": strike, "innocent": innocent,
+			"forkloop": forkLoop, "inspect": inspect, "tree": tree, "strike": strike, "innocent": innocent, "spare": spare,
+			"guarded": guarded, "guardrun": guardRun, "guardbench": guardBench,
 		}
 		parts[part](os.Args[1:])
 		os.Exit(0)
@@ -96,9 +100,14 @@ func users(t *testing.T, test func(t *testing.T, as *syscall.Credential)) {
 // startPart starts exe as a part, and kills it when the test ends.
 func startPart(t testing.TB, exe, part string, as *syscall.Credential, args ...string) *exec.Cmd {
 	t.Helper()
+	return startPartWith(t, os.Stderr, exe, part, as, args...)
+}
+
+func startPartWith(t testing.TB, stderr *os.File, exe, part string, as *syscall.Credential, args ...string) *exec.Cmd {
+	t.Helper()
 	cmd := exec.Command(exe, args...)
 	cmd.Env = partEnv(part)
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -58,3 +58,13 @@ func (f *Family) killOrphans() {
 }
 
 func startOf(int) int { return 0 }
+
+// defaultAction reports whether the signal ends this process if it is sent. For
+// some of them Go's runtime prints what its goroutines do, and exits.
+func defaultAction(sig syscall.Signal) bool {
+	switch sig {
+	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGKILL, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM:
+		return true
+	}
+	return false
+}

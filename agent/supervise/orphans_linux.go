@@ -201,3 +201,11 @@ func startOf(pid int) int {
 	s, _ := readStat(pid)
 	return s.start
 }
+
+// defaultAction has a signal do what it does to a process that does nothing
+// about it. Go's runtime prints for some of them what its goroutines do.
+func defaultAction(sig syscall.Signal) bool {
+	var action [64]byte // the kernel's struct sigaction is smaller everywhere, and 0 is the default
+	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+	return errno == 0 || sig == syscall.SIGKILL
+}

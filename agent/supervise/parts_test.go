@@ -68,8 +68,9 @@ func (p *place) live() {
 }
 
 // parent runs a command with the lock held, as a leader does.
-// Arguments: board, lock, command (a part), adopt, frozen=DURATION (a deadline
-// that far off, once), grace.
+// Arguments: board, lock, command (a part), adopt, deadline=DURATION (that far
+// off, once), grace, keep (a file to lock and keep), testament, second (the
+// place of a second family, of one member).
 func parent(args []string) {
 	a := parseArgs(args)
 	b, err := openBoard(a["board"])
@@ -83,9 +84,24 @@ func parent(args []string) {
 	exe, err := os.Executable()
 	check(err)
 	grace, _ := time.ParseDuration(a["grace"])
+	var keep []*os.File
+	if path := a["keep"]; path != "" {
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		check(err)
+		check(unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+		keep = append(keep, file)
+	}
+	if a["second"] != "" {
+		_, err := supervise.Start(context.Background(), supervise.Command{
+			Path: exe, Args: []string{exe, "board=" + a["board"], "place=" + a["second"]}, Env: partEnv("member"),
+			Stderr: os.Stderr, Keep: keep, Testament: []byte(a["testament"]),
+		})
+		check(err)
+	}
 	f, err := supervise.Start(context.Background(), supervise.Command{
 		Path: exe, Args: []string{exe, "board=" + a["board"]}, Env: partEnv(a["command"]),
 		Stdout: os.Stdout, Stderr: os.Stderr, Hold: []*os.File{lock}, Grace: grace,
+		Keep: keep, Testament: []byte(a["testament"]),
 		Logger: slog.New(listener{slog.DiscardHandler, &b.Woken}),
 	})
 	check(err)
@@ -138,6 +154,12 @@ func hostile(args []string) {
 	a := parseArgs(args)
 	b, err := openBoard(a["board"])
 	check(err)
+	spawnHostile(a)
+	b.Members[0].live()
+}
+
+// spawnHostile starts the five others of a hostile family.
+func spawnHostile(a map[string]string) {
 	spawn := func(part string, place int, attr *syscall.SysProcAttr, env ...string) {
 		_, err := syscall.ForkExec(selfExe(), []string{"member", "board=" + a["board"], "place=" + strconv.Itoa(place)},
 			&syscall.ProcAttr{Env: append(env, partEnv(part)...), Files: []uintptr{0, 1, 2}, Sys: attr})
@@ -148,7 +170,6 @@ func hostile(args []string) {
 	spawn("member", 3, &syscall.SysProcAttr{Setpgid: true}) // a group of its own
 	spawn("daemon", 4, &syscall.SysProcAttr{Setsid: true})  // forks again and closes everything
 	spawn("daemon", 5, nil, "SUPERVISE_DEEP=3")             // several times
-	b.Members[0].live()
 }
 
 // member ignores signals and closes all descriptors, the lock among them.

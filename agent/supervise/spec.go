@@ -18,15 +18,20 @@ type spec struct {
 	// the start; group is whose it was.
 	terminal   bool
 	foreground bool
+	guard      bool // the command is a program that calls Guard
 	group      int
 	hold       int // number of files with locks
+	keep       int // number of files to keep, after those
 	// places are where the files with locks must be found, by their order; ""
 	// where it does not matter.
 	places   []string
 	deadline int64 // on the shared clock; 0 is none
+	// testament is for the witness, who speaks if parent, a pid, is dead.
+	testament string
+	parent    int
 }
 
-const specVersion = 2
+const specVersion = 3
 
 func (s *spec) append(dst []byte) []byte {
 	dst = append(dst, specVersion)
@@ -36,6 +41,7 @@ func (s *spec) append(dst []byte) []byte {
 	}
 	text(s.path)
 	text(s.dir)
+	text(s.testament)
 	for _, list := range [][]string{s.args, s.env, s.places} {
 		dst = binary.AppendUvarint(dst, uint64(len(list)))
 		for _, t := range list {
@@ -45,8 +51,10 @@ func (s *spec) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(s.grace))
 	dst = binary.AppendUvarint(dst, uint64(s.group))
 	dst = binary.AppendUvarint(dst, uint64(s.hold))
+	dst = binary.AppendUvarint(dst, uint64(s.keep))
+	dst = binary.AppendUvarint(dst, uint64(s.parent))
 	dst = binary.AppendUvarint(dst, uint64(s.deadline))
-	return append(dst, flag(s.terminal)|flag(s.foreground)<<1)
+	return append(dst, flag(s.terminal)|flag(s.foreground)<<1|flag(s.guard)<<2)
 }
 
 func flag(b bool) byte {
@@ -86,6 +94,7 @@ func (s *spec) load(src []byte) error {
 	}
 	s.path = text()
 	s.dir = text()
+	s.testament = text()
 	for _, list := range []*[]string{&s.args, &s.env, &s.places} {
 		n := num(uint64(len(src))) // each takes a byte at least
 		*list = make([]string, 0, min(n, 1024))
@@ -100,10 +109,12 @@ func (s *spec) load(src []byte) error {
 	s.grace = time.Duration(num(most))
 	s.group = int(num(1<<31 - 1))
 	s.hold = int(num(1 << 10))
+	s.keep = int(num(maxKeep))
+	s.parent = int(num(1<<31 - 1))
 	s.deadline = int64(num(most))
-	if bad || len(s.places) > s.hold || len(src) != 1 || src[0] > 3 {
+	if bad || len(s.places) > s.hold || len(src) != 1 || src[0] > 7 {
 		return errSpec
 	}
-	s.terminal, s.foreground = src[0]&1 != 0, src[0]&2 != 0
+	s.terminal, s.foreground, s.guard = src[0]&1 != 0, src[0]&2 != 0, src[0]&4 != 0
 	return nil
 }

@@ -6,9 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,8 +31,8 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	if !keeperReady.Load() {
-		return nil, errors.New("supervise: main does not begin with supervise.KeeperMain(): add it, or each keeper would run the whole program")
+	if keeperReady.Load() == nil {
+		return nil, errNotReady
 	}
 	path, err := programPath(c.Path, c.Dir)
 	if err != nil {
@@ -40,6 +41,7 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	s := spec{
 		path: path, dir: c.Dir, args: c.Args, env: c.Env, grace: c.grace(),
 		group: unix.Getpgrp(), hold: len(c.Hold),
+		keep: len(c.Keep), testament: string(c.Testament), parent: os.Getpid(), guard: c.guard,
 	}
 	for _, file := range c.Hold {
 		place := file.Name()
@@ -70,28 +72,29 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 		return nil, &StartError{Path: c.Path, Err: syscall.E2BIG}
 	}
 
-	f := &Family{
-		log:    c.logger().With("command", filepath.Base(path)),
-		grace:  s.grace,
-		exited: make(chan struct{}),
-		closed: make(chan struct{}),
-		done:   make(chan struct{}),
-		paused: make(chan syscall.Signal, 4),
+	files, err := c.files(s.terminal)
+	if err != nil {
+		return nil, err
 	}
+	defer files.close()
+	f := c.Spare.take(s.hold + s.keep)
+	if f == nil {
+		if f, err = startKeeper(s.hold+s.keep, c.Path, c.logger()); err != nil {
+			return nil, err
+		}
+	}
+	f.log, f.grace = c.logger().With("command", filepath.Base(path)), s.grace
 	if s.terminal {
 		f.terminal = c.Terminal
-	}
-	if err := f.startKeeper(&c); err != nil {
-		return nil, err
 	}
 	if c.Entrust != nil {
 		c.Entrust(f.Gone, f.done)
 	}
-	err = f.handshake(ctx, frame)
+	err = f.handshake(ctx, frame, files)
 	if err == nil {
 		f.track()
 		if c.Lease != nil {
-			f.others.Go(func() { f.prolong(c.Lease) })
+			f.others.Go(func() { prolong(c.Lease, f.closed, f.deadline) })
 		}
 		if f.terminal != nil {
 			f.others.Go(f.jobControl)
@@ -112,7 +115,7 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 
 // handshake tells the keeper what to run and takes its answer. After an error
 // the keeper is about to end.
-func (f *Family) handshake(ctx context.Context, spec []byte) error {
+func (f *Family) handshake(ctx context.Context, spec []byte, files *files) error {
 	var mu sync.Mutex
 	over := false
 	limit := func(at time.Time) {
@@ -126,9 +129,9 @@ func (f *Family) handshake(ctx context.Context, spec []byte) error {
 			limit(time.Unix(1, 0))
 		}
 	})
-	_, err := f.commands.Write(spec)
+	err := sendFiles(f.commands, spec, files.fds)
 	told := err == nil
-	if told || errors.Is(err, syscall.EPIPE) { // a keeper that has gone may have said why
+	if told || hasGone(err) { // a keeper that has gone may have said why
 		f.pid, err = f.awaitStart()
 	}
 	stop()
@@ -180,97 +183,131 @@ func (c *Command) startError(path string, errno syscall.Errno) error {
 	return &StartError{Path: path, Err: errno}
 }
 
-// startKeeper starts the keeper, with its ends of the pipes and the files.
-func (f *Family) startKeeper(c *Command) error {
-	var pipes [3][2]*os.File // commands, reports, gone: read end, write end
-	var own []*os.File       // what is not the keeper's alone to keep
+// files are what the keeper gets with the specification.
+type files struct {
+	fds  []int
+	null *os.File
+}
+
+// files lists the files for the keeper in the order of its slots.
+func (c *Command) files(terminal bool) (*files, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("supervise: cannot open the null device: %w", err)
+	}
+	all := []*os.File{c.Stdin, c.Stdout, c.Stderr}
+	for i, file := range all {
+		if file == nil {
+			all[i] = null
+		}
+	}
+	if terminal {
+		all = append(all, c.Terminal)
+	}
+	list := &files{null: null}
+	for _, file := range slices.Concat(all, c.Hold, c.Keep) {
+		fd := file.Fd()
+		if fd == ^uintptr(0) {
+			list.close()
+			return nil, fmt.Errorf("supervise: cannot start the keeper: %s: %w", file.Name(), os.ErrClosed)
+		}
+		list.fds = append(list.fds, int(fd))
+	}
+	return list, nil
+}
+
+func (l *files) close() { l.null.Close() }
+
+// startKeeper starts a keeper that waits for its specification, with room for
+// as many locks and files to keep. The name is for those who list processes.
+func startKeeper(room int, name string, log *slog.Logger) (*Family, error) {
+	fail := func(what string, err error) (*Family, error) {
+		return nil, fmt.Errorf("supervise: %s: %w", what, err)
+	}
+	f := &Family{
+		keeperLog: log,
+		exited:    make(chan struct{}),
+		closed:    make(chan struct{}),
+		done:      make(chan struct{}),
+		paused:    make(chan syscall.Signal, 4),
+	}
+	var theirs []*os.File // the keeper's ends
 	defer func() {
-		for _, file := range own {
+		for _, file := range theirs {
 			file.Close()
 		}
 	}()
-	fail := func(what string, err error) error {
-		for _, p := range pipes {
-			for _, end := range p {
-				if end != nil {
-					end.Close()
-				}
-			}
-		}
-		return fmt.Errorf("supervise: %s: %w", what, err)
+	mine, end, err := socketPair()
+	if err != nil {
+		return fail("cannot tell the keeper anything", err)
 	}
-	for i := range pipes {
-		r, w, err := os.Pipe()
-		if err != nil {
+	f.commands = os.NewFile(uintptr(mine), "commands")
+	theirs = append(theirs, os.NewFile(uintptr(end), "commands"))
+	for _, mine := range []**os.File{&f.reports, &f.gone} {
+		var end *os.File
+		if *mine, end, err = os.Pipe(); err != nil {
+			f.closeEnds()
 			return fail("cannot make a pipe", err)
 		}
-		pipes[i] = [2]*os.File{r, w}
+		theirs = append(theirs, end)
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
+		f.closeEnds()
 		return fail("cannot open the null device", err)
 	}
-	own = append(own, null)
-
-	const none = ^uintptr(0) // closed in the keeper
-	files := []uintptr{
-		slotCommands: pipes[0][0].Fd(), slotReports: pipes[1][1].Fd(), slotGone: pipes[2][1].Fd(),
-		slotStdin: null.Fd(), slotStdout: null.Fd(), slotStderr: null.Fd(), slotTerminal: none,
-	}
-	for i, file := range []*os.File{c.Stdin, c.Stdout, c.Stderr} {
-		if file != nil {
-			files[slotStdin+i] = file.Fd()
-		}
-	}
-	if f.terminal != nil {
-		files[slotTerminal] = f.terminal.Fd()
-	}
-	for _, file := range c.Hold {
-		files = append(files, file.Fd())
-	}
-	for slot, fd := range files {
-		if fd == none && slot != slotTerminal {
-			return fail("cannot start the keeper", os.ErrClosed)
-		}
-	}
-	base, err := findBase(len(files))
+	defer null.Close()
+	base, err := findBase(slotHold + room)
 	if err != nil {
+		f.closeEnds()
 		return fail("cannot start the keeper", err)
 	}
-	all := make([]uintptr, base, base+len(files))
+	const none = ^uintptr(0) // closed in the keeper
+	all := make([]uintptr, base, base+len(theirs))
 	for fd := range all {
 		if all[fd] = none; inherited(fd) {
 			all[fd] = uintptr(fd)
 		}
 	}
-	all[0], all[1] = null.Fd(), null.Fd() // the command's are in their slots
+	all[0], all[1] = null.Fd(), null.Fd() // the command's come later
 	if all[2] == none {
 		all[2] = null.Fd() // else our own, where Go's runtime would write a panic
 	}
+	for _, file := range theirs {
+		all = append(all, file.Fd())
+	}
 	exe, err := selfPath()
 	if err != nil {
+		f.closeEnds()
 		return fail("cannot find this program", err)
 	}
 
 	keepers.Lock()
-	f.keeper, err = syscall.ForkExec(exe, []string{keeperName, strconv.Itoa(base), c.Path}, &syscall.ProcAttr{
+	f.keeper, err = syscall.ForkExec(exe, []string{keeperName, strconv.Itoa(base), name}, &syscall.ProcAttr{
 		Env:   os.Environ(), // it may need what Go's runtime and the loader read; the command gets its own
-		Files: append(all, files...),
+		Files: all,
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err == nil {
 		keepers.add(f.keeper)
 	}
 	keepers.Unlock()
-	runtime.KeepAlive(c)
 	if err != nil {
+		f.closeEnds()
 		return fail("cannot start the keeper", err)
 	}
-	f.commands, f.reports, f.gone = pipes[0][1], pipes[1][0], pipes[2][0]
 	f.goneFD = int32(f.gone.Fd())
-	own = append(own, pipes[0][0], pipes[1][1], pipes[2][1])
 	go f.awaitKeeper()
-	return nil
+	return f, nil
+}
+
+// closeEnds closes our ends.
+func (f *Family) closeEnds() {
+	for _, file := range []*os.File{f.commands, f.reports, f.gone} {
+		if file != nil {
+			file.Close()
+		}
+	}
 }
 
 // findBase returns the lowest number from 200 on, or one below it that the

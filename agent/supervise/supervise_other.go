@@ -4,11 +4,13 @@ package supervise
 
 import (
 	"context"
+	"log/slog"
+	"os"
 	"syscall"
 )
 
 // KeeperMain returns at once: there are no keepers on this system.
-func KeeperMain() {}
+func KeeperMain(Witness) {}
 
 // AdoptOrphans returns ErrUnsupported.
 func AdoptOrphans() error { return ErrUnsupported }
@@ -42,3 +44,23 @@ func (f *Family) Done() <-chan struct{} { return nil }
 
 // Wait does nothing.
 func (f *Family) Wait() Exit { return Exit{} }
+
+// Spare is never made on this system.
+type Spare struct{}
+
+// Prepare returns ErrUnsupported.
+func Prepare(*slog.Logger) (*Spare, error) { return nil, ErrUnsupported }
+
+// Close does nothing.
+func (s *Spare) Close() error { return nil }
+
+// Guardian is never made on this system.
+type Guardian struct{}
+
+// Guard returns ErrUnsupported.
+func Guard(GuardConfig) (*Guardian, error) { return nil, ErrUnsupported }
+
+// Lead returns ErrUnsupported.
+func (g *Guardian) Lead(Lease, []byte, []*os.File) (done func(), err error) {
+	return nil, ErrUnsupported
+}

@@ -1,0 +1,128 @@
+//go:build unix && !aix && !netbsd && !solaris
+
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// guarded is what the keeper has of a program that calls Guard.
+type guarded struct {
+	conn  int // a socket to the program, or -1
+	given int // the program's end, until that has it; 0 is none
+	in    decoder
+	mail  mail
+	leads []guardedLead
+}
+
+type guardedLead struct {
+	id   uint64
+	at   int64 // the deadline; 0 is none
+	will *will // or nil
+}
+
+// connect makes the socket to the program. Its end there is at least the number
+// above.
+func (g *guarded) connect(attr *syscall.ProcAttr, above int) error {
+	mine, theirs, err := socketPair()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(mine)
+	defer unix.Close(theirs)
+	if g.conn, err = unix.FcntlInt(uintptr(mine), unix.F_DUPFD_CLOEXEC, above); err != nil {
+		return err
+	}
+	if g.given, err = unix.FcntlInt(uintptr(theirs), unix.F_DUPFD, above); err != nil {
+		return err
+	}
+	attr.Env = append(slices.Clip(attr.Env), fmt.Sprintf("%s=%d:%d", guardEnv, os.Getpid(), g.given))
+	return nil
+}
+
+// started closes what only the program needs.
+func (g *guarded) started() {
+	if g.given != 0 {
+		unix.Close(g.given)
+		g.given = 0
+	}
+}
+
+// attend takes in what the program wrote, without waiting. If it closes its end
+// or writes nonsense, the deadlines stand that it set.
+func (k *keeper) attend() {
+	g := &k.guarded
+	for g.conn >= 0 {
+		for {
+			kind, payload, ok, err := g.in.next()
+			if err != nil {
+				g.hangUp()
+				return
+			}
+			if !ok {
+				break
+			}
+			if l, err := loadLead(payload); err == nil {
+				k.serve(kind, l)
+			}
+		}
+		n, err := g.mail.receive(g.conn, g.in.room())
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			return
+		case n <= 0:
+			g.hangUp()
+		default:
+			g.in.took(n)
+		}
+	}
+}
+
+func (g *guarded) hangUp() {
+	unix.Close(g.conn)
+	g.conn = -1
+}
+
+// serve does what the program asks for.
+func (k *keeper) serve(kind kind, l lead) {
+	g := &k.guarded
+	at := slices.IndexFunc(g.leads, func(have guardedLead) bool { return have.id == l.id })
+	switch {
+	case kind == kindLead && at < 0:
+		files := g.mail.files[:min(l.files, len(g.mail.files))]
+		g.mail.files = slices.Clone(g.mail.files[len(files):])
+		if len(files) < l.files {
+			for _, fd := range files {
+				unix.Close(fd)
+			}
+			g.answer(unix.EMFILE)
+			return
+		}
+		g.leads = append(g.leads, guardedLead{id: l.id, at: l.at, will: k.accept(l.testament, slices.Clone(files))})
+		g.answer(0)
+	case kind == kindExtend && at >= 0:
+		g.leads[at].at = l.at
+	case kind == kindDone && at >= 0:
+		k.revoke(g.leads[at].will)
+		g.leads = slices.Delete(g.leads, at, at+1)
+	}
+	k.deadline = 0
+	for _, have := range g.leads {
+		k.deadline = earliest(k.deadline, have.at)
+	}
+}
+
+func (g *guarded) answer(errno syscall.Errno) {
+	frame := appendNumber(nil, kindTaken, int64(errno))
+	for {
+		if _, err := unix.Write(g.conn, frame); err != unix.EINTR {
+			return // a program that is gone needs no answer
+		}
+	}
+}

@@ -1,0 +1,145 @@
+//go:build unix && !aix && !netbsd && !solaris
+
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/electd/elect/internal/clock"
+)
+
+// guardianPatience is how long the keeper may take to answer.
+const guardianPatience = 2 * time.Second
+
+// Guardian is the guarded program's connection with its keeper. Its methods may
+// be called by any number of goroutines.
+type Guardian struct {
+	log *slog.Logger
+
+	mu   sync.Mutex // held for one exchange with the keeper, which answers within guardianPatience
+	conn *os.File
+	in   decoder
+	last uint64 // the number of the last lead
+}
+
+// newGuardian makes the one of this process.
+func newGuardian(cfg GuardConfig, how *launch) (*Guardian, error) {
+	if how.twice || !keeperReady.CompareAndSwap(how, &launch{twice: true}) {
+		return nil, errGuardedTwice
+	}
+	c := Command{Logger: cfg.Logger}
+	return &Guardian{log: c.logger(), conn: how.guard}, nil
+}
+
+// Lead tells the keeper that this program leads, until done is called: it calls
+// for the death of the program 20 ms before the end of the lease, if that is
+// not renewed. The keeper keeps the files, and when the program and all that it
+// started are dead, it hands the testament to its witness: see Command.Keep and
+// Command.Testament. Both may be empty. Call done when the work was joined, and
+// before the mandate is released.
+//
+// A program may lead several elections at a time; the lease that ends first
+// counts. An error says that the keeper does not guard this leadership: do not
+// begin the work.
+func (g *Guardian) Lead(l Lease, testament []byte, keep []*os.File) (done func(), err error) {
+	if err := checkTestament(testament, keep); err != nil {
+		return nil, err
+	}
+	now := clock.Now() // before the question
+	left, bounded := l.Remaining()
+	if bounded && left <= killTime {
+		return nil, fmt.Errorf("supervise: leadership is proven for %v more: it takes more than %v to guard it", left, killTime)
+	}
+	at := int64(0)
+	if bounded {
+		at = shared(now.Add(left - killTime))
+	}
+	id, err := g.lead(at, testament, keep)
+	if err != nil {
+		return nil, err
+	}
+	over := make(chan struct{})
+	var pushing sync.WaitGroup
+	pushing.Go(func() {
+		prolong(l.Remaining, over, func(at clock.Boot) {
+			g.tell(appendLead(nil, kindExtend, lead{id: id, at: shared(at)}))
+		})
+	})
+	return sync.OnceFunc(func() {
+		close(over)
+		pushing.Wait()
+		g.tell(appendLead(nil, kindDone, lead{id: id}))
+	}), nil
+}
+
+// lead hands a leadership to the keeper, and waits until the keeper has it.
+func (g *Guardian) lead(at int64, testament []byte, keep []*os.File) (id uint64, err error) {
+	var fds []int
+	for _, file := range keep {
+		fd := file.Fd()
+		if fd == ^uintptr(0) {
+			return 0, fmt.Errorf("supervise: %s is to be kept: %w", file.Name(), os.ErrClosed)
+		}
+		fds = append(fds, int(fd))
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last++
+	frame := appendLead(nil, kindLead, lead{id: g.last, at: at, files: len(keep), testament: testament})
+	_ = g.conn.SetDeadline(time.Now().Add(guardianPatience))
+	if err := sendFiles(g.conn, frame, fds); err != nil {
+		return 0, g.lost(err)
+	}
+	answer, err := g.answer()
+	switch {
+	case err != nil:
+		return 0, g.lost(err)
+	case answer != 0:
+		return 0, fmt.Errorf("supervise: the keeper cannot take the leadership over: %w", syscall.Errno(answer))
+	}
+	return g.last, nil
+}
+
+// lost ends the connection: what the keeper was told last stands, and ends the
+// program in time.
+func (g *Guardian) lost(err error) error {
+	g.conn.Close()
+	return fmt.Errorf("supervise: the keeper does not answer: %w", err)
+}
+
+func (g *Guardian) answer() (int64, error) {
+	for {
+		k, payload, ok, err := g.in.next()
+		switch {
+		case err != nil:
+			return 0, err
+		case ok && k == kindTaken:
+			return number(payload)
+		case ok:
+			return 0, fmt.Errorf("frame of kind %q", k)
+		}
+		n, err := g.conn.Read(g.in.room())
+		if err != nil {
+			return 0, err
+		}
+		g.in.took(n)
+	}
+}
+
+// tell writes a frame that needs no answer.
+func (g *Guardian) tell(frame []byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_ = g.conn.SetDeadline(time.Now().Add(guardianPatience))
+	err := sendFiles(g.conn, frame, nil)
+	if err == nil || errors.Is(err, os.ErrClosed) {
+		return // of a connection that was lost, somebody has heard
+	}
+	g.log.Error("the guardian cannot be told", "error", g.lost(err))
+}

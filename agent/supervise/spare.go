@@ -1,0 +1,79 @@
+//go:build unix && !aix && !netbsd && !solaris
+
+package supervise
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+)
+
+// spareRoom is how many locks and files to keep a spare keeper can take.
+const spareRoom = 8
+
+// Spare is a keeper process that waits for a command, so that less is to be
+// done when there is one to be started: about half of what Start takes. It is
+// used once, as Command.Spare, or closed; it ends by itself when this process
+// dies. Its methods may be called concurrently.
+type Spare struct {
+	mu sync.Mutex
+	f  *Family // nil when used or closed
+}
+
+// Prepare starts a spare keeper. What a command has from this process, and not
+// from its Command (inherited files, the directory, limits), is what this
+// process has now.
+func Prepare(log *slog.Logger) (*Spare, error) {
+	if keeperReady.Load() == nil {
+		return nil, errNotReady
+	}
+	c := Command{Logger: log}
+	f, err := startKeeper(spareRoom, "", c.logger())
+	if err != nil {
+		return nil, err
+	}
+	return &Spare{f: f}, nil
+}
+
+var errNotReady = errors.New("supervise: main does not begin with supervise.KeeperMain: add it, or each keeper would run the whole program")
+
+// Close ends a keeper that was not used. It does nothing to one that was.
+func (s *Spare) Close() error {
+	if f := s.remove(); f != nil {
+		f.dismiss()
+	}
+	return nil
+}
+
+func (s *Spare) remove() *Family {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.f
+	s.f = nil
+	return f
+}
+
+// take returns the keeper for Start, or nil if it is not there, or not good
+// enough for that many files. A nil Spare has none.
+func (s *Spare) take(files int) *Family {
+	if s == nil {
+		return nil
+	}
+	f := s.remove()
+	if f != nil && (files > spareRoom || f.Gone()) {
+		f.dismiss()
+		return nil
+	}
+	return f
+}
+
+// dismiss ends a keeper that was told nothing, and returns when it has gone.
+func (f *Family) dismiss() {
+	f.commands.Close()
+	<-f.closed
+	f.reports.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gone.Close()
+	f.gone = nil
+}

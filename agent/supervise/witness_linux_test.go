@@ -1,0 +1,286 @@
+package supervise_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/internal/clock"
+)
+
+// testify is the witness of all keepers of these tests. The testament is its
+// manner, the file that it writes to, and the file that its writer had locked.
+func testify(ctx context.Context, testament []byte) (func(context.Context) error, error) {
+	manner, rest, _ := strings.Cut(string(testament), " ")
+	path, lock, _ := strings.Cut(rest, " ")
+	say := func(format string, args ...any) error {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = fmt.Fprintf(f, format+"\n", args...)
+		return err
+	}
+	switch manner {
+	case "refuses":
+		return nil, errors.New("no peer answers,\nnone at all")
+	case "panics":
+		panic("cannot bear it")
+	case "hangs":
+		_ = say("hangs")
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	speak := func(ctx context.Context) error {
+		now := clock.Now()
+		f, err := os.Open(lock)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		held := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == unix.EWOULDBLOCK
+		switch manner {
+		case "fails":
+			return errors.New("nobody listened")
+		case "panics-late":
+			panic("cannot bear it")
+		case "deaf":
+			_ = say("speaks at %d held %t", now, held)
+			select {}
+		}
+		return say("speaks at %d held %t", now, held)
+	}
+	return speak, say("prepared")
+}
+
+// testament is what a parent leaves, and where its witness writes.
+type testament struct {
+	t           testing.TB
+	heard, lock string
+}
+
+func newTestament(t testing.TB) *testament {
+	dir := openDir(t)
+	w := &testament{t: t, heard: filepath.Join(dir, "heard"), lock: filepath.Join(dir, "lock")}
+	if err := os.WriteFile(w.lock, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *testament) args(manner string) []string {
+	return []string{"adopt=yes", "keep=" + w.lock, "testament=" + w.text(manner)}
+}
+
+func (w *testament) text(manner string) string { return manner + " " + w.heard + " " + w.lock }
+
+// line returns the first line that begins so, once it is there.
+func (w *testament) line(prefix string) (line string) {
+	w.t.Helper()
+	eventually(w.t, "the witness says: "+prefix, func() bool {
+		line = w.has(prefix)
+		return line != ""
+	})
+	return line
+}
+
+func (w *testament) has(prefix string) string {
+	text, _ := os.ReadFile(w.heard)
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, prefix) && strings.HasSuffix(line, "\n") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
+}
+
+// spoke returns when the witness spoke, and checks that it did so once, while
+// nobody else could have the lock.
+func (w *testament) spoke() clock.Boot {
+	w.t.Helper()
+	var at int64
+	var held bool
+	if _, err := fmt.Sscanf(w.line("speaks"), "speaks at %d held %t", &at, &held); err != nil {
+		w.t.Fatal(err)
+	}
+	if !held {
+		w.t.Error("another could have had the lock when the witness spoke")
+	}
+	eventually(w.t, "the lock is free once the keeper has gone", func() bool { return free(w.t, w.lock) })
+	if text, _ := os.ReadFile(w.heard); strings.Count(string(text), "speaks") != 1 {
+		w.t.Errorf("the witnesses said:\n%s", text)
+	}
+	return clock.Boot(at)
+}
+
+// silent checks that nobody has spoken although the keeper has gone.
+func (w *testament) silent(keeper int) {
+	w.t.Helper()
+	eventually(w.t, "the keeper has gone", func() bool { return !alive(keeper) })
+	if line := w.has("speaks"); line != "" {
+		w.t.Errorf("the witness %s", line)
+	}
+}
+
+// dead checks that no member of the family was alive after at.
+func (s *scene) dead(at clock.Boot) {
+	s.t.Helper()
+	for n := range s.board.Members {
+		if last := clock.Boot(s.board.Members[n].Alive.Load()); last > at {
+			s.t.Errorf("member %d was alive %v after the witness spoke", n, last.Sub(at))
+		}
+	}
+	for _, pid := range s.pids {
+		if alive(pid) {
+			s.t.Errorf("process %d of the family is alive", pid)
+		}
+	}
+}
+
+func TestWitness(t *testing.T) {
+	for _, command := range []string{"hostile", "tree", "forkloop"} {
+		t.Run("parent killed, "+command, func(t *testing.T) {
+			w := newTestament(t)
+			s := newScene(t, command, nil, w.args("speaks")...)
+			w.line("prepared")
+			since := s.kill(s.parent, syscall.SIGKILL)
+			at := w.spoke()
+			s.dead(at)
+			t.Logf("spoken after %v", at.Sub(since))
+		})
+	}
+	t.Run("parent killed after the command", func(t *testing.T) {
+		w := newTestament(t)
+		s := newScene(t, "hostile", nil, w.args("speaks")...)
+		w.line("prepared")
+		s.freeze(s.parent) // so that it cannot wake the keeper up
+		s.kill(s.keeper(), syscall.SIGSTOP)
+		s.kill(s.pids[0], syscall.SIGKILL)
+		s.kill(s.parent, syscall.SIGKILL)
+		s.kill(s.keeper(), syscall.SIGCONT)
+		s.dead(w.spoke())
+	})
+	t.Run("parent alive", func(t *testing.T) {
+		w := newTestament(t)
+		s := newScene(t, "hostile", nil, w.args("speaks")...)
+		w.line("prepared")
+		s.kill(s.pids[0], syscall.SIGKILL)
+		s.wantExit(supervise.Exited, 128+9)
+		w.silent(s.keeper())
+		if err := s.wait(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("parent frozen", func(t *testing.T) {
+		w := newTestament(t)
+		s := newScene(t, "hostile", nil, append(w.args("speaks"), "deadline=500ms")...)
+		w.line("prepared")
+		s.freeze(s.parent)
+		s.kill(s.keeper(), syscall.SIGCONT)
+		// The keeper stays a zombie as long as the parent does not run.
+		w.silent(s.keeper())
+		s.dead(clock.Now())
+		if free(t, w.lock) {
+			t.Error("another could have the frozen parent's lock")
+		}
+		s.kill(s.parent, syscall.SIGCONT)
+		s.wantExit(supervise.Expired, 128+9)
+	})
+	t.Run("two families", func(t *testing.T) {
+		for range 5 { // the smaller one is dead first, as a rule
+			w := newTestament(t)
+			s := newScene(t, "hostile", nil, append(w.args("speaks"), "second=7")...)
+			w.line("prepared")
+			eventually(t, "the second family lives", func() bool { return s.board.Members[7].Alive.Load() != 0 })
+			s.kill(s.parent, syscall.SIGKILL)
+			s.dead(w.spoke())
+		}
+	})
+}
+
+// TestWitnessInTrouble has witnesses of all the wrong manners: the family must
+// die as ever, and the keeper must be gone soon after.
+func TestWitnessInTrouble(t *testing.T) {
+	for manner, says := range map[string]string{
+		"refuses": "cannot prepare itself: no peer answers, none at all", "panics": "cannot prepare itself: panic: cannot bear it",
+		"hangs": "not prepared in time", "fails": "not heard: nobody listened", "panics-late": "not heard: panic: cannot bear it", "deaf": "",
+	} {
+		t.Run(manner, func(t *testing.T) {
+			w := newTestament(t)
+			stderr, err := os.OpenFile(filepath.Join(filepath.Dir(w.heard), "stderr"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stderr.Close()
+			s := newSceneWith(t, stderr, "tree", nil, w.args(manner)...)
+			had := s.compete()
+			since := s.kill(s.parent, syscall.SIGKILL)
+			s.settle(since, had)
+			eventually(t, "the lock is free", func() bool { return free(t, w.lock) })
+			const most = 3 * time.Second // one is promised; this is for a busy machine
+			if took := clock.Now().Sub(since); took > most {
+				t.Errorf("the keeper was there for %v more, want at most %v", took, most)
+			}
+			text, _ := os.ReadFile(stderr.Name())
+			if !strings.Contains(string(text), says) || strings.Count(string(text), "\n") > 1 {
+				t.Errorf("on stderr: %q, want %q", text, says)
+			}
+		})
+	}
+}
+
+func TestTestamentErrors(t *testing.T) {
+	lock := flocked(t)
+	for _, c := range []struct {
+		cmd  supervise.Command
+		says string
+	}{
+		{supervise.Command{Testament: []byte("x")}, "without a file to keep"},
+		{supervise.Command{Keep: []*os.File{nil}}, "nil file"},
+		{supervise.Command{Keep: []*os.File{lock}, Testament: make([]byte, 2<<20)}, "1048576"},
+		{supervise.Command{Keep: make([]*os.File, 100)}, ""},
+	} {
+		c.cmd.Path = "/bin/true"
+		if _, err := supervise.Start(t.Context(), c.cmd); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v, want %q", err, c.says)
+		}
+	}
+}
+
+// TestKeep has a file kept by the family, and left alone at its end.
+func TestKeep(t *testing.T) {
+	lock := flocked(t)
+	cmd := shell("ls -l /proc/self/fd; rm " + lock.Name() + "; sleep 0.2") // nobody looks for it
+	out, lines := listen(t)
+	cmd.Stdout, cmd.Keep = out, []*os.File{lock}
+	f := start(t, cmd)
+	if exit := wait(t, f); exit != (supervise.Exit{Reason: supervise.Exited}) {
+		t.Errorf("%v, want a good end", exit)
+	}
+	out.Close()
+	kept := false
+	for lines.Scan() {
+		if at, to, ok := strings.Cut(lines.Text(), " -> "); ok && to == lock.Name() {
+			fd, _ := strconv.Atoi(at[strings.LastIndexByte(at, ' ')+1:])
+			kept = fd >= 200
+		}
+	}
+	if !kept {
+		t.Error("the command has not got the file")
+	}
+	path := fmt.Sprintf("/proc/self/fd/%d", lock.Fd())
+	if free(t, path) {
+		t.Error("the lock was let go")
+	}
+}
