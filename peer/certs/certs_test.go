@@ -69,7 +69,7 @@ func pair(t *testing.T) (near, far net.Conn) {
 }
 
 // shake makes one connection and returns what each side says to it.
-func shake(t *testing.T, server, client *tls.Config) (atServer, atClient error, seen tls.ConnectionState) {
+func shake(t *testing.T, server, client *tls.Config) (seen tls.ConnectionState, atServer, atClient error) {
 	t.Helper()
 	near, far := pair(t)
 	defer near.Close()
@@ -91,7 +91,8 @@ func shake(t *testing.T, server, client *tls.Config) (atServer, atClient error, 
 		_, atClient = c.Read(make([]byte, 1))
 	}
 	near.Close()
-	return <-done, atClient, s.ConnectionState()
+	atServer = <-done
+	return s.ConnectionState(), atServer, atClient
 }
 
 func says(t *testing.T, err error, parts ...string) {
@@ -116,7 +117,7 @@ func TestHandshake(t *testing.T) {
 		client *certs.Identity
 		expect protocol.NodeID
 	}{{n2, "n1"}, {n2, ""}, {operator, "n1"}, {n1, "n1"}} {
-		atServer, atClient, seen := shake(t, n1.Server(), c.client.Client(c.expect))
+		seen, atServer, atClient := shake(t, n1.Server(), c.client.Client(c.expect))
 		if atServer != nil || atClient != nil {
 			t.Fatalf("%v: %v, %v", c.client, atServer, atClient)
 		}
@@ -133,28 +134,28 @@ func TestWrongPeerIsSaid(t *testing.T) {
 	prod, other := made(t, "prod", "n1", "n2"), made(t, "prod", "n1")
 	n1, n2 := load(t, prod, "n1"), load(t, prod, "n2")
 
-	_, err, _ := shake(t, n2.Server(), n1.Client("n3"))
+	_, _, err := shake(t, n2.Server(), n1.Client("n3"))
 	says(t, err, "is for n2 of cluster prod", "want n3 of cluster prod")
 
-	_, err, _ = shake(t, load(t, prod, "").Server(), n1.Client(""))
+	_, _, err = shake(t, load(t, prod, "").Server(), n1.Client(""))
 	says(t, err, "operator", "want a node's")
 
 	// Another authority, of the same name.
 	stranger := load(t, other, "n1")
-	_, err, _ = shake(t, stranger.Server(), n1.Client("n1"))
+	_, _, err = shake(t, stranger.Server(), n1.Client("n1"))
 	says(t, err, "n1 of cluster prod", "signed by another CA (elect CA of prod, key ", "want the CA of "+filepath.Join(prod, "ca.crt"))
-	err, _, _ = shake(t, n1.Server(), insecure(stranger))
+	_, err, _ = shake(t, n1.Server(), insecure(stranger))
 	says(t, err, "signed by another CA")
 
 	// No certificate at all.
-	err, atClient, _ := shake(t, n1.Server(), &tls.Config{InsecureSkipVerify: true})
+	_, err, atClient := shake(t, n1.Server(), &tls.Config{InsecureSkipVerify: true})
 	says(t, err, "no certificate was shown", "want one of cluster prod")
 	says(t, atClient, "bad certificate")
 
 	// TLS 1.2.
 	old := insecure(n2)
 	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
-	err, _, _ = shake(t, n1.Server(), old)
+	_, err, _ = shake(t, n1.Server(), old)
 	says(t, err, "version")
 }
 
@@ -174,9 +175,9 @@ func TestOtherCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err, _, _ = shake(t, n1.Server(), insecure(foreign))
+	_, err, _ = shake(t, n1.Server(), insecure(foreign))
 	says(t, err, "n2 of cluster test", "want one of cluster prod")
-	_, err, _ = shake(t, foreign.Server(), n1.Client("n2"))
+	_, _, err = shake(t, foreign.Server(), n1.Client("n2"))
 	says(t, err, "n2 of cluster test", "want n2 of cluster prod")
 }
 
@@ -256,9 +257,9 @@ func TestExpiredAtTheOtherSide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err, _, _ = shake(t, n1.Server(), &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}})
+	_, err, _ = shake(t, n1.Server(), &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}})
 	says(t, err, "n9 of cluster prod expired on 20")
-	_, err, _ = shake(t, &tls.Config{Certificates: []tls.Certificate{pair}}, n1.Client("n9"))
+	_, _, err = shake(t, &tls.Config{Certificates: []tls.Certificate{pair}}, n1.Client("n9"))
 	says(t, err, "n9 of cluster prod expired on 20")
 }
 
@@ -277,7 +278,7 @@ func TestReload(t *testing.T) {
 	}
 	move(t, filepath.Join(renewed, "ca.crt"), filepath.Join(dir, "ca.crt"))
 	move(t, filepath.Join(renewed, "n1.crt"), filepath.Join(dir, "n1.crt"))
-	if _, err, _ := shake(t, n1.Server(), n2.Client("n1")); err != nil {
+	if _, _, err := shake(t, n1.Server(), n2.Client("n1")); err != nil {
 		t.Fatal(err)
 	}
 	says(t, n1.Stale(), "n1.crt", "private key does not match")
@@ -285,7 +286,7 @@ func TestReload(t *testing.T) {
 		t.Fatal("half a renewal is in force")
 	}
 	move(t, filepath.Join(renewed, "n1.key"), filepath.Join(dir, "n1.key"))
-	if _, err, _ := shake(t, n1.Server(), n2.Client("n1")); err != nil {
+	if _, _, err := shake(t, n1.Server(), n2.Client("n1")); err != nil {
 		t.Fatal(err)
 	}
 	if err := n1.Stale(); err != nil {
@@ -301,7 +302,7 @@ func TestReload(t *testing.T) {
 	says(t, n1.Stale(), "is now for n2 of cluster prod", "want n1 of cluster prod")
 	move(t, filepath.Join(dir, "n1.crt"), filepath.Join(renewed, "n1.crt"))
 	says(t, n1.Stale(), "no such file")
-	if _, err, _ := shake(t, n1.Server(), n2.Client("n1")); err != nil {
+	if _, _, err := shake(t, n1.Server(), n2.Client("n1")); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -337,7 +338,7 @@ func TestMakeAdds(t *testing.T) {
 	if len(now) != len(n1)+2 {
 		t.Errorf("%d files, then %d; want two more", len(n1), len(now))
 	}
-	if _, err, _ := shake(t, load(t, dir, "n1").Server(), load(t, dir, "n2").Client("n1")); err != nil {
+	if _, _, err := shake(t, load(t, dir, "n1").Server(), load(t, dir, "n2").Client("n1")); err != nil {
 		t.Fatal(err)
 	}
 	if err := certs.Make(dir, o); !errors.Is(err, fs.ErrExist) {

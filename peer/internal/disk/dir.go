@@ -111,17 +111,24 @@ func await(ctx context.Context, path string) (*os.File, error) {
 
 // makeAll makes the directory and those above it, and makes them durable.
 func makeAll(path string) error {
-	if err := os.Mkdir(path, 0o700); err == nil {
-		return syncPath(filepath.Dir(path))
-	} else if errors.Is(err, fs.ErrExist) {
-		return nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	err := makeOne(path)
+	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := makeAll(filepath.Dir(path)); err != nil {
 		return err
 	}
-	return makeAll(path)
+	return makeOne(path) // once: below /proc it cannot be made, though all above it is there
+}
+
+// makeOne makes one directory, unless it is there.
+func makeOne(path string) error {
+	if err := os.Mkdir(path, 0o700); errors.Is(err, fs.ErrExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return syncPath(filepath.Dir(path))
 }
 
 func syncPath(path string) error {

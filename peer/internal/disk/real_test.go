@@ -333,3 +333,19 @@ func BenchmarkSave(b *testing.B) {
 		}
 	}
 }
+
+// TestNoPlace: where no directory can be made, Open says so.
+func TestNoPlace(t *testing.T) {
+	for _, path := range []string{"/proc/elect-test", "/proc/elect-test/below"} {
+		if _, err := os.Stat("/proc/self"); err != nil {
+			t.Skip("there is no /proc here")
+		}
+		d, err := Open(t.Context(), path, Identity{Cluster: "c", Election: "e", ID: "n1"})
+		if err == nil {
+			_ = d.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "/proc/elect-test") {
+			t.Errorf("%s: %v; want an error that names the place", path, err)
+		}
+	}
+}

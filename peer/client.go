@@ -1,0 +1,317 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/peer/certs"
+	"github.com/electd/elect/peer/internal/link"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+)
+
+// How long a client waits for one node.
+const (
+	dialLimit    = 2 * time.Second // until a connection is admitted
+	statusLimit  = 3 * time.Second // for all of a status
+	historyLimit = 10 * time.Second
+)
+
+// Client asks the nodes of an election, and takes no part. It keeps no
+// connection but those of the Observes that run. Its methods may be called by
+// any number of goroutines.
+//
+// Where the nodes have certificates it needs one too: an operator's, or a
+// node's own.
+type Client struct {
+	cfg    Config
+	limits driver.Limits
+	voters int    // how many of nodes, the first ones
+	nodes  []Peer // voters, then observers, but those who do not listen
+	dial   func(ctx context.Context, to Peer) (conn, error)
+	life   context.Context
+	end    context.CancelCauseFunc
+}
+
+// conn is a connection with a node, of *link.Client but in tests.
+type conn interface {
+	// Call asks; each is handed the body of every response, in order.
+	Call(ctx context.Context, verb string, token uint64, body any, each func(json.RawMessage) error) error
+	Close() error
+}
+
+// NewClient returns a client of the nodes that cfg lists. It reads certificates
+// and connects to nobody. cfg.ID does not count, nor does what concerns the own
+// node only (Listen, Data, Listener, Machine). With Config.Certs the operator's
+// certificate is used, or else that of a listed node, if there is one.
+func NewClient(cfg Config) (*Client, error) {
+	cfg.ID = ""
+	plan, err := cfg.Plan()
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.guarded(); err != nil {
+		return nil, err
+	}
+	identity, err := cfg.clientIdentity()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		cfg: cfg, limits: limits(plan, true), voters: len(cfg.Voters), dial: dialer(&cfg, identity),
+	}
+	for _, p := range slices.Concat(cfg.Voters, cfg.Observers) {
+		if p.Addr != "" {
+			c.nodes = append(c.nodes, p)
+		}
+	}
+	c.limits.Abilities = []driver.Ability{driver.AbilityRecall}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	return c, nil
+}
+
+// clientIdentity loads a certificate to ask with: the one that is named, or of
+// the directory the operator's, or that of a listed node.
+func (c *Config) clientIdentity() (*certs.Identity, error) {
+	id, err := c.identity()
+	if c.Certs == "" || !errors.Is(err, fs.ErrNotExist) {
+		return id, err
+	}
+	for _, p := range slices.Concat(c.Voters, c.Observers) {
+		with := *c
+		with.ID = p.ID
+		if id, err := with.identity(); err == nil {
+			c.Cluster = with.Cluster
+			return id, nil
+		}
+	}
+	return nil, fmt.Errorf("no certificate to ask with in %s: %w; want operator.crt and operator.key, or those of a node", c.Certs, err)
+}
+
+// dialer returns the way to other nodes for somebody who asks.
+func dialer(cfg *Config, identity *certs.Identity) func(ctx context.Context, to Peer) (conn, error) {
+	hello := wire.Hello{
+		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.ClientOf, Cluster: cfg.Cluster, Election: cfg.Name, Program: cfg.Program,
+	}
+	dial := cfg.Dial
+	return func(ctx context.Context, to Peer) (conn, error) {
+		ctx, stop := context.WithTimeoutCause(ctx, dialLimit, fmt.Errorf("no answer within %v", dialLimit))
+		defer stop()
+		c, err := link.Dial(ctx, link.ClientConfig{Addr: to.Addr, Hello: hello, TLS: identity, Expect: to.ID, Dial: dial})
+		if err != nil {
+			if inner := errors.Unwrap(err); inner != nil {
+				err = inner // who and where is said by whoever shows it
+			}
+			return nil, because(ctx, err)
+		}
+		return c, nil // and above no nil *link.Client in a conn
+	}
+}
+
+func ignore(json.RawMessage) error { return nil }
+
+// Campaign implements driver.Elector: a client is refused, for good.
+func (c *Client) Campaign(context.Context, driver.Candidacy) (driver.Mandate, error) {
+	if c.life.Err() != nil {
+		return nil, driver.ErrClosed
+	}
+	known := slices.Concat(ids(c.cfg.Voters), ids(c.cfg.Observers))
+	return nil, driver.Permanent(fmt.Errorf("to stand in the election %s takes the id of one of its participants; want --id with one of: %s", c.cfg.Name, list(known)))
+}
+
+// Limits implements driver.Elector. They are those of the configuration that
+// the client was given: the nodes' own may differ, see NodeStatus.Plan.
+func (c *Client) Limits() driver.Limits { return c.limits }
+
+// Close implements driver.Elector.
+func (c *Client) Close() error {
+	c.end(driver.ErrClosed)
+	return nil
+}
+
+// while returns a context that ends with the client too.
+func (c *Client) while(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// ask asks one node one thing.
+func (c *Client) ask(ctx context.Context, to Peer, limit time.Duration, verb string, each func(json.RawMessage) error) error {
+	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
+	defer stop()
+	conn, err := c.dial(ctx, to)
+	if err != nil {
+		return because(ctx, err)
+	}
+	defer conn.Close()
+	return understood(because(ctx, conn.Call(ctx, verb, 0, nil, each)))
+}
+
+// because replaces the error of a context by its cause.
+func because(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// all asks every node at the same time and returns how that went, by node.
+func (c *Client) all(ctx context.Context, limit time.Duration, verb string, each func(node int, body json.RawMessage) error) []error {
+	ctx, stop := c.while(ctx)
+	defer stop()
+	errs := make([]error, len(c.nodes))
+	var asking sync.WaitGroup
+	for i, n := range c.nodes {
+		asking.Go(func() {
+			errs[i] = c.ask(ctx, n, limit, verb, func(body json.RawMessage) error { return each(i, body) })
+		})
+	}
+	asking.Wait()
+	return errs
+}
+
+// Statuses asks every node at the same time what it says of itself: one result
+// for each, voters first, in the order of the configuration. A node that does
+// not answer takes 3 s at most. Observers without an address have an error.
+func (c *Client) Statuses(ctx context.Context) []NodeResult {
+	results := make([]NodeResult, len(c.nodes))
+	errs := c.all(ctx, statusLimit, verbStatus, func(i int, body json.RawMessage) error {
+		s := new(NodeStatus)
+		if err := json.Unmarshal(body, s); err != nil {
+			return fmt.Errorf("its status cannot be read: %w", err)
+		}
+		results[i].Status = s
+		return nil
+	})
+	for i := range results {
+		results[i].Peer = c.nodes[i]
+		if errs[i] != nil {
+			results[i].Status, results[i].Err = nil, errs[i]
+		} else if results[i].Status == nil {
+			results[i].Err = errors.New("it answered, and said nothing of itself")
+		}
+	}
+	for _, p := range c.cfg.Observers {
+		if p.Addr == "" {
+			results = append(results, NodeResult{Peer: p, Err: errors.New("no address of it is configured")})
+		}
+	}
+	return results
+}
+
+// Recall implements driver.Recaller. It finds the leader as Observe does and
+// asks it, by way of another node if it cannot be reached from here.
+func (c *Client) Recall(ctx context.Context, token fence.Token) error {
+	ctx, stop := c.while(ctx)
+	defer stop()
+	var err error
+	for range 3 { // somebody else may be elected in between
+		if c.life.Err() != nil {
+			return driver.ErrClosed
+		}
+		var s driver.State
+		if s, err = c.look(ctx); err != nil {
+			return err
+		}
+		switch l := s.Leader; {
+		case s.Stale:
+			return fmt.Errorf("who leads cannot be told: %w", s.Cause)
+		case l == nil && s.Cause != nil:
+			return fmt.Errorf("%w: %w", driver.ErrNoLeader, s.Cause)
+		case l == nil:
+			return driver.ErrNoLeader
+		case token != 0 && l.Token != token:
+			return fmt.Errorf("%w: %s leads with token %v, and not with %v", driver.ErrSuperseded, l.ID, l.Token, token)
+		}
+		err = c.depose(ctx, s.Leader)
+		if token != 0 || !errors.Is(err, driver.ErrNoLeader) && !errors.Is(err, driver.ErrSuperseded) {
+			break
+		}
+	}
+	return err
+}
+
+// look observes once.
+func (c *Client) look(ctx context.Context) (driver.State, error) {
+	for s, err := range c.Observe(ctx) {
+		return s, err
+	}
+	return driver.State{}, context.Cause(ctx)
+}
+
+// depose asks the leader, or else the other nodes, that it resign.
+func (c *Client) depose(ctx context.Context, l *driver.Leader) error {
+	ways := slices.Clone(c.nodes)
+	slices.SortStableFunc(ways, func(a, b Peer) int { return rank(l, a) - rank(l, b) })
+	var trouble trouble
+	asked := false // it may have resigned, though nobody said so
+	for _, to := range ways {
+		done, err := c.resign(ctx, to, l.Token)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case answered(err):
+			if asked && (errors.Is(err, driver.ErrNoLeader) || errors.Is(err, driver.ErrSuperseded)) {
+				return nil
+			}
+			return err
+		}
+		asked = asked || done
+		trouble = append(trouble, nodeError{to, err})
+	}
+	return fmt.Errorf("%w: %s leads with token %v and could not be asked: %w", driver.ErrUnreachable, l.ID, l.Token, trouble)
+}
+
+// rank puts the leader before all others.
+func rank(l *driver.Leader, p Peer) int {
+	if p.ID == protocol.NodeID(l.ID) {
+		return 0
+	}
+	return 1
+}
+
+// resign asks one node; asked says that it may have heard it.
+func (c *Client) resign(ctx context.Context, to Peer, token fence.Token) (asked bool, err error) {
+	limit := resignLimit + time.Second // so that the node's own answer comes first
+	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
+	defer stop()
+	conn, err := c.dial(ctx, to)
+	if err != nil {
+		return false, because(ctx, err)
+	}
+	defer conn.Close()
+	return true, understood(because(ctx, conn.Call(ctx, verbResign, uint64(token), resignation{}, ignore)))
+}
+
+// nodeError is what went wrong with one node.
+type nodeError struct {
+	peer Peer
+	err  error
+}
+
+// trouble is what went wrong with several. It does not unwrap: what is true of
+// one node, such as that it is shutting down, is not true of the election.
+type trouble []nodeError
+
+func (t trouble) Error() string {
+	texts := make([]string, len(t))
+	for i, e := range t {
+		texts[i] = fmt.Sprintf("%s: %v", e.peer, e.err)
+	}
+	return strings.Join(texts, "; ")
+}

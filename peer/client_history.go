@@ -1,0 +1,88 @@
+package peer
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/protocol"
+)
+
+// History asks every node at the same time what it remembers and makes one
+// history of it, ordered by token and then by time. Of an event that several
+// nodes noted the earliest stays; that others followed a leader is left out
+// where the leader's own account is there.
+//
+// When some nodes do not answer, what the others remember is returned with an
+// error that names those: it matches driver.ErrUnreachable.
+func (c *Client) History(ctx context.Context) ([]Event, error) {
+	pieces := make([][]Event, len(c.nodes))
+	errs := c.all(ctx, historyLimit, verbHistory, func(i int, body json.RawMessage) error {
+		var events []Event
+		if err := json.Unmarshal(body, &events); err != nil {
+			return fmt.Errorf("its history cannot be read: %w", err)
+		}
+		pieces[i] = append(pieces[i], events...)
+		return nil
+	})
+	var missing trouble
+	for i, err := range errs {
+		if err != nil {
+			missing = append(missing, nodeError{c.nodes[i], err})
+		}
+	}
+	history := mergeHistories(pieces)
+	switch {
+	case missing == nil:
+		return history, nil
+	case c.life.Err() != nil:
+		return nil, driver.ErrClosed
+	}
+	return history, fmt.Errorf("%w: %w", driver.ErrUnreachable, missing)
+}
+
+// The events that a node remembers, see package disk.
+const (
+	eventElected = "elected"
+	eventActive  = "active"
+	eventLost    = "lost"
+	eventFollows = "follows"
+)
+
+func mergeHistories(pieces [][]Event) []Event {
+	type event struct {
+		token  fence.Token
+		leader protocol.NodeID
+		what   string
+	}
+	all := slices.Concat(pieces...)
+	slices.SortStableFunc(all, func(a, b Event) int { return a.At.Compare(b.At) })
+	known := make(map[event]int)
+	var merged []Event
+	for _, e := range all {
+		key := event{e.Token, e.Leader, e.Event}
+		if i, ok := known[key]; ok {
+			merged[i].Reason = cmp.Or(merged[i].Reason, e.Reason)
+			continue
+		}
+		known[key] = len(merged)
+		merged = append(merged, e)
+	}
+	merged = slices.DeleteFunc(merged, func(e Event) bool {
+		_, own := known[event{e.Token, e.Leader, eventElected}]
+		return e.Event == eventFollows && own
+	})
+	slices.SortStableFunc(merged, func(a, b Event) int {
+		return cmp.Or(cmp.Compare(a.Token, b.Token), a.At.Compare(b.At), cmp.Compare(order(a.Event), order(b.Event)))
+	})
+	return merged
+}
+
+// order is that of events of one token at one time.
+func order(event string) int {
+	return slices.Index([]string{eventElected, eventFollows, eventActive, eventLost}, event)
+}

@@ -1,0 +1,99 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/electd/elect/driver"
+)
+
+// merger makes one state of what the nodes see. It remembers the greatest token
+// that it was told of: whoever shows a smaller one is behind.
+type merger struct {
+	seen *driver.Leader
+}
+
+// tally counts reports.
+type tally struct {
+	told    int // there is one, good or bad
+	fresh   int // the node is not cut off, nor behind
+	knowing int // voters among those
+	refused int // for good
+}
+
+func (m *merger) merge(nodes []Peer, voters int, reports []report) (driver.State, tally) {
+	for _, r := range reports {
+		if r.heard && r.Leader != nil && better(r.Leader, m.seen) {
+			m.seen = r.Leader
+		}
+	}
+	var n tally
+	var s driver.State
+	var trouble trouble
+	for i, r := range reports {
+		var why error
+		switch {
+		case !r.heard && r.err == nil:
+			trouble = append(trouble, nodeError{nodes[i], errors.New("no answer yet")})
+			continue
+		case !r.heard:
+			why = r.err
+			if r.refused {
+				n.refused++
+			}
+		case r.Stale && r.Cause == "":
+			why = errors.New("it is cut off from the others")
+		case r.Stale:
+			why = errors.New(r.Cause)
+		case r.Leader != nil && r.Leader.Token < m.seen.Token:
+			why = fmt.Errorf("it is behind: it still sees %s with token %v", r.Leader.ID, r.Leader.Token)
+		default:
+			n.fresh++
+			if i < voters {
+				n.knowing++
+			}
+			if r.Leader != nil {
+				s.Leader = m.seen
+			} else if s.Cause == nil && r.Cause != "" {
+				s.Cause = errors.New(r.Cause)
+			}
+		}
+		n.told++
+		if why != nil {
+			trouble = append(trouble, nodeError{nodes[i], why})
+		}
+	}
+	switch {
+	case n.fresh == 0:
+		s = driver.State{Leader: m.seen, Stale: true, Cause: fmt.Errorf("%w: %w", driver.ErrUnreachable, trouble)}
+	case s.Leader != nil:
+		s.Cause = nil
+	}
+	return s, n
+}
+
+// better reports whether a tells more than b, which may be nil.
+func better(a, b *driver.Leader) bool {
+	return b == nil || a.Token > b.Token || a.Token == b.Token && b.Since.IsZero() && !a.Since.IsZero()
+}
+
+// sameState reports whether there is nothing new to show. What exactly keeps the
+// nodes out of reach changes all the time and is not shown again.
+func sameState(a, b driver.State) bool {
+	switch {
+	case a.Stale != b.Stale || (a.Leader == nil) != (b.Leader == nil):
+		return false
+	case a.Leader != nil && !sameLeader(a.Leader, b.Leader):
+		return false
+	case a.Stale:
+		return true
+	case a.Cause == nil || b.Cause == nil:
+		return a.Cause == b.Cause
+	}
+	return a.Cause.Error() == b.Cause.Error()
+}
+
+func sameLeader(a, b *driver.Leader) bool {
+	return a.ID == b.ID && a.Token == b.Token && a.Since.Equal(b.Since) && maps.Equal(a.Metadata, b.Metadata)
+}

@@ -1,0 +1,336 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/peer/certs"
+	"github.com/electd/elect/peer/internal/link"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// DefaultCluster is the cluster of those who have neither certificates nor a
+// setting.
+const DefaultCluster = "elect"
+
+// MaxObservers is the greatest number of observers: a leader tells each of them
+// of every heartbeat.
+const MaxObservers = 64
+
+// Peer is a participant and where it listens.
+type Peer struct {
+	ID   protocol.NodeID
+	Addr string // host:port; may be empty for an observer, to whom nobody connects
+}
+
+// String is the peer as it stands in a URL, such as n1@10.0.0.1:7400.
+func (p Peer) String() string {
+	if p.Addr == "" {
+		return string(p.ID)
+	}
+	return string(p.ID) + "@" + p.Addr
+}
+
+// Config configures a participant, or a [Client]. ID, Name and Voters are
+// required; zero means the documented default elsewhere. It is copied; the
+// slices must not be changed afterwards.
+type Config struct {
+	// ID is this participant's, one of Voters or Observers. It is the id in its
+	// certificate.
+	ID protocol.NodeID
+	// Name is the election's, see [driver.CheckName]. One listening address and
+	// one data directory serve one election.
+	Name string
+	// Voters are 1 to 9 participants, the same at every one of them. A majority
+	// of them elects; three or five is what one wants.
+	Voters []Peer
+	// Observers see who leads and never count; at most 64. They should be the
+	// same at every voter: heartbeats go to those whom the leader lists.
+	Observers []Peer
+
+	// Listen is the address to listen on, the own one in Voters or Observers by
+	// default. An observer without one does not listen.
+	Listen string
+	// Data is the directory that holds the data directories of all elections;
+	// this participant's is Data/Name/ID. By default elect-peer in
+	// $XDG_STATE_HOME, or in ~/.local/state.
+	Data string
+	// Cluster keeps two clusters apart: who names another one is refused. By
+	// default that of the own certificate, and without one DefaultCluster.
+	Cluster string
+
+	// Profile names a set of times that fit together, see [quorum.Profiles];
+	// lan by default.
+	Profile string
+	// Heartbeat and Promise replace those of the profile, 0 being none; see
+	// [quorum.Config]. A voter waits Promise for a silent leader.
+	Heartbeat, Promise time.Duration
+	// Era is the upper part of every token, from 0 to fence.MaxEra. It is 0 until
+	// all data directories are made anew or one is restored from a copy, and is
+	// raised then, at every participant, so that tokens go on rising.
+	Era uint64
+
+	// Certs is a directory with ca.crt, ID.crt and ID.key, as package certs
+	// makes it. CA, Cert and Key name the three files one by one instead. With
+	// neither, peers talk in plain text and trust everybody: then only
+	// addresses of the loopback are allowed, unless Insecure.
+	Certs         string
+	CA, Cert, Key string
+	// Insecure allows plain text on a network. Whoever can reach the port can
+	// then elect and depose.
+	Insecure bool
+
+	// Listener is used instead of listening on Listen; Node.Close closes it.
+	Listener net.Listener
+	// Dial replaces the way to other participants, for tests. It gets the
+	// address as Voters has it.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	// Machine makes the protocol machine; nil is quorum.New. One that saves
+	// anything else than ballots of package quorum is refused.
+	Machine func(quorum.Config) (protocol.Machine, error)
+
+	// Program is the version of the program, shown to others. May be empty.
+	Program string
+	// Logger receives what is worth knowing. Nil is silence.
+	Logger *slog.Logger
+
+	// For tests: other links, other clocks, and disks that fail.
+	connect func(link.Config) links
+	now     func() protocol.Reading
+	disk    func(save func([]byte) error) func([]byte) error
+}
+
+// links are a node's connections. In production it is a *link.Link.
+type links interface {
+	Send(to protocol.NodeID, l *wire.Letter)
+	SetIncarnation(incarnation uint64)
+	Announce(w *wire.Welcome)
+	Peers() []link.PeerInfo
+	Close() error
+}
+
+// voter reports whether the own id is one of the voters.
+func (c *Config) voter() bool { return has(c.Voters, c.ID) }
+
+func (c *Config) observer() bool { return has(c.Observers, c.ID) }
+
+// takesPart reports whether the own id is listed; all others are clients.
+func (c *Config) takesPart() bool { return c.voter() || c.observer() }
+
+func has(peers []Peer, id protocol.NodeID) bool { return find(peers, id) != nil }
+
+func find(peers []Peer, id protocol.NodeID) *Peer {
+	for i := range peers {
+		if peers[i].ID == id {
+			return &peers[i]
+		}
+	}
+	return nil
+}
+
+// ids returns the ids of peers in the order of protocols.
+func ids(peers []Peer) []protocol.NodeID {
+	all := make([]protocol.NodeID, 0, len(peers))
+	for _, p := range peers {
+		all = append(all, p.ID)
+	}
+	slices.SortFunc(all, protocol.NodeID.Compare)
+	return all
+}
+
+func list[T fmt.Stringer](all []T) string {
+	texts := make([]string, len(all))
+	for i, v := range all {
+		texts[i] = v.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// check says what is wrong with who takes part and where, whoever asks.
+func (c *Config) check() error {
+	if err := driver.CheckName(c.Name); err != nil {
+		return err
+	}
+	const want = "want each as in n1@10.0.0.1:7400"
+	seen, at := map[protocol.NodeID]bool{}, map[string]protocol.NodeID{}
+	for i, p := range slices.Concat(c.Voters, c.Observers) {
+		if _, err := protocol.ParseNodeID(string(p.ID)); err != nil {
+			return fmt.Errorf("%w; %s", err, want)
+		}
+		if seen[p.ID] {
+			return fmt.Errorf("%s is listed twice; want each participant once", p.ID)
+		}
+		seen[p.ID] = true
+		if p.Addr == "" && i >= len(c.Voters) {
+			continue
+		}
+		if err := checkAddr(p.Addr); err != nil {
+			return fmt.Errorf("%s: %w; %s", p.ID, err, want)
+		}
+		if other, taken := at[p.Addr]; taken {
+			return fmt.Errorf("%s and %s have one address, %s; want a port for each", other, p.ID, p.Addr)
+		}
+		at[p.Addr] = p.ID
+	}
+	switch n := len(c.Voters); {
+	case n == 0:
+		return errors.New("no voters; want 1 to 9, as in peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400")
+	case n > protocol.MaxVoters:
+		return fmt.Errorf("%d voters; want at most %d, because each election asks all of them: make the others observers, with observers=…", n, protocol.MaxVoters)
+	case len(c.Observers) > MaxObservers:
+		return fmt.Errorf("%d observers; want at most %d", len(c.Observers), MaxObservers)
+	case c.Era > fence.MaxEra:
+		return fmt.Errorf("era %d; want a number from 0 to %d", c.Era, uint64(fence.MaxEra))
+	case c.Certs != "" && (c.CA != "" || c.Cert != "" || c.Key != ""):
+		return errors.New("both certs, a directory, and single files (ca, cert, key) are given; want one of the two")
+	case (c.CA != "" || c.Cert != "" || c.Key != "") && (c.CA == "" || c.Cert == "" || c.Key == ""):
+		return errors.New("of ca, cert and key only some are given; want all three, or certs=DIR")
+	case c.Insecure && c.secured():
+		return errors.New("certificates are given, and insecure too; want one of the two")
+	}
+	if c.Cluster != "" {
+		if err := driver.CheckName(c.Cluster); err != nil {
+			return fmt.Errorf("cluster: %w", err)
+		}
+	}
+	return nil
+}
+
+func checkAddr(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	switch {
+	case addr == "":
+		return errors.New("no address")
+	case err != nil && strings.Contains(err.Error(), "missing port"):
+		return fmt.Errorf("address %q has no port", addr)
+	case err != nil && strings.Contains(err.Error(), "too many colons"):
+		return fmt.Errorf("address %q: an IPv6 address is written in brackets, as in [::1]:7400", addr)
+	case err != nil:
+		return fmt.Errorf("address %q is not host:port", addr)
+	case host == "":
+		return fmt.Errorf("address %q has no host, and others have to find it", addr)
+	case strings.ContainsAny(host, "/ \t@"):
+		return fmt.Errorf("address %q: the host %q is none", addr, host)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil || port == "" || port == "0" {
+		return fmt.Errorf("address %q: port %q; want a number from 1 to 65535", addr, port)
+	}
+	return nil
+}
+
+// secured reports whether there are certificates.
+func (c *Config) secured() bool { return c.Certs != "" || c.CA != "" }
+
+// identity loads the own certificate, nil if there is to be none, and settles
+// which cluster this is.
+func (c *Config) identity() (*certs.Identity, error) {
+	if !c.secured() {
+		if c.Cluster == "" {
+			c.Cluster = DefaultCluster
+		}
+		return nil, nil
+	}
+	// A keeper that is to be a witness has another working directory.
+	var err error
+	for _, path := range []*string{&c.Certs, &c.CA, &c.Cert, &c.Key} {
+		if *path == "" {
+			continue
+		}
+		if *path, err = filepath.Abs(*path); err != nil {
+			return nil, fmt.Errorf("certificates: the working directory is not known: %w; want absolute paths", err)
+		}
+	}
+	var id *certs.Identity
+	who := ""
+	if c.takesPart() {
+		who = string(c.ID)
+	}
+	if c.Certs != "" {
+		id, err = certs.LoadDir(c.Certs, who)
+	} else {
+		id, err = certs.Load(c.CA, c.Cert, c.Key)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case who != "" && id.ID != who:
+		return nil, fmt.Errorf("the certificate is that of %q, and this participant is %q; want a certificate of its own", id.ID, who)
+	case c.Cluster == "":
+		c.Cluster = id.Cluster
+	case c.Cluster != id.Cluster:
+		return nil, fmt.Errorf("the certificate is of cluster %q, and cluster=%s is set; leave that out, or use a certificate of that cluster", id.Cluster, c.Cluster)
+	}
+	return id, nil
+}
+
+// guarded refuses plain text on a network that was not asked for.
+func (c *Config) guarded() error {
+	if c.secured() || c.Insecure {
+		return nil
+	}
+	addrs := []string{c.listen()}
+	for _, p := range slices.Concat(c.Voters, c.Observers) {
+		addrs = append(addrs, p.Addr)
+	}
+	for _, a := range addrs {
+		if a != "" && !loopback(a) {
+			return fmt.Errorf("%s is an address on a network, and without certificates everybody who can reach it can elect and depose; want certs=DIR (elect certs makes them), or insecure=true", a)
+		}
+	}
+	return nil
+}
+
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(strings.Split(host, "%")[0])
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// listen is the address to listen on, "" if there is none.
+func (c *Config) listen() string {
+	switch p := find(slices.Concat(c.Voters, c.Observers), c.ID); {
+	case c.Listener != nil:
+		return c.Listener.Addr().String()
+	case c.Listen != "":
+		return c.Listen
+	case p != nil:
+		return p.Addr
+	}
+	return ""
+}
+
+// directory is this participant's own data directory.
+func (c *Config) directory() (string, error) {
+	data := c.Data
+	if data == "" {
+		state := os.Getenv("XDG_STATE_HOME")
+		if state == "" || !filepath.IsAbs(state) {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return "", fmt.Errorf("no place for the data directory: %w; want data=DIR", err)
+			}
+			state = filepath.Join(home, ".local", "state")
+		}
+		data = filepath.Join(state, "elect-peer")
+	}
+	data, err := filepath.Abs(data)
+	if err != nil {
+		return "", fmt.Errorf("data directory %s: the working directory is not known: %w; want an absolute path", c.Data, err)
+	}
+	return filepath.Join(data, c.Name, string(c.ID)), nil
+}

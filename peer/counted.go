@@ -1,0 +1,53 @@
+package peer
+
+import (
+	"sync"
+	"time"
+)
+
+// counted are a node's counters. They are written by the loop and the saver.
+type counted struct {
+	mu  sync.Mutex
+	all Counters
+	bad bool // the latest save failed
+}
+
+func (c *counted) change(f func(*Counters)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f(&c.all)
+}
+
+func (c *counted) elected() { c.change(func(a *Counters) { a.Elections++ }) }
+func (c *counted) jumped()  { c.change(func(a *Counters) { a.ClockJumps++ }) }
+
+func (c *counted) paused(late time.Duration) {
+	c.change(func(a *Counters) { a.Pauses, a.LongestPause = a.Pauses+1, max(a.LongestPause, late) })
+}
+
+func (c *counted) saved(took time.Duration) {
+	c.change(func(a *Counters) { a.Saves, a.SaveSlowest = a.Saves+1, max(a.SaveSlowest, took) })
+}
+
+// broke and healed take notice of a disk, and report whether that is news.
+func (c *counted) broke() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	news := !c.bad
+	c.bad = true
+	return news
+}
+
+func (c *counted) healed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	news := c.bad
+	c.bad = false
+	return news
+}
+
+func (c *counted) now() Counters {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all
+}

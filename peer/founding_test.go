@@ -1,0 +1,285 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+)
+
+// TestFoundingNeedsAll: without one of the voters nobody votes, and who is
+// missing is said; with it a campaign that has waited goes on.
+func TestFoundingNeedsAll(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		n := v.open("n1")
+		v.open("n2")
+		waits := campaign(t.Context(), n)
+		s := sees(t, n, "for whom it waits", func(s driver.State) bool { return s.Cause != nil })
+		if s.Leader != nil || s.Stale || !strings.Contains(s.Cause.Error(), "needs all its voters: waiting for n3") {
+			t.Errorf("while one is missing it shows %+v", s)
+		}
+		<-time.After(time.Minute)
+		if n.founded() {
+			t.Error("it is founded without one of the voters")
+		}
+		v.open("n3")
+		o := within(t, waits, "a victory when all are there")
+		if o.err != nil {
+			t.Fatal(o.err)
+		}
+		release(t, o.m)
+	})
+}
+
+// TestFoundingInterrupted: whoever crashes on the way goes on with its pins, in
+// whatever order they come back.
+func TestFoundingInterrupted(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		one := v.open("n1")
+		two := v.open("n2")
+		<-time.After(time.Second)
+		_, _ = one.Close(), two.Close()
+		three := v.open("n3")
+		<-time.After(time.Second)
+		v.open("n2")
+		<-time.After(time.Second)
+		if three.founded() {
+			t.Error("it is founded before all have pinned it")
+		}
+		one = v.open("n1")
+		<-time.After(time.Second)
+		// The one that is founded last meets others who have been for long.
+		release(t, win(t, one))
+	})
+}
+
+// TestFoundingLate: one that missed the end of the founding is founded by
+// welcomes of those who did not, and only with all of them.
+func TestFoundingLate(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		v.openAll()
+		// It never booted: it has its pins, and no ballot.
+		fresh := &Node{
+			cfg: v.config("n3"), plan: Plan{Voters: 3, Quorum: 2}, self: v.node(t, "n3").self,
+			welcomes: map[protocol.NodeID]*protocol.Membership{}, refusals: map[protocol.NodeID]*wire.Refusal{},
+		}
+		other := v.node(t, "n1")
+		fresh.dir = v.node(t, "n3").dir
+		fresh.log = slog.New(slog.DiscardHandler)
+		ms := other.membership.Load()
+		newer := *ms
+		newer.ConfigTerm = 7
+		fresh.welcomes["n1"] = &newer
+		if got := fresh.met(); got != nil {
+			t.Errorf("founded by the welcome of one: %+v", got)
+		}
+		fresh.welcomes["n2"] = nil
+		if got := fresh.met(); got == nil || got.ConfigTerm != 7 {
+			t.Errorf("with all welcomes it boots with %+v; want the newest membership", got)
+		}
+		wrong := newer
+		wrong.Voters = append([]protocol.Voter{}, newer.Voters...)
+		wrong.Voters[1].Dir[0]++
+		fresh.welcomes["n1"] = &wrong
+		if got := fresh.met(); got != nil {
+			t.Errorf("it boots with a membership that its pins contradict: %+v", got)
+		}
+		refusedFor(t, fresh.hopeless(), "another founding")
+	})
+}
+
+// TestRestart: after the founding a majority is enough to start.
+func TestRestart(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		nodes := v.openAll()
+		m := win(t, nodes[2])
+		token := m.Token()
+		release(t, m)
+		before := nodes[0].incarnation.Load()
+		for _, n := range nodes {
+			_ = n.Close()
+		}
+		one := v.open("n1")
+		v.open("n2")
+		m = win(t, one)
+		if m.Token() <= token {
+			t.Errorf("token %v after %v", m.Token(), token)
+		}
+		if got := one.incarnation.Load(); got != before+1 {
+			t.Errorf("incarnation %d after %d", got, before)
+		}
+		release(t, m)
+	})
+}
+
+// TestWipedDisk: a voter that has forgotten its votes is refused, says why, and
+// the others go on.
+func TestWipedDisk(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		nodes := v.openAll()
+		m := win(t, nodes[0])
+		_ = nodes[1].Close()
+		if err := os.RemoveAll(nodes[1].path); err != nil {
+			t.Fatal(err)
+		}
+		var logged bytes.Buffer
+		cfg := v.config("n2")
+		cfg.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+		wiped, err := New(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		_, err = wiped.Campaign(ctx, driver.Candidacy{Exclusive: true})
+		refusedFor(t, err, "knows n2 by the data directory", "was wiped", "Restore the directory")
+		_, err = wiped.Campaign(ctx, driver.Candidacy{Exclusive: true})
+		refusedFor(t, err, "was wiped")
+		<-time.After(10 * time.Second) // refused again and again
+		_ = wiped.Close()
+		if got := strings.Count(logged.String(), "this node is refused"); got != 2 {
+			t.Errorf("it was logged %d times that it is refused; want once for each of the two others:\n%s", got, &logged)
+		}
+		if wiped.founded() {
+			t.Error("the wiped node is founded")
+		}
+		if err := m.Check(); err != nil {
+			t.Errorf("the leader is disturbed: %v", err)
+		}
+		release(t, m)
+	})
+}
+
+// TestStrangers: who is configured otherwise is refused with what is different,
+// and those who agree go on.
+func TestStrangers(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		says   []string
+	}{
+		{"cluster", func(c *Config) { c.Cluster = "staging" }, []string{`of cluster "elect"`, `"staging"`}},
+		{"election", func(c *Config) { c.Name = "other" }, []string{`election "job"`, `"other"`}},
+		{"voters", func(c *Config) { c.Voters = append(c.Voters, Peer{"n4", "127.0.0.1:4"}) }, []string{"n1 has the voters n1, n2, n3, and n3 has n1, n2, n3, n4"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inVillage(t, 3, func(t *testing.T, v *village) {
+				nodes := v.openAll()
+				_ = nodes[2].Close()
+				if err := os.RemoveAll(nodes[2].path); err != nil {
+					t.Fatal(err)
+				}
+				cfg := v.config("n3")
+				c.change(&cfg)
+				n, err := New(t.Context(), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer n.Close()
+				_, err = n.Campaign(t.Context(), driver.Candidacy{})
+				refusedFor(t, err, c.says...)
+				release(t, win(t, nodes[0]))
+			})
+		})
+	}
+}
+
+// TestOneStrangerHarmsNobody: a single voter that refuses is no reason to give
+// up, with a majority left.
+func TestOneStrangerHarmsNobody(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		nodes := v.openAll()
+		nodes[0].call(func() {
+			nodes[0].refused("n3", &wire.Refusal{Code: wire.CodeCluster, Says: "another cluster", Final: true})
+		})
+		release(t, win(t, nodes[0]))
+		nodes[0].call(func() {
+			nodes[0].refused("n2", &wire.Refusal{Code: wire.CodeCluster, Says: "and here too", Final: true})
+		})
+		_, err := nodes[0].Campaign(t.Context(), driver.Candidacy{})
+		refusedFor(t, err, "another cluster", "; ", "and here too")
+		nodes[0].call(func() { nodes[0].welcomed("n2", &wire.Welcome{}) })
+		release(t, win(t, nodes[0]))
+	})
+}
+
+func TestAdmit(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		v.obs = names("o", 1)
+		nodes := v.openAll()
+		n := nodes[0]
+		good := wire.Hello{Cluster: "elect", Election: "job", ID: "n2", Dir: nodes[1].self.Dir, Voters: v.all}
+		for _, c := range []struct {
+			code   wire.Code
+			caller wire.Caller
+			change func(*wire.Hello)
+		}{
+			{"", wire.Node, func(*wire.Hello) {}},
+			{"", wire.WitnessOf, func(h *wire.Hello) { h.Voters = nil }},
+			{"", wire.ClientOf, func(h *wire.Hello) { h.ID, h.Dir, h.Voters = "", protocol.DirID{}, nil }},
+			{"", wire.Node, func(h *wire.Hello) { h.ID, h.Dir = "o1", protocol.DirID{9} }},
+			{wire.CodeCluster, wire.ClientOf, func(h *wire.Hello) { h.Cluster = "x" }},
+			{wire.CodeElection, wire.ClientOf, func(h *wire.Hello) { h.Election = "x" }},
+			{wire.CodeIdentity, wire.Node, func(h *wire.Hello) { h.ID = "n1" }},
+			{wire.CodeIdentity, wire.WitnessOf, func(h *wire.Hello) { h.ID = "n1" }},
+			{wire.CodeUnknown, wire.Node, func(h *wire.Hello) { h.ID = "n9" }},
+			{wire.CodeVoters, wire.Node, func(h *wire.Hello) { h.Voters = h.Voters[:2] }},
+			{wire.CodeDirectory, wire.Node, func(h *wire.Hello) { h.Dir[3]++ }},
+			{wire.CodeDirectory, wire.WitnessOf, func(h *wire.Hello) { h.Dir[3]++ }},
+		} {
+			h := good
+			c.change(&h)
+			w, r := n.admit(&h, c.caller)
+			switch {
+			case c.code == "" && (w == nil || r != nil):
+				t.Errorf("%s %+v is refused: %+v", c.caller, h, r)
+			case c.code != "" && (w != nil || r == nil || r.Code != c.code || !r.Final || r.Says == ""):
+				t.Errorf("%s %+v: %+v, %+v; want it refused for %s", c.caller, h, w, r, c.code)
+			}
+		}
+	})
+}
+
+// TestFoundingDiskFails: what cannot be pinned is not welcomed.
+func TestFoundingDiskFails(t *testing.T) {
+	inVillage(t, 2, func(t *testing.T, v *village) {
+		n := v.open("n1")
+		_ = n.dir.Close()
+		if w, r := n.admit(&wire.Hello{Cluster: "elect", Election: "job", ID: "n2", Dir: protocol.DirID{1}, Voters: v.all}, wire.Node); w != nil || r == nil || r.Final {
+			t.Errorf("a voter whose directory cannot be pinned: %+v, %+v; want it refused for now", w, r)
+		}
+	})
+}
+
+// TestObserverIsTold: an observer takes the membership from a voter, and needs no
+// pin; it learns who leads from heartbeats.
+func TestObserverIsTold(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		v.obs = names("o", 1)
+		o := v.open("o1")
+		s := sees(t, o, "that nothing is known", func(driver.State) bool { return true })
+		if !s.Stale || !errors.Is(s.Cause, driver.ErrUnreachable) {
+			t.Errorf("alone it shows %+v", s)
+		}
+		for _, id := range v.all {
+			v.open(id)
+		}
+		<-time.After(time.Second)
+		m := win(t, v.node(t, "n2"))
+		sees(t, o, "the leader", leads(m))
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+		o = v.open("o1")
+		sees(t, o, "the leader after a restart", leads(m))
+		release(t, m)
+	})
+}

@@ -1,0 +1,100 @@
+package link
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/peer/certs"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+)
+
+// Bounds of what others can make this process hold.
+const (
+	maxQueue     = 128 // letters for one connection that wait to be written
+	maxGuests    = 64  // accepted connections that have not said who they are
+	maxAccepted  = 256 // accepted connections in all
+	maxClients   = 64  // of them, connections of clients
+	maxWitnesses = 8   // of them, connections of witnesses of one node
+	maxCalls     = 16  // requests in progress for one client
+)
+
+// Times.
+const (
+	defaultIdle = time.Second
+	firstPause  = 10 * time.Millisecond // between two attempts to connect, doubling…
+	lastPause   = time.Second           // …up to this
+	steady      = time.Second           // a connection that lasted so long starts the pauses anew
+	flushTime   = 250 * time.Millisecond
+	replyTime   = 10 * time.Second // for a client to take a response
+)
+
+// Caller is who sent a request.
+type Caller struct {
+	ID       protocol.NodeID // of the certificate; "" for an operator and without certificates
+	Operator bool            // the certificate is an operator's
+	Addr     string          // where the connection comes from
+	Program  string          // version of the caller's program, for people
+}
+
+// Config says what a Link connects. Admit, Welcomed, Refused, Receive and Closed
+// are required where nodes are connected with, Serve where clients call.
+type Config struct {
+	// Hello is what this side says. Its incarnation may be set later.
+	Hello wire.Hello
+	// Listener accepts; the Link owns it. Nil: this node only dials, as observers
+	// do.
+	Listener net.Listener
+	// Peers are the nodes to keep a connection with, each with its host and port.
+	Peers map[protocol.NodeID]string
+	// TLS is this node's certificate. Nil: plain TCP, and everybody is who he
+	// says he is.
+	TLS *certs.Identity
+	// Idle bounds a handshake, and is the time after which a connection that
+	// takes nothing is given up; 0 is 1 s.
+	Idle time.Duration
+	// Dial makes a connection; nil is TCP.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+
+	// Admit decides on somebody whose id is authenticated, who called or was
+	// called. It may wait for the disk. A nil Welcome and a nil Refusal are an
+	// empty Welcome.
+	Admit func(h *wire.Hello, caller wire.Caller) (*wire.Welcome, *wire.Refusal)
+	// Welcomed tells that a node has admitted this one, or has announced
+	// something since.
+	Welcomed func(from protocol.NodeID, w *wire.Welcome)
+	// Refused tells that a node has refused this one.
+	Refused func(by protocol.NodeID, r *wire.Refusal)
+	// Receive hands over a letter of an admitted node, or the release that its
+	// witness speaks. The letter belongs to the receiver.
+	Receive func(from protocol.NodeID, l *wire.Letter)
+	// Closed tells that the last connection with that incarnation was closed or
+	// reset by its side, or that a higher incarnation has taken its place.
+	Closed func(from protocol.NodeID, incarnation uint64)
+	// Serve answers a request of a client, by any number of responses of which
+	// the last has More false. It is called in a goroutine of its own; ctx ends
+	// with the connection, and when the client gives up.
+	Serve func(ctx context.Context, from Caller, q *wire.Request, reply func(*wire.Response) error)
+
+	// Logger gets a line for each connection made and lost, and for each
+	// refusal; nil is silence.
+	Logger *slog.Logger
+}
+
+// PeerInfo is how the connection with a node is.
+type PeerInfo struct {
+	ID          protocol.NodeID
+	Addr        string // as configured, else where it calls from
+	Connected   bool
+	RTT         time.Duration // as the kernel measures it; 0 where it does not say
+	Retransmits uint64        // of the present connection
+	LastHeard   clock.Boot    // 0: never
+	Program     string        // version of its program, for people
+	Sent        uint64        // letters written
+	Received    uint64        // letters read
+	Dropped     uint64        // letters that waited too long, or met no connection
+	Err         error         // why there is no connection
+}

@@ -1,0 +1,149 @@
+package link
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// dial keeps a connection with a node: whenever there is none it dials, and reads
+// what it has dialled.
+func (l *Link) dial(p *peer) {
+	pauses := pauses{}
+	for {
+		if !l.awaitNone(p, &pauses) {
+			return
+		}
+		begun := time.Now()
+		c, err := l.try(p)
+		if err == nil {
+			l.run(c)
+			pauses.reset(time.Since(c.since))
+			if !l.rest(p, jitter(firstPause)) {
+				return
+			}
+			continue
+		}
+		if l.ctx.Err() != nil {
+			return
+		}
+		l.failed(p, err)
+		// A pause counts from the beginning of the attempt, and one that was not
+		// answered was pause enough.
+		d := jitter(firstPause)
+		if !isTimeout(err) {
+			d = max(d, jitter(pauses.next())-time.Since(begun))
+		}
+		if !l.rest(p, d) {
+			return
+		}
+	}
+}
+
+// awaitNone waits until there is no connection with the node. False: the Link is
+// closed.
+func (l *Link) awaitNone(p *peer, pauses *pauses) bool {
+	for {
+		l.mu.Lock()
+		connected, closing := len(p.conns) > 0, l.closing
+		if p.lasted {
+			p.lasted = false
+			pauses.reset(steady)
+		}
+		l.mu.Unlock()
+		if closing {
+			return false
+		}
+		if !connected {
+			return true
+		}
+		select {
+		case <-p.wake:
+		case <-l.ctx.Done():
+			return false
+		}
+	}
+}
+
+// rest waits, or until there is a connection. False: the Link is closed.
+func (l *Link) rest(p *peer, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for {
+		l.mu.Lock()
+		connected := len(p.conns) > 0
+		l.mu.Unlock()
+		if connected {
+			return true
+		}
+		select {
+		case <-t.C:
+			return true
+		case <-p.wake:
+		case <-l.ctx.Done():
+			return false
+		}
+	}
+}
+
+// try dials once.
+func (l *Link) try(p *peer) (*conn, error) {
+	ctx, cancel := context.WithTimeout(l.ctx, dialTime(l.cfg.Idle))
+	defer cancel()
+	raw, err := l.cfg.Dial(ctx, p.addr)
+	if err != nil {
+		return nil, err
+	}
+	defer l.closeOnEnd(raw)()
+	tune(raw, l.cfg.Idle)
+	_ = raw.SetDeadline(time.Now().Add(l.cfg.Idle))
+	s, err := call(raw, l.cfg.TLS, p.id)
+	if err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	c, err := l.meet(s, p)
+	if err != nil {
+		_ = raw.Close()
+	}
+	return c, err
+}
+
+// dialTime is how long an attempt to connect may take. The packets of one that
+// began while the network was cut come again too seldom: after one second, then
+// after two more. A new attempt finds out sooner that it is healed.
+func dialTime(idle time.Duration) time.Duration {
+	return min(max(idle/4, 200*time.Millisecond), time.Second)
+}
+
+// failed notes why there is no connection, and logs it if that is news.
+func (l *Link) failed(p *peer, err error) {
+	l.mu.Lock()
+	p.err = err
+	news := p.told != err.Error() && len(p.conns) == 0
+	if news {
+		p.told = err.Error()
+	}
+	l.mu.Unlock()
+	if news {
+		l.log.Warn("cannot connect", "peer", p.id, "addr", p.addr, "cause", err)
+	}
+}
+
+// pauses are those between attempts: they double, and a connection that lasted
+// starts them anew.
+type pauses struct{ last time.Duration }
+
+func (b *pauses) next() time.Duration {
+	b.last = min(max(2*b.last, firstPause), lastPause)
+	return b.last
+}
+
+func (b *pauses) reset(lasted time.Duration) {
+	if lasted >= steady {
+		b.last = 0
+	}
+}
+
+// jitter is between d and d/2, so that two do not go on meeting.
+func jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) }

@@ -1,0 +1,295 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/electd/elect/peer/certs"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// check says why somebody cannot be admitted, as far as that can be told without
+// the node.
+func check(self, h *wire.Hello, id string, secure bool) *wire.Refusal {
+	say := func(code wire.Code, format string, args ...any) *wire.Refusal {
+		return &wire.Refusal{Code: code, Says: fmt.Sprintf(format, args...), Final: true}
+	}
+	switch {
+	case min(h.Version, self.Version) < max(h.Oldest, self.Oldest):
+		return versions(self, h)
+	case h.Cluster != self.Cluster:
+		return say(wire.CodeCluster, "%s belongs to cluster %q; %s to %q", name(h), h.Cluster, name(self), self.Cluster)
+	case h.Election != self.Election:
+		return say(wire.CodeElection, "%s is about election %q; %s about %q", name(h), h.Election, name(self), self.Election)
+	case h.Caller == wire.ClientOf: // whatever its certificate, it is of the cluster
+		return nil
+	case secure && id != string(h.ID):
+		if id == certs.Operator {
+			return say(wire.CodeIdentity, "it says that it is %s, with an operator's certificate; want the certificate of %s", h.ID, h.ID)
+		}
+		return say(wire.CodeIdentity, "it says that it is %s, with the certificate of %s", h.ID, id)
+	case h.ID == self.ID && h.Life == self.Life:
+		return say(wire.CodeIdentity, "%s called itself: the address is its own", h.ID)
+	case h.ID == self.ID && h.Caller == wire.Node:
+		return say(wire.CodeIdentity, "both sides are %s; each node wants an id of its own", h.ID)
+	}
+	return nil
+}
+
+func versions(self, h *wire.Hello) *wire.Refusal {
+	return &wire.Refusal{Code: wire.CodeVersion, Final: true, Says: fmt.Sprintf(
+		"no version of the protocol in common: %s speaks %s, the other side %s", name(self), span(self.Oldest, self.Version), span(h.Oldest, h.Version))}
+}
+
+// name is somebody in words.
+func name(h *wire.Hello) string {
+	switch h.Caller {
+	case wire.ClientOf:
+		return "the client"
+	case wire.WitnessOf:
+		return "the witness of " + string(h.ID)
+	}
+	return string(h.ID)
+}
+
+func span(oldest, newest uint32) string {
+	if oldest == newest {
+		return fmt.Sprint(newest)
+	}
+	return fmt.Sprintf("%d to %d", oldest, newest)
+}
+
+// stranger is an error of somebody who did not get as far as Hello.
+type stranger struct{ error }
+
+// expectHello reads the first frame of an accepted connection.
+func expectHello(s *stream, self *wire.Hello) (*wire.Hello, *wire.Refusal, error) {
+	f, err := s.frames.Next()
+	if err != nil {
+		if _, ok := errors.AsType[*wire.VersionError](err); ok && f.Hello != nil {
+			return nil, versions(self, f.Hello), nil
+		}
+		if big, ok := errors.AsType[*wire.TooLarge](err); ok && big.Size>>16 == 0x1603 { // a record of TLS
+			return nil, &wire.Refusal{Code: wire.CodeCertificate, Final: true,
+				Says: "it calls with TLS; this node was started without certificates"}, nil
+		}
+		return nil, nil, stranger{fmt.Errorf("want a Hello: %w", err)}
+	}
+	if f.Hello == nil {
+		return nil, nil, stranger{errors.New("it began with another frame than Hello")}
+	}
+	return f.Hello, nil, nil
+}
+
+// greet says Hello on a dialled connection, and reads what the other side makes
+// of it: its Hello and its Welcome. An error may be a *wire.Refusal: that of the
+// other side, or, if mine is set, this side's own.
+func greet(s *stream, self *wire.Hello, expect protocol.NodeID) (h *wire.Hello, w *wire.Welcome, mine bool, err error) {
+	if err := s.put(&wire.Frame{Hello: self}); err != nil {
+		return nil, nil, false, err
+	}
+	f, err := s.frames.Next()
+	switch _, foreign := errors.AsType[*wire.VersionError](err); {
+	case foreign && f.Hello != nil:
+		return nil, nil, true, versions(self, f.Hello)
+	case err != nil:
+		return nil, nil, false, err
+	case f.Refusal != nil:
+		return nil, nil, false, f.Refusal
+	case f.Hello == nil:
+		return nil, nil, false, errors.New("it did not answer with Hello")
+	}
+	h = f.Hello
+	if h.Caller != wire.Node {
+		return nil, nil, true, &wire.Refusal{Code: wire.CodeIdentity, Says: "it answers as a " + string(h.Caller) + "; want a node", Final: true}
+	}
+	if expect != "" && h.ID != expect {
+		return nil, nil, true, &wire.Refusal{Code: wire.CodeIdentity, Final: true,
+			Says: fmt.Sprintf("%s answers where %s was expected; the address is not that node's", h.ID, expect)}
+	}
+	if r := check(self, h, s.id, s.id != ""); r != nil {
+		return nil, nil, true, r
+	}
+	switch f, err = s.frames.Next(); {
+	case err != nil:
+		return nil, nil, false, err
+	case f.Refusal != nil:
+		return nil, nil, false, f.Refusal
+	case f.Welcome == nil:
+		return nil, nil, false, errors.New("it said neither Welcome nor Refusal")
+	}
+	return h, f.Welcome, false, nil
+}
+
+// admit asks the node.
+func (l *Link) admit(h *wire.Hello) (*wire.Welcome, *wire.Refusal) {
+	if h.Caller == wire.Node {
+		if r := l.duplicate(h); r != nil {
+			return nil, r
+		}
+	}
+	w, r := l.cfg.Admit(h, h.Caller)
+	if w == nil && r == nil {
+		w = &wire.Welcome{Program: l.cfg.Hello.Program}
+	}
+	return w, r
+}
+
+// meet is the handshake with a node that was dialled. A connection is complete
+// and counts when it returns one.
+func (l *Link) meet(s *stream, p *peer) (*conn, error) {
+	h, welcome, mine, err := greet(s, l.self(), p.id)
+	if err != nil {
+		if r, ok := errors.AsType[*wire.Refusal](err); ok {
+			if mine {
+				s.refuse(r)
+			} else {
+				l.cfg.Refused(p.id, r)
+			}
+		}
+		return nil, err
+	}
+	w, r := l.admit(h)
+	if r != nil {
+		s.refuse(r)
+		return nil, r
+	}
+	c := newConn(l, s, h, true)
+	c.queue = append(c.queue, item{frame: &wire.Frame{Welcome: w}})
+	if r := l.join(c, h); r != nil {
+		s.refuse(r)
+		return nil, r
+	}
+	l.cfg.Welcomed(p.id, welcome)
+	return c, nil
+}
+
+// receive is the handshake with somebody who called, and what comes after it.
+func (l *Link) receive(g *guest) {
+	_ = g.raw.SetDeadline(time.Now().Add(l.cfg.Idle))
+	addr := g.raw.RemoteAddr().String()
+	s, r, err := answer(g.raw, l.cfg.TLS)
+	var h *wire.Hello
+	if err == nil && r == nil {
+		h, r, err = expectHello(s, l.self())
+	}
+	l.known(g)
+	who := "a stranger"
+	if h != nil {
+		who = name(h)
+		r = check(l.self(), h, s.id, l.cfg.TLS != nil)
+	}
+	switch {
+	case err != nil:
+		_ = g.raw.Close()
+		if l.ctx.Err() == nil {
+			l.strange.log(l.log, "", "a connection was dropped", "from", addr, "cause", err)
+		}
+		return
+	case r == nil && h.Caller == wire.Node:
+		r = l.receiveNode(s, h)
+	case r == nil && h.Caller == wire.WitnessOf:
+		r = l.receiveWitness(s, h)
+	case r == nil:
+		r = l.receiveClient(s, h)
+	}
+	if r != nil {
+		l.strange.log(l.log, who+r.Says, "refused", "who", who, "from", addr, "code", r.Code, "cause", r.Says)
+		s.refuse(r)
+	}
+}
+
+// receiveNode goes on with a node. A refusal is for it.
+func (l *Link) receiveNode(s *stream, h *wire.Hello) *wire.Refusal {
+	w, r := l.admit(h)
+	if r != nil {
+		return r
+	}
+	if err := s.put(&wire.Frame{Hello: l.self()}, &wire.Frame{Welcome: w}); err != nil {
+		l.broken(s, h, err)
+		return nil
+	}
+	f, err := s.frames.Next()
+	switch {
+	case err != nil:
+		l.broken(s, h, err)
+		return nil
+	case f.Refusal != nil:
+		l.cfg.Refused(h.ID, f.Refusal)
+		l.broken(s, h, fmt.Errorf("it refuses this node (%s): %w", f.Refusal.Code, f.Refusal))
+		return nil
+	case f.Welcome == nil:
+		return &wire.Refusal{Code: wire.CodeFrame, Says: "want a Welcome or a Refusal"}
+	}
+	c := newConn(l, s, h, false)
+	if r := l.join(c, h); r != nil {
+		return r
+	}
+	l.cfg.Welcomed(h.ID, f.Welcome)
+	l.run(c)
+	return nil
+}
+
+// broken ends a handshake that came to nothing.
+func (l *Link) broken(s *stream, h *wire.Hello, err error) {
+	_ = s.raw.Close()
+	if l.ctx.Err() == nil {
+		l.strange.log(l.log, string(h.ID)+err.Error(), "a handshake came to nothing", "peer", h.ID, "from", s.addr(), "cause", err)
+	}
+}
+
+// receiveWitness takes what a witness has to say. A refusal is for it.
+func (l *Link) receiveWitness(s *stream, h *wire.Hello) *wire.Refusal {
+	l.mu.Lock()
+	many := l.witnesses[h.ID] >= maxWitnesses
+	if !many {
+		l.witnesses[h.ID]++
+	}
+	l.mu.Unlock()
+	if many {
+		return &wire.Refusal{Code: wire.CodeBusy, Says: fmt.Sprintf("%d witnesses of %s are connected already", maxWitnesses, h.ID)}
+	}
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.witnesses[h.ID]--; l.witnesses[h.ID] == 0 {
+			delete(l.witnesses, h.ID)
+		}
+	}()
+	if r := l.welcome(s, h); r != nil {
+		return r
+	}
+	for {
+		f, err := s.frames.Next()
+		if err != nil {
+			_ = s.raw.Close()
+			return nil // it has said what it had to say, or never will
+		}
+		if f.Letter == nil || f.Letter.Message.Type != quorum.WitnessRelease {
+			return &wire.Refusal{Code: wire.CodeFrame, Final: true,
+				Says: "a witness says " + string(quorum.WitnessRelease) + " and nothing else"}
+		}
+		l.cfg.Receive(h.ID, f.Letter)
+		if s.put(&wire.Frame{Response: &wire.Response{}}) != nil { // the receipt
+			_ = s.raw.Close()
+			return nil
+		}
+	}
+}
+
+// welcome admits a witness or a client.
+func (l *Link) welcome(s *stream, h *wire.Hello) *wire.Refusal {
+	w, r := l.admit(h)
+	if r != nil {
+		return r
+	}
+	if err := s.put(&wire.Frame{Hello: l.self()}, &wire.Frame{Welcome: w}); err != nil {
+		l.broken(s, h, err)
+		return nil // the first read fails as well
+	}
+	_ = s.raw.SetDeadline(time.Time{})
+	return nil
+}

@@ -1,0 +1,366 @@
+package link
+
+import (
+	"errors"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/peer/certs"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+)
+
+// TestRefusals: who does not belong is told why, the node that refuses logs why,
+// and its other peers are not disturbed.
+func TestRefusals(t *testing.T) {
+	foreign := secure(t, "n1", "n2", "n3", "n4")
+	for name, c := range map[string]struct {
+		change func(*town, *Config)
+		code   wire.Code // as the refused side hears it; "": it hears none
+		at     []string  // in the log of the side that refuses
+		there  []string  // in the other one's
+	}{
+		"another cluster": {
+			change: func(_ *town, cfg *Config) { cfg.Hello.Cluster = "prod" }, code: wire.CodeCluster,
+			at: []string{"n3 belongs to cluster", "prod", "n1 to", "test"}, there: []string{"n3 belongs to cluster"},
+		},
+		"another election": {
+			change: func(_ *town, cfg *Config) { cfg.Hello.Election = "other" }, code: wire.CodeElection,
+			at: []string{"n3 is about election", "other"}, there: []string{"n3 is about election"},
+		},
+		"another CA": {
+			change: func(_ *town, cfg *Config) { cfg.TLS = foreign.identity("n3") },
+			// n3 notices first, and TLS has an alert for it.
+			at: []string{"does not accept this node's certificate", "bad certificate"}, there: []string{"signed by another CA", "want the CA of"},
+		},
+		"another node's certificate": {
+			change: func(w *town, cfg *Config) { cfg.TLS = w.identity("n4") }, code: wire.CodeIdentity,
+			at: []string{"it says that it is n3, with the certificate of n4"}, there: []string{"with the certificate of n4"},
+		},
+		"an operator's certificate": {
+			change: func(w *town, cfg *Config) { cfg.TLS = w.identity("") }, code: wire.CodeIdentity,
+			at: []string{"operator's certificate", "want the certificate of n3"}, there: []string{"want the certificate of n3"},
+		},
+		"no certificate": {
+			change: func(_ *town, cfg *Config) { cfg.TLS = nil }, code: wire.CodeCertificate,
+			at: []string{"it calls without TLS", "certificate of cluster test"}, there: []string{"this node wants TLS 1.3"},
+		},
+		"the id of the one that is called": {
+			change: func(w *town, cfg *Config) { cfg.Hello.ID, cfg.TLS = "n1", w.identity("n1") }, code: wire.CodeIdentity,
+			at: []string{"both sides are n1"}, there: []string{"both sides are n1"},
+		},
+		"another node at the address": {
+			change: func(w *town, cfg *Config) { cfg.Peers = map[protocol.NodeID]string{"n2": w.addrs["n1"]} },
+			at:     []string{"does not accept this node's certificate"}, there: []string{"is for n1 of cluster test", "want n2 of cluster test"},
+		},
+		"a node that Admit refuses": {
+			change: func(_ *town, cfg *Config) { cfg.Hello.Incarnation = 99 }, code: wire.CodeUnknown,
+			at: []string{"n3 takes no part here"}, there: []string{"n3 takes no part here"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := secure(t, "n1", "n2", "n3", "n4")
+			l1, l2 := w.listen("n1"), w.listen("n2")
+			admit := func(cfg *Config) {
+				old := cfg.Admit
+				cfg.Admit = func(h *wire.Hello, caller wire.Caller) (*wire.Welcome, *wire.Refusal) {
+					if h.Incarnation == 99 {
+						return nil, &wire.Refusal{Code: wire.CodeUnknown, Says: "n3 takes no part here", Final: true}
+					}
+					return old(h, caller)
+				}
+			}
+			n1, n2 := w.start("n1", l1, admit), w.start("n2", l2, admit)
+			n1.talk(n2, 1)
+			n3 := w.start("n3", nil, func(cfg *Config) {
+				cfg.Peers = map[protocol.NodeID]string{"n1": w.addrs["n1"]}
+				c.change(w, cfg)
+			})
+			if c.code != "" {
+				if e := n3.await(func(e event) bool { return e.kind == "refused" }); e.refusal.Code != c.code {
+					t.Errorf("%v; want %s", e, c.code)
+				}
+			}
+			n3.logged(append([]string{"cannot connect"}, c.there...)...)
+			n1.logged(c.at...)
+			n1.talk(n2, 2)
+			n2.talk(n1, 3)
+			if n1.connected("n3") || n3.connected("n1") || n3.connected("n2") {
+				t.Error("connected all the same")
+			}
+		})
+	}
+}
+
+// TestPlainNode: the other way round, TLS calls where there is none.
+func TestPlainNode(t *testing.T) {
+	w := &town{t: t}
+	n1 := w.start("n1", w.listen("n1"), nil)
+	w.dir = secure(t, "n3").dir
+	n3 := w.start("n3", nil, nil)
+	n3.logged("cannot connect", "does not answer with TLS")
+	n1.logged("it calls with TLS; this node was started without certificates")
+}
+
+// TestVersions: another version of the protocol is refused by both sides, whoever
+// calls, with both versions in the text.
+func TestVersions(t *testing.T) {
+	w := &town{t: t}
+	n1 := w.start("n1", w.listen("n1"), nil)
+	n3 := w.start("n3", nil, func(cfg *Config) { cfg.Hello.Version, cfg.Hello.Oldest = wire.Version+2, wire.Version+1 })
+	if e := n3.kind("refused", "n1"); e.refusal.Code != wire.CodeVersion || !strings.Contains(e.refusal.Says, "n1 speaks 1, the other side 2 to 3") {
+		t.Errorf("%v", e)
+	}
+	n1.logged("no version of the protocol in common")
+	// One that has a version in common with this one is as good as any.
+	n4 := w.start("n4", nil, func(cfg *Config) { cfg.Hello.Version = wire.Version + 1; delete(cfg.Peers, "n3") })
+	n4.talk(n1, 1)
+}
+
+// TestNewerNodeAnswers: a newer node is called, and refused by the caller.
+func TestNewerNodeAnswers(t *testing.T) {
+	w := &town{t: t}
+	l1 := w.listen("n1")
+	n1 := w.start("n1", l1, func(cfg *Config) { cfg.Hello.Version, cfg.Hello.Oldest = wire.Version+1, wire.Version+1 })
+	raw, err := net.Dial("tcp", w.addrs["n1"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	h := w.hello("n2")
+	_, _, _, err = greet(newStream(raw, raw), &h, "n1")
+	if r, ok := errors.AsType[*wire.Refusal](err); !ok || r.Code != wire.CodeVersion {
+		t.Errorf("%v; want a refusal for its version", err)
+	}
+	n1.logged("no version of the protocol in common")
+}
+
+func TestCallsItself(t *testing.T) {
+	w := &town{t: t}
+	l1 := w.listen("n1")
+	n1 := w.start("n1", l1, func(cfg *Config) { cfg.Peers["n2"] = w.addrs["n1"] })
+	n1.logged("cannot connect", "n1 called itself")
+}
+
+// TestAddressesMixedUp: without certificates too.
+func TestAddressesMixedUp(t *testing.T) {
+	w := &town{t: t}
+	n1 := w.start("n1", w.listen("n1"), nil)
+	n3 := w.start("n3", nil, func(cfg *Config) { cfg.Peers = map[protocol.NodeID]string{"n2": w.addrs["n1"]} })
+	n3.logged("cannot connect", "n1 answers where n2 was expected")
+	eventually(t, "refused", func() bool { return n3.peer("n2").Err != nil && !n1.connected("n3") })
+}
+
+// TestDialledRefuses: the side that has called refuses by Admit, and the other
+// side hears of it.
+func TestDialledRefuses(t *testing.T) {
+	w := &town{t: t}
+	n1 := w.start("n1", w.listen("n1"), nil)
+	w.start("n3", nil, func(cfg *Config) {
+		cfg.Admit = func(*wire.Hello, wire.Caller) (*wire.Welcome, *wire.Refusal) {
+			return nil, &wire.Refusal{Code: wire.CodeDirectory, Says: "another directory than before", Final: true}
+		}
+	})
+	if e := n1.kind("refused", "n3"); e.refusal.Code != wire.CodeDirectory {
+		t.Errorf("%v", e)
+	}
+	if n1.connected("n3") {
+		t.Error("connected all the same")
+	}
+}
+
+// TestStrangers: what is not said by a peer ends with one line in the log.
+func TestStrangers(t *testing.T) {
+	for name, c := range map[string]struct {
+		secured bool
+		bytes   string
+		log     string
+	}{
+		"random bytes":          {false, "\x00\x00\x00\x04\xff\xff\xff\xff", "want a Hello"},
+		"random bytes, TLS":     {true, "\x16\x03\x01\x00\x04\xff\xff\xff\xff", "tls:"},
+		"HTTP":                  {false, "GET / HTTP/1.1\r\n\r\n", "a frame of 1195725856 bytes; want at most 16384"},
+		"a frame too large":     {false, "\x00\x00\x40\x01", "a frame of 16385 bytes; want at most 16384"},
+		"nothing":               {false, "", "EOF"},
+		"another frame first":   {false, frame(&wire.Frame{Welcome: &wire.Welcome{}}), "another frame than Hello"},
+		"half a frame":          {false, frame(&wire.Frame{Welcome: &wire.Welcome{Program: "x"}})[:6], "unexpected EOF"},
+		"a letter before Hello": {false, frame(&wire.Frame{Letter: letter(1)}), "another frame than Hello"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, n1, n2 := pair(t, c.secured)
+			n1.talk(n2, 1)
+			raw, err := net.Dial("tcp", n1.cfg.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer raw.Close()
+			if _, err := io.WriteString(raw, c.bytes); err != nil {
+				t.Fatal(err)
+			}
+			_ = raw.(*net.TCPConn).CloseWrite()
+			n1.logged(c.log)
+			_ = raw.SetReadDeadline(time.Now().Add(deadline))
+			if _, err := io.Copy(io.Discard, raw); err != nil && !endedThere(err) {
+				t.Errorf("%v; want the end of the connection", err)
+			}
+			n1.talk(n2, 2)
+			n2.talk(n1, 3)
+		})
+	}
+}
+
+func frame(f *wire.Frame) string {
+	b, err := wire.Append(nil, f)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// TestSlowHandshakes: whoever connects and says nothing is dropped when his time
+// is over or others come, and does not keep out who has something to say.
+func TestSlowHandshakes(t *testing.T) {
+	w := &town{t: t}
+	n1 := w.start("n1", w.listen("n1"), func(cfg *Config) { cfg.Idle = time.Hour })
+	var silent []net.Conn
+	for range maxGuests + 10 {
+		c, err := net.Dial("tcp", w.addrs["n1"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		silent = append(silent, c)
+	}
+	for _, c := range silent[:10] { // the oldest
+		_ = c.SetReadDeadline(time.Now().Add(deadline))
+		if _, err := c.Read(make([]byte, 1)); !endedThere(err) {
+			t.Fatalf("%v; want the end of the connection", err)
+		}
+	}
+	n3 := w.start("n3", nil, nil)
+	n3.talk(n1, 1)
+	eventually(t, "64 guests left at most", func() bool {
+		n1.mu.Lock()
+		defer n1.mu.Unlock()
+		return n1.accepted <= maxGuests+1
+	})
+}
+
+func TestHandshakeIsBounded(t *testing.T) {
+	for _, secured := range []bool{false, true} {
+		w := &town{t: t}
+		if secured {
+			w = secure(t, "n1")
+		}
+		n1 := w.start("n1", w.listen("n1"), func(cfg *Config) { cfg.Idle = 50 * time.Millisecond })
+		c, err := net.Dial("tcp", w.addrs["n1"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetReadDeadline(time.Now().Add(deadline))
+		if _, err := c.Read(make([]byte, 1)); !endedThere(err) {
+			t.Fatalf("%v; want the end of the connection", err)
+		}
+		n1.logged("i/o timeout")
+	}
+}
+
+// TestTooMany: in all.
+func TestTooMany(t *testing.T) {
+	w := &town{t: t}
+	n1 := w.start("n1", w.listen("n1"), nil)
+	n1.mu.Lock()
+	n1.accepted += maxAccepted
+	n1.mu.Unlock()
+	c, err := net.Dial("tcp", w.addrs["n1"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	n1.logged("too many connections")
+	n1.mu.Lock()
+	n1.accepted -= maxAccepted
+	n1.mu.Unlock()
+	w.start("n3", nil, nil).talk(n1, 1)
+}
+
+// TestNonsenseFromAPeer: an admitted peer that speaks nonsense is dropped, with
+// the reason, and is not told dead by either side.
+func TestNonsenseFromAPeer(t *testing.T) {
+	w := &town{t: t}
+	n1 := w.start("n1", w.listen("n1"), nil)
+	for _, bytes := range []string{"\x00\x04\x00\x01", frame(&wire.Frame{Request: &wire.Request{Call: 1, Verb: "status"}}), "\x00\x00\x00\x01\xff"} {
+		raw, frames := join(t, w, n1, "n2")
+		frames.SetMax(wire.MaxFrame)
+		if _, err := io.WriteString(raw, bytes); err != nil {
+			t.Fatal(err)
+		}
+		_ = raw.SetReadDeadline(time.Now().Add(deadline))
+		if f, err := frames.Next(); err != nil || f.Refusal == nil || f.Refusal.Code != wire.CodeFrame {
+			t.Errorf("%+v, %v; want a refusal", f, err)
+		}
+		raw.Close()
+		eventually(t, "disconnected", func() bool { return !n1.connected("n2") })
+	}
+	for {
+		select {
+		case e := <-n1.events:
+			if e.kind == "closed" {
+				t.Fatal(e)
+			}
+			continue
+		default:
+		}
+		break
+	}
+}
+
+// TestLogIsBounded: the same line comes once a minute, others a few a second.
+func TestLogIsBounded(t *testing.T) {
+	w := &town{t: t}
+	n1 := w.start("n1", w.listen("n1"), nil)
+	var lim limiter
+	for range 100 {
+		lim.log(n1.log, "same", "a line")
+	}
+	for range 100 {
+		lim.log(n1.log, "", "others")
+	}
+	lines := 0
+	for {
+		select {
+		case e := <-n1.events:
+			if e.kind == "log" {
+				lines++
+			}
+			continue
+		default:
+		}
+		break
+	}
+	if lines < 2 || lines > 2*linesPerSecond {
+		t.Errorf("%d lines of 200", lines)
+	}
+}
+
+// TestCertificateIsRenewed: without a restart, and one that has ended is refused
+// by who is shown it.
+func TestCertificateIsRenewed(t *testing.T) {
+	w := secure(t, "n1", "n2")
+	n1 := w.start("n1", w.listen("n1"), nil)
+	other := t.TempDir()
+	if err := certs.Make(other, certs.Options{Cluster: "test", Nodes: []certs.Node{{ID: "n2"}}}); err != nil {
+		t.Fatal(err)
+	}
+	stale, err := certs.Load(filepath.Join(other, "ca.crt"), filepath.Join(other, "n2.crt"), filepath.Join(other, "n2.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n2 := w.start("n2", nil, func(cfg *Config) { cfg.TLS = stale })
+	n2.logged("cannot connect", "another CA")
+	n1.logged("does not accept this node's certificate")
+}

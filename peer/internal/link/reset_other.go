@@ -1,0 +1,12 @@
+//go:build !windows
+
+package link
+
+import (
+	"errors"
+	"syscall"
+)
+
+func isReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}

@@ -1,0 +1,147 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/electd/elect/peer/certs"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+)
+
+// verbCancel takes back the request with the same call number. The Link answers
+// it by ending the request's context.
+const verbCancel = "cancel"
+
+// Codes of responses that the Link itself gives.
+const (
+	codeBusy  = "busy"
+	codeFrame = "frame"
+)
+
+// guestCalls are the requests of one client that are in progress.
+type guestCalls struct {
+	l    *Link
+	s    *stream
+	from Caller
+	ctx  context.Context
+	work sync.WaitGroup
+
+	mu    sync.Mutex
+	calls map[uint64]context.CancelFunc
+
+	writing sync.Mutex // only for the write itself, which has a deadline
+}
+
+// receiveClient answers a client until it closes. A refusal is for it.
+func (l *Link) receiveClient(s *stream, h *wire.Hello) *wire.Refusal {
+	l.mu.Lock()
+	many := l.clients >= maxClients
+	if !many {
+		l.clients++
+	}
+	l.mu.Unlock()
+	if many || l.cfg.Serve == nil {
+		return &wire.Refusal{Code: wire.CodeBusy, Says: fmt.Sprintf("%d clients are connected already", maxClients)}
+	}
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.clients--
+	}()
+	if r := l.welcome(s, h); r != nil {
+		return r
+	}
+	from := Caller{Addr: s.addr(), Program: h.Program, Operator: s.id == certs.Operator}
+	if !from.Operator {
+		from.ID = protocol.NodeID(s.id)
+	}
+	ctx, cancel := context.WithCancel(l.ctx)
+	c := &guestCalls{l: l, s: s, from: from, ctx: ctx, calls: make(map[uint64]context.CancelFunc)}
+	c.read()
+	cancel()
+	_ = s.raw.Close()
+	c.work.Wait()
+	return nil
+}
+
+// read takes requests until the connection ends.
+func (c *guestCalls) read() {
+	for {
+		f, err := c.s.frames.Next()
+		if err != nil || f.Request == nil {
+			return
+		}
+		q := f.Request
+		if q.Verb == verbCancel {
+			c.mu.Lock()
+			if cancel := c.calls[q.Call]; cancel != nil {
+				cancel()
+			}
+			c.mu.Unlock()
+			continue
+		}
+		c.mu.Lock()
+		taken, many := c.calls[q.Call] != nil, len(c.calls) >= maxCalls
+		var ctx context.Context
+		if !taken && !many {
+			ctx, c.calls[q.Call] = context.WithCancel(c.ctx)
+		}
+		c.mu.Unlock()
+		switch {
+		case taken:
+			return // its answers could not be told apart
+		case many:
+			_ = c.reply(&wire.Response{Call: q.Call, Code: codeBusy, Error: fmt.Sprintf("%d requests are in progress on this connection", maxCalls)})
+		default:
+			c.work.Go(func() { c.serve(ctx, q) })
+		}
+	}
+}
+
+// serve has one request answered.
+func (c *guestCalls) serve(ctx context.Context, q *wire.Request) {
+	var mu sync.Mutex
+	answered := false
+	defer func() {
+		c.mu.Lock()
+		c.calls[q.Call]()
+		delete(c.calls, q.Call)
+		c.mu.Unlock()
+	}()
+	c.l.cfg.Serve(ctx, c.from, q, func(r *wire.Response) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		answer := *r
+		answer.Call = q.Call
+		mu.Lock()
+		answered = answered || !r.More
+		mu.Unlock()
+		return c.reply(&answer)
+	})
+	mu.Lock()
+	silent := !answered
+	mu.Unlock()
+	if silent && ctx.Err() == nil {
+		_ = c.reply(&wire.Response{Call: q.Call, Code: codeFrame, Error: fmt.Sprintf("%q was not answered", q.Verb)})
+	}
+}
+
+// reply writes one response.
+func (c *guestCalls) reply(r *wire.Response) error {
+	buf, err := wire.Append(nil, &wire.Frame{Response: r})
+	if err != nil {
+		return err
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	_ = c.s.raw.SetWriteDeadline(time.Now().Add(replyTime))
+	if _, err := c.s.Write(buf); err != nil {
+		_ = c.s.raw.Close() // the reader ends, and with it everything
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package link
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/electd/elect/peer/certs"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+)
+
+// stream is a connection that frames are read from and written to, and who is
+// at the other end as far as TLS knows.
+type stream struct {
+	net.Conn          // TLS, or the same as raw
+	raw      net.Conn // TCP
+	frames   *wire.Reader
+	id       string // of the certificate: a node's or certs.Operator; "" without TLS
+}
+
+func newStream(c, raw net.Conn) *stream {
+	return &stream{Conn: c, raw: raw, frames: wire.NewReader(c, wire.MaxHello)}
+}
+
+// answer makes an accepted connection a secure one. A refusal is for the caller.
+func answer(raw net.Conn, identity *certs.Identity) (*stream, *wire.Refusal, error) {
+	if identity == nil {
+		return newStream(raw, raw), nil, nil
+	}
+	config := identity.Server()
+	config.VerifyConnection = nil // is done below, so that the caller can be told
+	c := tls.Server(raw, config)
+	if err := c.Handshake(); err != nil {
+		if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+			// Who speaks plainly is told so, plainly.
+			return newStream(raw, raw), &wire.Refusal{Code: wire.CodeCertificate, Final: true,
+				Says: "it calls without TLS; this node wants TLS 1.3 with a certificate of cluster " + identity.Cluster}, nil
+		}
+		return nil, nil, explain(err, identity)
+	}
+	s := newStream(c, raw)
+	id, err := identity.Caller(c.ConnectionState())
+	if err != nil {
+		return s, &wire.Refusal{Code: wire.CodeCertificate, Says: err.Error(), Final: true}, nil
+	}
+	s.id = id
+	return s, nil, nil
+}
+
+// call makes a dialled connection a secure one, with the node that is expected
+// ("" is any).
+func call(raw net.Conn, identity *certs.Identity, expect protocol.NodeID) (*stream, error) {
+	if identity == nil {
+		return newStream(raw, raw), nil
+	}
+	c := tls.Client(raw, identity.Client(expect))
+	if err := c.Handshake(); err != nil {
+		if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+			return nil, errors.New("it does not answer with TLS; was it started without certificates?")
+		}
+		return nil, explain(err, identity)
+	}
+	s := newStream(c, raw)
+	_, id, err := certs.PeerOf(c.ConnectionState())
+	s.id = id
+	return s, err
+}
+
+// explain says in words what TLS says in its own.
+func explain(err error, identity *certs.Identity) error {
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" {
+		return fmt.Errorf("the other side does not accept this node's certificate, which is for %s (%w)", identity, err)
+	}
+	return err
+}
+
+// put writes frames at once.
+func (s *stream) put(frames ...*wire.Frame) error {
+	var buf []byte
+	for _, f := range frames {
+		var err error
+		if buf, err = wire.Append(buf, f); err != nil {
+			return err
+		}
+	}
+	_, err := s.Write(buf)
+	return err
+}
+
+// refuse says why and closes, so that the other side can still read it: closing
+// with something unread would send a reset after it.
+func (s *stream) refuse(r *wire.Refusal) {
+	_ = s.raw.SetDeadline(time.Now().Add(flushTime))
+	if s.put(&wire.Frame{Refusal: r}) == nil {
+		s.closeWrite()
+		_, _ = io.CopyN(io.Discard, s.raw, wire.MaxHello)
+	}
+	_ = s.raw.Close()
+}
+
+// closeWrite says that nothing more comes.
+func (s *stream) closeWrite() {
+	if c, ok := s.Conn.(*tls.Conn); ok {
+		_ = c.CloseWrite()
+	}
+	if c, ok := s.raw.(interface{ CloseWrite() error }); ok {
+		_ = c.CloseWrite()
+	} else {
+		_ = s.raw.Close()
+	}
+}
+
+// addr is where the other side is.
+func (s *stream) addr() string { return s.raw.RemoteAddr().String() }
+
+// endedThere reports whether an error of reading or writing says that the other
+// side closed or reset the connection.
+func endedThere(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isReset(err)
+}
+
+// isTimeout reports whether nothing came through for too long.
+func isTimeout(err error) bool {
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.ETIMEDOUT)
+}

@@ -1,0 +1,195 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/electd/elect/peer/certs"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+)
+
+// WitnessConfig says for whom a witness may speak, and to whom.
+type WitnessConfig struct {
+	Hello wire.Hello                 // of the node; Caller is set by StartWitness
+	Peers map[protocol.NodeID]string // all voters; the node itself is passed over
+	TLS   *certs.Identity            // of the node; nil: plain TCP
+	Idle  time.Duration              // as Config.Idle
+	Dial  func(ctx context.Context, addr string) (net.Conn, error)
+}
+
+// Witness keeps connections with the voters that it may never need: to tell them,
+// once, that a node and all its work are dead.
+type Witness struct {
+	cfg    WitnessConfig
+	need   int // voters who must have taken it
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu     sync.Mutex
+	letter *wire.Letter
+	spoken chan struct{} // closed when there is a letter
+	open   map[protocol.NodeID]*stream
+	taken  map[protocol.NodeID]bool
+	errs   map[protocol.NodeID]error
+	enough chan struct{} // closed when enough have taken it
+}
+
+// StartWitness connects with the voters, in the background.
+func StartWitness(cfg WitnessConfig) *Witness {
+	cfg.Hello.Caller, cfg.Hello.Voters = wire.WitnessOf, nil
+	if cfg.Idle <= 0 {
+		cfg.Idle = defaultIdle
+	}
+	w := &Witness{
+		cfg: cfg, spoken: make(chan struct{}), enough: make(chan struct{}),
+		open: make(map[protocol.NodeID]*stream), taken: make(map[protocol.NodeID]bool), errs: make(map[protocol.NodeID]error),
+	}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	others := maps.Clone(cfg.Peers)
+	delete(others, cfg.Hello.ID)
+	// A majority of all voters, the dead one included, if so many are left.
+	w.need = min((len(others)+1)/2+1, len(others))
+	if w.need == 0 {
+		close(w.enough)
+	}
+	for id, addr := range others {
+		w.work.Go(func() { w.keep(id, addr) })
+	}
+	return w
+}
+
+// Speak says m to all voters at once, and returns nil when a majority of them has
+// given a receipt. A voter that is not connected
+// is dialled until ctx ends. Only the first message counts.
+func (w *Witness) Speak(ctx context.Context, m *protocol.Message) error {
+	w.mu.Lock()
+	first := w.letter == nil && w.ctx.Err() == nil
+	if first {
+		w.letter = &wire.Letter{Message: *m}
+		close(w.spoken)
+	}
+	if first {
+		for _, s := range w.open {
+			w.work.Go(func() { w.deliver(s) })
+		}
+	}
+	w.mu.Unlock()
+	select {
+	case <-w.enough:
+		return nil
+	case <-ctx.Done():
+	case <-w.ctx.Done():
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := fmt.Errorf("%d voters have taken it; want %d: %w", len(w.taken), w.need, errors.Join(ctx.Err(), w.ctx.Err()))
+	for _, id := range slices.Sorted(maps.Keys(w.errs)) {
+		if !w.taken[id] {
+			err = errors.Join(err, fmt.Errorf("%s: %w", id, w.errs[id]))
+		}
+	}
+	return err
+}
+
+// keep keeps a connection with one voter until it has taken what is to be said.
+func (w *Witness) keep(id protocol.NodeID, addr string) {
+	pauses := pauses{}
+	for {
+		begun := time.Now()
+		s, err := w.enter(id, addr)
+		if err == nil {
+			err = w.hold(id, s)
+			pauses.reset(time.Since(begun))
+		}
+		w.mu.Lock()
+		w.errs[id] = err
+		taken, spoken := w.taken[id], w.spoken
+		if w.letter != nil {
+			spoken = nil // no reason any more to hurry
+		}
+		w.mu.Unlock()
+		if taken || w.ctx.Err() != nil {
+			return
+		}
+		t := time.NewTimer(jitter(pauses.next()))
+		select {
+		case <-t.C:
+		case <-spoken:
+			pauses.last = 0
+		case <-w.ctx.Done():
+		}
+		t.Stop()
+		if w.ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (w *Witness) enter(id protocol.NodeID, addr string) (*stream, error) {
+	ctx, cancel := context.WithTimeout(w.ctx, max(w.cfg.Idle, steady))
+	defer cancel()
+	hello := w.cfg.Hello
+	return enter(ctx, w.cfg.Dial, addr, &hello, w.cfg.TLS, id, w.cfg.Idle)
+}
+
+// hold reads a connection on which nothing comes but, after the letter, the
+// receipt.
+func (w *Witness) hold(id protocol.NodeID, s *stream) error {
+	defer s.raw.Close()
+	defer context.AfterFunc(w.ctx, func() { _ = s.raw.Close() })()
+	w.mu.Lock()
+	w.open[id] = s
+	spoken := w.letter != nil
+	w.mu.Unlock()
+	if spoken {
+		w.deliver(s)
+	}
+	f, err := s.frames.Next()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.open, id)
+	switch {
+	case err != nil:
+		return err
+	case f.Refusal != nil:
+		return f.Refusal
+	case f.Response == nil:
+		return errors.New("it sent a frame that witnesses do not get")
+	}
+	w.taken[id] = true
+	if len(w.taken) == w.need {
+		close(w.enough)
+	}
+	return nil
+}
+
+// deliver writes the letter, and that nothing comes after it.
+func (w *Witness) deliver(s *stream) {
+	w.mu.Lock()
+	letter := w.letter
+	w.mu.Unlock()
+	_ = s.raw.SetWriteDeadline(time.Now().Add(w.cfg.Idle))
+	if err := s.put(&wire.Frame{Letter: letter}); err != nil {
+		_ = s.raw.Close() // the reader ends, and it is tried anew
+		return
+	}
+	s.closeWrite()
+}
+
+// Close ends all connections and waits for what runs. What was written before is
+// still delivered by the kernel.
+func (w *Witness) Close() error {
+	w.mu.Lock() // so that Speak starts nothing after this
+	w.cancel()
+	w.mu.Unlock()
+	w.work.Wait()
+	return nil
+}

@@ -1,0 +1,311 @@
+package peer
+
+import (
+	"time"
+
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// loop owns the machine. Everything that happens to it passes through here, and
+// nothing in here waits for a disk or for a network.
+func (n *Node) loop() {
+	defer n.end()
+	var batch []item
+	lost := uint64(0)
+	for {
+		n.arm()
+		select {
+		case <-n.stop:
+			return
+		case <-n.inbox.wake:
+		case <-n.timer.C:
+		}
+		n.awake()
+		// What has arrived is handed in before a timer that has come due (R16).
+		for batch = n.inbox.take(batch); len(batch) > 0; batch = n.inbox.take(batch) {
+			for i := range batch {
+				n.handle(&batch[i])
+			}
+		}
+		n.fire()
+		n.survey()
+		if now := n.inbox.lost(); now > lost {
+			lost = now
+			n.log.Warn("messages were dropped: they come faster than this process runs", "dropped", lost)
+		}
+	}
+}
+
+// read reads the clocks, and remembers what they showed: a reading that is some
+// microseconds old does for a timer, and each costs a few system calls.
+func (n *Node) read() protocol.Reading {
+	n.latest = n.now()
+	return n.latest
+}
+
+// arm sets the timer for whatever comes first.
+func (n *Node) arm() {
+	at := n.watch.at
+	n.due = protocol.Never
+	if n.machine != nil {
+		n.due = n.machine.NextFire()
+		at = min(at, max(n.due, n.patient))
+	}
+	if at == protocol.Never {
+		n.timer.Stop()
+		return
+	}
+	n.timer.Reset(max(at.Sub(n.latest.Boot), 0))
+}
+
+// awake notices when the loop should have run earlier: the process was stopped,
+// or did not get the processor, or the machine slept.
+func (n *Node) awake() {
+	now := n.read()
+	if now.Jumped(n.anchor) {
+		n.anchor = now
+		n.counted.jumped()
+		n.log.Warn("the machine slept, or a clock was set; what was promised counts anew")
+	}
+	n.late(n.due, now.Boot)
+}
+
+// late takes notice if the machine wanted to be called much earlier than now.
+func (n *Node) late(due, now protocol.Instant) {
+	if due == protocol.Never || due <= n.paused || now.Sub(due) <= n.plan.Heartbeat {
+		return
+	}
+	n.paused = now
+	n.counted.paused(now.Sub(due))
+	n.log.Warn("this process did not run for a while", "late", now.Sub(due).Truncate(time.Millisecond))
+	if !n.view.Elected {
+		// What has arrived meanwhile is still in the kernel: whoever reads it has
+		// to run before the silence is taken for a leader's.
+		n.patient = now.Add(min(n.plan.Heartbeat/4, 10*time.Millisecond))
+	}
+}
+
+// handle takes one thing in.
+func (n *Node) handle(it *item) {
+	if it.from == "" {
+		it.do()
+		return
+	}
+	if n.machine == nil {
+		return
+	}
+	if msg := &it.letter.Message; msg.Type == quorum.Heartbeat {
+		n.noteLeader(it.from, &it.letter)
+	}
+	n.in = protocol.Input{Kind: protocol.Receive, From: it.from, Message: it.letter.Message}
+	n.step()
+}
+
+func (n *Node) fire() {
+	if n.machine == nil {
+		return
+	}
+	now, due := n.latest.Boot, n.machine.NextFire()
+	n.late(min(n.due, due), now) // also of a turn that took too long
+	if now >= due && now >= n.patient {
+		n.in = protocol.Input{Kind: protocol.Fire}
+		n.step()
+	}
+}
+
+// command gives the machine a command.
+func (n *Node) command(c protocol.Command) {
+	if n.machine == nil {
+		return
+	}
+	n.in = protocol.Input{Kind: protocol.Do, Command: c}
+	n.step()
+}
+
+func (n *Node) peerClosed(from protocol.NodeID, incarnation uint64) {
+	if n.machine == nil {
+		return
+	}
+	n.in = protocol.Input{Kind: protocol.PeerClosed, From: from, Incarnation: incarnation}
+	n.step()
+}
+
+// step hands n.in to the machine and carries out what comes of it, and of the
+// works that had returned.
+func (n *Node) step() {
+	n.stepOnce()
+	n.join()
+}
+
+// join tells the machine of works that have returned. It may win again by that,
+// and stop again.
+func (n *Node) join() {
+	for len(n.joins) > 0 {
+		token := n.joins[0]
+		n.joins = n.joins[1:]
+		if n.tenure != nil && n.tenure.m.count == token {
+			n.tenure.m.joined.Store(true)
+			n.tenure = nil
+		}
+		n.in = protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: protocol.Joined, Token: token}}
+		n.stepOnce()
+	}
+}
+
+func (n *Node) stepOnce() {
+	n.in.Now, n.in.Rand = n.read(), n.chance.Uint64()
+	n.fx.Reset()
+	n.machine.Step(&n.in, &n.fx)
+	n.endTenures()
+	n.publish()
+	n.carryOrders()
+	n.carrySaves()
+	n.carrySends()
+	n.confirms.answer(n.view.Confirmed)
+	if r := n.recorder.Load(); r != nil {
+		r.Step(&n.in, &n.fx, &n.view, func() []byte { return n.machine.AppendState(nil) })
+	}
+}
+
+// endTenures ends the contexts of works whose terms have ended, before the view
+// that says so is shown, and so that a Check always knows why.
+func (n *Node) endTenures() {
+	for _, o := range n.fx.Orders {
+		if t := n.tenure; o.Kind == protocol.Stop && t != nil && t.m.count == o.Token {
+			t.m.lose(plain(o.Reason))
+		}
+	}
+}
+
+// publish shows the view to everybody, before anything that comes of the step
+// leaves: a Check that sees the old one proves what was true when it began.
+func (n *Node) publish() {
+	v := n.machine.View()
+	if n.seen.Load() != nil && v == n.view {
+		return
+	}
+	before := n.view
+	n.view = v
+	n.seen.Store(&v)
+	n.remember(&before)
+}
+
+func (n *Node) carryOrders() {
+	for _, o := range n.fx.Orders {
+		switch o.Kind {
+		case protocol.Elected:
+			n.elected(o.Token)
+		case protocol.Lead:
+			n.active(o.Token)
+		case protocol.Stop:
+			n.stopped(o.Token, o.Reason)
+		}
+	}
+}
+
+func (n *Node) carrySaves() {
+	for i := range n.fx.Saves {
+		s := &n.fx.Saves[i]
+		if n.incarnation.Load() == 0 || n.in.Kind == protocol.Boot {
+			if b, err := quorum.DecodeBallot(s.Data); err == nil {
+				n.incarnation.Store(b.Incarnation)
+				n.bootSave = s.Number
+			}
+		}
+		n.saver.put(s.Number, s.Data)
+	}
+}
+
+func (n *Node) carrySends() {
+	for i := range n.fx.Sends {
+		if s := &n.fx.Sends[i]; s.After == 0 {
+			n.send(s)
+		} else {
+			n.waiting = append(n.waiting, *s)
+		}
+	}
+}
+
+func (n *Node) send(s *protocol.Send) {
+	if n.link == nil {
+		return // booted before the links: nobody is there yet
+	}
+	l := wire.Letter{Message: s.Message}
+	if s.Message.Type == quorum.Heartbeat {
+		l.Since, l.Token = n.own.since, n.own.token
+	}
+	n.link.Send(s.To, &l)
+}
+
+// saved lets go what waited for a save, or drops it, and tells the machine.
+func (n *Node) saved(number uint64, err error) {
+	kept := n.waiting[:0]
+	for i := range n.waiting {
+		switch s := &n.waiting[i]; {
+		case s.After > number:
+			kept = append(kept, *s)
+		case err == nil:
+			n.send(s)
+		}
+	}
+	clear(n.waiting[len(kept):])
+	n.waiting = kept
+	if err != nil {
+		n.trouble(err)
+	} else if n.counted.healed() {
+		n.log.Info("the ballot can be saved again")
+	}
+	n.in = protocol.Input{Kind: protocol.Saved, Number: number, Failed: err != nil}
+	n.step()
+	if err == nil && n.bootSave != 0 && number >= n.bootSave {
+		n.bootSave = 0
+		n.booted()
+	}
+}
+
+// trouble says once that the disk fails, not once a heartbeat.
+func (n *Node) trouble(err error) {
+	if n.counted.broke() {
+		n.log.Error("the ballot cannot be saved: this node votes for nobody and leads nothing until it can", "error", err)
+	}
+}
+
+// booted comes when the incarnation of a newly founded node is durable. One that
+// was founded before says it in its first hello.
+func (n *Node) booted() {
+	if n.link == nil {
+		return
+	}
+	n.link.SetIncarnation(n.incarnation.Load())
+	n.link.Announce(&wire.Welcome{Membership: n.membership.Load(), Program: n.cfg.Program})
+	n.log.Info("the election is founded", "voters", len(n.cfg.Voters), "incarnation", n.incarnation.Load())
+	if n.waiter != nil {
+		n.command(n.waiter.command)
+	}
+}
+
+// end stops everything, in the order in which one thing needs the other.
+func (n *Node) end() {
+	defer close(n.joined)
+	n.timer.Stop()
+	if n.tenure != nil {
+		n.tenure.m.lose(errClosed)
+	}
+	for _, it := range n.inbox.close() {
+		if it.from == "" {
+			it.do() // somebody may wait for it
+		}
+	}
+	n.quit()
+	_ = n.link.Close()
+	n.saver.close()
+	n.scribe.close()
+	if r := n.recorder.Load(); r != nil {
+		_ = r.Close() // what was recorded is written already
+	}
+	if err := n.dir.Close(); err != nil {
+		n.log.Warn("closing the data directory", "error", err)
+	}
+}

@@ -1,0 +1,400 @@
+package peer
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/peer/certs"
+	"github.com/electd/elect/peer/internal/disk"
+	"github.com/electd/elect/peer/internal/flight"
+	"github.com/electd/elect/peer/internal/link"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// Node is a voter or an observer. It takes part from New on, whether it
+// campaigns or not. It implements [driver.Elector] and [driver.Recaller]; its
+// mandates implement [driver.Confirmer] and [driver.Attestable].
+type Node struct {
+	cfg     Config
+	plan    Plan
+	log     *slog.Logger
+	started time.Time
+	path    string // of the data directory
+	dir     *disk.Dir
+	tls     *certs.Identity
+	link    links
+	now     func() protocol.Reading
+	self    protocol.Voter
+
+	inbox  *inbox
+	saver  *saver
+	scribe *scribe
+	stop   chan struct{} // closed by Close
+	closed sync.Once
+	joined chan struct{} // closed when everything has ended
+
+	// What others read at any time.
+	seen        atomic.Pointer[protocol.View] // of the latest step; nil before the first
+	membership  atomic.Pointer[protocol.Membership]
+	incarnation atomic.Uint64
+	states      *states
+	recorder    atomic.Pointer[flight.Recorder] // nil: there is none
+	counted     counted
+
+	// Owned by the loop.
+	machine protocol.Machine // nil before the election is founded
+
+	in       protocol.Input
+	fx       protocol.Effects
+	view     protocol.View // of the latest step
+	chance   *rand.Rand
+	timer    *time.Timer
+	due      protocol.Instant // what the timer is set for
+	paused   protocol.Instant // when the latest pause was noticed
+	patient  protocol.Instant // no Fire before, after a pause
+	latest   protocol.Reading // of the loop
+	anchor   protocol.Reading // for telling jumps of the clock
+	bootSave uint64           // the save that holds the incarnation; 0 once it is durable
+	waiting  []protocol.Send  // for a save
+	joins    []uint64         // tokens of terms whose work has returned
+	tenure   *tenure
+	waiter   *candidacy
+	confirms confirms
+	leaders  map[protocol.NodeID]leadership
+	own      leadership
+	welcomes map[protocol.NodeID]*protocol.Membership
+	refusals map[protocol.NodeID]*wire.Refusal
+	watch    watch
+}
+
+var _ interface {
+	driver.Elector
+	driver.Recaller
+} = (*Node)(nil)
+
+// Open is the [driver.Opener] of peer URLs, see [ParseURL]. A target whose id is
+// not listed gets a [Client]: it can look and recall, and not campaign.
+func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
+	cfg, err := ParseURL(t.URL, t.Name, t.ID)
+	if err != nil {
+		return nil, driver.Permanent(err)
+	}
+	cfg.Logger = t.Logger
+	if !cfg.takesPart() {
+		c, err := NewClient(cfg)
+		if err != nil {
+			return nil, err // and not a nil *Client in a driver.Elector
+		}
+		return c, nil
+	}
+	n, err := New(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// New opens the data directory, listens, and takes part in the election until
+// Close. It does not wait for other participants; ctx bounds the opening only,
+// which may wait for an earlier life's keeper to let the data directory go.
+func New(ctx context.Context, cfg Config) (_ *Node, err error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, log: cfg.Logger, started: time.Now(), now: cfg.now}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	if n.now == nil {
+		n.now = reading
+	}
+	if n.plan, err = cfg.Plan(); err != nil {
+		return nil, driver.Permanent(err)
+	}
+	if !cfg.takesPart() {
+		return nil, driver.Permanent(notListed(&cfg))
+	}
+	if n.tls, err = n.cfg.identity(); err != nil {
+		return nil, driver.Permanent(err)
+	}
+	path, err := n.cfg.directory()
+	if n.path = path; err != nil {
+		return nil, driver.Permanent(err)
+	}
+	var undo []func()
+	defer func() {
+		if err != nil {
+			for _, f := range slices.Backward(undo) {
+				f()
+			}
+		}
+	}()
+	slow := time.AfterFunc(100*time.Millisecond, func() {
+		n.log.Info("waiting for the data directory: another process has it, perhaps the keeper of an earlier life", "path", path)
+	})
+	defer slow.Stop()
+	if n.dir, err = disk.Open(ctx, path, disk.Identity{Cluster: n.cfg.Cluster, Election: cfg.Name, ID: cfg.ID}); err != nil {
+		if _, ok := errors.AsType[*disk.Refused](err); ok {
+			err = driver.Permanent(err)
+		}
+		return nil, err
+	}
+	slow.Stop()
+	undo = append(undo, func() { _ = n.dir.Close() }) // nothing was written that would matter
+	for _, w := range n.plan.Warnings {
+		n.log.Warn(w)
+	}
+	for _, w := range n.dir.Warnings() {
+		n.log.Warn("data directory: "+w, "path", path)
+	}
+	listener, err := n.listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if listener != nil {
+		undo = append(undo, func() { _ = listener.Close() })
+	}
+	n.prepare()
+	if err := n.resume(path); err != nil {
+		return nil, err
+	}
+	n.run(listener)
+	return n, nil
+}
+
+func notListed(c *Config) error {
+	all := slices.Concat(ids(c.Voters), ids(c.Observers))
+	return fmt.Errorf("id %q takes no part here; want one of %s: give this participant's own with --id", string(c.ID), list(all))
+}
+
+// listen opens the port, if there is one to open.
+func (n *Node) listen(ctx context.Context) (net.Listener, error) {
+	addr := n.cfg.listen()
+	if n.cfg.Listener != nil {
+		return n.cfg.Listener, nil
+	}
+	if addr == "" {
+		return nil, nil
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot listen on %s: %w; want a free port on an address of this machine: the own one in the list, or listen=ADDR", n.cfg.ID, addr, err)
+	}
+	return l, nil
+}
+
+// prepare makes what the loop works with.
+func (n *Node) prepare() {
+	var seed [32]byte
+	_, _ = crand.Read(seed[:]) // it never fails
+	n.chance = rand.New(rand.NewChaCha8(seed))
+	n.self = protocol.Voter{ID: n.cfg.ID, Dir: n.dir.Identity().Dir}
+	n.inbox = newInbox()
+	n.stop, n.joined = make(chan struct{}), make(chan struct{})
+	n.states = newStates()
+	n.leaders = make(map[protocol.NodeID]leadership)
+	n.welcomes = make(map[protocol.NodeID]*protocol.Membership)
+	n.refusals = make(map[protocol.NodeID]*wire.Refusal)
+	n.timer = time.NewTimer(time.Hour)
+	n.timer.Stop()
+	n.due, n.paused, n.patient = protocol.Never, protocol.Always, protocol.Always
+	n.anchor = n.read()
+	n.scribe = &scribe{note: n.dir.Note, log: n.log}
+	n.saver = &saver{
+		save: n.dir.Save, mirror: n.dir.Mirror, idle: n.plan.Heartbeat,
+		done: func(number uint64, took time.Duration, err error) {
+			n.counted.saved(took)
+			n.inbox.put(item{do: func() { n.saved(number, err) }})
+		},
+		failed: func(err error) { n.log.Warn("the second copy of the ballot cannot be written", "error", err) },
+	}
+	if n.cfg.disk != nil {
+		n.saver.save = n.cfg.disk(n.saver.save)
+	}
+}
+
+// resume boots the machine of a node that had been founded, and makes its new
+// incarnation durable, so that the first word it says carries it.
+func (n *Node) resume(path string) error {
+	data := n.dir.Ballot()
+	if data == nil {
+		return nil
+	}
+	b, err := quorum.DecodeBallot(data)
+	if err != nil {
+		return driver.Permanent(fmt.Errorf("%s: %w", path, err))
+	}
+	known := make([]protocol.NodeID, 0, len(b.Membership.Voters))
+	for _, v := range b.Membership.Voters {
+		known = append(known, v.ID)
+	}
+	if configured := ids(n.cfg.Voters); !slices.Equal(known, configured) {
+		return driver.Permanent(fmt.Errorf("%s: this directory knows the voters %s, and %s are configured; want the same ones: voters cannot be changed by configuration", path, list(known), list(configured)))
+	}
+	if i := b.Membership.Index(n.self.ID); i >= 0 && b.Membership.Voters[i].Dir != n.self.Dir {
+		return driver.Permanent(fmt.Errorf("%s: this directory knows %s by another directory, %s, and is %s: it was put together from two; restore it, or have this voter replaced", path, n.self.ID, b.Membership.Voters[i].Dir, n.self.Dir))
+	}
+	ms := *b.Membership
+	ms.Observers = ids(n.cfg.Observers)
+	b.Membership = &ms
+	if err := n.boot(&ms, b.Append(nil)); err != nil {
+		return err
+	}
+	// The loop does not run yet, so the save is done here.
+	for n.bootSave != 0 {
+		number, data := n.saver.number, n.saver.data
+		n.saver.number = 0
+		start := time.Now()
+		if err := n.saver.save(data); err != nil {
+			return fmt.Errorf("%s: the ballot cannot be saved: %w", path, err)
+		}
+		n.counted.saved(time.Since(start))
+		n.saved(number, nil)
+	}
+	return nil
+}
+
+// run starts everything.
+func (n *Node) run(listener net.Listener) {
+	peers := make(map[protocol.NodeID]string)
+	for _, p := range n.cfg.Voters {
+		if p.ID != n.cfg.ID {
+			peers[p.ID] = p.Addr
+		}
+	}
+	n.scribe.start()
+	n.saver.start()
+	connect := n.cfg.connect
+	if connect == nil {
+		connect = func(cfg link.Config) links { return link.Start(cfg) }
+	}
+	n.link = connect(link.Config{
+		Hello: n.hello(), Listener: listener, Peers: peers, TLS: n.tls, Idle: n.plan.Promise, Dial: n.cfg.Dial,
+		Admit: n.admit, Serve: n.serve, Logger: n.log,
+		Welcomed: func(from protocol.NodeID, w *wire.Welcome) {
+			n.inbox.put(item{do: func() { n.welcomed(from, w) }})
+		},
+		Refused: func(by protocol.NodeID, r *wire.Refusal) {
+			n.inbox.put(item{do: func() { n.refused(by, r) }})
+		},
+		Receive: func(from protocol.NodeID, l *wire.Letter) { n.inbox.put(item{from: from, letter: *l}) },
+		Closed: func(from protocol.NodeID, incarnation uint64) {
+			n.inbox.put(item{do: func() { n.peerClosed(from, incarnation) }})
+		},
+	})
+	n.inbox.put(item{do: n.found}) // a single voter waits for nobody
+	go n.loop()
+}
+
+// hello is what this node says first to whom it meets.
+func (n *Node) hello() wire.Hello {
+	var life [8]byte
+	_, _ = crand.Read(life[:])
+	return wire.Hello{
+		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.Node, Cluster: n.cfg.Cluster, Election: n.cfg.Name,
+		ID: n.cfg.ID, Dir: n.self.Dir, Incarnation: n.incarnation.Load(), Life: binary.LittleEndian.Uint64(life[:]),
+		Voters: ids(n.cfg.Voters), Program: n.cfg.Program,
+	}
+}
+
+// boot begins the machine's life.
+func (n *Node) boot(ms *protocol.Membership, durable []byte) error {
+	qc, _, err := n.cfg.times()
+	if err != nil {
+		return driver.Permanent(err)
+	}
+	qc.Self, qc.Membership = n.self, ms
+	fresh := n.cfg.Machine
+	if fresh == nil {
+		fresh = func(qc quorum.Config) (protocol.Machine, error) { return quorum.New(qc) }
+	}
+	machine, err := fresh(qc)
+	if err != nil {
+		return driver.Permanent(err)
+	}
+	n.openRecorder(&qc)
+	n.machine = machine
+	n.membership.Store(ms)
+	n.in = protocol.Input{Kind: protocol.Boot, Durable: durable}
+	n.step()
+	n.in.Durable = nil
+	if n.view.Fault != "" {
+		return driver.Permanent(errors.New(n.view.Fault))
+	}
+	return nil
+}
+
+func (n *Node) openRecorder(qc *quorum.Config) {
+	config, err := json.Marshal(qc)
+	var r *flight.Recorder
+	if err == nil {
+		r, err = flight.Open(flight.Config{
+			Dir: n.path, Node: n.cfg.ID, Protocol: quorum.Name, Config: config, Build: n.cfg.Program,
+		})
+	}
+	if err != nil {
+		n.log.Warn("no flight recorder", "error", err)
+		return
+	}
+	n.recorder.Store(r)
+}
+
+// Plan is what the configuration comes to.
+func (n *Node) Plan() Plan { return n.plan }
+
+// Limits implements [driver.Elector].
+func (n *Node) Limits() driver.Limits { return limits(n.plan, n.cfg.voter()) }
+
+func limits(p Plan, voter bool) driver.Limits {
+	drift := protocol.DefaultDrift()
+	l := driver.Limits{
+		Lease: p.Lease, MinLease: 2 * time.Millisecond, MaxLease: drift.Claim(quorum.LongestPromise),
+		Takeover: p.WorstTakeover, Exclusive: true, Abilities: []driver.Ability{driver.AbilityRecall},
+		Assumes: fmt.Sprintf("a majority of the voters can reach each other, the rates of their clocks are true within %d %%, and no data directory is a copy or an older one", drift.PPM/10_000),
+	}
+	if voter {
+		l.Abilities = append(l.Abilities, driver.AbilityConfirm, driver.AbilityWitness)
+	}
+	return l
+}
+
+// Close implements [driver.Elector]. A mandate that was not released ends and
+// lapses by itself: its work may still run. What Close waits for is at most a
+// save that is under way.
+func (n *Node) Close() error {
+	n.closed.Do(func() { close(n.stop) })
+	<-n.joined
+	return nil
+}
+
+// reading is what the two clocks show now.
+func reading() protocol.Reading {
+	p := clock.ReadPair()
+	return protocol.Reading{Boot: protocol.Instant(p.Boot), Mono: protocol.Instant(p.Mono)}
+}
+
+// token is the fencing token of a count.
+func (n *Node) token(count uint64) fence.Token {
+	t, err := fence.NewToken(n.cfg.Era, count)
+	if err != nil {
+		return 0 // a machine's counts are from 1 to quorum.MaxTerm
+	}
+	return t
+}

@@ -1,0 +1,153 @@
+package peer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// Plan is what a configuration comes to: its times, and what they promise.
+
+type Plan struct {
+	// Profile is the profile's name. Changed says that Heartbeat or Promise are
+	// not the profile's own.
+	Profile string `json:"profile"`
+	Changed bool   `json:"changed,omitzero"`
+
+	Heartbeat time.Duration `json:"heartbeat_ns"` // between two heartbeats of a leader
+	Promise   time.Duration `json:"promise_ns"`   // how long a voter waits for a silent leader
+	Lease     time.Duration `json:"lease_ns"`     // what a leader claims of a promise
+	Slot      time.Duration `json:"slot_ns"`      // between the ranks of candidates
+	// WorstTakeover is how long it takes at most until another is active, after a
+	// leader has fallen silent; see [quorum.Config.WorstTakeover].
+	WorstTakeover time.Duration `json:"worst_takeover_ns"`
+
+	Voters    int `json:"voters"`
+	Quorum    int `json:"quorum"`    // how many voters are a majority
+	Tolerates int `json:"tolerates"` // how many may fail
+	// Warnings say what holds, and is not what somebody will have meant.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Plan works out what the configuration comes to, or refuses what cannot hold,
+// with the arithmetic. It does no I/O.
+func (c Config) Plan() (Plan, error) {
+	if err := c.check(); err != nil {
+		return Plan{}, err
+	}
+	if err := c.guarded(); err != nil {
+		return Plan{}, err
+	}
+	qc, p, err := c.times()
+	if err != nil {
+		return Plan{}, err
+	}
+	if _, err := quorum.New(qc); err != nil {
+		return Plan{}, fmt.Errorf("these times cannot hold: %s", strings.TrimPrefix(err.Error(), "quorum: "))
+	}
+	p.Lease = protocol.DefaultDrift().Claim(p.Promise)
+	p.WorstTakeover = qc.WorstTakeover()
+	p.Voters = len(c.Voters)
+	p.Quorum = qc.Membership.Quorum()
+	p.Tolerates = p.Voters - p.Quorum
+	switch {
+	case p.Voters == 1:
+		p.Warnings = append(p.Warnings, "one voter: nobody takes over when it fails")
+	case p.Voters == 2:
+		p.Warnings = append(p.Warnings, "two voters: a majority is both of them, so none may fail; a third one changes that")
+	case p.Voters%2 == 0:
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%d voters: no more of them may fail than of %d, and a majority is one more", p.Voters, p.Voters-1))
+	}
+	return p, nil
+}
+
+// times makes a machine's configuration, with directories that are not known
+// yet, and the part of a plan that it is made from.
+func (c *Config) times() (quorum.Config, Plan, error) {
+	profiles := quorum.Profiles()
+	i := 0
+	if c.Profile != "" {
+		i = slices.IndexFunc(profiles, func(p quorum.Profile) bool { return p.Name == c.Profile })
+	}
+	if i < 0 {
+		var names []string
+		for _, p := range profiles {
+			names = append(names, p.Name)
+		}
+		return quorum.Config{}, Plan{}, fmt.Errorf("unknown profile %q; want one of: %s", c.Profile, strings.Join(names, ", "))
+	}
+	profile := profiles[i]
+	for _, d := range []struct {
+		what  string
+		value time.Duration
+	}{{"heartbeat", c.Heartbeat}, {"promise", c.Promise}} {
+		if d.value < 0 {
+			return quorum.Config{}, Plan{}, fmt.Errorf("a %s of %v; want more than 0", d.what, d.value)
+		}
+	}
+	p := Plan{
+		Profile: profile.Name, Slot: profile.Slot,
+		Heartbeat: cmp.Or(c.Heartbeat, profile.Heartbeat), Promise: cmp.Or(c.Promise, profile.Promise),
+	}
+	p.Changed = p.Heartbeat != profile.Heartbeat || p.Promise != profile.Promise
+	if p.Heartbeat != profile.Heartbeat { // a slot follows from the same network
+		p.Slot = max(time.Duration(float64(profile.Slot)*float64(p.Heartbeat)/float64(profile.Heartbeat)), time.Microsecond)
+	}
+	ms := &protocol.Membership{Version: 1}
+	for _, id := range ids(c.Voters) {
+		ms.Voters = append(ms.Voters, protocol.Voter{ID: id})
+	}
+	ms.Observers = ids(c.Observers)
+	return quorum.Config{
+		Self: ms.Voters[0], Membership: ms, Heartbeat: p.Heartbeat, Promise: p.Promise, Slot: p.Slot,
+	}, p, nil
+}
+
+// String is the plan in one line, for people.
+func (p Plan) String() string {
+	voters, fail := fmt.Sprintf("%s voters", small(p.Voters)), "none may fail"
+	switch {
+	case p.Voters == 1:
+		voters = "one voter"
+	case p.Tolerates > 0:
+		fail = small(p.Tolerates) + " may fail"
+	}
+	profile := "profile " + p.Profile
+	if p.Changed {
+		profile += ", changed"
+	}
+	return fmt.Sprintf("%s, %s; %s: heartbeat %v, promise %v, lease %v; another is active at most %v after a silent leader",
+		voters, fail, profile, p.Heartbeat, p.Promise, p.Lease.Truncate(unit(p.Lease)), up(p.WorstTakeover))
+}
+
+// small writes a number of voters: 1 as a word, because it is one that counts.
+func small(n int) string {
+	if n == 1 {
+		return "one"
+	}
+	return fmt.Sprint(n)
+}
+
+// unit is how precisely people want to know a time: to three digits or so.
+func unit(d time.Duration) time.Duration {
+	switch {
+	case d >= 10*time.Second:
+		return 100 * time.Millisecond
+	case d >= time.Second:
+		return 10 * time.Millisecond
+	case d >= 10*time.Millisecond:
+		return time.Millisecond
+	}
+	return time.Microsecond
+}
+
+// up rounds up: what is said to be the most must not be less.
+func up(d time.Duration) time.Duration {
+	u := unit(d)
+	return (d + u - 1).Truncate(u)
+}

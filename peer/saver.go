@@ -1,0 +1,84 @@
+package peer
+
+import (
+	"sync"
+	"time"
+)
+
+// saver makes ballots durable, one at a time, off the path of heartbeats. A save
+// that a later one has replaced before its turn came is skipped.
+type saver struct {
+	save   func(data []byte) error
+	mirror func() error
+	done   func(number uint64, took time.Duration, err error) // after each save
+	failed func(err error)                                    // of the mirror
+	idle   time.Duration                                      // after which the second slot is written
+
+	wake   chan struct{} // has room for one
+	stop   chan struct{}
+	joined sync.WaitGroup
+
+	mu     sync.Mutex
+	number uint64 // of data; 0: nothing waits
+	data   []byte
+}
+
+// start begins to save.
+func (s *saver) start() {
+	s.wake, s.stop = make(chan struct{}, 1), make(chan struct{})
+	if s.number != 0 {
+		s.wake <- struct{}{}
+	}
+	s.joined.Go(s.run)
+}
+
+// put asks for a save; data is copied.
+func (s *saver) put(number uint64, data []byte) {
+	s.mu.Lock()
+	s.number, s.data = number, append(s.data[:0], data...)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close ends after the save that is under way. One that waits is not begun:
+// nothing that needs it has left.
+func (s *saver) close() {
+	close(s.stop)
+	s.joined.Wait()
+}
+
+func (s *saver) run() {
+	var data []byte
+	idle := time.NewTimer(s.idle)
+	idle.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-idle.C:
+			// The second slot: by now no election waits for the disk.
+			if err := s.mirror(); err != nil {
+				s.failed(err)
+			}
+			continue
+		case <-s.wake:
+		}
+		s.mu.Lock()
+		number := s.number
+		s.number = 0
+		data, s.data = s.data, data[:0]
+		s.mu.Unlock()
+		if number == 0 {
+			continue
+		}
+		start := time.Now()
+		err := s.save(data)
+		s.done(number, time.Since(start), err)
+		if err == nil {
+			idle.Reset(s.idle)
+		}
+	}
+}

@@ -1,0 +1,341 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/peer/internal/link"
+	"github.com/electd/elect/peer/internal/wire"
+)
+
+// The verbs that a node answers.
+const (
+	verbStatus  = "status"  // a NodeStatus
+	verbWatch   = "watch"   // a sighting at once, at each change, and at least every beat
+	verbResign  = "resign"  // nothing, once the leader has accepted to
+	verbHistory = "history" // []Event, in pieces, the oldest first
+	verbPing    = "ping"    // nothing
+)
+
+const (
+	// beat is how often a watched node repeats itself: a frozen process keeps
+	// its connections, and only its silence tells.
+	beat = time.Second
+	// resignLimit bounds how long a node tries to have the leader resign.
+	resignLimit = 3 * time.Second
+	// maxQuestion is the greatest body of a request, in bytes. None of ours
+	// comes near.
+	maxQuestion = 4 << 10
+	// maxPiece bounds the JSON of one piece of a history, in bytes: a response
+	// must fit into a frame.
+	maxPiece = 64 << 10
+)
+
+// host is what answering needs of a node.
+type host interface {
+	Status() NodeStatus
+	Observe(ctx context.Context) iter.Seq2[driver.State, error]
+	// Recall makes whoever leads resign, resign this very node.
+	Recall(ctx context.Context, token fence.Token) error
+	resign(ctx context.Context, token fence.Token) error
+	history() ([]Event, error)
+}
+
+// sighting is the election as a node sees it, for those who watch.
+type sighting struct {
+	Leader *driver.Leader `json:"leader"`
+	Stale  bool           `json:"stale,omitempty"`
+	Cause  string         `json:"cause,omitempty"`
+}
+
+// resignation is the body of a resign.
+type resignation struct {
+	// Forwarded says that a node hands on what it was asked for itself; it is
+	// not handed on again.
+	Forwarded bool `json:"forwarded,omitempty"`
+}
+
+// refusals translates the reasons that a caller acts on, there and back.
+var refusals = []struct {
+	code string
+	is   error
+}{
+	{"no-leader", driver.ErrNoLeader},
+	{"superseded", driver.ErrSuperseded},
+	{"closed", driver.ErrClosed},
+	{"unsupported", driver.ErrUnsupported},
+	{"unreachable", driver.ErrUnreachable},
+}
+
+const (
+	codeVerb   = "verb"   // not known
+	codeBody   = "body"   // it cannot be read
+	codeFailed = "failed" // any other trouble
+)
+
+// answerError is what a node answered instead of doing what it was asked for.
+type answerError struct {
+	says string
+	is   error
+}
+
+func (e *answerError) Error() string { return e.says }
+func (e *answerError) Unwrap() error { return e.is }
+
+// understood gives the error of a call the sentinel that it had on the other
+// side.
+func understood(err error) error {
+	call, ok := errors.AsType[*link.CallError](err)
+	if !ok {
+		return err
+	}
+	for _, r := range refusals {
+		if r.code == call.Code {
+			return &answerError{says: call.Says, is: r.is}
+		}
+	}
+	return err
+}
+
+// answered reports whether err is a node's answer, rather than trouble on the
+// way to it.
+func answered(err error) bool {
+	if _, ok := errors.AsType[*answerError](err); ok {
+		return !errors.Is(err, driver.ErrUnreachable) && !errors.Is(err, driver.ErrClosed)
+	}
+	return false
+}
+
+// serve answers a client. Package link calls it, each call in a goroutine of
+// its own, and bounds how many there are.
+func (n *Node) serve(ctx context.Context, from link.Caller, q *wire.Request, reply func(*wire.Response) error) {
+	answer(ctx, n, n.log, from, q, reply)
+}
+
+func answer(ctx context.Context, h host, log *slog.Logger, from link.Caller, q *wire.Request, reply func(*wire.Response) error) {
+	a := answerer{host: h, from: from, question: q, reply: reply, log: log}
+	var err error
+	if len(q.Body) > maxQuestion {
+		err = &question{codeBody, fmt.Sprintf("the request has %d bytes; want at most %d", len(q.Body), maxQuestion)}
+	} else {
+		err = a.answer(ctx)
+	}
+	if err == nil || errors.Is(err, errGone) {
+		return
+	}
+	r := &wire.Response{Call: q.Call, Code: codeFailed, Error: err.Error()}
+	if bad, ok := errors.AsType[*question](err); ok {
+		r.Code = bad.code
+	} else {
+		for _, known := range refusals {
+			if errors.Is(err, known.is) {
+				r.Code = known.code
+				break
+			}
+		}
+	}
+	_ = reply(r) // who does not hear it has gone
+}
+
+// question is what is wrong with a request.
+type question struct{ code, says string }
+
+func (q *question) Error() string { return q.says }
+
+// errGone says that the client could not be told.
+var errGone = errors.New("the client has gone")
+
+// answerer answers one request.
+type answerer struct {
+	host     host
+	from     link.Caller
+	question *wire.Request
+	reply    func(*wire.Response) error
+	log      *slog.Logger
+}
+
+func (a *answerer) answer(ctx context.Context) error {
+	switch verb := a.question.Verb; verb {
+	case verbStatus:
+		if err := a.read(&struct{}{}); err != nil {
+			return err
+		}
+		return a.say(a.host.Status(), false)
+	case verbWatch:
+		if err := a.read(&struct{}{}); err != nil {
+			return err
+		}
+		return a.watch(ctx)
+	case verbResign:
+		return a.resign(ctx)
+	case verbHistory:
+		if err := a.read(&struct{}{}); err != nil {
+			return err
+		}
+		return a.history()
+	case verbPing:
+		return a.say(struct{}{}, false)
+	default:
+		return &question{codeVerb, fmt.Sprintf("this node knows no %q; want status, watch, resign, history or ping", verb)}
+	}
+}
+
+// read reads the body into what, if there is one. Fields that it does not know
+// are those of a newer client.
+func (a *answerer) read(what any) error {
+	if len(a.question.Body) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(a.question.Body, what); err != nil {
+		return &question{codeBody, fmt.Sprintf("the body of %s: %v; want a JSON object", a.question.Verb, err)}
+	}
+	return nil
+}
+
+func (a *answerer) say(what any, more bool) error {
+	body, err := json.Marshal(what)
+	if err != nil {
+		return fmt.Errorf("the answer to %s: %w", a.question.Verb, err)
+	}
+	return a.send(body, more)
+}
+
+func (a *answerer) send(body []byte, more bool) error {
+	if err := a.reply(&wire.Response{Call: a.question.Call, More: more, Body: body}); err != nil {
+		return fmt.Errorf("%w: %w", errGone, err)
+	}
+	return nil
+}
+
+// watch shows what the node sees until the client goes or the node is closed. A
+// client that reads slowly is shown the latest only.
+func (a *answerer) watch(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	states, wrong := make(chan driver.State), make(chan error, 1)
+	var observing sync.WaitGroup
+	defer observing.Wait()
+	defer stop()
+	observing.Go(func() {
+		var last error
+		for s, err := range a.host.Observe(ctx) {
+			if err != nil {
+				last = err
+				break
+			}
+			select {
+			case states <- s:
+			case <-ctx.Done():
+			}
+		}
+		wrong <- last
+	})
+	var seen sighting
+	shown := false
+	again := time.NewTicker(beat)
+	defer again.Stop()
+	for {
+		select {
+		case s := <-states:
+			seen, shown = sighting{Leader: s.Leader, Stale: s.Stale}, true
+			if s.Cause != nil {
+				seen.Cause = s.Cause.Error()
+			}
+			again.Reset(beat)
+		case <-again.C:
+			if !shown {
+				continue
+			}
+		case err := <-wrong:
+			if err != nil {
+				return err
+			}
+			return fmt.Errorf("this node is shutting down: %w", driver.ErrClosed)
+		case <-ctx.Done():
+			return errGone
+		}
+		if err := a.say(seen, true); err != nil {
+			return err
+		}
+	}
+}
+
+func (a *answerer) resign(ctx context.Context) error {
+	var body resignation
+	if err := a.read(&body); err != nil {
+		return err
+	}
+	token := fence.Token(a.question.Token)
+	if token != 0 && !token.Valid() {
+		return &question{codeBody, fmt.Sprintf("%d is no token; want 0 for whoever leads, or that of the leader", a.question.Token)}
+	}
+	ctx, stop := context.WithTimeoutCause(ctx, resignLimit, fmt.Errorf("%w: the leader has not answered within %v", driver.ErrUnreachable, resignLimit))
+	defer stop()
+	act := a.host.Recall
+	if body.Forwarded {
+		act = a.host.resign
+	}
+	err := act(ctx, token)
+	a.log.Info("asked to resign", "by", a.who(), "token", token, "forwarded", body.Forwarded, "error", err)
+	if err != nil {
+		return err
+	}
+	return a.say(struct{}{}, false)
+}
+
+// who is the client, for people.
+func (a *answerer) who() string {
+	name := string(a.from.ID)
+	switch {
+	case a.from.Operator:
+		name = "operator"
+	case name == "":
+		name = "somebody"
+	}
+	return name + " at " + a.from.Addr
+}
+
+// history sends the node's history in pieces that fit into frames.
+func (a *answerer) history() error {
+	events, err := a.host.history()
+	if err != nil {
+		return fmt.Errorf("the history of this node: %w", err)
+	}
+	piece := []byte{'['}
+	for _, e := range events {
+		text, err := json.Marshal(e)
+		if err != nil {
+			return fmt.Errorf("the history of this node: %w", err)
+		}
+		if len(piece) > 1 && len(piece)+len(text) > maxPiece {
+			if err := a.send(append(piece, ']'), true); err != nil {
+				return err
+			}
+			piece = []byte{'['}
+		}
+		if len(piece) > 1 {
+			piece = append(piece, ',')
+		}
+		piece = append(piece, text...)
+	}
+	return a.send(append(piece, ']'), false)
+}
+
+// forward asks the node to, which leads, to resign, on behalf of a client that
+// asked here.
+func (n *Node) forward(ctx context.Context, to Peer, token fence.Token) error {
+	dial := dialer(&n.cfg, n.tls)
+	conn, err := dial(ctx, to)
+	if err != nil {
+		return fmt.Errorf("%w: %s leads, and cannot be reached from %s: %w", driver.ErrUnreachable, to, n.cfg.ID, err)
+	}
+	defer conn.Close()
+	return understood(conn.Call(ctx, verbResign, uint64(token), resignation{Forwarded: true}, ignore))
+}

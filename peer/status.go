@@ -1,0 +1,147 @@
+package peer
+
+import (
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/peer/internal/disk"
+	"github.com/electd/elect/peer/internal/link"
+	"github.com/electd/elect/protocol"
+)
+
+// Event is a change of leadership as a node saw it and remembers it: when by
+// its own wall clock, what (elected, active, lost, follows), who, with which
+// token, and why.
+type Event = disk.History
+
+// NodeStatus is what a node says of itself. Its form in JSON is stable: fields
+// are added, and never renamed or removed. Times that pass are in nanoseconds,
+// in fields whose names end in _ns; points in time are RFC 3339, by the node's
+// own wall clock.
+type NodeStatus struct {
+	ID       protocol.NodeID `json:"id"`
+	Cluster  string          `json:"cluster"`
+	Election string          `json:"election"`
+	// Program is the version of the program.
+	Program string `json:"program,omitempty"`
+	// Role is observer, follower, pre-candidate, candidate, leader, fencing or
+	// halted; down before the election is founded.
+	Role string `json:"role"`
+	// Founded says that every voter's data directory is known to all voters.
+	Founded bool   `json:"founded"`
+	Term    uint64 `json:"term"`
+	// Incarnation rises with each start of the node on its data directory.
+	Incarnation uint64    `json:"incarnation"`
+	Started     time.Time `json:"started,omitzero"`
+
+	// Leader, Stale and Cause are the election as this node sees it; see
+	// [driver.State].
+	Leader *driver.Leader `json:"leader"`
+	Stale  bool           `json:"stale,omitempty"`
+	Cause  string         `json:"cause,omitempty"`
+
+	// Token is the node's own while it is elected; Active says that its lease is
+	// proven, and LeaseLeft for how long from now on without another renewal.
+	Token     fence.Token   `json:"token,omitzero"`
+	Active    bool          `json:"active"`
+	LeaseLeft time.Duration `json:"lease_left_ns"`
+
+	// Plan is the configuration as it was worked out.
+	Plan Plan `json:"plan"`
+	// Voters and Observers are who takes part, as this node is configured.
+	Voters    []protocol.NodeID `json:"voters"`
+	Observers []protocol.NodeID `json:"observers,omitempty"`
+	// Peers are the other nodes, as this node's connections show them.
+	Peers    []PeerStatus `json:"peers"`
+	Counters Counters     `json:"counters"`
+}
+
+// Status is what this node says of itself at this moment.
+func (n *Node) Status() NodeStatus {
+	l := n.look()
+	s := NodeStatus{
+		ID: n.cfg.ID, Cluster: n.cfg.Cluster, Election: n.cfg.Name, Program: n.cfg.Program,
+		Role: protocol.Down.String(), Founded: l.Membership != nil, Term: l.View.Term, Incarnation: l.Incarnation, Started: l.Started,
+		Leader: l.State.Leader, Stale: l.State.Stale, Active: l.View.Active, LeaseLeft: l.LeaseLeft,
+		Plan: n.plan, Voters: ids(n.cfg.Voters), Observers: ids(n.cfg.Observers),
+		Peers: make([]PeerStatus, 0, len(l.Peers)), Counters: l.Counters,
+	}
+	if l.View.Role != 0 {
+		s.Role = l.View.Role.String()
+	}
+	if l.State.Cause != nil {
+		s.Cause = l.State.Cause.Error()
+	}
+	if l.View.Elected {
+		s.Token = n.token(l.View.Token)
+	}
+	now := clock.Now()
+	for _, p := range l.Peers {
+		s.Peers = append(s.Peers, peerStatus(&p, now))
+	}
+	return s
+}
+
+func peerStatus(p *link.PeerInfo, now clock.Boot) PeerStatus {
+	s := PeerStatus{
+		ID: p.ID, Addr: p.Addr, Connected: p.Connected, RTT: p.RTT, LastContact: -1, Program: p.Program,
+		Sent: p.Sent, Received: p.Received, Dropped: p.Dropped, Retransmits: p.Retransmits,
+	}
+	if p.LastHeard != 0 {
+		s.LastContact = max(now.Sub(p.LastHeard), 0)
+	}
+	if p.Err != nil && !p.Connected {
+		s.Error = p.Err.Error()
+	}
+	return s
+}
+
+// PeerStatus is another node as one node's connections show it.
+type PeerStatus struct {
+	ID        protocol.NodeID `json:"id"`
+	Addr      string          `json:"addr,omitempty"`
+	Connected bool            `json:"connected"`
+	// RTT is the smoothed time of a round trip as the kernel measures it; 0 where
+	// it is not known.
+	RTT time.Duration `json:"rtt_ns"`
+	// LastContact is how long ago anything was heard; negative: never.
+	LastContact time.Duration `json:"last_contact_ns"`
+	Program     string        `json:"program,omitempty"`
+	// Sent, Received and Dropped count messages; dropped are those that found no
+	// connection or a full queue.
+	Sent     uint64 `json:"sent"`
+	Received uint64 `json:"received"`
+	Dropped  uint64 `json:"dropped"`
+	// Retransmits counts segments that the kernel had to send again.
+	Retransmits uint64 `json:"retransmits"`
+	// Error is why there is no connection.
+	Error string `json:"error,omitempty"`
+}
+
+// Counters are what a node has counted since it started.
+type Counters struct {
+	// Elections counts its victories.
+	Elections uint64 `json:"elections"`
+	// Saves counts writes of the ballot, and SaveSlowest is how long the slowest
+	// took.
+	Saves       uint64        `json:"saves"`
+	SaveSlowest time.Duration `json:"save_slowest_ns"`
+	// ClockJumps counts suspends and clocks that were set.
+	ClockJumps uint64 `json:"clock_jumps"`
+	// Pauses counts times when the node came to run much later than it wanted,
+	// and LongestPause is how long the longest was.
+	Pauses       uint64        `json:"pauses"`
+	LongestPause time.Duration `json:"longest_pause_ns"`
+	// FlightGaps counts the gaps in the flight recorder's trace.
+	FlightGaps uint64 `json:"flight_gaps"`
+}
+
+// NodeResult is a node's answer, or why there is none: exactly one of Status and
+// Err is set.
+type NodeResult struct {
+	Peer   Peer
+	Status *NodeStatus
+	Err    error
+}

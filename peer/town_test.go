@@ -1,0 +1,238 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"reflect"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/peer/internal/link"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+)
+
+// health is how a node is.
+type health string
+
+const (
+	healthy health = "up"
+	down    health = "down"    // connections are refused and reset
+	lost    health = "lost"    // nothing comes back: packets are dropped
+	frozen  health = "frozen"  // connections are admitted, and nothing is said
+	hostile health = "hostile" // it refuses for good
+)
+
+// town is nodes without a network between them and a client.
+type town struct {
+	nodes map[protocol.NodeID]*fakeNode
+
+	mu      sync.Mutex
+	health  map[protocol.NodeID]health
+	changed chan struct{}
+	dials   map[protocol.NodeID]int
+	open    int
+}
+
+func newTown(ids ...string) *town {
+	w := &town{nodes: map[protocol.NodeID]*fakeNode{}, health: map[protocol.NodeID]health{}, changed: make(chan struct{}), dials: map[protocol.NodeID]int{}}
+	for _, id := range ids {
+		w.nodes[protocol.NodeID(id)] = newFakeNode(id)
+		w.health[protocol.NodeID(id)] = healthy
+	}
+	for _, n := range w.nodes {
+		n.others = w.nodes
+	}
+	return w
+}
+
+// is changes how nodes are.
+func (w *town) is(h health, ids ...protocol.NodeID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range ids {
+		w.health[id] = h
+	}
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+func (w *town) look(id protocol.NodeID) (health, chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.health[id], w.changed
+}
+
+func (w *town) dialled(id protocol.NodeID) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dials[id]
+}
+
+func (w *town) connections() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.open
+}
+
+// sees has nodes see a state.
+func (w *town) sees(s driver.State, ids ...protocol.NodeID) {
+	for _, id := range ids {
+		w.nodes[id].sees(s)
+	}
+}
+
+func (w *town) dial(ctx context.Context, to Peer) (conn, error) {
+	w.mu.Lock()
+	w.dials[to.ID]++
+	w.mu.Unlock()
+	ctx, stop := context.WithTimeoutCause(ctx, dialLimit, fmt.Errorf("no answer within %v", dialLimit))
+	defer stop()
+	switch h, _ := w.look(to.ID); h {
+	case down:
+		return nil, errors.New("connection refused")
+	case lost:
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	case hostile:
+		return nil, &wire.Refusal{Code: wire.CodeCluster, Says: "another cluster", Final: true}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open++
+	return &townConn{town: w, node: w.nodes[to.ID]}, nil
+}
+
+type townConn struct {
+	town *town
+	node *fakeNode
+}
+
+func (c *townConn) Close() error {
+	c.town.mu.Lock()
+	defer c.town.mu.Unlock()
+	c.town.open--
+	return nil
+}
+
+func (c *townConn) Call(ctx context.Context, verb string, token uint64, body any, each func(json.RawMessage) error) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	replies := make(chan *wire.Response)
+	var answering sync.WaitGroup
+	defer answering.Wait()
+	defer cancel()
+	answering.Go(func() {
+		answer(ctx, c.node, slog.New(slog.DiscardHandler), operator, &wire.Request{Call: 1, Verb: verb, Token: token, Body: text}, func(r *wire.Response) error {
+			select {
+			case replies <- r:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	})
+	for {
+		h, changed := c.town.look(c.node.id)
+		in := replies
+		switch h {
+		case down:
+			return io.ErrUnexpectedEOF
+		case lost, frozen:
+			in = nil
+		}
+		select {
+		case <-changed:
+		case r := <-in:
+			if r.Code != "" {
+				return &link.CallError{Code: r.Code, Says: r.Error}
+			}
+			if err := each(r.Body); err != nil || !r.More {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// client is one that lives in the town; it must be closed.
+func (w *town) client(t *testing.T, observers ...Peer) *Client {
+	t.Helper()
+	c, err := NewClient(Config{Name: "nightly", Voters: ids3(), Observers: observers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.dial = w.dial
+	return c
+}
+
+// spectator follows a client's Observe.
+type spectator struct {
+	t      *testing.T
+	began  time.Time
+	states chan string
+	ended  chan error
+	stop   context.CancelFunc
+}
+
+func spectate(t *testing.T, c *Client) *spectator {
+	ctx, stop := context.WithCancel(t.Context())
+	w := &spectator{t: t, began: time.Now(), states: make(chan string, 100), ended: make(chan error, 1), stop: stop}
+	go func() {
+		var last error
+		for s, err := range c.Observe(ctx) {
+			if err != nil {
+				last = err
+				continue
+			}
+			text := fmt.Sprintf("%v ", time.Since(w.began))
+			if s.Leader == nil {
+				text += "nobody"
+			} else {
+				text += s.Leader.ID + "/" + s.Leader.Token.String()
+			}
+			if s.Stale {
+				text += " stale"
+			}
+			if s.Cause != nil {
+				text += ": " + s.Cause.Error()
+			}
+			w.states <- text
+		}
+		w.ended <- last
+	}()
+	return w
+}
+
+// sees expects exactly these states by now, each with the time since the watch
+// began.
+func (w *spectator) sees(want ...string) {
+	w.t.Helper()
+	synctest.Wait()
+	var got []string
+	for range len(w.states) {
+		got = append(got, <-w.states)
+	}
+	if !reflect.DeepEqual(got, want) {
+		w.t.Errorf("saw %q; want %q", got, want)
+	}
+}
+
+func (w *spectator) end() {
+	w.t.Helper()
+	w.stop()
+	if err := <-w.ended; err != nil {
+		w.t.Errorf("the end of the context is the error %v", err)
+	}
+}

@@ -1,0 +1,197 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/protocol"
+)
+
+const wantURL = "want one such as peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs"
+
+// parameters are those of a URL.
+var parameters = map[string]func(c *Config, value string) error{
+	"listen":    text(func(c *Config) *string { return &c.Listen }),
+	"data":      text(func(c *Config) *string { return &c.Data }),
+	"cluster":   text(func(c *Config) *string { return &c.Cluster }),
+	"certs":     text(func(c *Config) *string { return &c.Certs }),
+	"ca":        text(func(c *Config) *string { return &c.CA }),
+	"cert":      text(func(c *Config) *string { return &c.Cert }),
+	"key":       text(func(c *Config) *string { return &c.Key }),
+	"profile":   text(func(c *Config) *string { return &c.Profile }),
+	"heartbeat": duration(func(c *Config) *time.Duration { return &c.Heartbeat }),
+	"promise":   duration(func(c *Config) *time.Duration { return &c.Promise }),
+	"insecure": func(c *Config, v string) (err error) {
+		if c.Insecure, err = strconv.ParseBool(v); err != nil {
+			return fmt.Errorf("%q; want true or false", v)
+		}
+		return nil
+	},
+	"era": func(c *Config, v string) (err error) {
+		if c.Era, err = strconv.ParseUint(v, 10, 64); err != nil || c.Era > fence.MaxEra {
+			return fmt.Errorf("%q; want a number from 0 to %d", v, uint64(fence.MaxEra))
+		}
+		return nil
+	},
+	"observers": func(c *Config, v string) (err error) {
+		c.Observers, err = parsePeers(v, true)
+		return err
+	},
+}
+
+func text(field func(*Config) *string) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		if v == "" {
+			return errors.New("it is empty; leave it out, or give it a value")
+		}
+		*field(c) = v
+		return nil
+	}
+}
+
+func duration(field func(*Config) *time.Duration) func(*Config, string) error {
+	return func(c *Config, v string) error {
+		d, err := time.ParseDuration(v)
+		if err != nil || d <= 0 {
+			return fmt.Errorf("%q; want a time such as 100ms or 2s", v)
+		}
+		*field(c) = d
+		return nil
+	}
+}
+
+// ParseURL reads a URL such as
+//
+//	peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs&profile=fast
+//
+// for the participant id of the election called name. The id may be one that is
+// not listed, see [NewClient]. Package net/url knows no list of hosts, so the
+// URL may come as elect.ParseURL makes it, with the list in Opaque, or as
+// url.Parse does, which takes all before the last @ for user and password. The
+// parameters are
+//
+//	listen=ADDR     the address to listen on; the own one in the list by default
+//	data=DIR        the node uses DIR/NAME/ID
+//	cluster=ID      of the own certificate by default
+//	certs=DIR       with ca.crt, ID.crt and ID.key; or the files: ca=, cert=, key=
+//	insecure=true   plain text on a network
+//	profile=NAME    lan (the default), fast, wan or calm
+//	heartbeat=, promise=   times that replace the profile's
+//	era=N           the upper part of tokens
+//	observers=LIST  of further participants, as in o1,o2@host:port
+//
+// Errors do not repeat the URL. No configuration is checked beyond its syntax:
+// [Config.Plan] does that.
+func ParseURL(u *url.URL, name, id string) (Config, error) {
+	c := Config{Name: name, ID: protocol.NodeID(id)}
+	switch {
+	case u == nil:
+		return c, errors.New("no URL; " + wantURL)
+	case u.Scheme != "peer":
+		return c, fmt.Errorf("scheme %q; want peer", u.Scheme)
+	case u.Fragment != "" || u.RawFragment != "":
+		return c, errors.New("a peer URL has no fragment")
+	}
+	authority, err := authorityOf(u)
+	if err != nil {
+		return c, err
+	}
+	if c.Voters, err = parsePeers(authority, false); err != nil {
+		return c, err
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return c, fmt.Errorf("%w; the parameters are: %s", err, known())
+	}
+	for _, key := range slices.Sorted(maps.Keys(query)) {
+		set := parameters[key]
+		switch {
+		case set == nil:
+			return c, fmt.Errorf("unknown parameter %q; want some of: %s", key, known())
+		case len(query[key]) != 1:
+			return c, fmt.Errorf("%s is given %d times; want it once", key, len(query[key]))
+		}
+		if err := set(&c, query.Get(key)); err != nil {
+			return c, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return c, nil
+}
+
+func known() string { return strings.Join(slices.Sorted(maps.Keys(parameters)), ", ") }
+
+// authorityOf puts together what net/url took apart, or did not.
+func authorityOf(u *url.URL) (string, error) {
+	if u.Opaque != "" {
+		list, _ := strings.CutPrefix(u.Opaque, "//")
+		list, path, _ := strings.Cut(list, "/")
+		if path != "" {
+			return "", fmt.Errorf("a peer URL has no path, and this one has /%s; %s", path, wantURL)
+		}
+		list, err := url.PathUnescape(list)
+		if err != nil {
+			return "", fmt.Errorf("the list of voters: %w; %s", err, wantURL)
+		}
+		return list, nil
+	}
+	if u.Path != "" && u.Path != "/" {
+		return "", fmt.Errorf("a peer URL has no path, and this one has %s; %s", u.EscapedPath(), wantURL)
+	}
+	list := u.Host
+	if u.User != nil {
+		user := u.User.Username()
+		if rest, ok := u.User.Password(); ok {
+			user += ":" + rest
+		}
+		list = user + "@" + list
+	}
+	return list, nil
+}
+
+// parsePeers reads a list such as n1@10.0.0.1:7400,n2@10.0.0.2:7400. It does not
+// repeat what it cannot read before an @: somebody may have written a password.
+func parsePeers(list string, observers bool) ([]Peer, error) {
+	if list == "" {
+		if observers {
+			return nil, errors.New("it is empty; want a list such as o1,o2@10.0.0.9:7400")
+		}
+		return nil, errors.New("no voters; " + wantURL)
+	}
+	var peers []Peer
+	for i, item := range strings.Split(list, ",") {
+		id, addr, found := strings.Cut(item, "@")
+		switch {
+		case item == "":
+			return nil, fmt.Errorf("participant %d of the list is empty; %s", i+1, wantURL)
+		case strings.Contains(addr, "@"):
+			return nil, fmt.Errorf("participant %d of the list has more than one @; want id@host:port, and a comma before the next", i+1)
+		case found && strings.Contains(id, ":"):
+			return nil, fmt.Errorf("participant %d of the list has a : in its id; peers have no passwords: want id@host:port", i+1)
+		case !found && observers:
+			addr = ""
+		case !found:
+			return nil, fmt.Errorf("participant %d of the list, %q, has no id; want id@host:port, as in n%d@%s", i+1, item, i+1, item)
+		}
+		nodeID, err := protocol.ParseNodeID(id)
+		if err != nil {
+			return nil, fmt.Errorf("participant %d of the list: %w", i+1, err)
+		}
+		if found {
+			if err := checkAddr(addr); err != nil {
+				return nil, fmt.Errorf("%s: %w; want id@host:port, as in %s@10.0.0.%d:7400", nodeID, err, nodeID, i+1)
+			}
+		}
+		if has(peers, nodeID) {
+			return nil, fmt.Errorf("%s is listed twice; want each participant once", nodeID)
+		}
+		peers = append(peers, Peer{ID: nodeID, Addr: addr})
+	}
+	return peers, nil
+}

@@ -1,0 +1,276 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/peer/internal/link"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+)
+
+// village connects nodes within one process and one bubble of fake time: every
+// message takes hop, and who is cut off hears nothing. The disks are real ones.
+type village struct {
+	t    *testing.T
+	data string
+	all  []protocol.NodeID // voters
+	obs  []protocol.NodeID
+	hop  time.Duration
+	disk func(id protocol.NodeID, save func([]byte) error) func([]byte) error // nil: as it is
+
+	mu     sync.Mutex
+	stalls map[protocol.NodeID]*alley
+	nodes  map[protocol.NodeID]*Node
+	cut    map[protocol.NodeID]bool
+	slept  map[protocol.NodeID]time.Duration // how far Boot is ahead of Mono
+	start  time.Time
+}
+
+// alley is the end of the village's links at one node.
+type alley struct {
+	v    *village
+	id   protocol.NodeID
+	cfg  link.Config
+	up   map[protocol.NodeID]*alley
+	last map[protocol.NodeID]clock.Boot
+	stop chan struct{}
+	wg   sync.WaitGroup
+	once sync.Once
+}
+
+func inVillage(t *testing.T, voters int, do func(t *testing.T, v *village)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		do(t, &village{
+			t: t, data: t.TempDir(), all: names("n", voters), hop: 100 * time.Microsecond,
+			stalls: map[protocol.NodeID]*alley{}, nodes: map[protocol.NodeID]*Node{}, cut: map[protocol.NodeID]bool{},
+			slept: map[protocol.NodeID]time.Duration{}, start: time.Now(),
+		})
+	})
+}
+
+func (v *village) config(id protocol.NodeID) Config {
+	cfg := Config{ID: id, Name: "job", Data: v.data, Listener: nowhere{}}
+	for i, id := range v.all {
+		cfg.Voters = append(cfg.Voters, Peer{id, fmt.Sprintf("127.0.0.1:%d", i+1)})
+	}
+	for _, id := range v.obs {
+		cfg.Observers = append(cfg.Observers, Peer{ID: id})
+	}
+	cfg.connect = func(lc link.Config) links { return v.connect(id, lc) }
+	cfg.now = func() protocol.Reading {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		mono := protocol.Instant(time.Since(v.start) + time.Hour)
+		return protocol.Reading{Boot: mono.Add(v.slept[id]), Mono: mono}
+	}
+	if v.disk != nil {
+		cfg.disk = func(save func([]byte) error) func([]byte) error { return v.disk(id, save) }
+	}
+	return cfg
+}
+
+func (v *village) open(id protocol.NodeID) *Node {
+	v.t.Helper()
+	n, err := New(v.t.Context(), v.config(id))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	v.t.Cleanup(func() { _ = n.Close() })
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.nodes[id] = n
+	return n
+}
+
+// openAll opens everybody and waits until the election is founded.
+func (v *village) openAll() []*Node {
+	v.t.Helper()
+	var nodes []*Node
+	for _, id := range slices.Concat(v.all, v.obs) {
+		nodes = append(nodes, v.open(id))
+	}
+	<-time.After(100 * time.Millisecond)
+	for _, n := range nodes {
+		if !n.founded() {
+			v.t.Fatalf("%s is not founded: %v", n.cfg.ID, n.look().State.Cause)
+		}
+	}
+	return nodes
+}
+
+func (n *Node) founded() bool { return n.membership.Load() != nil && n.incarnation.Load() > 0 }
+
+func (v *village) node(t *testing.T, id protocol.NodeID) *Node {
+	t.Helper()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.nodes[id] == nil {
+		t.Fatalf("there is no %s", id)
+	}
+	return v.nodes[id]
+}
+
+func (v *village) isolate(id protocol.NodeID, on bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.cut[id] = on
+}
+
+func (v *village) sleeps(id protocol.NodeID, d time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.slept[id] += d
+}
+
+// connect introduces a node to all others, again and again, as real links do.
+func (v *village) connect(id protocol.NodeID, cfg link.Config) links {
+	a := &alley{v: v, id: id, cfg: cfg, up: map[protocol.NodeID]*alley{}, last: map[protocol.NodeID]clock.Boot{}, stop: make(chan struct{})}
+	v.mu.Lock()
+	v.stalls[id] = a
+	v.mu.Unlock()
+	a.wg.Go(func() {
+		for {
+			for _, other := range slices.Concat(v.all, v.obs) {
+				a.meet(other)
+			}
+			select {
+			case <-a.stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	})
+	return a
+}
+
+// meet is the handshake; the one with the smaller id begins it. Those who are
+// connected hear of each other by it.
+func (a *alley) meet(id protocol.NodeID) {
+	v := a.v
+	v.mu.Lock()
+	b := v.stalls[id]
+	apart := b == nil || a.id >= id || v.cut[a.id] || v.cut[id]
+	known := b != nil && a.up[id] == b
+	if known && !apart {
+		a.hear(id)
+		b.hear(a.id)
+	}
+	v.mu.Unlock()
+	if apart || known {
+		return
+	}
+	forB, refusesB := a.cfg.Admit(&b.cfg.Hello, wire.Node)
+	forA, refusesA := b.cfg.Admit(&a.cfg.Hello, wire.Node)
+	if refusesB != nil {
+		b.cfg.Refused(a.id, refusesB)
+	}
+	if refusesA != nil {
+		a.cfg.Refused(id, refusesA)
+	}
+	if refusesB != nil || refusesA != nil {
+		return
+	}
+	v.mu.Lock()
+	a.up[id], b.up[a.id] = b, a
+	a.hear(id)
+	b.hear(a.id)
+	v.mu.Unlock()
+	a.cfg.Welcomed(id, forA)
+	b.cfg.Welcomed(a.id, forB)
+}
+
+// hear is called with v.mu held.
+func (a *alley) hear(id protocol.NodeID) {
+	a.last[id] = clock.Boot(time.Since(a.v.start) + time.Hour + a.v.slept[a.id])
+}
+
+func (a *alley) Send(to protocol.NodeID, l *wire.Letter) {
+	letter := *l
+	a.v.mu.Lock()
+	b := a.up[to]
+	lost := b == nil || a.v.stalls[to] != b || a.v.cut[a.id] || a.v.cut[to]
+	a.v.mu.Unlock()
+	if lost {
+		return
+	}
+	time.AfterFunc(a.v.hop, func() {
+		a.v.mu.Lock()
+		lost := a.v.stalls[to] != b || a.v.cut[a.id] || a.v.cut[to]
+		if !lost {
+			b.hear(a.id)
+		}
+		a.v.mu.Unlock()
+		if !lost {
+			b.cfg.Receive(a.id, &letter)
+		}
+	})
+}
+
+func (a *alley) SetIncarnation(i uint64) {
+	a.v.mu.Lock()
+	defer a.v.mu.Unlock()
+	a.cfg.Hello.Incarnation = i
+}
+
+func (a *alley) Announce(w *wire.Welcome) {
+	for _, b := range a.neighbours() {
+		b.cfg.Welcomed(a.id, w)
+	}
+}
+
+func (a *alley) neighbours() []*alley {
+	a.v.mu.Lock()
+	defer a.v.mu.Unlock()
+	var all []*alley
+	for id, b := range a.up {
+		if a.v.stalls[id] == b {
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+func (a *alley) Peers() []link.PeerInfo {
+	a.v.mu.Lock()
+	defer a.v.mu.Unlock()
+	var all []link.PeerInfo
+	for _, id := range a.v.all {
+		if id != a.id {
+			all = append(all, link.PeerInfo{ID: id, Connected: a.up[id] != nil, LastHeard: a.last[id], Err: errors.New("away")})
+		}
+	}
+	return all
+}
+
+// Close says nothing and closes the connections, which the others see.
+func (a *alley) Close() error {
+	a.once.Do(func() {
+		close(a.stop)
+		a.wg.Wait()
+		near := a.neighbours()
+		a.v.mu.Lock()
+		cut := a.v.cut[a.id]
+		if a.v.stalls[a.id] == a {
+			delete(a.v.stalls, a.id)
+		}
+		for _, b := range near {
+			delete(b.up, a.id)
+		}
+		incarnation := a.cfg.Hello.Incarnation
+		a.v.mu.Unlock()
+		for _, b := range near {
+			if !cut {
+				b.cfg.Closed(a.id, incarnation)
+			}
+		}
+	})
+	return nil
+}

@@ -1,0 +1,349 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/peer/internal/disk"
+	"github.com/electd/elect/peer/internal/link"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// leadership is what a leader says of itself, with its heartbeats.
+type leadership struct {
+	incarnation, term uint64
+	token             uint64 // its count; after a stranded win below the term
+	since             int64  // unix, in nanoseconds; 0 is unknown
+	raw               string // of metadata
+	metadata          map[string]string
+}
+
+// noteLeader takes notice of a heartbeat. Whether its sender leads is for the
+// machine to say.
+func (n *Node) noteLeader(from protocol.NodeID, l *wire.Letter) {
+	msg := &l.Message
+	known := n.leaders[from]
+	if known.incarnation == msg.Incarnation && known.term == msg.Term && known.raw == msg.Metadata && known.token == l.Token && known.since == l.Since {
+		return
+	}
+	fresh := leadership{incarnation: msg.Incarnation, term: msg.Term, token: l.Token, since: l.Since, raw: msg.Metadata}
+	if known.raw == fresh.raw {
+		fresh.metadata = known.metadata
+	} else if err := json.Unmarshal([]byte(msg.Metadata), &fresh.metadata); err != nil {
+		n.log.Debug("metadata of a leader that is none", "leader", from, "error", err)
+	}
+	if fresh.token == 0 {
+		fresh.token = msg.Term
+	}
+	n.leaders[from] = fresh
+}
+
+// remember takes notice of a new view.
+func (n *Node) remember(before *protocol.View) {
+	l := n.view.Leader
+	if l.ID == "" && before.Leader.ID != "" {
+		said := n.in.Kind == protocol.Do || n.in.Kind == protocol.Receive && (n.in.Message.Type == quorum.Release || n.in.Message.Type == quorum.WitnessRelease)
+		n.watch.silence = !said
+	}
+	if l == before.Leader || l.ID == "" || l.ID == n.cfg.ID {
+		return
+	}
+	token := n.token(n.leading(l).token)
+	n.scribe.put(disk.History{At: time.Now(), Event: "follows", Leader: l.ID, Token: token})
+	n.log.Info("follows", "leader", l.ID, "token", token)
+}
+
+// leading is what a leader has said of itself.
+func (n *Node) leading(l protocol.Leadership) leadership {
+	known := n.leaders[l.ID]
+	if l.ID == n.cfg.ID {
+		known = n.own
+		known.term = l.Term
+	}
+	if known.incarnation != l.Incarnation || known.term != l.Term {
+		return leadership{incarnation: l.Incarnation, term: l.Term, token: l.Term}
+	}
+	return known
+}
+
+// watch is what the loop knows of the election as people see it. In one that is
+// settled, changes are believed at once. One that is not (the node has just
+// started, or was cut off) waits until what it sees has lasted: right after a
+// cut, what arrives first may be old.
+type watch struct {
+	settled bool
+	known   bool                // there has been a state
+	shown   protocol.Leadership // of the latest state
+	as      leadership
+	last    *driver.Leader // that was shown; kept while nothing is known
+	cause   string
+	at      protocol.Instant // when to look again
+	since   protocol.Instant // since when what is seen has been so
+	what    protocol.Leadership
+	reach   bool
+	silence bool // the leader that was known fell silent, and did not say that it went
+}
+
+// survey derives the state that observers are shown.
+func (n *Node) survey() {
+	w := &n.watch
+	now := n.latest.Boot
+	lead, reach := protocol.Leadership{}, false
+	if n.machine != nil {
+		lead = n.view.Leader
+	}
+	if lead.ID != "" && w.settled && lead == w.shown && n.leading(lead).same(w.as) && w.cause == "" {
+		w.at = protocol.Never
+		return // what it is nearly always
+	}
+	if lead.ID == "" {
+		reach = n.reaches(now)
+	}
+	if lead != w.what || reach != w.reach || w.since == 0 {
+		w.what, w.reach, w.since = lead, reach, now
+	}
+	hold := n.hold(lead, reach)
+	w.at = protocol.Never
+	switch {
+	case now < w.since.Add(hold):
+		w.at = w.since.Add(hold)
+		if lead.ID == "" {
+			w.at = min(w.at, now.Add(n.plan.Heartbeat))
+		}
+		return
+	case lead.ID != "":
+		w.settled = true
+		n.show(lead, n.leading(lead))
+		return
+	case reach:
+		w.settled = true
+		n.showNobody(false, nil)
+	case n.machine == nil && n.cfg.voter():
+		w.settled = false
+		n.showNobody(false, n.unfounded())
+	default:
+		w.settled = false
+		n.showNobody(true, n.unreachable(now))
+	}
+	w.at = now.Add(n.plan.Heartbeat) // nothing tells when a majority is lost
+}
+
+// hold is how long what is seen has to last before it is shown.
+func (n *Node) hold(lead protocol.Leadership, reach bool) time.Duration {
+	w := &n.watch
+	switch {
+	case w.settled && lead.ID == "" && w.silence && w.shown.ID != "":
+		return 2 * n.plan.Heartbeat // those who are cut off were not heard for a promise by then
+	case w.settled, lead.ID == n.cfg.ID:
+		return 0
+	case lead.ID == "" && !reach:
+		if w.known {
+			return 0
+		}
+		return n.plan.Promise
+	case w.known && lead.ID != "":
+		return n.plan.Heartbeat
+	case w.known:
+		return n.plan.Promise
+	case lead.ID != "":
+		return 0
+	}
+	return 2 * n.plan.Heartbeat
+}
+
+func (l leadership) same(o leadership) bool {
+	return l.token == o.token && l.since == o.since && l.raw == o.raw
+}
+
+func (n *Node) show(lead protocol.Leadership, as leadership) {
+	w := &n.watch
+	w.known, w.shown, w.as, w.cause = true, lead, as, ""
+	w.last = &driver.Leader{ID: string(lead.ID), Token: n.token(as.token), Metadata: maps.Clone(as.metadata)}
+	if as.since != 0 {
+		w.last.Since = time.Unix(0, as.since)
+	}
+	n.states.set(driver.State{Leader: w.last})
+}
+
+func (n *Node) showNobody(stale bool, cause error) {
+	w := &n.watch
+	text := ""
+	if cause != nil {
+		text = cause.Error()
+	}
+	if w.known && w.shown.ID == "" && w.cause == text && (stale || w.last == nil) {
+		return
+	}
+	w.known, w.shown, w.cause = true, protocol.Leadership{}, text
+	if !stale {
+		w.last = nil
+	}
+	n.states.set(driver.State{Leader: w.last, Stale: stale, Cause: cause})
+}
+
+// reaches reports whether a majority of the voters was heard within a promise,
+// this one included.
+func (n *Node) reaches(now protocol.Instant) bool {
+	if n.machine == nil {
+		return false
+	}
+	heard := 0
+	if n.cfg.voter() {
+		heard++
+	}
+	for _, p := range n.link.Peers() {
+		if has(n.cfg.Voters, p.ID) && n.hears(&p, now) {
+			heard++
+		}
+	}
+	return heard >= n.plan.Quorum
+}
+
+func (n *Node) hears(p *link.PeerInfo, now protocol.Instant) bool {
+	return p.LastHeard != 0 && clock.Boot(now).Sub(p.LastHeard) < n.plan.Promise
+}
+
+// unfounded says for whom the first start waits, for people.
+func (n *Node) unfounded() error {
+	missing := n.missing(func(p *link.PeerInfo) bool {
+		_, welcome := n.welcomes[p.ID]
+		return !welcome
+	})
+	return fmt.Errorf("the first start of an election needs all its voters: waiting for %s", missing)
+}
+
+// unreachable says why nothing is known, for people.
+func (n *Node) unreachable(now protocol.Instant) error {
+	missing := n.missing(func(p *link.PeerInfo) bool { return n.machine == nil || !n.hears(p, now) })
+	if n.machine == nil {
+		return fmt.Errorf("%w: no voter has told who takes part: waiting for %s", driver.ErrUnreachable, missing)
+	}
+	return fmt.Errorf("%w: no majority of the voters was heard for %v: waiting for %s", driver.ErrUnreachable, n.plan.Promise, missing)
+}
+
+// missing lists voters, each with what is known of why.
+func (n *Node) missing(is func(*link.PeerInfo) bool) string {
+	var all []string
+	for _, p := range n.link.Peers() {
+		if !has(n.cfg.Voters, p.ID) || !is(&p) {
+			continue
+		}
+		switch r := n.refusals[p.ID]; {
+		case r != nil:
+			all = append(all, fmt.Sprintf("%s (it refuses this node: %s)", p.ID, r.Says))
+		case p.Err != nil:
+			all = append(all, fmt.Sprintf("%s (%v)", p.ID, p.Err))
+		default:
+			all = append(all, string(p.ID))
+		}
+	}
+	if len(all) == 0 {
+		return "the others to be founded"
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// states hands states to observers: each sees the latest one it has not seen.
+type states struct {
+	mu      sync.Mutex
+	cur     driver.State
+	version uint64 // 0: there is none yet
+	changed chan struct{}
+	closed  bool
+}
+
+func newStates() *states { return &states{changed: make(chan struct{})} }
+
+// set makes s the state, unless it says the same as the present one.
+func (s *states) set(cur driver.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cur = cur
+	s.version++
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// get returns the state, its version, what is closed when there is another one,
+// and whether there will be.
+func (s *states) get() (cur driver.State, version uint64, changed <-chan struct{}, open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cur, s.version, s.changed, !s.closed
+}
+
+// wait returns the first state that there is.
+func (s *states) wait(ctx context.Context) (driver.State, bool) {
+	for {
+		cur, version, changed, open := s.get()
+		if !open {
+			return cur, false
+		}
+		if version > 0 {
+			return cur, true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return cur, false
+		}
+	}
+}
+
+func (s *states) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		close(s.changed)
+		s.changed = make(chan struct{})
+	}
+}
+
+// look is what a node shows of itself at one moment.
+type look struct {
+	View        protocol.View // the zero View before the election is founded
+	State       driver.State  // what observers are shown; stale, with a cause, while nothing is known
+	Incarnation uint64
+	Started     time.Time
+	Membership  *protocol.Membership // that the machine booted with; nil: not founded
+	LeaseLeft   time.Duration
+	Counters    Counters
+	Peers       []link.PeerInfo
+}
+
+var errJustStarted = errors.New("this node has just started and has not heard from the others yet")
+
+// look may be called by any goroutine.
+func (n *Node) look() look {
+	l := look{
+		Incarnation: n.incarnation.Load(), Started: n.started, Membership: n.membership.Load(),
+		Counters: n.counted.now(), Peers: n.link.Peers(),
+	}
+	if n.recorder.Load() != nil {
+		l.Counters.FlightGaps = n.recorder.Load().Gaps()
+	}
+	version := uint64(0)
+	if l.State, version, _, _ = n.states.get(); version == 0 {
+		l.State = driver.State{Stale: true, Cause: errJustStarted}
+	}
+	if v := n.seen.Load(); v != nil {
+		l.View = *v
+		if now := n.now(); v.Proven(now) {
+			l.LeaseLeft = v.LeaseEnd.Sub(now.Boot)
+		}
+	}
+	return l
+}

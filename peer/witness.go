@@ -1,0 +1,110 @@
+package peer
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/peer/certs"
+	"github.com/electd/elect/peer/internal/link"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// testament is what a keeper needs to be the witness of a node: everything but
+// the key, of which it holds the path.
+type testament struct {
+	Version     int                        `json:"version"`
+	Cluster     string                     `json:"cluster"`
+	Election    string                     `json:"election"`
+	ID          protocol.NodeID            `json:"id"`
+	Dir         protocol.DirID             `json:"dir"`
+	Incarnation uint64                     `json:"incarnation"`
+	Voters      map[protocol.NodeID]string `json:"voters"` // the others, and where
+	CertsDir    string                     `json:"certs,omitempty"`
+	CA          string                     `json:"ca,omitempty"`
+	Cert        string                     `json:"cert,omitempty"`
+	Key         string                     `json:"key,omitempty"`
+	Idle        time.Duration              `json:"idle"`
+	Program     string                     `json:"program,omitempty"`
+}
+
+const testamentVersion = 1
+
+// Testament implements [driver.Attestable].
+func (m *mandate) Testament() driver.Testament { return m.n.testament() }
+
+func (n *Node) testament() driver.Testament {
+	t := testament{
+		Version: testamentVersion, Cluster: n.cfg.Cluster, Election: n.cfg.Name, ID: n.cfg.ID, Dir: n.self.Dir,
+		Incarnation: n.incarnation.Load(), Voters: make(map[protocol.NodeID]string),
+		CertsDir: n.cfg.Certs, CA: n.cfg.CA, Cert: n.cfg.Cert, Key: n.cfg.Key, Idle: n.plan.Promise, Program: n.cfg.Program,
+	}
+	for _, p := range n.cfg.Voters {
+		if p.ID != n.cfg.ID {
+			t.Voters[p.ID] = p.Addr
+		}
+	}
+	data, err := json.Marshal(t)
+	if err != nil {
+		return driver.Testament{} // of plain values it never fails
+	}
+	return driver.Testament{Data: data, Keep: []*os.File{n.dir.Lock()}}
+}
+
+// Witness prepares to speak for the node of a testament, see [driver.Attestable]:
+// it connects with the voters as that node's witness, and keeps the connections
+// warm until ctx ends.
+//
+// The function that it returns tells them that this life of the node, and all
+// its work, are dead for ever, so that they wait for no promise to it any more.
+// It returns nil when a majority has been told. Whoever calls it must know that
+// it is true: of the node's process, of everything that it has started, and,
+// because a voter's word buries earlier lives too, of those of the lives before.
+// Holding [driver.Testament].Keep open until then sees to the latter. A wrong
+// word lets two leaders act at once.
+func Witness(ctx context.Context, data []byte) (speak func(context.Context) error, err error) {
+	var t testament
+	if err := json.Unmarshal(data, &t); err != nil {
+		return nil, fmt.Errorf("testament: %w", err)
+	}
+	switch {
+	case t.Version != testamentVersion:
+		return nil, fmt.Errorf("testament of version %d; want %d", t.Version, testamentVersion)
+	case t.ID == "" || t.Dir == protocol.DirID{} || t.Incarnation == 0:
+		return nil, errors.New("testament: it does not say of whom")
+	}
+	var id *certs.Identity
+	switch {
+	case t.CertsDir != "":
+		id, err = certs.LoadDir(t.CertsDir, string(t.ID))
+	case t.CA != "":
+		id, err = certs.Load(t.CA, t.Cert, t.Key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(t.Voters) == 0 {
+		return func(context.Context) error { return nil }, nil // there is nobody to tell
+	}
+	var life [8]byte
+	_, _ = crand.Read(life[:])
+	w := link.StartWitness(link.WitnessConfig{
+		Hello: wire.Hello{
+			Version: wire.Version, Oldest: wire.Oldest, Caller: wire.WitnessOf, Cluster: t.Cluster, Election: t.Election,
+			ID: t.ID, Dir: t.Dir, Incarnation: t.Incarnation, Life: binary.LittleEndian.Uint64(life[:]), Program: t.Program,
+		},
+		Peers: t.Voters, TLS: id, Idle: t.Idle,
+	})
+	context.AfterFunc(ctx, func() { _ = w.Close() })
+	return func(ctx context.Context) error {
+		return w.Speak(ctx, &protocol.Message{Type: quorum.WitnessRelease, Dir: t.Dir, Echo: t.Incarnation})
+	}, nil
+}
