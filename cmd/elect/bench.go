@@ -19,6 +19,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/failover"
 	"github.com/electd/elect/cmd/elect/internal/fleet"
 	"github.com/electd/elect/cmd/elect/internal/stamp"
+	"github.com/electd/elect/protocol"
 )
 
 func newBench(openers elect.Openers) *cobra.Command {
@@ -28,11 +29,11 @@ func newBench(openers elect.Openers) *cobra.Command {
 		Long:  "Measure, on this machine. The figures come with the conditions that they were\nmeasured under.",
 		Args:  verbOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return exit.Usagef("what to measure? want elect bench failover")
+			return exit.Usagef("what to measure? want elect bench failover or elect bench steady")
 		},
 		SuggestionsMinimumDistance: 2,
 	}
-	cmd.AddCommand(newFailover(openers))
+	cmd.AddCommand(newFailover(openers), newSteady())
 	return cmd
 }
 
@@ -56,21 +57,46 @@ Without --election it uses a directory of its own in your state directory, on th
 same disk as real elections, and removes it. With --election it leaves behind an
 election called bench-PID. All processes that it started are dead when it ends.
 
+With --peers N it measures elections among N peers instead, on loopback, with
+certificates, with the times of --profile. The kinds take turns, round by round:
+
+  elected    SIGKILL to a program that embeds the library and works as soon as it
+             is elected, fenced by its token → another is elected
+  child      SIGKILL to the command of elect run → the next command's first
+             instruction
+  guarded    SIGKILL to a program under a guardian → another is active: elected,
+             and its lease is proven exclusive
+  graceful   a program resigns: its work has returned → another is active
+  parent     SIGKILL to elect run; its keeper kills the command and is the witness
+             → the next command's first instruction
+  cut        all connections of the leading program are cut → another is active
+  resign     elect resign → the next command's first instruction
+  freeze     SIGSTOP to the leading program → another is active; then SIGCONT
+
+A round begins when all nodes are connected and no voter is bound by an earlier
+life: one promise after a node was started again. The programs write down when
+they believed to lead, in freeze and cut without a pause between two looks. Two
+that led at one instant, or a token that does not rise, are an error.
+
 -o json writes one object: election, name, candidates, command, memory_bytes,
 clock, go, system, cpus, load_before, load_after, idle {candidates, seconds,
 mean_percent, max_percent} and takeovers, a list of {kill, rounds, min_ms,
-median_ms, p90_ms, p99_ms, max_ms}.`
+median_ms, p90_ms, p99_ms, max_ms}. With --peers: peers, profile, promise_ms,
+worst_takeover_ms, security, directory, command, clock, go, system, cpus,
+load_before, load_after, tenures, violations and takeovers, a list of {kill, what,
+rounds, min_ms, median_ms, p90_ms, p99_ms, max_ms, stale_ms, took_ms}.`
 
 func newFailover(openers elect.Openers) *cobra.Command {
 	var format output
 	var at string
 	cfg := failover.Config{Idle: 5 * time.Second}
+	peers := failover.PeersConfig{Profile: "lan"}
 	kill, memory := "all", size(0)
 	cmd := &cobra.Command{
 		Use:     "failover [flags]",
 		Short:   "measure how long a takeover takes",
 		Long:    failoverHelp,
-		Example: "  elect bench failover\n  elect bench failover --kill child --child-memory 1G --rounds 50\n  elect bench failover --rounds 0 --candidates 200 --idle 20s",
+		Example: "  elect bench failover\n  elect bench failover --kill child --child-memory 1G --rounds 50\n  elect bench failover --rounds 0 --candidates 200 --idle 20s\n  elect bench failover --peers 3 --profile fast --kill elected,freeze",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var except []string
@@ -85,17 +111,23 @@ func newFailover(openers elect.Openers) *cobra.Command {
 				return exit.Usagef("--rounds is %d; want 0 or more", cfg.Rounds)
 			case cfg.Candidates < 2 || cfg.Candidates > 1000:
 				return exit.Usagef("--candidates is %d; want 2 to 1000", cfg.Candidates)
-			case kill == "all":
-				cfg.Kills = failover.Kills()
-			default:
-				for _, k := range failover.Kills() {
-					if string(k) == kill {
-						cfg.Kills = []failover.Kill{k}
-					}
+			}
+			var err error
+			if peers.Peers != 0 || cmd.Flags().Changed("peers") {
+				if err := checkPeers(cmd, &peers); err != nil {
+					return err
 				}
-				if cfg.Kills == nil {
-					return exit.Usagef("--kill %q; want child, parent, graceful or all", kill)
+				if peers.Kills, err = killsNamed(kill, failover.PeerKills()); err != nil {
+					return err
 				}
+				peers.Rounds = cfg.Rounds
+				return benchPeers(cmd, peers, format)
+			}
+			if cmd.Flags().Changed("profile") {
+				return exit.Usagef("--profile is for --peers; want both or neither")
+			}
+			if cfg.Kills, err = killsNamed(kill, failover.Kills()); err != nil {
+				return err
 			}
 			cfg.Memory = uint64(memory)
 			return benchFailover(cmd, openers, at, cfg, format)
@@ -104,12 +136,28 @@ func newFailover(openers elect.Openers) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&at, "election", "", "`URL` of the place to hold the election in (default: a directory of its own)")
 	f.IntVar(&cfg.Rounds, "rounds", 200, "`N` takeovers of each kind; 0 measures idle candidates only")
-	f.StringVar(&kill, "kill", kill, "`WHAT` to bring down: child, parent, graceful or all")
+	f.StringVar(&kill, "kill", kill, "`WHAT` to bring down, one or more with commas between them, or all")
 	f.Var(&memory, "child-memory", "`SIZE` of the memory that the command has touched, such as 512M or 1G")
 	f.IntVar(&cfg.Candidates, "candidates", 3, "`N` candidates")
 	f.Var(duration{&cfg.Idle}, "idle", "`TIME` to watch idle candidates for; 0 leaves it out")
+	f.IntVar(&peers.Peers, "peers", 0, "`N` peers that elect among themselves, 3 to 9, instead of candidates at a file")
+	f.Lookup("peers").DefValue = ""
+	f.StringVar(&peers.Profile, "profile", peers.Profile, "`NAME` of the peers' times: lan, fast, wan or calm")
 	format.flag(f)
 	return cmd
+}
+
+// checkPeers refuses what makes no sense among peers.
+func checkPeers(cmd *cobra.Command, cfg *failover.PeersConfig) error {
+	if cfg.Peers < 3 || cfg.Peers > protocol.MaxVoters {
+		return exit.Usagef("--peers is %d; want 3 to %d: with fewer nobody takes over", cfg.Peers, protocol.MaxVoters)
+	}
+	for _, name := range []string{"election", "candidates", "child-memory", "idle"} {
+		if cmd.Flags().Changed(name) {
+			return exit.Usagef("--%s has no meaning with --peers; want one of them", name)
+		}
+	}
+	return checkProfile(cfg.Profile)
 }
 
 func benchFailover(cmd *cobra.Command, openers elect.Openers, at string, cfg failover.Config, format output) (err error) {

@@ -1,79 +1,151 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
-	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/fleet"
-	"github.com/electd/elect/cmd/elect/internal/showcase"
+	"github.com/electd/elect/cmd/elect/internal/theatre"
 )
 
-const demoHelp = `Show what elect does, in about ten seconds: three candidates for one job that must
-run once, on this machine. The leader is brought down in three ways, and each
-time another takes over. At the end it reads the log that the jobs wrote, and
-counts how often two of them ran at once.
+const demoHelp = `Show what elect does: three nodes on this machine elect among themselves who runs a
+job that must never run twice at a time, and you break them.
 
-It needs no terminal and no network, works in a temporary directory, and leaves
-nothing behind. Exit codes: 0 all went as it should; 1 it did not.`
+Each node is an elect run of its own, with a certificate, on loopback; the job
+writes to a log. At a terminal you see who leads, its token, and its lease as it
+runs down and is renewed; the keys kill, pause and cut off nodes (? lists them).
+Without a terminal, or with --plain, a script does all that in about 20 seconds,
+and tells it line by line. At the end the log is read, and says how often two
+jobs ran at once.
 
-func newDemo(openers elect.Openers) *cobra.Command {
-	pause := 2 * time.Second
+It needs no network, works in a temporary directory, and leaves nothing behind,
+but with --keep, which also prints how to go on by hand.
+
+Exit codes: 0 all went as it should; 1 it did not; 130 after Ctrl-C.`
+
+func newDemo() *cobra.Command {
+	cfg := theatre.Config{JobVerb: jobVerb, SweepVerb: sweepVerb, Profile: "lan", Pause: 1500 * time.Millisecond}
+	plain := false
 	cmd := &cobra.Command{
 		Use:   "demo [flags]",
-		Short: "show it: three candidates, a job that must run once, three takeovers",
+		Short: "show it: three nodes, a job that must run once, and keys to break them",
 		Long:  demoHelp,
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fromEnvironment(cmd); err != nil {
+			if err := fromEnvironment(cmd, "profile"); err != nil { // ELECT_PROFILE is that of elections that matter
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-			defer stop()
-			program, err := fleet.Self()
-			if err != nil {
+			if !theatre.HasProfile(cfg.Profile) {
+				return exit.Usagef("--profile %q; want lan, fast, wan or calm", cfg.Profile)
+			}
+			var err error
+			if cfg.Program, err = fleet.Self(); err != nil {
 				return err
 			}
-			err = showcase.Run(ctx, showcase.Config{
-				Openers: openers, Program: program, JobVerb: jobVerb, Out: cmd.OutOrStdout(), Colour: colour(os.Stdout),
-				Pause: pause,
-			})
-			if err != nil && ctx.Err() != nil {
-				return exit.With(exit.BySignal(syscall.SIGINT), errors.New("interrupted"))
+			cfg.Out, cfg.Colour, cfg.ASCII = cmd.OutOrStdout(), colour(os.Stdout), !unicode()
+			play := theatre.Script
+			if !plain && onTerminal() {
+				cfg.Terminal, play = os.Stdout, theatre.Live
 			}
-			if err != nil {
-				return exit.With(1, err)
-			}
-			return nil
+			return playDemo(cmd.Context(), cfg, play)
 		},
 	}
-	cmd.Flags().Var(duration{&pause}, "pause", "`TIME` between two steps")
+	f := cmd.Flags()
+	f.BoolVar(&plain, "plain", false, "the script and no picture, also at a terminal")
+	f.BoolVar(&cfg.Keep, "keep", false, "leave the directory, and print how to go on by hand")
+	f.StringVar(&cfg.Profile, "profile", cfg.Profile, "the nodes' `PROFILE`: lan, fast, wan or calm")
+	f.Var(duration{&cfg.Pause}, "pause", "`TIME` between two steps of the script")
 	return cmd
+}
+
+// playDemo plays until it is over or a signal ends it.
+func playDemo(ctx context.Context, cfg theatre.Config, play func(context.Context, theatre.Config) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	var ended stoppedBy
+	go func() {
+		select {
+		case sig := <-signals:
+			cancel(stoppedBy{sig.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	err := play(ctx, cfg)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, theatre.ErrInterrupted):
+		return exit.Silent(exit.BySignal(syscall.SIGINT))
+	case errors.As(err, &ended):
+		return exit.With(exit.BySignal(ended.signal), errors.New("interrupted"))
+	}
+	return exit.With(1, err)
+}
+
+// stoppedBy says which signal ended the demo.
+type stoppedBy struct{ signal syscall.Signal }
+
+func (s stoppedBy) Error() string { return "ended by signal: " + s.signal.String() }
+
+// onTerminal reports whether a person can see and type, on a terminal that can
+// show a picture.
+func onTerminal() bool {
+	return os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != "" && term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd()))
+}
+
+// unicode reports whether the terminal can be taken to show more than ASCII: it
+// can unless the locale names another character set.
+func unicode() bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := strings.ToLower(os.Getenv(name)); v != "" {
+			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
+		}
+	}
+	return true
 }
 
 // colour reports whether to use colours: on a terminal, unless NO_COLOR says
 // otherwise (no-color.org).
 func colour(f *os.File) bool {
-	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
-// jobVerb is what the candidates of the demo run. It is of no use to people.
-const jobVerb = "demo-job"
+// The verbs of the processes that the demo starts beside elect run. They are of
+// no use to people.
+const (
+	jobVerb   = "demo-job"
+	sweepVerb = "demo-sweep"
+)
 
 func newJob() *cobra.Command {
 	return &cobra.Command{
 		Use: jobVerb + " LOG", Hidden: true, Args: cobra.ExactArgs(1),
 		Short: "append to a log until killed: the job of demo",
-		RunE:  func(_ *cobra.Command, args []string) error { return exit.With(1, showcase.Job(args[0])) },
+		RunE:  func(_ *cobra.Command, args []string) error { return exit.With(1, theatre.Job(args[0])) },
+	}
+}
+
+func newSweep() *cobra.Command {
+	return &cobra.Command{
+		Use: sweepVerb + " DIR", Hidden: true, Args: cobra.ExactArgs(1),
+		Short: "clean up when demo was killed",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := theatre.Sweep(args[0]); err != nil {
+				return exit.With(1, err)
+			}
+			return nil
+		},
 	}
 }

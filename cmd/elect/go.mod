@@ -5,15 +5,20 @@ go 1.26.0
 require (
 	github.com/creack/pty v1.1.24
 	github.com/electd/elect v0.0.0
+	github.com/electd/elect/peer v0.0.0
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	golang.org/x/sys v0.49.0
+	golang.org/x/term v0.47.0
 )
 
 require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	golang.org/x/tools v0.26.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 )
 
 replace github.com/electd/elect => ../..
+
+replace github.com/electd/elect/peer => ../../peer

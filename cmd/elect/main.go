@@ -16,16 +16,17 @@ import (
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/file"
+	"github.com/electd/elect/peer"
 )
 
 func main() {
-	supervise.KeeperMain() // does not return in a keeper, which must know of nothing below
+	supervise.KeeperMain(peer.Witness) // does not return in a keeper, which must know of nothing below
 	os.Exit(command(os.Args[1:]))
 }
 
 // command runs the command line and returns the exit code.
 func command(args []string) int {
-	openers := elect.Openers{"file": file.Open}
+	openers := elect.Openers{"file": file.Open, peerScheme: openPeer}
 
 	root := newRoot(openers)
 	root.SetArgs(args)

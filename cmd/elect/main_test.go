@@ -8,10 +8,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/peer"
 )
 
 // TestMain lets this program be a keeper, and elect itself, besides the tests.
 func TestMain(m *testing.M) {
-	supervise.KeeperMain()
+	supervise.KeeperMain(peer.Witness)
 	testscript.Main(m, map[string]func(){"elect": main})
 }

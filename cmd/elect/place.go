@@ -49,7 +49,7 @@ func (p *place) resolveURL(openers elect.Openers) error {
 		}
 		p.election = (&url.URL{Scheme: "file", OmitHost: true, Path: dir}).String()
 	}
-	u, err := url.Parse(p.election)
+	u, err := elect.ParseURL(p.election)
 	if err == nil && u.Scheme == "file" && u.Opaque == "" && u.Path == "" && u.Host == "" {
 		return exit.Usagef("election URL file: has no directory; want one such as file:/var/lib/elect")
 	}
@@ -72,7 +72,7 @@ func (p *place) resolveURL(openers elect.Openers) error {
 
 // names are the elections of the place, for the back ends that can tell.
 func (p *place) names() ([]string, error) {
-	u, err := url.Parse(p.election)
+	u, err := elect.ParseURL(p.election)
 	if err != nil || u.Scheme != "file" {
 		return nil, elect.ErrUnsupported
 	}
@@ -91,9 +91,12 @@ func (p *place) open(cmd *cobra.Command, openers elect.Openers) (*elect.Election
 // shown is the URL without credentials, for the environment of a command and
 // for output. A path that is relative would mean another place elsewhere.
 func (p *place) shown() string {
-	u, err := url.Parse(p.election)
+	u, err := elect.ParseURL(p.election)
 	if err != nil {
 		return ""
+	}
+	if u.Scheme == peerScheme {
+		return shownPeers(u)
 	}
 	u = redact.Without(u)
 	if u.Scheme != "file" {
@@ -111,11 +114,17 @@ func (p *place) shown() string {
 	return u.String()
 }
 
-// stateDir is where elections are held by default: the place that the XDG Base
-// Directory Specification gives to state.
+// stateDir is where elections are held by default.
 func stateDir() (string, error) {
+	home, err := stateHome()
+	return filepath.Join(home, "elect"), err
+}
+
+// stateHome is the place that the XDG Base Directory Specification gives to
+// state.
+func stateHome() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) { // relative ones are to be ignored, it says
-		return filepath.Join(dir, "elect"), nil
+		return dir, nil
 	}
 	home, err := os.UserHomeDir()
 	if err == nil && !filepath.IsAbs(home) {
@@ -124,7 +133,7 @@ func stateDir() (string, error) {
 	if err != nil {
 		return "", exit.Usagef("no state directory is known, because HOME is not set; want --election, such as --election file:/var/lib/elect")
 	}
-	return filepath.Join(home, ".local", "state", "elect"), nil
+	return filepath.Join(home, ".local", "state"), nil
 }
 
 // fromEnvironment sets each flag of the command that was not given from the
@@ -135,16 +144,20 @@ func fromEnvironment(cmd *cobra.Command, except ...string) error {
 		if f.Changed || f.Name == "help" || slices.Contains(except, f.Name) || wrong != nil {
 			return
 		}
-		variable := "ELECT_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		value, ok := os.LookupEnv(variable)
+		value, ok := os.LookupEnv(variable(f.Name))
 		if !ok || value == "" {
 			return
 		}
 		if err := f.Value.Set(value); err != nil {
-			wrong = exit.Usagef("%s=%q: %s", variable, value, invalid(f, err))
+			wrong = exit.Usagef("%s=%q: %s", variable(f.Name), value, invalid(f, err))
 		}
 	})
 	return wrong
+}
+
+// variable is the name of the variable that stands for a flag.
+func variable(flag string) string {
+	return "ELECT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // nameArgument takes the election's name from the argument, where there is one.

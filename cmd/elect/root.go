@@ -20,7 +20,8 @@ const rootHelp = `elect keeps exactly one of your replicas at work.
 
 A URL says where an election is held (--election), a name says which one it is
 (--name). Without a URL it is held in your own state directory on this machine,
-$XDG_STATE_HOME/elect or ~/.local/state/elect, for root as for everybody.
+$XDG_STATE_HOME/elect or ~/.local/state/elect, for root as for everybody. A few
+machines hold one among themselves with peer://n1@HOST:PORT,n2@HOST:PORT,…
 
 Data goes to stdout, everything else to stderr. Flags come before environment
 variables (ELECT_ELECTION, ELECT_NAME, …), and these before defaults.`
@@ -49,7 +50,8 @@ func newRoot(openers elect.Openers) *cobra.Command {
 	root.SetUsageFunc(showUsage)
 	root.AddCommand(
 		newRun(openers), newStatus(openers), newWatch(openers), newResign(openers),
-		newBench(openers), newDemo(openers), newSim(), newTrace(), newVersion(), newExitCodes(), newJob(), newStamp(),
+		newMembers(openers), newHistory(openers), newCerts(), newDoctor(),
+		newBench(openers), newDemo(), newSim(), newTrace(), newVersion(), newExitCodes(), newJob(), newSweep(), newStamp(), newNode(openers),
 	)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

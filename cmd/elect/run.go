@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/runner"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/peer"
 )
 
 const runHelp = `Run COMMAND while, and only while, this candidate leads. Start the same line as
@@ -42,19 +44,29 @@ on. A second one kills at once. SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH
 are passed on. At a terminal COMMAND is in the foreground, and Ctrl-C, Ctrl-\ and
 Ctrl-Z are its own; if it ends by Ctrl-C, so does elect.
 
+Among peers, --id says which of the voters of the URL this one is. --profile,
+--promise, --heartbeat, --data, --listen, --certs and --insecure are parameters of
+the URL, too, and the flag wins. What the times promise is said at the start. The
+first start of an election needs all its voters once, and from then on a majority.
+
 Each flag has a variable: ELECT_NAME for --name, and so on. Inside an elect run,
-where ELECT_TOKEN is set, the inherited ELECT_ELECTION, ELECT_NAME and ELECT_ID
-are those of the election outside, and are ignored.
+where ELECT_TOKEN is set, the inherited ELECT_ELECTION, ELECT_NAME and ELECT_ID,
+and those of --exclusive and of the flags for peers, are about the election
+outside, and are ignored.
 
 Exit codes: COMMAND's own, 128+n if signal n killed it, and those of
 "elect help exit-codes".`
 
 const runExample = `  elect run -- ./scheduler
   elect run --election file:/var/lib/elect --name nightly --restart always -- ./nightly.sh
+  elect run --election 'peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400' \
+            --certs /etc/elect/certs --id n1 -- ./scheduler
   elect run --once --wait 0 -- ./report      # in a crontab, on one of several users`
 
 func newRun(openers elect.Openers) *cobra.Command {
 	var p place
+	var peers peerFlags
+	exclusive := true
 	cfg := runner.Config{Openers: openers, Wait: runner.NoLimit, Grace: supervise.DefaultGrace}
 	restart := supervise.OnFailure.String()
 	cmd := &cobra.Command{
@@ -81,19 +93,33 @@ func newRun(openers elect.Openers) *cobra.Command {
 			if err := driver.CheckName(p.name); err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			if cfg.ID == "" && !cmd.Flags().Changed("id") {
+			if err := p.resolve(openers); err != nil {
+				return err
+			}
+			if err := peers.merge(&p); err != nil {
+				return err
+			}
+			given := cfg.ID != "" || cmd.Flags().Changed("id")
+			if !given {
 				cfg.ID = elect.DefaultID()
 			}
 			if err := driver.CheckID(cfg.ID); err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			if err := p.resolve(openers); err != nil {
-				return err
+			var plan peer.Plan
+			if p.isPeer() {
+				if plan, err = p.candidate(cfg.ID, given); err != nil {
+					return err
+				}
 			}
 			cfg.URL, cfg.Shown, cfg.Name, cfg.Args = p.election, p.shown(), p.name, args
 			if cfg.Path, err = lookPath(args[0]); err != nil {
 				return err
 			}
+			if p.isPeer() {
+				fmt.Fprintf(cmd.ErrOrStderr(), "elect: %v\n", plan) // the node warns of what it does not promise
+			}
+			cfg.NonExclusive = !exclusive
 			cfg.Grace = max(cfg.Grace, 1) // 0 is the supervisor's default, and here it is none
 			return runner.Run(cmd.Context(), cfg)
 		},
@@ -102,13 +128,16 @@ func newRun(openers elect.Openers) *cobra.Command {
 	f.SetInterspersed(false) // what follows COMMAND is COMMAND's
 	p.flags(f)
 	f.Lookup("name").Usage = "`NAME` of the election (default: COMMAND's base name)"
-	f.StringVar(&cfg.ID, "id", "", "`ID` of this candidate, different from the others' (default: host:pid)")
+	f.StringVar(&cfg.ID, "id", "", "`ID` of this candidate, different from the others' (default: host:pid; peers: want one of the voters)")
 	f.StringVar(&restart, "restart", restart, "stand again after COMMAND ended: on-failure or always")
 	f.Lookup("restart").Usage = "`POLICY`, on-failure or always: when to stand again after COMMAND ended"
 	f.BoolVar(&cfg.Once, "once", false, "run COMMAND once and exit with its code; 75 if leadership is lost")
 	f.Var(duration{&cfg.Wait}, "wait", "give up standing by after this `TIME`, with exit code 124; 0 tries once (default: never)")
 	f.Lookup("wait").DefValue = ""
 	f.Var(duration{&cfg.Grace}, "grace", "`TIME` between SIGTERM and SIGKILL")
+	f.BoolVar(&exclusive, "exclusive", true, "start COMMAND only when leadership is proven exclusive; =false when all it does is fenced by its token")
+	peers.flags(f)
+	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(profiles(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	f.BoolVarP(&cfg.Verbose, "verbose", "v", false, "log what happens inside, to stderr")
 	return cmd
 }
@@ -119,7 +148,8 @@ func runSettings(cmd *cobra.Command, cfg *runner.Config) error {
 	f := cmd.Flags()
 	var except []string
 	if os.Getenv("ELECT_TOKEN") != "" {
-		except = append(except, "election", "name", "id")
+		except = append(except, "election", "name", "id", "exclusive")
+		except = append(except, peerFlagNames[:]...)
 	}
 	once, restart := f.Changed("once"), f.Changed("restart")
 	switch {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,7 +58,11 @@ func setUp(env *testscript.Env) error {
 	if err != nil {
 		return err
 	}
-	env.Vars = append(env.Vars, id, raceEnv(), "XDG_STATE_HOME="+filepath.Join(env.WorkDir, "state"), "EXAMPLES="+examples)
+	peers, err := freePeers(3)
+	if err != nil {
+		return err
+	}
+	env.Vars = append(env.Vars, id, raceEnv(), "XDG_STATE_HOME="+filepath.Join(env.WorkDir, "state"), "EXAMPLES="+examples, "PEERS="+peers)
 	f := &family{env: env.Vars, named: map[string]*started{}}
 	env.Values[familyKey{}] = f
 	env.Defer(func() {
@@ -68,6 +73,21 @@ func setUp(env *testscript.Env) error {
 		}
 	})
 	return nil
+}
+
+// freePeers is the URL of an election among n peers, on ports of the loopback that
+// are free. Somebody else may take one before they do.
+func freePeers(n int) (string, error) {
+	var voters []string
+	for i := range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		defer l.Close() // all are open until all are known
+		voters = append(voters, fmt.Sprintf("n%d@%v", i+1, l.Addr()))
+	}
+	return "peer://" + strings.Join(voters, ",") + "?profile=lan", nil
 }
 
 // end ends what still runs: as a person would, and hard if that does not help.

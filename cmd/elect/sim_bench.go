@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/cmd/elect/internal/failover"
+	"github.com/electd/elect/cmd/elect/internal/machine"
 	"github.com/electd/elect/sim"
 	"github.com/electd/elect/sim/protocols"
 )
@@ -97,7 +97,7 @@ type protocolSpeed struct {
 func benchSim(cmd *cobra.Command, which []*sim.Protocol, o sim.Options, rounds int, at time.Duration, format output) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	s := simSpeed{Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), LoadBefore: failover.Load(), Protocols: []protocolSpeed{}}
+	s := simSpeed{Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), LoadBefore: machine.Load(), Protocols: []protocolSpeed{}}
 	for _, p := range which {
 		speed, err := measureSim(ctx, p, o, rounds, at)
 		if ctx.Err() != nil {
@@ -108,7 +108,7 @@ func benchSim(cmd *cobra.Command, which []*sim.Protocol, o sim.Options, rounds i
 		}
 		s.Protocols = append(s.Protocols, *speed)
 	}
-	s.LoadAfter = failover.Load()
+	s.LoadAfter = machine.Load()
 	out := &answer{out: cmd.OutOrStdout()}
 	if format == "json" {
 		_ = writeJSON(out, s) // out keeps the error

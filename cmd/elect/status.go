@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -78,7 +77,7 @@ func statusOfAll(cmd *cobra.Command, openers elect.Openers, p place, format outp
 	names, err := p.names()
 	switch {
 	case errors.Is(err, elect.ErrUnsupported):
-		if u, err := url.Parse(p.election); err != nil || openers[u.Scheme] == nil {
+		if u, err := elect.ParseURL(p.election); err != nil || openers[u.Scheme] == nil {
 			p.name = "any"
 			_, err := p.open(cmd, openers) // which says what is wrong with the URL
 			return err

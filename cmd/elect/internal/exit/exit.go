@@ -38,10 +38,10 @@ var table = []struct {
 	code, means string
 }{
 	{"0", "done; also: run was told to end (SIGTERM, SIGINT) while it stood by"},
-	{num(NoLeader), "nobody leads (status, resign)"},
+	{num(NoLeader), "nobody leads (status, resign, members)"},
 	{num(Usage), "the command line is wrong: an unknown verb or flag, a bad name or URL"},
 	{num(Unavailable), "the back end cannot be reached, or is wrong for good"},
-	{num(CannotCreate), "the state directory, or a file or answer of sim or trace, cannot be written (a full disk)"},
+	{num(CannotCreate), "the state directory, or a file or answer of a verb, cannot be written (a full disk)"},
 	{num(Lost), "leadership was lost under run --once"},
 	{num(Safety), "sim: a run violated safety, such as two that lead at once"},
 	{num(Liveness), "sim: a run violated liveness: nobody led in time"},
@@ -50,7 +50,7 @@ var table = []struct {
 	{num(NotExecutable), "COMMAND cannot be executed"},
 	{num(NotFound), "COMMAND was not found"},
 	{"128+n", "COMMAND was killed by signal n"},
-	{"other", "run: the exit code of COMMAND; bench, demo, sim, trace: 1 when what they show failed"},
+	{"other", "run: COMMAND's own; bench, demo, doctor, sim, trace: 1 when what they show failed"},
 }
 
 func num(code int) string { return fmt.Sprint(code) }
@@ -100,10 +100,14 @@ func Usagef(format string, args ...any) error {
 }
 
 // OfOpening gives the code to what [elect.Openers.Open] returned. An election
-// that cannot be opened was named wrongly, unless the system refused.
+// that cannot be opened was named wrongly, unless the system refused, or the
+// opener has given it a code.
 func OfOpening(err error) error {
 	if err == nil {
 		return nil
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return With(e.Code, err)
 	}
 	if code := ofSystem(err); code != 0 {
 		return With(code, err)

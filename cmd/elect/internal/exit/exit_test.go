@@ -124,6 +124,7 @@ func TestOf(t *testing.T) {
 		"opening":                   {OfOpening(plain), Usage, true},
 		"opening denied":            {OfOpening(denied), CannotCreate, true},
 		"opening, input and output": {OfOpening(syscall.EIO), Unavailable, true},
+		"opening, said":             {OfOpening(fmt.Errorf("election x: %w", With(Unavailable, plain))), Unavailable, true},
 		"opening fine":              {OfOpening(nil), OK, false},
 		"back end":                  {OfBackend(plain), Unavailable, true},
 		"back end denied":           {OfBackend(denied), CannotCreate, true},

@@ -19,6 +19,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/fleet"
+	"github.com/electd/elect/cmd/elect/internal/machine"
 	"github.com/electd/elect/cmd/elect/internal/stamp"
 )
 
@@ -103,7 +104,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 		_ = w.Close()
 		err = errors.Join(err, b.awaitDeath())
 		_ = r.Close()
-		report.LoadAfter = Load()
+		report.LoadAfter = machine.Load()
 	}()
 	return report, b.run(ctx, report)
 }

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/electd/elect/cmd/elect/internal/machine"
 	"github.com/electd/elect/cmd/elect/internal/stamp"
 )
 
@@ -41,8 +42,14 @@ type Idle struct {
 // Takeover is the time from just before the kill to the next command's first
 // instruction, in milliseconds.
 type Takeover struct {
-	Kill   Kill    `json:"kill"`
-	Rounds int     `json:"rounds"`
+	Kill   Kill `json:"kill"`
+	Rounds int  `json:"rounds"`
+	Times
+}
+
+// Times sums up how long something took, in milliseconds. Percentiles are by
+// nearest rank: each is one of the times.
+type Times struct {
 	Min    float64 `json:"min_ms"`
 	Median float64 `json:"median_ms"`
 	P90    float64 `json:"p90_ms"`
@@ -54,7 +61,7 @@ func newReport(cfg *Config) *Report {
 	r := &Report{
 		Election: cfg.URL, Name: cfg.Name, Candidates: cfg.Candidates, Memory: cfg.Memory, Clock: stamp.Clock,
 		Command: "elect itself: the start of Go's runtime is in the figures",
-		Go:      runtime.Version(), System: system(), CPUs: runtime.NumCPU(), LoadBefore: Load(), Takeovers: []Takeover{},
+		Go:      runtime.Version(), System: machine.System(), CPUs: runtime.NumCPU(), LoadBefore: machine.Load(), Takeovers: []Takeover{},
 	}
 	if stamp.Native {
 		r.Command = "a static program that reads the clock first"
@@ -66,15 +73,20 @@ func (r *Report) add(kill Kill, took []time.Duration) {
 	if len(took) == 0 {
 		return
 	}
-	slices.Sort(took)
-	ms := func(q float64) float64 { // nearest rank
-		i := max(int(math.Ceil(q*float64(len(took))))-1, 0)
-		return math.Round(took[i].Seconds()*1e6) / 1e3
-	}
-	r.Takeovers = append(r.Takeovers, Takeover{
-		Kill: kill, Rounds: len(took), Min: ms(0), Median: ms(.5), P90: ms(.9), P99: ms(.99), Max: ms(1),
-	})
+	r.Takeovers = append(r.Takeovers, Takeover{Kill: kill, Rounds: len(took), Times: timesOf(took)})
 }
+
+// timesOf sums up one time or more, and sorts them.
+func timesOf(took []time.Duration) Times {
+	slices.Sort(took)
+	at := func(q float64) float64 {
+		return millis(took[max(int(math.Ceil(q*float64(len(took))))-1, 0)])
+	}
+	return Times{Min: at(0), Median: at(.5), P90: at(.9), P99: at(.99), Max: at(1)}
+}
+
+// millis is in milliseconds, to the microsecond.
+func millis(d time.Duration) float64 { return math.Round(d.Seconds()*1e6) / 1e3 }
 
 // Write writes the report for people.
 func (r *Report) Write(w io.Writer) error {

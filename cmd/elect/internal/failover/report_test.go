@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// millis are n times, of 1 ms to n ms, in a shuffled order.
-func millis(n int) []time.Duration {
+// spread are n times, of 1 ms to n ms, in a shuffled order.
+func spread(n int) []time.Duration {
 	var all []time.Duration
 	for i := range n {
 		all = append(all, time.Duration(i*7%n+1)*time.Millisecond) // 7 divides none of the n below
@@ -20,26 +20,26 @@ func millis(n int) []time.Duration {
 func TestPercentiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		took []time.Duration
-		want Takeover
+		want Times
 	}{
 		// By nearest rank a percentile is always one of the times.
-		"one":      {millis(1), Takeover{Min: 1, Median: 1, P90: 1, P99: 1, Max: 1}},
-		"two":      {millis(2), Takeover{Min: 1, Median: 1, P90: 2, P99: 2, Max: 2}},
-		"three":    {millis(3), Takeover{Min: 1, Median: 2, P90: 3, P99: 3, Max: 3}},
-		"ten":      {millis(10), Takeover{Min: 1, Median: 5, P90: 9, P99: 10, Max: 10}},
-		"hundred":  {millis(100), Takeover{Min: 1, Median: 50, P90: 90, P99: 99, Max: 100}},
-		"thousand": {millis(1000), Takeover{Min: 1, Median: 500, P90: 900, P99: 990, Max: 1000}},
+		"one":      {spread(1), Times{Min: 1, Median: 1, P90: 1, P99: 1, Max: 1}},
+		"two":      {spread(2), Times{Min: 1, Median: 1, P90: 2, P99: 2, Max: 2}},
+		"three":    {spread(3), Times{Min: 1, Median: 2, P90: 3, P99: 3, Max: 3}},
+		"ten":      {spread(10), Times{Min: 1, Median: 5, P90: 9, P99: 10, Max: 10}},
+		"hundred":  {spread(100), Times{Min: 1, Median: 50, P90: 90, P99: 99, Max: 100}},
+		"thousand": {spread(1000), Times{Min: 1, Median: 500, P90: 900, P99: 990, Max: 1000}},
 		"rounded": {
 			[]time.Duration{1234567 * time.Nanosecond, 89 * time.Nanosecond, 567 * time.Nanosecond},
-			Takeover{Min: 0, Median: 0.001, P90: 1.235, P99: 1.235, Max: 1.235},
+			Times{Min: 0, Median: 0.001, P90: 1.235, P99: 1.235, Max: 1.235},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.want.Kill, c.want.Rounds = Parent, len(c.took)
+			want := Takeover{Kill: Parent, Rounds: len(c.took), Times: c.want}
 			r := newReport(&Config{})
 			r.add(Parent, slices.Clone(c.took))
-			if len(r.Takeovers) != 1 || r.Takeovers[0] != c.want {
-				t.Errorf("got  %+v\nwant %+v", r.Takeovers, c.want)
+			if len(r.Takeovers) != 1 || r.Takeovers[0] != want {
+				t.Errorf("got  %+v\nwant %+v", r.Takeovers, want)
 			}
 		})
 	}
@@ -64,8 +64,8 @@ func TestReportWithoutRounds(t *testing.T) {
 
 func TestReportForPeople(t *testing.T) {
 	r := newReport(&Config{URL: "file:/x", Candidates: 4, Memory: 64 << 20})
-	r.add(Child, millis(10))
-	r.add(Graceful, millis(3))
+	r.add(Child, spread(10))
+	r.add(Graceful, spread(3))
 	r.Idle = &Idle{Candidates: 3, Seconds: 5, Mean: 0.0012, Max: 0.0034}
 	var b strings.Builder
 	if err := r.Write(&b); err != nil {

@@ -66,14 +66,21 @@ func Self() (string, error) {
 
 // Start starts a candidate.
 func (f *Fleet) Start(id string) (*Candidate, error) {
-	args := slices.Concat(f.Args, []string{"--id", id, "--"}, f.Command)
-	c := &Candidate{ID: id, cmd: exec.Command(f.Program, args...), done: make(chan struct{}), changed: make(chan struct{})}
+	cmd := exec.Command(f.Program, slices.Concat(f.Args, []string{"--id", id, "--"}, f.Command)...)
+	if f.Stdout != nil {
+		cmd.Stdout = f.Stdout
+	}
+	return f.Spawn(id, cmd)
+}
+
+// Spawn starts a process of the caller's making as one of the candidates, with
+// cmd's arguments, input and output. Environment, directory and stderr are the
+// fleet's; what cmd.Env has comes last.
+func (f *Fleet) Spawn(id string, cmd *exec.Cmd) (*Candidate, error) {
+	c := &Candidate{ID: id, cmd: cmd, done: make(chan struct{}), changed: make(chan struct{})}
 	c.cmd.Args[0] = "elect"
 	c.cmd.Dir = f.Dir
-	c.cmd.Env = append(clean(os.Environ()), f.Env...)
-	if f.Stdout != nil {
-		c.cmd.Stdout = f.Stdout
-	}
+	c.cmd.Env = slices.Concat(clean(os.Environ()), f.Env, cmd.Env)
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("candidate %s: %w", id, err)
@@ -146,6 +153,14 @@ func (c *Candidate) Said() int {
 	return len(c.lines)
 }
 
+// Lines returns the last n lines that the candidate has written to stderr, or
+// fewer.
+func (c *Candidate) Lines(n int) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.lines[max(0, len(c.lines)-n):])
+}
+
 // Await waits for a line that matches, from the number given on. It fails when
 // the candidate has ended without one, and when ctx ends.
 func (c *Candidate) Await(ctx context.Context, from int, match *regexp.Regexp) error {
@@ -157,11 +172,9 @@ func (c *Candidate) Await(ctx context.Context, from int, match *regexp.Regexp) e
 				return nil
 			}
 		}
-		ended, changed, last := c.ended, c.changed, ""
-		if len(c.lines) > 0 {
-			last = c.lines[len(c.lines)-1]
-		}
+		ended, changed := c.ended, c.changed
 		c.mu.Unlock()
+		last := strings.Join(c.Lines(1), "")
 		if ended {
 			return fmt.Errorf("candidate %s ended with %d instead of saying %q; it said last: %q", c.ID, c.code, match, last)
 		}
@@ -178,6 +191,13 @@ func (c *Candidate) Signal(sig syscall.Signal) error { return c.cmd.Process.Sign
 
 // Done is closed when the candidate has ended.
 func (c *Candidate) Done() <-chan struct{} { return c.done }
+
+// Code returns the exit code of a candidate that is done, or 128+n if signal n
+// ended it.
+func (c *Candidate) Code() int {
+	<-c.done
+	return c.code
+}
 
 // Live returns the candidates that have not ended.
 func (f *Fleet) Live() []*Candidate {

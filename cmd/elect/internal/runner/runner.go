@@ -44,6 +44,10 @@ type Config struct {
 	Wait    time.Duration // give up standing by after that; 0 tries once; NoLimit
 	Grace   time.Duration // between SIGTERM and SIGKILL
 	Verbose bool          // log everything
+
+	// NonExclusive starts the command before leadership is proven exclusive; see
+	// elect.Config.NonExclusive.
+	NonExclusive bool
 }
 
 // The causes for which one Lead is ended.
@@ -83,6 +87,7 @@ type run struct {
 	why     syscall.Signal          // asked us to end; 0 is none
 	twice   bool                    // we were asked again, to end at once
 	standby *standby                // nil while not standing by
+	spare   *supervise.Spare        // a keeper started in advance, or nil
 	trouble error                   // of the last campaign, if it failed
 	outcome *outcome                // of the last term; nil if nothing was started
 }
@@ -110,11 +115,12 @@ func Run(ctx context.Context, cfg Config) error {
 		log.Warn("orphans cannot be adopted: if the keeper is killed, a process of the command that called setsid may survive", "error", err)
 	}
 	var err error
-	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, Logger: log, OnEvent: r.event})
+	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Logger: log, OnEvent: r.event})
 	if err != nil {
 		return exit.OfOpening(err)
 	}
 	defer r.election.Close()
+	defer r.closeSpare()
 	for {
 		again, err := r.lead()
 		if !again {
@@ -182,6 +188,7 @@ func (r *run) event(e elect.Event) {
 		r.mu.Lock()
 		r.outcome = nil // that of a term before, which ended by a loss
 		r.mu.Unlock()
+		r.prepare()
 		r.startStandby()
 	case elect.EventFailed:
 		r.mu.Lock()

@@ -104,6 +104,9 @@ func (r *run) tellLeader(ctx context.Context) {
 			// It may be us in a moment.
 		case errors.Is(err, elect.ErrNoLeader):
 			text = "nobody leads"
+			if _, cause, ok := strings.Cut(err.Error(), elect.ErrNoLeader.Error()+": "); ok {
+				text += ": " + cause
+			}
 		default:
 			text = err.Error()
 		}

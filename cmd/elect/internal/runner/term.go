@@ -28,9 +28,13 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	}()
 
 	command := r.command(term)
-	command.Lease = term.Remaining
+	command.Lease, command.Spare = term.Remaining, r.takeSpare()
 	if m, ok := elect.Mandate[driver.Inheritable](term); ok {
 		command.Hold, command.Entrust = m.Files(), m.Entrust
+	}
+	if m, ok := elect.Mandate[driver.Attestable](term); ok {
+		t := m.Testament()
+		command.Testament, command.Keep = t.Data, t.Keep
 	}
 	held := r.inForeground()
 	r.mu.Lock()

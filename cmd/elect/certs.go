@@ -1,0 +1,298 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/peer"
+	"github.com/electd/elect/peer/certs"
+	"github.com/electd/elect/protocol"
+)
+
+const certsHelp = `Make certificates for peers, for those who have no authority of their own: a small
+one (ca.crt and ca.key) in --dir, a certificate and a key for each ID, and those of
+an operator, to ask with. HOSTs are the names or addresses under which the others
+reach ID. The id in a certificate is what counts: who shows that of n1 is n1.
+
+An authority that is in --dir already is used, so that nodes can be added later.
+Nothing is overwritten. Keys are for their owner alone (0600). Keep ca.key off the
+machines: whoever has it can be everybody.
+
+"elect certs show" says what certificates say.`
+
+// installed is where the printed lines put certificates: anywhere will do.
+const installed = "/etc/elect/certs"
+
+func newCerts() *cobra.Command {
+	var dir, cluster string
+	valid := days(0)
+	cmd := &cobra.Command{
+		Use:     "certs [flags] ID[=HOST,…]…",
+		Args:    cobra.ArbitraryArgs, // or cobra takes an ID for a verb that it does not know
+		Short:   "make certificates for peers",
+		Long:    certsHelp,
+		Example: "  elect certs n1=10.0.0.1 n2=10.0.0.2 n3=10.0.0.3\n  elect certs n4=10.0.0.4            # later, with the same authority\n  elect certs show certs",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return exit.Usagef("for whom? want elect certs ID[=HOST,…]…, such as elect certs n1=10.0.0.1 n2=10.0.0.2 n3=10.0.0.3")
+			}
+			if dir == "" {
+				return exit.Usagef("--dir is empty; want a directory")
+			}
+			nodes, err := certified(args)
+			if err != nil {
+				return err
+			}
+			if cluster == "" {
+				cluster = clusterOf(dir)
+			}
+			before := filesIn(dir)
+			if err := certs.Make(dir, certs.Options{Cluster: cluster, Nodes: nodes, Valid: time.Duration(valid)}); err != nil {
+				return ofCerts(err, dir, nodes)
+			}
+			made := slices.DeleteFunc(filesIn(dir), func(name string) bool { return slices.Contains(before, name) })
+			return tellCerts(cmd.OutOrStdout(), dir, made, nodes)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&dir, "dir", "certs", "`DIR` to write to, made if it is not there")
+	f.StringVar(&cluster, "cluster", "", "`ID` of the cluster: peers of another one are refused (default: elect, or that of the authority in DIR)")
+	f.Var(&valid, "valid", "`TIME` for which they are valid, such as 365d (default: 365d)")
+	f.Lookup("valid").DefValue = ""
+	cmd.AddCommand(newCertsShow())
+	return cmd
+}
+
+// clusterOf is the cluster of the authority in dir, or the default.
+func clusterOf(dir string) string {
+	all, err := readCerts(filepath.Join(dir, "ca.crt"))
+	if err != nil || all[0].Cluster == "" {
+		return peer.DefaultCluster // what is wrong with the authority, certs.Make says
+	}
+	return all[0].Cluster
+}
+
+// certified reads the arguments.
+func certified(args []string) ([]certs.Node, error) {
+	var nodes []certs.Node
+	for _, arg := range args {
+		text, hosts, found := strings.Cut(arg, "=")
+		id, err := protocol.ParseNodeID(text)
+		if err != nil {
+			return nil, exit.Usagef("%q: %w; want ID or ID=HOST,…, such as n1=10.0.0.1", arg, err)
+		}
+		if slices.ContainsFunc(nodes, func(n certs.Node) bool { return n.ID == id }) {
+			return nil, exit.Usagef("%s is given twice; want each once", id)
+		}
+		n := certs.Node{ID: id}
+		if found {
+			for host := range strings.SplitSeq(hosts, ",") {
+				if host == "" || strings.ContainsAny(host, "/@ ") {
+					return nil, exit.Usagef("%q: the host %q is none; want names or addresses without ports, such as %s=10.0.0.1,%s.example.com", arg, host, id, id)
+				}
+				n.Hosts = append(n.Hosts, strings.Trim(host, "[]"))
+			}
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+// ofCerts gives the code to what went wrong with files of certificates.
+func ofCerts(err error, dir string, nodes []certs.Node) error {
+	if errors.Is(err, fs.ErrExist) {
+		var ids []string
+		for _, n := range nodes {
+			ids = append(ids, string(n.ID))
+		}
+		return exit.Usagef("%s has all that was asked for (%s), and nothing is overwritten; remove both files of one to have it made anew", dir, strings.Join(ids, ", "))
+	}
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		return exit.With(exit.CannotCreate, err)
+	}
+	return exit.With(exit.Usage, err)
+}
+
+func filesIn(dir string) (names []string) {
+	entries, _ := os.ReadDir(dir) // not there yet: none
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// tellCerts says what was written, what belongs where, and what to run next.
+func tellCerts(w io.Writer, dir string, made []string, nodes []certs.Node) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Written to %s: %s.\n\n", dir, strings.Join(made, ", "))
+	var voters []string
+	ports := map[string]int{} // the next one at each host
+	for i, n := range nodes {
+		if !slices.Contains(made, string(n.ID)+".crt") {
+			fmt.Fprintf(&b, "%s has a certificate there already, which is left as it was.\n", n.ID)
+		}
+		host := fmt.Sprintf("HOST%d", i+1)
+		if len(n.Hosts) > 0 {
+			host = n.Hosts[0]
+		}
+		if strings.Contains(host, ":") {
+			host = "[" + host + "]"
+		}
+		fmt.Fprintf(&b, "Copy ca.crt, %s.crt and %s.key to %s on %s.\n", n.ID, n.ID, installed, host)
+		voters = append(voters, fmt.Sprintf("%s@%s:%d", n.ID, host, 7400+ports[host]))
+		ports[host]++
+	}
+	if slices.Contains(made, "ca.key") {
+		fmt.Fprintf(&b, "Keep ca.key here, or safer: it makes further certificates, and no node needs it.\n")
+	}
+	url := peerScheme + "://" + strings.Join(voters, ",") + "?certs=" + installed
+	if slices.Contains(made, "ca.key") {
+		fmt.Fprintf(&b, "operator.crt and operator.key, with ca.crt, are for asking: elect status, members, resign, history.\n\n")
+		fmt.Fprintf(&b, "Then run on each machine, with its own --id:\n\n  elect run --election '%s' --id %s -- COMMAND\n", url, nodes[0].ID)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func newCertsShow() *cobra.Command {
+	var format output
+	cmd := &cobra.Command{
+		Use:   "show [flags] DIR|FILE",
+		Short: "say what certificates say: id, cluster, hosts, expiry",
+		Long: `Say what the certificate in a file says, or those in the files *.crt of a directory.
+
+-o json writes an array of objects on one line: file, id (~operator is
+an operator's), cluster, hosts, expires (RFC 3339), expired, authority.`,
+		Example: "  elect certs show /etc/elect/certs",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
+			if len(args) != 1 {
+				return exit.Usagef("elect certs show takes one directory or file, and %d were given; see elect certs show --help", len(args))
+			}
+			all, err := readCerts(args[0])
+			if err != nil {
+				return err
+			}
+			if format == "json" {
+				return writeJSON(cmd.OutOrStdout(), all)
+			}
+			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(t, "FILE\tID\tCLUSTER\tHOSTS\tEXPIRES")
+			for _, c := range all {
+				expires := timestamp(c.Expires)
+				if c.Expired {
+					expires += " (expired)"
+				}
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.File, c.who(), or(c.Cluster), or(strings.Join(c.Hosts, ",")), expires)
+			}
+			return t.Flush()
+		},
+	}
+	format.flag(cmd.Flags())
+	return cmd
+}
+
+// who is the id, for people.
+func (c *certificate) who() string {
+	if c.CA {
+		return "(authority)"
+	}
+	return c.ID
+}
+
+// certificate is what one says. Fields are added, and never renamed or removed.
+type certificate struct {
+	File    string    `json:"file"`
+	ID      string    `json:"id,omitempty"`
+	Cluster string    `json:"cluster,omitempty"`
+	Hosts   []string  `json:"hosts,omitempty"`
+	Expires time.Time `json:"expires"`
+	Expired bool      `json:"expired"`
+	CA      bool      `json:"authority"`
+}
+
+func readCerts(path string) ([]certificate, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, exit.With(exit.CannotCreate, err)
+	}
+	files := []string{path}
+	if info.IsDir() {
+		if files, err = filepath.Glob(filepath.Join(escapeGlob(path), "*.crt")); err != nil || len(files) == 0 {
+			return nil, exit.Usagef("%s has no certificates; want files such as ca.crt and n1.crt", path)
+		}
+	}
+	all := []certificate{}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return nil, exit.With(exit.CannotCreate, err)
+		}
+		block, _ := pem.Decode(raw)
+		if block == nil || block.Type != "CERTIFICATE" {
+			return nil, exit.Usagef("%s has no certificate; want a file such as n1.crt", file)
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, exit.Usagef("%s: %w", file, err)
+		}
+		one := certificate{File: file, Hosts: c.DNSNames, Expires: c.NotAfter, Expired: time.Now().After(c.NotAfter), CA: c.IsCA}
+		for _, ip := range c.IPAddresses {
+			one.Hosts = append(one.Hosts, ip.String())
+		}
+		if cluster, id, err := certs.PeerOf(tls.ConnectionState{PeerCertificates: []*x509.Certificate{c}}); err == nil {
+			one.Cluster, one.ID = cluster, id
+		} else if !c.IsCA {
+			return nil, exit.Usagef("%s is no certificate of a peer: %w", file, err)
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// escapeGlob keeps the characters of a path from being patterns.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
+
+// days is the value of a flag: a time that may be given in days.
+type days time.Duration
+
+func (d *days) String() string { return time.Duration(*d).String() }
+func (d *days) Type() string   { return "days" }
+func (d *days) Set(text string) error {
+	const day = 24 * time.Hour
+	v, err := time.ParseDuration(text)
+	if n, found := strings.CutSuffix(text, "d"); found {
+		var whole int
+		if whole, err = strconv.Atoi(n); err == nil && whole <= 36500 {
+			v = time.Duration(whole) * day
+		}
+	}
+	if err != nil || v <= 0 || v > 36500*day {
+		return errors.New("want a time such as 365d or 12h, at most 36500d")
+	}
+	*d = days(v)
+	return nil
+}

@@ -1,0 +1,137 @@
+//go:build linux
+
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/creack/pty"
+)
+
+// The terminal's own words for a picture that begins and one that is over.
+const (
+	pictureBegins = "\x1b[?1049h\x1b[?25l"
+	pictureEnds   = "\x1b[?25h\x1b[?1049l"
+)
+
+// demoScreen starts the demo on a terminal on which a picture can be shown.
+func demoScreen(t *testing.T, more ...string) (s *screen, dir string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	env := append(environment(t), "TERM=xterm", "LANG=C.UTF-8")
+	dir = t.TempDir()
+	env = append(env, "TMPDIR="+dir)
+	s = open(t, append(env, more...), "elect", "demo")
+	if err := pty.Setsize(s.master, &pty.Winsize{Rows: 40, Cols: 120}); err != nil {
+		t.Fatal(err)
+	}
+	return s, dir
+}
+
+// expectNothingIn wants the demo's directory to be gone.
+func expectNothingIn(t *testing.T, dir string) {
+	t.Helper()
+	if !eventually(func() bool {
+		left, _ := filepath.Glob(filepath.Join(dir, "*"))
+		return len(left) == 0
+	}) {
+		t.Error("the demo's directory was left")
+	}
+}
+
+func (s *screen) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shown.String()
+}
+
+// A person looks on, kills who leads, resizes the terminal, and quits.
+func TestDemoOnTerminal(t *testing.T) {
+	s, dir := demoScreen(t)
+	s.expect(pictureBegins)
+	s.expect("LEADS")
+	s.typeIn("r")
+	s.expect("was asked to resign. It ended its job")
+	s.typeIn("?")
+	s.expect("What you see")
+	s.typeIn(" ")
+	if err := pty.Setsize(s.master, &pty.Winsize{Rows: 15, Cols: 50}); err != nil {
+		t.Fatal(err)
+	}
+	s.expect("This terminal is 50 x 15")
+	s.typeIn("q")
+	s.expect(pictureEnds)
+	s.expect("Two jobs at the same time: ")
+	s.expect("0 times")
+	s.expectEnd("0")
+	expectNothingIn(t, dir)
+}
+
+func TestDemoWithoutColour(t *testing.T) {
+	s, _ := demoScreen(t, "NO_COLOR=1")
+	s.expect("LEADS")
+	s.typeIn("q")
+	s.expect(pictureEnds)
+	s.expectEnd("0")
+	if colours := regexp.MustCompile(`\x1b\[[0-9;]*[1-9][0-9;]*m`).FindAllString(s.text(), -1); colours != nil {
+		t.Errorf("it has colours although NO_COLOR is set: %q", colours)
+	}
+}
+
+// The terminal is given back however the demo ends, and nothing is left.
+func TestDemoEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(s *screen) error
+		want string
+	}{
+		"Ctrl-C":  {func(s *screen) error { s.typeIn(ctrlC); return nil }, "130"},
+		"SIGTERM": {func(s *screen) error { return s.cmd.Process.Signal(syscall.SIGTERM) }, "143"},
+		"SIGKILL": {func(s *screen) error { return s.cmd.Process.Kill() }, "KILL"},
+		"SIGABRT": {func(s *screen) error { return s.cmd.Process.Signal(syscall.SIGABRT) }, "2"}, // as a panic of a goroutine ends it
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, dir := demoScreen(t)
+			s.expect("LEADS")
+			before := len(s.text())
+			if err := c.end(s); err != nil {
+				t.Fatal(err)
+			}
+			s.expectEnd(c.want)
+			if !eventually(func() bool { return strings.Contains(s.text()[before:], pictureEnds) }) {
+				t.Error("the terminal was not given back")
+			}
+			expectNothingIn(t, dir)
+		})
+	}
+}
+
+// Without a terminal to type on there is no picture: the script is played.
+func TestDemoWithoutKeyboard(t *testing.T) {
+	env := append(environment(t), "TERM=xterm", "TMPDIR="+t.TempDir())
+	s := open(t, env, "sh", "-c", "exec elect demo --pause 1h </dev/null")
+	s.expect("was elected with token")
+	if strings.Contains(s.text(), pictureBegins) {
+		t.Error("a picture is shown to somebody who has no keys")
+	}
+	s.typeIn(ctrlC)
+	s.expectEnd("130")
+}
+
+// A reader that has seen enough ends the demo, and nothing is left.
+func TestDemoPipeCloses(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.Command("sh", "-c", "elect demo --pause 1h | head -n 1")
+	cmd.Env = append(environment(t), "TMPDIR="+dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "Three nodes run on this machine") {
+		t.Errorf("%v: %q", err, out)
+	}
+	expectNothingIn(t, dir)
+}

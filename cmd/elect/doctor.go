@@ -1,0 +1,140 @@
+package main
+
+import (
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect/cmd/elect/internal/doctor"
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+const doctorHelp = `Measure what an election among peers rests on, and say which times fit:
+
+  pauses  by how much timers of 1 ms are late in this process, on CPUs that are as
+          busy as they are
+  disk    how long 512 bytes take to be written and synced (fdatasync) in the data
+          directory, in a file that is removed again; what is free
+  peers   how long a TCP connection to each of the others takes; a machine on which
+          nobody listens yet answers too
+  clock   its name and its steps, and whether it and CLOCK_MONOTONIC stay together
+  files   how many this process may open
+
+Then it compares, for each profile and for the times of --election where these are
+its own: two round trips and two syncs at the 99th percentile with the slot of an
+election; the longest pause with what a leader's lease bears; the round trip with
+the heartbeat. "tight" is less than twice of what is needed. It recommends the
+quickest that fits well, and never fast where round trips are not known.
+
+Rare pauses are found by measuring for long: --for 10m, beside the usual load.
+Without --election it checks this machine alone. It needs no rights beyond writing
+to the data directory, and leaves nothing behind.
+
+Exit codes: 0 some profile fits; 1 none does.
+
+-o json writes one object: system, cpus, load, took_ms, pauses, disk, peers, clock,
+files; voters, problems, notes, profiles (a list of name, heartbeat_ms, promise_ms,
+lease_ms, slot_ms, worst_takeover_ms, fits, findings) and recommended. Each
+measurement is samples, p50_ms, p99_ms, max_ms.`
+
+// mostDoctor bounds a measurement: each tick of it is kept.
+const mostDoctor = time.Hour
+
+func newDoctor() *cobra.Command {
+	var election, data string
+	var format output
+	span := 10 * time.Second
+	cmd := &cobra.Command{
+		Use:     "doctor [flags]",
+		Short:   "measure this machine, and say which profile fits",
+		Long:    doctorHelp,
+		Example: "  elect doctor\n  elect doctor --election 'peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400' --data /var/lib/elect --for 5m",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
+			if span <= 0 || span > mostDoctor {
+				return exit.Usagef("--for is %v; want more than 0 and at most %v", span, mostDoctor)
+			}
+			cfg := doctor.Config{Data: data, For: span}
+			if p := (&place{election: election}); !cmd.Flags().Changed("election") && !p.isPeer() {
+				election = "" // the variable is about another kind of election
+			}
+			voters, configured, err := patient(election, &cfg)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+			defer stop()
+			measured, err := doctor.Measure(ctx, cfg)
+			if ctx.Err() != nil && cmd.Context().Err() == nil {
+				return exit.Silent(exit.BySignal(syscall.SIGINT))
+			}
+			if err != nil {
+				return err
+			}
+			r := &doctor.Report{Measurements: measured, Verdict: doctor.Judge(measured, voters, configured)}
+			if format == "json" {
+				err = writeJSON(cmd.OutOrStdout(), r)
+			} else {
+				err = r.Write(cmd.OutOrStdout())
+			}
+			if err == nil && r.Recommended == "" {
+				err = exit.Silent(1)
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&election, "election", "", "`URL` of an election among peers (default: none, this machine alone)")
+	f.StringVar(&data, "data", "", "`DIR` that holds, or will hold, the data directories (default: that of the URL, or elect-peer in your state directory)")
+	f.Var(duration{&span}, "for", "`TIME` to measure for")
+	format.flag(f)
+	return cmd
+}
+
+// patient completes what to measure, and says how many voters there are, 0 when
+// that is not known, and which times are configured if they are no profile's own.
+func patient(election string, cfg *doctor.Config) (voters int, configured *quorum.Profile, err error) {
+	if election != "" {
+		p := place{election: election, name: "doctor"}
+		if !p.isPeer() {
+			return 0, nil, exit.Usagef("--election %s: only elections among peers rest on times; want peer://n1@10.0.0.1:7400,…, or none", p.shown())
+		}
+		peers, err := p.peers("")
+		if err != nil {
+			return 0, nil, err
+		}
+		plan, err := peers.Plan()
+		if err != nil {
+			return 0, nil, exit.With(exit.Usage, err)
+		}
+		for _, v := range slices.Concat(peers.Voters, peers.Observers) {
+			if v.Addr != "" {
+				cfg.Peers = append(cfg.Peers, doctor.Target{ID: string(v.ID), Addr: v.Addr})
+			}
+		}
+		if cfg.Data == "" {
+			cfg.Data = peers.Data
+		}
+		voters = len(peers.Voters)
+		if plan.Changed {
+			configured = &quorum.Profile{Name: "configured", Heartbeat: plan.Heartbeat, Promise: plan.Promise, Slot: plan.Slot}
+		}
+	}
+	if cfg.Data == "" {
+		home, err := stateHome()
+		if err != nil {
+			return 0, nil, err
+		}
+		cfg.Data = filepath.Join(home, "elect-peer")
+	}
+	cfg.Data, err = filepath.Abs(cfg.Data)
+	return voters, configured, err
+}

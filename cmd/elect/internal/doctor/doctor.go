@@ -1,0 +1,94 @@
+// Package doctor measures what an election among peers rests on (the pauses of a
+// process, the sync of a disk, the round trips to the peers, the clock, limits of
+// the system) and judges which times fit.
+//
+// Measuring and judging are apart: [Measure] does all the I/O, and [Judge] is a
+// pure function of what was measured. Neither keeps state; each may be called by
+// any number of goroutines, but two measurements at a time disturb each other.
+// What cannot be measured is a text in the measurements and not an error, so that
+// one broken disk or peer does not hide the rest. Measuring leaves nothing behind,
+// unless the process is killed in the middle of it.
+package doctor
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"time"
+)
+
+// Measurements is what [Measure] found. Its JSON is stable: fields are added, and
+// never renamed or removed.
+type Measurements struct {
+	System string      `json:"system"` // kernel, its version, and architecture
+	CPUs   int         `json:"cpus"`
+	Load   *[3]float64 `json:"load,omitempty"` // over 1, 5 and 15 minutes, at the end, where the system tells
+	Took   Millis      `json:"took_ms"`
+
+	// Pauses is how much later than asked the timers of this process fired.
+	Pauses Distribution `json:"pauses"`
+	Disk   Disk         `json:"disk"`
+	Peers  []Peer       `json:"peers"` // empty without an election
+	Clock  Clock        `json:"clock"`
+	// Files is how many files this process may have open; 0 when not known.
+	Files uint64 `json:"files,omitempty"`
+}
+
+// Disk is how long it takes until a ballot is durable.
+type Disk struct {
+	Dir   string       `json:"dir"`           // where it was measured
+	For   string       `json:"for,omitempty"` // the data directory, if that is not there yet
+	Kind  string       `json:"filesystem,omitempty"`
+	Lasts bool         `json:"lasts"`           // what is synced there outlives the machine's power
+	Sync  Distribution `json:"sync"`            // of a write of 512 bytes and fdatasync
+	Free  *uint64      `json:"free_bytes"`      // that this user may take; null when not known
+	Error string       `json:"error,omitempty"` // why it was not measured
+}
+
+// Peer is the way to one of the others, by the time that a TCP connection takes.
+type Peer struct {
+	ID   string       `json:"id"`
+	Addr string       `json:"address"`
+	RTT  Distribution `json:"rtt"`
+	// Listens says whether somebody accepted the connections. Where the other
+	// machine refused them the round trip is known all the same.
+	Listens bool   `json:"listens"`
+	Error   string `json:"error,omitempty"` // why nothing is known
+}
+
+// Clock is what leases are counted on.
+type Clock struct {
+	Name       string `json:"name"`
+	Suspends   bool   `json:"suspends"` // it stands still while the machine sleeps
+	Resolution Millis `json:"resolution_ms"`
+	// Apart is by how much it and CLOCK_MONOTONIC came apart: the machine slept,
+	// or a clock was set.
+	Apart Millis `json:"apart_ms"`
+}
+
+// Millis is a time that JSON has as a number of milliseconds.
+type Millis time.Duration
+
+// MarshalJSON implements json.Marshaler.
+func (m Millis) MarshalJSON() ([]byte, error) {
+	return json.Marshal(math.Round(time.Duration(m).Seconds()*1e9) / 1e6)
+}
+
+// Distribution is many samples of one time.
+type Distribution struct {
+	Samples int    `json:"samples"`
+	P50     Millis `json:"p50_ms"`
+	P99     Millis `json:"p99_ms"`
+	Max     Millis `json:"max_ms"`
+}
+
+// distribute sorts the samples, and takes the nearest ranks.
+func distribute(samples []time.Duration) Distribution {
+	n := len(samples)
+	if n == 0 {
+		return Distribution{}
+	}
+	slices.Sort(samples)
+	rank := func(q float64) Millis { return Millis(samples[max(int(math.Ceil(q*float64(n)))-1, 0)]) }
+	return Distribution{Samples: n, P50: rank(.5), P99: rank(.99), Max: rank(1)}
+}

@@ -1,0 +1,231 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// The least that a node needs of its machine.
+const (
+	// needFiles: two connections to each of 8 other voters and 20 observers while
+	// one replaces the other, clients, and the node's own files.
+	needFiles = 128
+	// needSpace: the segments of the flight recorder, two of 4 MiB and one that is
+	// being replaced, and some for ballots and history.
+	needSpace = 16 << 20
+	// needClock: a lease's guard of 5 ms is for the granularity of clocks, too.
+	needClock = Millis(time.Millisecond)
+	// drainShare of the lease is what elect.Config.Drain is by default: the work
+	// is told that much before the end.
+	drainShare = 5
+)
+
+// Fit says whether times fit what was measured.
+type Fit string
+
+// The fits.
+const (
+	Fits  Fit = "yes"
+	Tight Fit = "tight" // it fits with less than twice of what is needed
+	Never Fit = "no"
+)
+
+// Verdict is what the measurements say. Its JSON is stable: fields are added, and
+// never renamed or removed.
+type Verdict struct {
+	Voters int `json:"voters"` // that the times were reckoned for
+	// Problems are of the machine, and keep any profile from fitting; Notes are
+	// what a person should know beside.
+	Problems []string    `json:"problems"`
+	Notes    []string    `json:"notes"`
+	Profiles []Judgement `json:"profiles"`
+	// Recommended is the name of one of them; empty when none fits.
+	Recommended string `json:"recommended"`
+}
+
+// Judgement is about one set of times.
+type Judgement struct {
+	Name      string `json:"name"`
+	Heartbeat Millis `json:"heartbeat_ms"`
+	Promise   Millis `json:"promise_ms"`
+	Lease     Millis `json:"lease_ms"`
+	Slot      Millis `json:"slot_ms"`
+	// Takeover is the longest it takes from when a leader falls silent until
+	// another is active; see quorum.Config.WorstTakeover.
+	Takeover Millis    `json:"worst_takeover_ms"`
+	Fit      Fit       `json:"fits"`
+	Findings []Finding `json:"findings"`
+}
+
+// Finding is one comparison of what is needed with what there is.
+type Finding struct {
+	About string `json:"about"` // round, pauses or heartbeat
+	Is    Millis `json:"is_ms"`
+	Most  Millis `json:"most_ms"`
+	Fit   Fit    `json:"fits"`
+	Says  string `json:"says"` // the arithmetic
+}
+
+// Judge says which of the profiles fit. Voters is how many the election has; 0
+// means that it is not known, and 3 are assumed. Configured is nil, or the times
+// of an election that is configured already, which come first.
+func Judge(m *Measurements, voters int, configured *quorum.Profile) *Verdict {
+	v := &Verdict{Voters: cmp.Or(voters, 3), Problems: []string{}, Notes: []string{}}
+	v.machine(m)
+	far, known := farthest(m.Peers)
+	v.notes(m, known, voters)
+	profiles := quorum.Profiles()
+	if configured != nil {
+		profiles = slices.Insert(profiles, 0, *configured)
+	}
+	for _, p := range profiles {
+		v.Profiles = append(v.Profiles, judge(m, p, far, v.Voters))
+	}
+	if len(v.Problems) > 0 {
+		for i := range v.Profiles {
+			v.Profiles[i].Fit = Never
+		}
+		return v
+	}
+	v.recommend(known || v.Voters == 1)
+	return v
+}
+
+// machine finds what no choice of times can mend.
+func (v *Verdict) machine(m *Measurements) {
+	problem := func(format string, args ...any) { v.Problems = append(v.Problems, fmt.Sprintf(format, args...)) }
+	if m.Disk.Error != "" {
+		problem("the data directory cannot be used: %s", m.Disk.Error)
+	}
+	if f := m.Disk.Free; f != nil && *f < needSpace {
+		problem("%s free in %s; want at least %s", size(*f), m.Disk.Dir, size(needSpace))
+	}
+	if m.Files > 0 && m.Files < needFiles {
+		problem("this process may open %d files; want at least %d (ulimit -n)", m.Files, needFiles)
+	}
+	if m.Clock.Resolution > needClock {
+		problem("the clock counts in steps of %s; want at most %s", show(m.Clock.Resolution), show(needClock))
+	}
+	if m.Pauses.Samples == 0 {
+		problem("pauses were not measured")
+	}
+}
+
+func (v *Verdict) notes(m *Measurements, known bool, voters int) {
+	note := func(format string, args ...any) { v.Notes = append(v.Notes, fmt.Sprintf(format, args...)) }
+	if voters == 0 {
+		note("no election was given: round trips count as 0, and worst cases are for %d voters; --election peer://… measures them", v.Voters)
+	}
+	for _, p := range m.Peers {
+		switch {
+		case p.Error != "":
+			note("%s at %s was not measured: %s", p.ID, p.Addr, p.Error)
+		case !p.Listens:
+			note("nobody listens for %s at %s", p.ID, p.Addr)
+		}
+	}
+	if voters > 0 && !known {
+		note("the round trip to some peer is not known, so that the times may not fit it")
+	}
+	if m.Disk.Error == "" && !m.Disk.Lasts {
+		note("%s is on %s, which is memory: a voter whose directory is lost is refused when it comes back", m.Disk.Dir, m.Disk.Kind)
+	}
+	if m.Clock.Suspends {
+		note("%s stands still while this machine sleeps: a leader that sleeps does not see that its lease has ended", m.Clock.Name)
+	}
+	if apart := time.Duration(m.Clock.Apart).Abs(); apart > protocol.JumpTolerance {
+		note("the clocks came apart by %s meanwhile: the machine slept, or a clock was set; a leader loses its lease when that happens", show(Millis(apart)))
+	}
+}
+
+// farthest is the longest of the round trips, and whether all are known.
+func farthest(peers []Peer) (far Peer, known bool) {
+	known = len(peers) > 0
+	for _, p := range peers {
+		if p.RTT.Samples == 0 {
+			known = false
+		} else if p.RTT.P99 >= far.RTT.P99 {
+			far = p
+		}
+	}
+	return far, known
+}
+
+// recommend takes the quickest that fits well. Without round trips it is none
+// that is meant for one rack only. Where nothing fits well, it is the slowest that
+// fits.
+func (v *Verdict) recommend(wayKnown bool) {
+	byTime := slices.SortedStableFunc(slices.Values(v.Profiles), func(a, b Judgement) int { return cmp.Compare(a.Takeover, b.Takeover) })
+	standard := quorum.Profiles()[0]
+	for _, j := range byTime {
+		if j.Fit == Fits && (wayKnown || j.Promise >= Millis(standard.Promise)) {
+			v.Recommended = j.Name
+			return
+		}
+	}
+	for _, j := range slices.Backward(byTime) {
+		if j.Fit != Never {
+			v.Recommended = j.Name
+			return
+		}
+	}
+}
+
+// judge compares one set of times with what was measured.
+func judge(m *Measurements, p quorum.Profile, far Peer, voters int) Judgement {
+	lease := Millis(protocol.DefaultDrift().Claim(p.Promise))
+	j := Judgement{
+		Name: p.Name, Heartbeat: Millis(p.Heartbeat), Promise: Millis(p.Promise), Lease: lease, Slot: Millis(p.Slot),
+		Takeover: Millis(quorum.Config{Self: electorate(voters).Voters[0], Membership: electorate(voters)}.In(p).WorstTakeover()), Fit: Fits,
+	}
+	rtt, sync, pause := far.RTT.P99, m.Disk.Sync.P99, m.Pauses.Max
+	way := ""
+	if far.ID != "" {
+		way = " (to " + far.ID + ")"
+	}
+
+	// Two rounds, pre-vote and vote, and a save on each side.
+	need := 2*rtt + 2*sync
+	j.find("round", need, j.Slot, "an election takes 2 · RTT %s%s + 2 · sync %s = %s, and has a slot of %s", show(rtt), way, show(sync), show(need), show(j.Slot))
+
+	// A leader is about to send when the pause begins, and must be heard again
+	// before the work is told: with a probe first, because it asks for no
+	// promises after a long silence.
+	drain := lease / drainShare
+	bears := lease - drain - 2*j.Heartbeat - 2*rtt
+	j.find("pauses", pause, max(bears, 0), "a leader bears a pause of lease %s − drain %s − 2 · heartbeat %s − 2 · RTT %s = %s; the longest seen was %s",
+		show(lease), show(drain), show(j.Heartbeat), show(rtt), show(bears), show(pause))
+
+	// Otherwise several heartbeats are under way to each peer.
+	j.find("heartbeat", rtt, j.Heartbeat, "a heartbeat every %s is answered within RTT %s%s", show(j.Heartbeat), show(rtt), way)
+	return j
+}
+
+// find adds a comparison.
+func (j *Judgement) find(about string, is, most Millis, format string, args ...any) {
+	fit := Fits
+	switch {
+	case is > most || most == 0:
+		fit = Never
+	case 2*is > most:
+		fit = Tight
+	}
+	if fit == Never || fit == Tight && j.Fit == Fits {
+		j.Fit = fit
+	}
+	j.Findings = append(j.Findings, Finding{About: about, Is: is, Most: most, Fit: fit, Says: fmt.Sprintf(format, args...)})
+}
+
+// electorate is a membership of n voters, to reckon with.
+func electorate(n int) *protocol.Membership {
+	m := &protocol.Membership{}
+	for i := range n {
+		m.Voters = append(m.Voters, protocol.Voter{ID: protocol.NodeID(fmt.Sprint("n", i+1))})
+	}
+	return m
+}

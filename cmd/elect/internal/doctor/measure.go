@@ -1,0 +1,175 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/electd/elect/cmd/elect/internal/machine"
+	"github.com/electd/elect/internal/clock"
+)
+
+// Config says what to measure.
+type Config struct {
+	Data  string        // the data directory; it need not exist
+	Peers []Target      // whom to measure the way to; empty leaves that out
+	For   time.Duration // how long
+}
+
+// Target is one peer.
+type Target struct{ ID, Addr string }
+
+const (
+	tick = time.Millisecond // of the timers whose lateness is a pause
+
+	leastSyncs   = 200
+	leastDials   = 20
+	pace         = 50 * time.Millisecond // between two samples of disk and peers, at most
+	dialTimeout  = 3 * time.Second
+	longestSyncs = time.Minute // for the least number, on a disk that is very slow
+)
+
+// Measure measures everything at the same time, as a node would do it, for as
+// long as it is told; longer if the disk is so slow that the samples would be too
+// few. It returns the cause of ctx if that ends first.
+func Measure(ctx context.Context, cfg Config) (*Measurements, error) {
+	begin, first := time.Now(), clock.ReadPair()
+	m := &Measurements{CPUs: runtime.NumCPU(), System: machine.System(), Files: files(), Clock: clockOf(), Peers: make([]Peer, len(cfg.Peers))}
+	span, stop := context.WithTimeout(ctx, cfg.For)
+	defer stop()
+	var all sync.WaitGroup
+	all.Go(func() { m.Pauses = pauses(span) })
+	all.Go(func() { m.Disk = disk(ctx, span, cfg) })
+	for i, p := range cfg.Peers {
+		all.Go(func() { m.Peers[i] = way(ctx, span, cfg.For, p) })
+	}
+	all.Wait()
+	last := clock.ReadPair()
+	m.Clock.Apart = Millis((last.Boot - last.Mono) - (first.Boot - first.Mono))
+	m.Load, m.Took = machine.Load(), Millis(time.Since(begin))
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return m, nil
+}
+
+// pauses asks for short sleeps and takes by how much each was too long. It counts
+// on the clock that goes on while the machine sleeps.
+func pauses(span context.Context) Distribution {
+	var late []time.Duration
+	t := time.NewTimer(tick)
+	defer t.Stop()
+	for {
+		asked := clock.Now()
+		t.Reset(tick)
+		<-t.C
+		late = append(late, max(clock.Now().Sub(asked)-tick, 0))
+		if span.Err() != nil {
+			return distribute(late)
+		}
+	}
+}
+
+// disk writes as a node saves a ballot: 512 bytes in turn to two slots of a file
+// that is there already, each followed by fdatasync.
+func disk(ctx, span context.Context, cfg Config) (d Disk) {
+	d.Dir = cfg.Data
+	for {
+		info, err := os.Stat(d.Dir)
+		if err == nil && !info.IsDir() {
+			d.Error = d.Dir + " is not a directory"
+			return d
+		}
+		parent := filepath.Dir(d.Dir)
+		if err == nil || !errors.Is(err, os.ErrNotExist) || parent == d.Dir {
+			break
+		}
+		d.Dir, d.For = parent, cfg.Data
+	}
+	d.Free = free(d.Dir)
+	d.Kind, d.Lasts = machine.Filesystem(d.Dir)
+	f, err := os.CreateTemp(d.Dir, ".elect-doctor-*")
+	if err != nil {
+		d.Error = err.Error()
+		return d
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	var block [512]byte
+	write := func(n int) error {
+		block[0] = byte(n)
+		if _, err := f.WriteAt(block[:], int64(n%2)*4096); err != nil {
+			return err
+		}
+		return syncData(f)
+	}
+	for n := range 2 { // making the slots is not what is measured
+		if err := write(n); err != nil {
+			d.Error = err.Error()
+			return d
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(longestSyncs, cfg.For))
+	defer cancel()
+	var took []time.Duration
+	for ctx.Err() == nil && (span.Err() == nil || len(took) < leastSyncs) {
+		begin := clock.Now()
+		if err := write(len(took)); err != nil {
+			d.Error = err.Error()
+			break
+		}
+		took = append(took, clock.Now().Sub(begin))
+		rest(span, min(pace, cfg.For/(2*leastSyncs)))
+	}
+	d.Sync = distribute(took)
+	return d
+}
+
+// way takes the time of TCP's own handshake, which the other kernel answers. A
+// refusal is an answer, too.
+func way(ctx, span context.Context, length time.Duration, to Target) Peer {
+	p := Peer{ID: to.ID, Addr: to.Addr}
+	addr, err := net.ResolveTCPAddr("tcp", to.Addr) // once: names are not what is measured
+	if err != nil {
+		p.Error = err.Error()
+		return p
+	}
+	var took []time.Duration
+	dialer := net.Dialer{Timeout: dialTimeout}
+	for ctx.Err() == nil && (span.Err() == nil || len(took) < leastDials) {
+		begin := clock.Now()
+		c, err := dialer.DialContext(ctx, "tcp", addr.String())
+		spent := clock.Now().Sub(begin)
+		if err == nil {
+			p.Listens = true
+			_ = c.Close()
+		} else if !errors.Is(err, syscall.ECONNREFUSED) {
+			p.Error = fmt.Sprintf("no connection after %d: %v", len(took), err)
+			break
+		}
+		took = append(took, spent)
+		rest(span, min(pace, length/(2*leastDials)))
+	}
+	p.RTT = distribute(took)
+	return p
+}
+
+// rest waits between two samples.
+func rest(span context.Context, d time.Duration) {
+	if span.Err() != nil {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-span.Done():
+	}
+}

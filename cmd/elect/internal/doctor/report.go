@@ -1,0 +1,132 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Report is measurements with what they say.
+type Report struct {
+	*Measurements
+	*Verdict
+}
+
+// Write writes the report for people.
+func (r *Report) Write(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	load := ""
+	if r.Load != nil {
+		load = fmt.Sprintf(", load %.2f", r.Load[0])
+	}
+	fmt.Fprintf(t, "machine\t%s, %d CPUs%s; measured for %v\n", r.System, r.CPUs, load, time.Duration(r.Took).Round(100*time.Millisecond))
+	fmt.Fprintf(t, "pauses\ttimers of 1ms were late by %s\n", r.Pauses.line())
+	switch d := r.Disk; {
+	case d.Error != "":
+		fmt.Fprintf(t, "disk\t%s\n", d.Error)
+	default:
+		at := d.Dir
+		if d.For != "" {
+			at += " (" + d.For + " is not there yet)"
+		}
+		fmt.Fprintf(t, "disk\t512 bytes written and synced in %s, on %s: %s\n", at, d.Kind, d.Sync.line())
+	}
+	if r.Disk.Free != nil {
+		fmt.Fprintf(t, "\t%s free\n", size(*r.Disk.Free))
+	}
+	for i, p := range r.Peers {
+		head := ""
+		if i == 0 {
+			head = "peers"
+		}
+		switch {
+		case p.Error != "":
+			fmt.Fprintf(t, "%s\t%s at %s: %s\n", head, p.ID, p.Addr, p.Error)
+		case !p.Listens:
+			fmt.Fprintf(t, "%s\t%s at %s: round trip %s; nobody listens\n", head, p.ID, p.Addr, p.RTT.line())
+		default:
+			fmt.Fprintf(t, "%s\t%s at %s: round trip %s\n", head, p.ID, p.Addr, p.RTT.line())
+		}
+	}
+	together := ""
+	if !r.Clock.Suspends {
+		together = fmt.Sprintf("; it and CLOCK_MONOTONIC came apart by %s", show(Millis(time.Duration(r.Clock.Apart).Abs())))
+	}
+	fmt.Fprintf(t, "clock\t%s in steps of %v%s\n", r.Clock.Name, time.Duration(r.Clock.Resolution), together)
+	if r.Files > 0 {
+		fmt.Fprintf(t, "files\tat most %d open\n", r.Files)
+	}
+	fmt.Fprintf(t, "\nPROFILE\tFITS\tHEARTBEAT\tPROMISE\tWORST TAKEOVER (%d voters)\n", r.Voters)
+	for _, j := range r.Profiles {
+		fmt.Fprintf(t, "%s\t%s\t%v\t%v\t%s\n", j.Name, j.Fit, time.Duration(j.Heartbeat), time.Duration(j.Promise), show(up(j.Takeover)))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, j := range r.Profiles {
+		for _, f := range j.Findings {
+			if f.Fit == Never || f.Fit == Tight && j.Fit == Tight {
+				fmt.Fprintf(&b, "%s: %s: %s\n", j.Name, f.Fit, f.Says)
+			}
+		}
+	}
+	for _, p := range r.Problems {
+		fmt.Fprintf(&b, "wrong: %s\n", p)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	if r.Recommended != "" {
+		fmt.Fprintf(&b, "recommended: %s\n", r.Recommended)
+		for _, j := range r.Profiles {
+			if j.Name == r.Recommended {
+				for _, f := range j.Findings {
+					fmt.Fprintf(&b, "  %s\n", f.Says)
+				}
+			}
+		}
+	} else {
+		fmt.Fprintln(&b, "recommended: none; nothing fits this machine")
+	}
+	_, err := fmt.Fprintf(w, "\n%s", b.String())
+	return err
+}
+
+func (d Distribution) line() string {
+	if d.Samples == 0 {
+		return "not measured"
+	}
+	return fmt.Sprintf("median %s, p99 %s, most %s (%d samples)", show(d.P50), show(d.P99), show(d.Max), d.Samples)
+}
+
+// show is a time with three digits that matter.
+func show(m Millis) string { return time.Duration(m).Round(digit(m)).String() }
+
+// up rounds up to what show shows: what is said to be the most must not be less.
+func up(m Millis) Millis {
+	unit := Millis(digit(m))
+	return (m + unit - 1) / unit * unit
+}
+
+// digit is the third one that matters.
+func digit(m Millis) time.Duration {
+	unit := time.Duration(1)
+	for unit < time.Second && time.Duration(m).Abs() >= 1000*unit {
+		unit *= 10
+	}
+	return unit
+}
+
+// size is a size with the unit that suits it.
+func size(n uint64) string {
+	switch {
+	case n >= 10<<30:
+		return fmt.Sprintf("%d GiB", n>>30)
+	case n >= 10<<20:
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
+}

@@ -1,0 +1,44 @@
+package failover
+
+import (
+	"context"
+	"time"
+
+	"github.com/electd/elect/cmd/elect/internal/machine"
+)
+
+// idle measures what the candidates that stand by take.
+func (b *bench) idle(ctx context.Context) (*Idle, error) {
+	if err := b.settle(ctx); err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	before := map[int]time.Duration{}
+	for c := range b.since {
+		if c == b.leader {
+			continue
+		}
+		used, err := machine.CPUTime(c.PID)
+		if err != nil {
+			return nil, err
+		}
+		before[c.PID] = used
+	}
+	select {
+	case <-time.After(b.cfg.Idle):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	took := time.Since(begin)
+	i := &Idle{Candidates: len(before), Seconds: took.Seconds()}
+	for pid, used := range before {
+		now, err := machine.CPUTime(pid)
+		if err != nil {
+			return nil, err
+		}
+		percent := 100 * (now - used).Seconds() / took.Seconds()
+		i.Mean += percent / float64(len(before))
+		i.Max = max(i.Max, percent)
+	}
+	return i, nil
+}

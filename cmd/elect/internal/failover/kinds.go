@@ -1,0 +1,58 @@
+package failover
+
+import "slices"
+
+// The further ways in which the leader of a peers' election is brought down.
+const (
+	Elected Kill = "elected" // SIGKILL to a program that embeds the library and works as soon as it is elected
+	Guarded Kill = "guarded" // SIGKILL to a program that embeds the library under a guardian
+	Resign  Kill = "resign"  // asked to resign, as elect resign does: for elect run
+	Freeze  Kill = "freeze"  // SIGSTOP to a program that embeds the library, and SIGCONT when another leads
+	Cut     Kill = "cut"     // cut off from all others, and healed when another leads
+)
+
+// mode is what the nodes of one election are.
+type mode string
+
+const (
+	tokens    mode = "tokens"    // programs that work as soon as they are elected
+	exclusive mode = "exclusive" // programs that wait until their lease is proven
+	cabled    mode = "cabled"    // the same, with a cable between each two
+	guarded   mode = "guarded"   // the same, each under a guardian
+	commands  mode = "commands"  // elect run
+)
+
+// kind is what a round of one sort is.
+type kind struct {
+	kill Kill
+	mode mode
+	what string // is measured
+}
+
+// kinds are all that a peers' election knows, in the order in which they take
+// turns: two of one mode are apart, so that one settles while the other has its
+// round.
+var kinds = [...]kind{
+	{Elected, tokens, "SIGKILL to the program → another is elected"},
+	{Child, commands, "SIGKILL to the command → the next command's first instruction"},
+	{Guarded, guarded, "SIGKILL to the program, under a guardian → another is active"},
+	{Graceful, exclusive, "the leader's work has returned → another is active"},
+	{Parent, commands, "SIGKILL to elect run → the next command's first instruction"},
+	{Cut, cabled, "the leader is cut off → another is active"},
+	{Resign, commands, "asked to resign → the next command's first instruction"},
+	{Freeze, exclusive, "SIGSTOP to the program → another is active"},
+}
+
+// PeerKills are all ways to bring down the leader of a peers' election.
+func PeerKills() []Kill {
+	var all []Kill
+	for _, k := range kinds {
+		all = append(all, k.kill)
+	}
+	return all
+}
+
+// chosen are the kinds with these names, in their own order.
+func chosen(kills []Kill) []kind {
+	return slices.DeleteFunc(slices.Clone(kinds[:]), func(k kind) bool { return !slices.Contains(kills, k.kill) })
+}

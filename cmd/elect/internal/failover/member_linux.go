@@ -1,0 +1,137 @@
+package failover
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/cmd/elect/internal/fleet"
+	"github.com/electd/elect/cmd/elect/internal/probe"
+	"github.com/electd/elect/cmd/elect/internal/stamp"
+	"github.com/electd/elect/internal/clock"
+)
+
+// member is one node: a process, or several, as long as it lives. A node that
+// was killed is another member when it is started again.
+type member struct {
+	id     string
+	cand   *fleet.Candidate
+	stdin  *os.File
+	stdout *os.File
+	over   chan struct{} // nobody holds its stdout any more
+	ended  clock.Boot    // of the work of its term; 0 while that goes on
+}
+
+// event is what a member wrote.
+type event struct {
+	from *member
+	probe.Report
+}
+
+// start starts the member with the id.
+func (s *squad) start(id string) (*member, error) {
+	m := &member{id: id, over: make(chan struct{})}
+	var cmd *exec.Cmd
+	at := []string{"--election", s.ring.URL(id), "--name", s.name, "--id", id}
+	if s.mode == commands {
+		cmd = exec.Command(s.cfg.Program, slices.Concat([]string{"run"}, at, []string{"--restart", "always", "--"}, s.command)...)
+	} else {
+		cmd = exec.Command(s.cfg.Program, slices.Concat([]string{s.cfg.Node}, at)...)
+		switch s.mode {
+		case tokens:
+			cmd.Args = append(cmd.Args, "--tokens")
+		case guarded:
+			cmd.Args = append(cmd.Args, "--guard")
+		}
+	}
+	in, stdin, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	stdout, out, err := os.Pipe()
+	if err != nil {
+		_ = stdin.Close()
+		return nil, err
+	}
+	defer out.Close()
+	cmd.Stdin, cmd.Stdout = in, out
+	m.stdin, m.stdout = stdin, stdout
+	if m.cand, err = s.fleet.Spawn(id, cmd); err != nil {
+		_ = stdin.Close()
+		_ = stdout.Close()
+		return nil, err
+	}
+	s.members[id] = m
+	s.all = append(s.all, m)
+	go s.read(m)
+	return m, nil
+}
+
+// read hands out what a member writes, until nobody is left who could write.
+func (s *squad) read(m *member) {
+	defer close(m.over)
+	defer m.stdout.Close()
+	tell := func(r probe.Report) { s.events <- event{m, r} }
+	var err error
+	if s.mode == commands {
+		err = readStamps(m.stdout, tell)
+	} else {
+		err = probe.Read(m.stdout, tell)
+	}
+	if err != nil {
+		s.broken <- fmt.Errorf("%s: %w", m.id, err)
+	}
+}
+
+// readStamps makes reports of the commands' records.
+func readStamps(f *os.File, tell func(probe.Report)) error {
+	r := bufio.NewReader(f)
+	for {
+		if _, err := r.Peek(1); err != nil {
+			return nil // a pipe's end; a record that was cut is an error of Read
+		}
+		record, err := stamp.Read(r)
+		if err != nil {
+			return err
+		}
+		tell(probe.Report{Event: probe.Active, PID: record.PID, At: clock.Boot(record.At)})
+	}
+}
+
+// order tells a probe to do something.
+func (m *member) order(what string) error {
+	_, err := m.stdin.WriteString(what + "\n")
+	return err
+}
+
+// handle is a process that can be signalled, and looked at, without meaning
+// another one that has got its number since.
+type handle int
+
+func grasp(pid int) (handle, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1, fmt.Errorf("process %d: %w", pid, err)
+	}
+	return handle(fd), nil
+}
+
+func (h handle) signal(sig unix.Signal) error { return unix.PidfdSendSignal(int(h), sig, nil, 0) }
+
+// alive reports whether it has not ended.
+func (h handle) alive() bool {
+	poll := []unix.PollFd{{Fd: int32(h), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(poll, 0)
+		if err != unix.EINTR {
+			return err == nil && n == 0
+		}
+	}
+}
+
+func (h handle) close() { _ = unix.Close(int(h)) }

@@ -1,0 +1,122 @@
+package failover
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/electd/elect/cmd/elect/internal/machine"
+	"github.com/electd/elect/cmd/elect/internal/stamp"
+)
+
+// PeersConfig says what to measure among peers. All fields are required.
+type PeersConfig struct {
+	Program  string // this one
+	Node     string // its verb that leads to probe.Run
+	Dir      string // exists, and is this run's alone
+	Peers    int    // 3 to 9
+	Profile  string
+	Kills    []Kill
+	Rounds   int // of each
+	Progress func(format string, args ...any)
+}
+
+// PeersReport is what was measured among peers, and under which conditions. Its
+// JSON is stable: fields are added, and never renamed or removed.
+type PeersReport struct {
+	Peers      int            `json:"peers"`
+	Profile    string         `json:"profile"`
+	Promise    float64        `json:"promise_ms"`
+	Worst      float64        `json:"worst_takeover_ms"`
+	Security   string         `json:"security"`
+	Directory  string         `json:"directory"` // the kind of file system that the ballots are on
+	Command    string         `json:"command"`
+	Clock      string         `json:"clock"`
+	Go         string         `json:"go"`
+	System     string         `json:"system"`
+	CPUs       int            `json:"cpus"`
+	LoadBefore *[3]float64    `json:"load_before,omitempty"`
+	LoadAfter  *[3]float64    `json:"load_after,omitempty"`
+	Takeovers  []PeerTakeover `json:"takeovers"`
+	Tenures    int            `json:"tenures"`    // that were judged
+	Violations []string       `json:"violations"` // two that led at once, tokens that did not rise
+}
+
+// PeerTakeover is the time that takeovers of one kind took.
+type PeerTakeover struct {
+	Kill   Kill   `json:"kill"`
+	What   string `json:"what"`
+	Rounds int    `json:"rounds"`
+	Times
+	// Stale is the longest for which the old leader believed that it led while
+	// another did: after SIGCONT, behind a cut. 0 is what is promised.
+	Stale float64   `json:"stale_ms"`
+	Took  []float64 `json:"took_ms"` // of each round, in order
+}
+
+func newPeersReport(cfg *PeersConfig) *PeersReport {
+	fs, _ := machine.Filesystem(cfg.Dir)
+	return &PeersReport{
+		Peers: cfg.Peers, Profile: cfg.Profile, Security: "TLS 1.3, mutual certificates", Directory: fs,
+		Command: "a static program that reads the clock first", Clock: stamp.Clock,
+		Go: runtime.Version(), System: machine.System(), CPUs: runtime.NumCPU(), LoadBefore: machine.Load(),
+		Takeovers: []PeerTakeover{}, Violations: []string{},
+	}
+}
+
+// add adds what the rounds of one kind took.
+func (r *PeersReport) add(k kind, took []time.Duration, stale time.Duration) {
+	if len(took) == 0 {
+		return
+	}
+	t := PeerTakeover{Kill: k.kill, What: k.what, Rounds: len(took), Stale: millis(stale)}
+	for _, d := range took {
+		t.Took = append(t.Took, millis(d))
+	}
+	t.Times = timesOf(took)
+	r.Takeovers = append(r.Takeovers, t)
+}
+
+// Err is what must not happen, if it did.
+func (r *PeersReport) Err() error {
+	if len(r.Violations) == 0 {
+		return nil
+	}
+	return errors.New("SAFETY: " + strings.Join(r.Violations, "; "))
+}
+
+// Write writes the report for people.
+func (r *PeersReport) Write(w io.Writer) error {
+	fmt.Fprintf(w, "Takeovers among %d peers, in ms:\n\n", r.Peers)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "KIND\tn\tMIN\tMEDIAN\tP90\tP99\tMAX\tSTALE\t")
+	for _, k := range r.Takeovers {
+		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t\n", k.Kill, k.Rounds, k.Min, k.Median, k.P90, k.P99, k.Max, k.Stale)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, k := range r.Takeovers {
+		fmt.Fprintf(t, "%s\t%s\n", k.Kill, k.What)
+	}
+	fmt.Fprintf(t, "stale\tthe longest that an old leader believed to lead while another did\n")
+	fmt.Fprintf(t, "\nprofile\t%s: a promise of %v ms, takeover in %v ms at worst\n", r.Profile, r.Promise, r.Worst)
+	fmt.Fprintf(t, "judged\t%d tenures, %d violations\n", r.Tenures, len(r.Violations))
+	for _, v := range r.Violations {
+		fmt.Fprintf(t, "VIOLATION\t%s\n", v)
+	}
+	fmt.Fprintf(t, "security\t%s\n", r.Security)
+	fmt.Fprintf(t, "ballots on\t%s\n", r.Directory)
+	fmt.Fprintf(t, "clock\t%s\n", r.Clock)
+	fmt.Fprintf(t, "machine\t%s, %d CPUs, %s\n", r.System, r.CPUs, r.Go)
+	if r.LoadBefore != nil && r.LoadAfter != nil {
+		fmt.Fprintf(t, "load\t%.2f before, %.2f after (1 minute)\n", r.LoadBefore[0], r.LoadAfter[0])
+	}
+	return t.Flush()
+}

@@ -1,0 +1,394 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/cmd/elect/internal/fleet"
+	"github.com/electd/elect/cmd/elect/internal/probe"
+	"github.com/electd/elect/cmd/elect/internal/ring"
+	"github.com/electd/elect/cmd/elect/internal/stamp"
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/peer"
+)
+
+const (
+	// look is the time between two looks at an election that is to come to rest.
+	look = 10 * time.Millisecond
+
+	// frozenOn is how long a frozen leader is left to itself after SIGCONT, before
+	// it is asked what it believed.
+	frozenOn = 50 * time.Millisecond
+)
+
+// squad is the nodes of one election.
+type squad struct {
+	cfg     *PeersConfig
+	mode    mode
+	name    string
+	ring    *ring.Ring
+	client  *peer.Client
+	plan    peer.Plan
+	command []string // of elect run
+	fleet   *fleet.Fleet
+	events  chan event
+	broken  chan error
+
+	members map[string]*member // those that are meant to be alive, by id
+	all     []*member
+	leader  *member
+	pid     int           // of the process that leads: the command, or the program
+	token   fence.Token   // of the newest leader
+	bound   time.Duration // until when what was started last may bind others by an earlier life
+
+	lives      []life
+	violations []string
+}
+
+func newSquad(cfg *PeersConfig, m mode, dir string) (*squad, error) {
+	s := &squad{
+		cfg: cfg, mode: m, name: "bench-" + string(m),
+		fleet:   &fleet.Fleet{Program: cfg.Program},
+		events:  make(chan event, 1024),
+		broken:  make(chan error, 64),
+		members: map[string]*member{},
+	}
+	var err error
+	if s.command, err = stamp.Build(dir, 0, nil); err != nil {
+		return nil, err
+	}
+	if s.ring, err = ring.New(ring.Config{Dir: dir, Profile: cfg.Profile, Voters: cfg.Peers, Cables: m == cabled}); err != nil {
+		return nil, err
+	}
+	at, err := s.ring.Config(s.name)
+	if err == nil {
+		s.plan, err = at.Plan()
+	}
+	if err == nil {
+		s.client, err = peer.NewClient(at)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.ring.Close())
+	}
+	return s, nil
+}
+
+// begin starts all nodes and waits until one leads.
+func (s *squad) begin(ctx context.Context) error {
+	for _, id := range s.ring.Voters() {
+		if _, err := s.start(id); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	e, err := s.await(ctx, "somebody leads", func(e event) bool { return e.Event == probe.Active })
+	if err != nil {
+		return err
+	}
+	s.leader, s.pid = e.from, e.PID
+	return nil
+}
+
+func (s *squad) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, peersTimeout+2*s.plan.WorstTakeover, errors.New("the round has taken too long"))
+}
+
+// round brings the leader down once, and returns how long it took until another
+// had taken over. Afterwards all nodes are alive and connected again.
+func (s *squad) round(ctx context.Context, k Kill) (took time.Duration, err error) {
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	work, err := s.rest(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer work.close()
+	old := s.leader
+	old.ended = 0
+	watched := k == Freeze || k == Cut
+	if watched {
+		if err := old.order(probe.Watch); err != nil {
+			return 0, err
+		}
+		if _, err := s.await(ctx, "the leader watches itself", func(e event) bool { return e.from == old && e.Event == probe.Watching }); err != nil {
+			return 0, err
+		}
+	}
+	before := now()
+	if err := s.strike(ctx, k, work); err != nil {
+		return 0, err
+	}
+	want := probe.Active
+	if k == Elected {
+		want = probe.Elected
+	}
+	last := s.pid
+	next, err := s.await(ctx, "another leads", func(e event) bool { return e.Event == want && e.PID != last })
+	if err != nil {
+		return 0, err
+	}
+	if k == Graceful {
+		if err := s.lastWord(ctx, old); err != nil {
+			return 0, err
+		}
+		before = time.Duration(old.ended)
+	}
+	if s.mode != tokens && !watched && k != Graceful && work.alive() {
+		s.violations = append(s.violations, fmt.Sprintf("process %d led when process %d of %s had become active %v before", last, next.PID, next.from.id, now()-time.Duration(next.At)))
+	}
+	took = time.Duration(next.At) - before
+	if err := s.mend(ctx, k, old, work); err != nil {
+		return 0, err
+	}
+	s.leader, s.pid = next.from, next.PID
+	return took, nil
+}
+
+// strike brings the leader down.
+func (s *squad) strike(ctx context.Context, k Kill, work handle) error {
+	switch k {
+	case Elected, Guarded, Child:
+		return work.signal(unix.SIGKILL)
+	case Parent:
+		return s.leader.cand.Signal(unix.SIGKILL)
+	case Graceful:
+		return s.leader.order(probe.Resign)
+	case Resign:
+		return s.client.Recall(ctx, 0)
+	case Freeze:
+		return work.signal(unix.SIGSTOP)
+	case Cut:
+		s.ring.Cut(s.leader.id)
+		return nil
+	}
+	return fmt.Errorf("%q is no way to bring a leader down", k)
+}
+
+// mend brings back what was brought down, and waits for what the old leader has
+// to say.
+func (s *squad) mend(ctx context.Context, k Kill, old *member, work handle) error {
+	switch k {
+	case Elected, Guarded, Parent:
+		s.bury(old)
+		select {
+		case <-old.over: // its keeper, too, and so the data directory is free
+		case <-ctx.Done():
+			return fmt.Errorf("%s was killed, and something of it lives: %w", old.id, context.Cause(ctx))
+		}
+		_ = old.stdin.Close()
+		_, err := s.start(old.id)
+		s.bound = now() + s.plan.Promise + s.plan.Promise/10
+		return err
+	case Freeze, Cut:
+		if k == Freeze {
+			if err := sleep(ctx, frozenOn); err != nil {
+				return err
+			}
+			if err := work.signal(unix.SIGCONT); err != nil {
+				return err
+			}
+		}
+		if err := s.lastWord(ctx, old); err != nil {
+			return err
+		}
+		if k == Cut {
+			s.ring.Heal(old.id)
+		}
+		return old.order(probe.Rest)
+	}
+	return nil
+}
+
+// lastWord waits until the old leader has said when its work ended, and so what
+// it believed until then. It may have said so before another led.
+func (s *squad) lastWord(ctx context.Context, old *member) error {
+	if old.ended != 0 {
+		return nil
+	}
+	_, err := s.await(ctx, "the old leader says what it believed", func(event) bool { return old.ended != 0 })
+	return err
+}
+
+// bury notes that a member was killed: what it has not said it will not say.
+func (s *squad) bury(m *member) {
+	delete(s.members, m.id)
+	for i := range s.lives {
+		if l := &s.lives[i]; l.who == m.id && l.to == 0 {
+			l.killed = true
+		}
+	}
+}
+
+// await takes events until one is that which is meant.
+func (s *squad) await(ctx context.Context, what string, meant func(event) bool) (event, error) {
+	for {
+		select {
+		case e := <-s.events:
+			s.note(e)
+			if meant(e) {
+				return e, nil
+			}
+		case err := <-s.broken:
+			return event{}, err
+		case <-ctx.Done():
+			return event{}, fmt.Errorf("waiting until %s: %w; %s", what, context.Cause(ctx), s.lastWords())
+		case <-s.deadMember():
+			return event{}, fmt.Errorf("waiting until %s: a node has ended; %s", what, s.lastWords())
+		}
+	}
+}
+
+// deadMember is closed when one that is meant to be alive has ended.
+func (s *squad) deadMember() <-chan struct{} {
+	for _, m := range s.members {
+		select {
+		case <-m.cand.Done():
+			return m.cand.Done()
+		default:
+		}
+	}
+	return nil
+}
+
+func (s *squad) lastWords() string {
+	text := ""
+	for _, id := range s.ring.Voters() {
+		if m := s.members[id]; m != nil {
+			text += fmt.Sprintf("%s said last: %q; ", id, m.cand.Lines(3))
+		}
+	}
+	return text
+}
+
+// note keeps account of who believed what.
+func (s *squad) note(e event) {
+	switch e.Event {
+	case probe.Elected, probe.Active:
+		if e.Token == 0 {
+			break // a command's stamp: rest asks for the token
+		}
+		if e.Event == probe.Active {
+			s.lives = append(s.lives, life{who: e.from.id, token: e.Token, from: e.At})
+		}
+		if e.Token < s.token || e.Token == s.token && e.Event == probe.Elected {
+			s.violations = append(s.violations, fmt.Sprintf("%s was %s with token %v after token %v", e.from.id, e.Event, e.Token, s.token))
+		}
+		s.token = max(s.token, e.Token)
+	case probe.Believed, probe.Ended:
+		if e.Event == probe.Ended {
+			e.from.ended = e.At
+		}
+		for i := range s.lives {
+			if l := &s.lives[i]; l.who == e.from.id && l.token == e.Token && e.To != 0 {
+				l.to = max(l.to, e.To)
+			}
+		}
+	}
+}
+
+// rest waits until the election is as it is when nothing has happened for a
+// while: all nodes connected, one leader, whose lease is proven and whose
+// heartbeats all have heard, and no voter bound by its earlier life. An idle
+// election is what a failure meets, nearly always.
+//
+// On a machine that is busy with other things the leader may change meanwhile,
+// for no other reason; then it waits anew. It returns the process that leads.
+func (s *squad) rest(ctx context.Context) (handle, error) {
+	if err := sleep(ctx, s.bound-now()); err != nil {
+		return -1, err
+	}
+	unrest := errors.New("nothing is known")
+	for {
+		leader, err := ring.Unready(s.client.Statuses(ctx))
+		if err == nil {
+			err = fmt.Errorf("%s leads with token %v, and its report is missing", leader.ID, leader.Token)
+		}
+		if ctx.Err() == nil {
+			unrest = err
+		}
+		if leader != nil && s.leads(leader) {
+			if err := sleep(ctx, max(settleTime, 3*s.plan.Heartbeat)); err != nil {
+				return -1, err
+			}
+			if work, err := grasp(s.pid); err == nil && s.leads(leader) {
+				return work, nil
+			} else if err == nil {
+				work.close()
+			}
+		}
+		if s.deadMember() != nil {
+			return -1, fmt.Errorf("a node has ended; %s", s.lastWords())
+		}
+		if cause := sleep(ctx, look); cause != nil {
+			return -1, fmt.Errorf("the election does not come to rest: %w; %w; %s", cause, unrest, s.lastWords())
+		}
+	}
+}
+
+// leads takes over who leads, as the nodes see it, after all that was written
+// before was read.
+func (s *squad) leads(leader *driver.Leader) bool {
+	for {
+		select {
+		case e := <-s.events:
+			s.note(e)
+			if e.Event == probe.Active {
+				s.leader, s.pid = e.from, e.PID
+			}
+			continue
+		default:
+		}
+		break
+	}
+	m := s.members[leader.ID]
+	if m == nil || m != s.leader {
+		return false // its report is on the way
+	}
+	if s.mode == commands && leader.Token != s.token {
+		if leader.Token < s.token {
+			s.violations = append(s.violations, fmt.Sprintf("%s leads with token %v after token %v", leader.ID, leader.Token, s.token))
+		}
+		s.token = leader.Token
+	}
+	return leader.Token == s.token
+}
+
+// close ends all nodes, and says so if something of them is left.
+func (s *squad) close() error {
+	s.fleet.Close()
+	late := time.After(peersTimeout)
+	var errs []error
+	for _, m := range s.all {
+		_ = m.stdin.Close()
+		for over := false; !over; {
+			select {
+			case <-m.over:
+				over = true
+			case <-s.events:
+			case <-late:
+				errs = append(errs, fmt.Errorf("something of %s still lives %v after it was ended", m.id, peersTimeout))
+				over, late = true, time.After(0)
+			}
+		}
+	}
+	errs = append(errs, s.client.Close(), s.ring.Close())
+	return errors.Join(errs...)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

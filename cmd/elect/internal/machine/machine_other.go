@@ -1,0 +1,29 @@
+//go:build !linux
+
+package machine
+
+import (
+	"errors"
+	"runtime"
+	"time"
+)
+
+var errLinuxOnly = errors.New("it is read on Linux only")
+
+// System names the system and the architecture.
+func System() string { return runtime.GOOS + "/" + runtime.GOARCH }
+
+// Load is the load average of the machine; this system does not tell.
+func Load() *[3]float64 { return nil }
+
+// CPUTime is what a process has run.
+func CPUTime(int) (time.Duration, error) { return 0, errLinuxOnly }
+
+// Memory is what a process has in memory, in bytes.
+type Memory struct{ Resident, Share uint64 }
+
+// MemoryOf reads what a process has in memory.
+func MemoryOf(int) (Memory, error) { return Memory{}, errLinuxOnly }
+
+// Filesystem names the kind of file system that a path is on.
+func Filesystem(string) (name string, disk bool) { return "unknown", true }

@@ -1,0 +1,279 @@
+package probe
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/clock"
+)
+
+const (
+	// pause is between two looks at Check near the begin and the end of a lease, of
+	// a probe that was not told to watch.
+	pause = time.Millisecond
+
+	// afterlife is how long a probe that watches goes on to look after its term
+	// has ended: what ended must not revive.
+	afterlife = 50 * time.Millisecond
+)
+
+// Config says how to stand. Election, In and Out are required.
+type Config struct {
+	Election *elect.Election
+	In       io.Reader // orders; its end is that of the probe
+	Out      io.Writer // reports
+	Observe  bool      // only look who leads: an observer does not campaign
+
+	// Tokens is set where the election is not exclusive: work starts when
+	// elected, and the lease is proven later.
+	Tokens bool
+
+	// Lead is told of each term before it is reported, and what it returns is
+	// called when the work has ended: a guardian, which may refuse a term. Nil is
+	// nobody.
+	Lead func(t *elect.Term) (done func(), err error)
+	Log  *slog.Logger // required with Lead
+}
+
+var errInputEnded = errors.New("the input has ended")
+
+// probe is one Run.
+type probe struct {
+	cfg    Config
+	orders *orders
+	end    context.CancelCauseFunc
+
+	mu  sync.Mutex // of what is written
+	out io.Writer
+}
+
+// Run stands until its input ends or ctx does. Campaigns that fail by passing
+// trouble are repeated by the library; what is wrong for good is returned.
+func Run(ctx context.Context, cfg Config) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	p := &probe{cfg: cfg, orders: newOrders(), end: end, out: cfg.Out}
+	go func() { // it ends with the process at the latest: a read of a pipe cannot be called off
+		p.orders.read(cfg.In)
+		end(errInputEnded)
+	}()
+	p.say(Report{Event: Standing, At: clock.Now()})
+	var err error
+	if cfg.Observe {
+		err = p.observe(ctx)
+	} else {
+		err = cfg.Election.Lead(ctx, p.work)
+	}
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
+		err = cause
+	}
+	if errors.Is(err, errInputEnded) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (p *probe) observe(ctx context.Context) error {
+	for _, err := range p.cfg.Election.Watch(ctx) {
+		if err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// say writes a report, in one call, so that a kill does not cut it.
+func (p *probe) say(r Report) {
+	r.PID = os.Getpid()
+	line, err := json.Marshal(r)
+	if err == nil {
+		p.mu.Lock()
+		_, err = p.out.Write(append(line, '\n'))
+		p.mu.Unlock()
+	}
+	if err != nil {
+		p.end(fmt.Errorf("a report was not written: %w", err))
+	}
+}
+
+// work is that of one term. It looks at the mandate's own Check, which is nil
+// for longer than that of the term: the term ends a drain earlier.
+func (p *probe) work(ctx context.Context, term *elect.Term) error {
+	at := clock.Now()
+	m, ok := elect.Mandate[driver.Mandate](term)
+	if !ok {
+		return errors.New("the term has no mandate")
+	}
+	if p.cfg.Lead != nil {
+		done, err := p.cfg.Lead(term)
+		if err != nil { // too little of the lease is left, on a machine that was busy: another victory will have more
+			p.cfg.Log.Warn("the guardian refused", "token", term.Token(), "error", err)
+			term.Resign()
+			return nil
+		}
+		defer done()
+	}
+	token := term.Token()
+	if p.cfg.Tokens {
+		p.say(Report{Event: Elected, At: at, Token: token})
+	}
+	p.orders.begin() // what was ordered before this term is not meant for it
+	s := stretch{tell: func(r Report) {
+		r.Token = token
+		p.say(r)
+	}}
+	var resigned bool
+	var over <-chan time.Time // the end of the afterlife
+	for {
+		before := clock.Now()
+		err := m.Check()
+		s.saw(before, clock.Now(), err)
+		if ctx.Err() != nil && (resigned || asked(ctx)) {
+			break // the lease may have a while to go, and the work is to end all the same
+		}
+		ended := err != nil && (ctx.Err() != nil || !errors.Is(err, driver.ErrNotExclusive))
+		if ended && over == nil {
+			if !p.orders.watching() {
+				break
+			}
+			over = time.After(afterlife)
+		}
+		if p.orders.watching() {
+			select {
+			case <-p.orders.answer:
+				p.say(Report{Event: Watching, At: clock.Now(), Token: token})
+			case <-over:
+				s.end(clock.Now())
+				return context.Cause(ctx)
+			case <-p.orders.resign:
+				resigned = true
+				term.Resign()
+			default:
+			}
+			continue
+		}
+		// While the lease is proven nothing has to be looked at: the probe is to
+		// cost no more than a program that works. From the end of the term on, which
+		// comes before that of the lease, and until the first proof, it looks again
+		// and again.
+		var again <-chan time.Time
+		told := ctx.Done()
+		if ctx.Err() != nil || err != nil {
+			again, told = time.After(pause), nil
+		}
+		select {
+		case <-p.orders.resign:
+			resigned = true
+			term.Resign()
+		case <-p.orders.changed:
+		case <-told:
+		case <-again:
+		}
+	}
+	s.end(clock.Now())
+	return context.Cause(ctx)
+}
+
+// asked reports whether the end of the work was asked for, and so is no loss.
+func asked(ctx context.Context) bool {
+	lost, ok := errors.AsType[*elect.LostError](context.Cause(ctx))
+	return !ok || lost.Reason == elect.ReasonResigned || lost.Reason == elect.ReasonShutdown
+}
+
+// orders are what the probe was told.
+type orders struct {
+	resign  chan struct{} // one is kept
+	answer  chan struct{} // a Watch that was not answered yet
+	changed chan struct{} // one is kept
+
+	mu    sync.Mutex
+	watch bool
+}
+
+func newOrders() *orders {
+	return &orders{resign: make(chan struct{}, 1), answer: make(chan struct{}, 1), changed: make(chan struct{}, 1)}
+}
+
+func (o *orders) read(r io.Reader) {
+	put := func(ch chan struct{}) {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		switch lines.Text() {
+		case Watch, Rest:
+			o.mu.Lock()
+			o.watch = lines.Text() == Watch
+			o.mu.Unlock()
+			if lines.Text() == Watch {
+				put(o.answer)
+			}
+			put(o.changed)
+		case Resign:
+			put(o.resign)
+		}
+	}
+}
+
+func (o *orders) watching() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.watch
+}
+
+// begin forgets a resignation that came too late for the term before.
+func (o *orders) begin() {
+	select {
+	case <-o.resign:
+	default:
+	}
+}
+
+// stretch is the time in which Check was nil without a break.
+type stretch struct {
+	tell     func(Report)
+	active   bool // told of, in this term
+	open     bool
+	from, to clock.Boot
+	checks   int
+	why      string
+}
+
+// saw is told what a Check gave between two readings of the clock.
+func (s *stretch) saw(before, after clock.Boot, err error) {
+	if err != nil {
+		if s.open {
+			s.tell(Report{Event: Believed, At: after, From: s.from, To: s.to, Checks: s.checks, Why: err.Error()})
+			s.open = false
+		}
+		s.why = err.Error()
+		return
+	}
+	if !s.open {
+		*s = stretch{tell: s.tell, active: s.active, open: true, from: after, to: before}
+	}
+	s.to = before
+	s.checks++
+	if !s.active {
+		s.active = true
+		s.tell(Report{Event: Active, At: after})
+	}
+}
+
+// end tells that the work returns, and of the last stretch.
+func (s *stretch) end(at clock.Boot) {
+	s.tell(Report{Event: Ended, At: at, From: s.from, To: s.to, Checks: s.checks, Why: s.why})
+}

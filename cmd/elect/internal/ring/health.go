@@ -1,0 +1,57 @@
+package ring
+
+import (
+	"fmt"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/peer"
+)
+
+// operator is the id of whoever looks from outside: of no node.
+const operator = "operator"
+
+// Config is the election of that name as an operator configures it, who looks
+// from outside and past the cables.
+func (r *Ring) Config(name string) (peer.Config, error) {
+	u, err := elect.ParseURL(r.URL(operator))
+	if err != nil {
+		return peer.Config{}, err
+	}
+	return peer.ParseURL(u, name, operator)
+}
+
+// Unready says why an election is not at rest, and nil if it is: all nodes
+// answer, are connected with each other, and agree on one leader, who has proven
+// its lease. It returns that leader.
+func Unready(all []peer.NodeResult) (*driver.Leader, error) {
+	var leader *driver.Leader
+	var active bool
+	for _, r := range all {
+		s := r.Status
+		switch {
+		case r.Err != nil:
+			return nil, fmt.Errorf("%s does not answer: %w", r.Peer.ID, r.Err)
+		case !s.Founded:
+			return nil, fmt.Errorf("%s is not founded", s.ID)
+		case s.Leader == nil || s.Stale:
+			return nil, fmt.Errorf("%s knows no leader", s.ID)
+		case leader != nil && (s.Leader.ID != leader.ID || s.Leader.Token != leader.Token):
+			return nil, fmt.Errorf("%s follows %s with token %v, and another one %s with token %v", s.ID, s.Leader.ID, s.Leader.Token, leader.ID, leader.Token)
+		}
+		for _, p := range s.Peers {
+			if !p.Connected {
+				return nil, fmt.Errorf("%s is not connected with %s: %s", s.ID, p.ID, p.Error)
+			}
+		}
+		leader = s.Leader
+		active = active || s.Active && string(s.ID) == leader.ID
+	}
+	switch {
+	case leader == nil:
+		return nil, fmt.Errorf("no node was asked")
+	case !active:
+		return nil, fmt.Errorf("%s has not proven its lease", leader.ID)
+	}
+	return leader, nil
+}

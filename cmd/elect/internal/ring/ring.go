@@ -1,0 +1,145 @@
+// Package ring prepares an election among peers of this machine, for the
+// benchmarks: certificates of a CA of its own, a data directory for each node,
+// free ports of loopback, and, where asked for, cables by which a node can be
+// cut off. It starts no node.
+//
+// A Ring may be used by any number of goroutines. Close ends its cables and
+// removes nothing: the directory is the caller's.
+package ring
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/electd/elect/peer/cable"
+	"github.com/electd/elect/peer/certs"
+	"github.com/electd/elect/protocol"
+)
+
+// Cluster is the cluster id of every ring.
+const Cluster = "bench"
+
+// Config says what to prepare. Voters is at least 1; Dir and Profile are
+// required.
+type Config struct {
+	Dir       string // exists, and is this ring's alone
+	Profile   string
+	Voters    int
+	Observers int
+	Cables    bool // between each two nodes, so that any of them can be cut off
+}
+
+// Ring is what an election needs. Make it with [New].
+type Ring struct {
+	cfg    Config
+	ids    []string // voters first
+	addr   map[string]string
+	cables map[way]*cable.Cable
+}
+
+// way is from one node to another.
+type way struct{ from, to string }
+
+// New makes certificates and cables, and chooses ports.
+func New(cfg Config) (*Ring, error) {
+	r := &Ring{cfg: cfg, addr: map[string]string{}, cables: map[way]*cable.Cable{}}
+	for i := range cfg.Voters {
+		r.ids = append(r.ids, "n"+strconv.Itoa(i+1))
+	}
+	for i := range cfg.Observers {
+		r.ids = append(r.ids, "o"+strconv.Itoa(i+1))
+	}
+	ports, err := freePorts(len(r.ids))
+	if err != nil {
+		return nil, err
+	}
+	options := certs.Options{Cluster: Cluster}
+	for i, id := range r.ids {
+		r.addr[id] = "127.0.0.1:" + strconv.Itoa(ports[i])
+		options.Nodes = append(options.Nodes, certs.Node{ID: protocol.NodeID(id), Hosts: []string{"127.0.0.1"}})
+	}
+	if err := certs.Make(r.certs(), options); err != nil {
+		return nil, err
+	}
+	if !cfg.Cables {
+		return r, nil
+	}
+	for _, from := range r.ids {
+		for _, to := range r.ids {
+			if from == to {
+				continue
+			}
+			if r.cables[way{from, to}], err = cable.New(r.addr[to]); err != nil {
+				delete(r.cables, way{from, to})
+				return nil, errors.Join(err, r.Close())
+			}
+		}
+	}
+	return r, nil
+}
+
+func (r *Ring) certs() string { return filepath.Join(r.cfg.Dir, "certs") }
+
+// IDs are those of all nodes, voters first.
+func (r *Ring) IDs() []string { return slices.Clone(r.ids) }
+
+// Voters are their ids.
+func (r *Ring) Voters() []string { return slices.Clone(r.ids[:r.cfg.Voters]) }
+
+// Observers are their ids.
+func (r *Ring) Observers() []string { return slices.Clone(r.ids[r.cfg.Voters:]) }
+
+// URL is the election as a node sees it. For an id of no node it is that of an
+// operator, who looks from outside and past the cables.
+func (r *Ring) URL(id string) string {
+	list := func(ids []string) string {
+		var all []string
+		for _, to := range ids {
+			addr := r.addr[to]
+			if c := r.cables[way{id, to}]; c != nil {
+				addr = c.Addr()
+			}
+			all = append(all, to+"@"+addr)
+		}
+		return strings.Join(all, ",")
+	}
+	q := url.Values{"certs": {r.certs()}, "profile": {r.cfg.Profile}, "cluster": {Cluster}}
+	if _, ok := r.addr[id]; ok {
+		q.Set("data", filepath.Join(r.cfg.Dir, "data"))
+	}
+	if r.cfg.Observers > 0 {
+		q.Set("observers", list(r.Observers()))
+	}
+	return "peer://" + list(r.Voters()) + "?" + q.Encode()
+}
+
+// Cut cuts a node off from all others, both ways, until [Ring.Heal].
+func (r *Ring) Cut(id string) { r.each(id, (*cable.Cable).Cut) }
+
+// Heal undoes Cut.
+func (r *Ring) Heal(id string) { r.each(id, (*cable.Cable).Heal) }
+
+func (r *Ring) each(id string, do func(*cable.Cable)) {
+	for w, c := range r.cables {
+		if w.from == id || w.to == id {
+			do(c)
+		}
+	}
+}
+
+// Close ends the cables.
+func (r *Ring) Close() error {
+	var errs []error
+	for _, c := range r.cables {
+		errs = append(errs, c.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("a cable was not closed: %w", err)
+	}
+	return nil
+}

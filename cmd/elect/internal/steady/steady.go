@@ -1,0 +1,268 @@
+// Package steady measures what an election among peers costs while nothing
+// happens: CPU time, memory and messages of each node, and how often they
+// elected another leader for no reason.
+//
+// Run may be called once at a time in a process. Whatever it returns, all that
+// it started is dead by then. A leader that changed is no error of Run, but of
+// its [Report].
+package steady
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/electd/elect/cmd/elect/internal/fleet"
+	"github.com/electd/elect/cmd/elect/internal/machine"
+	"github.com/electd/elect/cmd/elect/internal/probe"
+	"github.com/electd/elect/cmd/elect/internal/ring"
+	"github.com/electd/elect/peer"
+)
+
+// Config says what to measure. All fields are required, but Observers and Busy.
+type Config struct {
+	Program   string // this one
+	Node      string // its verb that leads to probe.Run
+	Dir       string // exists, and is this run's alone
+	Voters    int
+	Observers int
+	Profile   string
+	For       time.Duration
+	Busy      bool // a busy loop on each core
+	Progress  func(format string, args ...any)
+}
+
+const (
+	// look is the time between two looks at an election that is to come to rest.
+	look = 50 * time.Millisecond
+
+	// settle is left to the nodes after that: the collection of what their start
+	// left behind belongs to the start.
+	settle = 2 * time.Second
+
+	restTimeout = time.Minute
+)
+
+// bench is one Run.
+type bench struct {
+	cfg    Config
+	ring   *ring.Ring
+	client *peer.Client
+	plan   peer.Plan
+	fleet  *fleet.Fleet
+	pids   map[string]int
+	inputs []*os.File
+
+	actives atomic.Int64 // that were reported
+	readers sync.WaitGroup
+	broken  chan error
+}
+
+// Run measures.
+func Run(ctx context.Context, cfg Config) (report *Report, err error) {
+	const name = "bench-steady"
+	b := &bench{cfg: cfg, fleet: &fleet.Fleet{Program: cfg.Program}, pids: map[string]int{}, broken: make(chan error, cfg.Voters+cfg.Observers)}
+	if b.ring, err = ring.New(ring.Config{Dir: cfg.Dir, Profile: cfg.Profile, Voters: cfg.Voters, Observers: cfg.Observers}); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.ring.Close()) }()
+	at, err := b.ring.Config(name)
+	if err != nil {
+		return nil, err
+	}
+	if b.plan, err = at.Plan(); err != nil {
+		return nil, err
+	}
+	if b.client, err = peer.NewClient(at); err != nil {
+		return nil, err
+	}
+	defer b.client.Close()
+	report = newReport(&cfg, b.plan)
+	defer func() {
+		b.fleet.Close()
+		for _, in := range b.inputs {
+			_ = in.Close()
+		}
+		b.readers.Wait()
+		report.LoadAfter = machine.Load()
+	}()
+	for _, id := range b.ring.Voters() {
+		if err := b.start(id, name); err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range b.ring.Observers() {
+		if err := b.start(id, name, "--observe"); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.rest(ctx); err != nil {
+		return nil, err
+	}
+	return report, b.watch(ctx, report)
+}
+
+func (b *bench) start(id, name string, flags ...string) error {
+	in, stdin, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	b.inputs = append(b.inputs, stdin)
+	stdout, out, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	cmd := exec.Command(b.cfg.Program, append([]string{b.cfg.Node, "--election", b.ring.URL(id), "--name", name, "--id", id}, flags...)...)
+	cmd.Stdin, cmd.Stdout = in, out
+	c, err := b.fleet.Spawn(id, cmd)
+	if err != nil {
+		_ = stdout.Close()
+		return err
+	}
+	b.pids[id] = c.PID
+	b.readers.Go(func() {
+		defer stdout.Close()
+		err := probe.Read(stdout, func(r probe.Report) {
+			if r.Event == probe.Active {
+				b.actives.Add(1)
+			}
+		})
+		if err == nil {
+			err = fmt.Errorf("%s has ended; it said last: %q", id, c.Lines(3))
+		}
+		b.broken <- err
+	})
+	return nil
+}
+
+// rest waits until nothing is left to happen.
+func (b *bench) rest(ctx context.Context) error {
+	late := time.After(restTimeout + 2*b.plan.WorstTakeover)
+	for {
+		_, unready := ring.Unready(b.client.Statuses(ctx))
+		if unready == nil {
+			break
+		}
+		select {
+		case <-time.After(look):
+		case err := <-b.broken:
+			return err
+		case <-late:
+			return fmt.Errorf("the election does not come to rest: %w", unready)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return b.wait(ctx, settle)
+}
+
+func (b *bench) wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case err := <-b.broken:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// sight is the nodes at one moment.
+type sight struct {
+	at      time.Time // when used was read
+	seen    time.Time // when status was
+	status  map[string]*peer.NodeStatus
+	used    map[string]time.Duration
+	actives int64
+}
+
+func (b *bench) see(ctx context.Context) (sight, error) {
+	s := sight{status: map[string]*peer.NodeStatus{}, used: map[string]time.Duration{}, actives: b.actives.Load(), seen: time.Now()}
+	for _, r := range b.client.Statuses(ctx) {
+		if r.Err != nil {
+			return s, fmt.Errorf("%s does not answer: %w", r.Peer.ID, r.Err)
+		}
+		s.status[string(r.Peer.ID)] = r.Status
+	}
+	return s, nil
+}
+
+// clock reads the CPU clocks: after the questions at the begin, and before them
+// at the end, so that what asking takes is not in the figures.
+func (b *bench) clock(s *sight) error {
+	s.at = time.Now()
+	for id, pid := range b.pids {
+		used, err := machine.CPUTime(pid)
+		if err != nil {
+			return err
+		}
+		s.used[id] = used
+	}
+	return nil
+}
+
+func (b *bench) watch(ctx context.Context, report *Report) error {
+	if b.cfg.Busy {
+		b.cfg.Progress("a busy loop on each of %d cores", runtime.NumCPU())
+		defer burn(runtime.NumCPU())()
+	}
+	before, err := b.see(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.wait(ctx, settle); err != nil { // until the connections that asked are gone
+		return err
+	}
+	if err := b.clock(&before); err != nil {
+		return err
+	}
+	b.cfg.Progress("watching %d voters and %d observers for %v", b.cfg.Voters, b.cfg.Observers, b.cfg.For)
+	if err := b.wait(ctx, b.cfg.For); err != nil {
+		return err
+	}
+	after := sight{used: map[string]time.Duration{}}
+	if err := b.clock(&after); err != nil {
+		return err
+	}
+	memory := map[string]machine.Memory{}
+	for id, pid := range b.pids {
+		if memory[id], err = machine.MemoryOf(pid); err != nil {
+			return err
+		}
+	}
+	asked, err := b.see(ctx)
+	if err != nil {
+		return err
+	}
+	after.seen, after.status, after.actives = asked.seen, asked.status, asked.actives
+	for _, id := range b.ring.IDs() {
+		report.add(id, &before, &after, memory[id])
+	}
+	report.sum(&before, &after)
+	return nil
+}
+
+// burn runs n busy loops until the function that it returns is called.
+func burn(n int) (stop func()) {
+	var over atomic.Bool
+	var work sync.WaitGroup
+	for range n {
+		work.Go(func() {
+			runtime.LockOSThread()
+			for !over.Load() {
+			}
+		})
+	}
+	return func() {
+		over.Store(true)
+		work.Wait()
+	}
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/peer"
+	"github.com/electd/elect/protocol"
+)
+
+const membersHelp = `Show the voters and observers of an election among peers: each is asked how it
+is, and what its connections to the others are like. Round trips and last contacts
+are the leader's, or those of the first that answers where nobody leads.
+
+Exit codes: 0 a majority of the voters answers, and somebody leads; 3 a majority
+answers, and nobody leads; 69 no majority answers.
+
+-o json writes one object on one line:
+  election  the URL
+  name      the election's name
+  quorum    how many voters are a majority
+  answers   how many voters have answered
+  leader    the id of the leader, or null
+  seen_by   whose connections are shown, or null
+  members   a list, voters first:
+              id, kind (voter or observer), address
+              status           what it says of itself; null when it did not answer
+              error            why it did not; left out when it did
+              connected        whether seen_by has a connection to it
+              rtt_ns           of that connection; 0 when not known
+              last_contact_ns  how long ago it was heard; -1 when never or not known
+              program          its version`
+
+func newMembers(openers elect.Openers) *cobra.Command {
+	var p place
+	var format output
+	cmd := &cobra.Command{
+		Use:     "members [flags] [NAME]",
+		Short:   "show who takes part: role, round trip, last contact",
+		Long:    membersHelp,
+		Example: "  elect members --election 'peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs' scheduler",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.nameArgument(cmd, args); err != nil {
+				return err
+			}
+			c, voters, err := p.ask(openers, "members")
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), askTimeout, errNoAnswer)
+			defer cancel()
+			m := membersOf(c.Statuses(ctx), voters)
+			m.Election, m.Name = p.shown(), p.name
+			if format == "json" {
+				err = writeJSON(cmd.OutOrStdout(), m)
+			} else {
+				err = m.write(cmd.OutOrStdout())
+			}
+			if err != nil {
+				return err
+			}
+			return m.verdict()
+		},
+	}
+	p.flags(cmd.Flags())
+	format.flag(cmd.Flags())
+	return cmd
+}
+
+// members is who takes part in an election. Fields are added, and never renamed
+// or removed.
+type members struct {
+	Election string           `json:"election"`
+	Name     string           `json:"name"`
+	Quorum   int              `json:"quorum"`
+	Answers  int              `json:"answers"`
+	Leader   *protocol.NodeID `json:"leader"`
+	SeenBy   *protocol.NodeID `json:"seen_by"`
+	Members  []member         `json:"members"`
+
+	voters int
+	cause  string // why nobody leads, by one of them
+}
+
+// member is one of them.
+type member struct {
+	ID          protocol.NodeID  `json:"id"`
+	Kind        string           `json:"kind"`
+	Address     string           `json:"address,omitempty"`
+	Status      *peer.NodeStatus `json:"status"`
+	Error       string           `json:"error,omitempty"`
+	Connected   bool             `json:"connected"`
+	RTT         time.Duration    `json:"rtt_ns"`
+	LastContact time.Duration    `json:"last_contact_ns"`
+	Program     string           `json:"program,omitempty"`
+}
+
+// membersOf puts together what the nodes have answered, voters first: each about
+// itself, and one of them about its connections.
+func membersOf(results []peer.NodeResult, voters int) *members {
+	m := &members{Members: []member{}, voters: voters, Quorum: voters/2 + 1}
+	var seen *peer.NodeStatus // whose connections are shown
+	var leader *elect.Leader
+	for _, r := range results {
+		s := r.Status
+		if s == nil {
+			continue
+		}
+		if m.cause == "" && s.Leader == nil {
+			m.cause = s.Cause
+		}
+		if l := s.Leader; l != nil && !s.Stale && (leader == nil || l.Token > leader.Token) {
+			leader = l
+		}
+		if seen == nil || s.Token > seen.Token { // who leads has a token
+			seen = s
+		}
+	}
+	if leader != nil {
+		id := protocol.NodeID(leader.ID)
+		m.Leader = &id
+	}
+	if seen != nil {
+		m.SeenBy = &seen.ID
+	}
+	for i, r := range results {
+		e := member{ID: r.Peer.ID, Kind: "voter", Address: r.Peer.Addr, Status: r.Status, LastContact: -1}
+		if i >= voters {
+			e.Kind = "observer"
+		}
+		if r.Err != nil {
+			e.Error = oneLine(r.Err.Error())
+		}
+		if r.Status != nil {
+			e.Program = r.Status.Program
+		}
+		m.add(e, seen)
+	}
+	if seen != nil {
+		for _, o := range seen.Observers { // those whom the URL does not list
+			if !slices.ContainsFunc(m.Members, func(e member) bool { return e.ID == o }) {
+				m.add(member{ID: o, Kind: "observer", LastContact: -1}, seen)
+			}
+		}
+	}
+	return m
+}
+
+// add adds one with what another one's connections show of it.
+func (m *members) add(e member, seen *peer.NodeStatus) {
+	if e.Kind == "voter" && e.Status != nil {
+		m.Answers++
+	}
+	if e.Address == "" { // nobody can ask it: what is known is a connection to others
+		e.Error = ""
+	}
+	if seen != nil {
+		for _, c := range seen.Peers {
+			if c.ID == e.ID {
+				e.Connected, e.RTT, e.LastContact = c.Connected, c.RTT, max(c.LastContact, -1)
+				if e.Program == "" {
+					e.Program = c.Program
+				}
+				if e.Error == "" {
+					e.Error = c.Error
+				}
+			}
+		}
+	}
+	if e.Error == "" && e.Status == nil && !e.Connected {
+		e.Error = "it is not connected"
+	}
+	m.Members = append(m.Members, e)
+}
+
+func (m *members) verdict() error {
+	switch {
+	case m.Answers < m.Quorum:
+		return exit.With(exit.Unavailable, fmt.Errorf("%d of %d voters of %s answer; want %d, a majority", m.Answers, m.voters, m.Name, m.Quorum))
+	case m.Leader == nil && m.cause != "":
+		return exit.With(exit.NoLeader, errors.New(m.cause))
+	case m.Leader == nil:
+		return exit.Silent(exit.NoLeader)
+	}
+	return nil
+}
+
+func (m *members) write(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ID\tKIND\tROLE\tRTT\tLAST CONTACT\tVERSION\tADDRESS\tTROUBLE")
+	for _, e := range m.Members {
+		rtt, heard := "-", "-"
+		if m.SeenBy != nil && *m.SeenBy == e.ID {
+			heard = "itself"
+		} else if e.LastContact >= 0 {
+			heard = e.LastContact.Round(time.Millisecond).String() + " ago"
+		}
+		if e.RTT > 0 {
+			rtt = e.RTT.Round(time.Microsecond).String()
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, e.Kind, e.role(), rtt, heard, or(e.Program), or(e.Address), or(e.trouble()))
+	}
+	return t.Flush()
+}
+
+// role is what a member does, for people.
+func (e *member) role() string {
+	switch s := e.Status; {
+	case s == nil && e.Connected:
+		return "connected"
+	case s == nil:
+		return "?"
+	case !s.Founded:
+		return "founding"
+	case s.Active:
+		return fmt.Sprintf("%s (token %v, lease %v)", s.Role, s.Token, s.LeaseLeft.Round(time.Millisecond))
+	default:
+		return s.Role
+	}
+}
+
+// trouble is what a person should know of a member.
+func (e *member) trouble() string {
+	s := e.Status
+	switch {
+	case s == nil:
+		return e.Error
+	case !s.Founded && s.Cause != "":
+		return s.Cause // which has the connections, too
+	}
+	var all []string
+	if s.Leader == nil || s.Stale {
+		all = append(all, s.Cause)
+	}
+	for _, p := range s.Peers {
+		if !p.Connected {
+			all = append(all, strings.TrimSuffix(fmt.Sprintf("no connection to %s: %s", p.ID, p.Error), ": "))
+		}
+	}
+	return strings.Join(slices.DeleteFunc(all, func(t string) bool { return t == "" }), "; ")
+}
+
+// or is a column that is empty.
+func or(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return oneLine(text)
+}

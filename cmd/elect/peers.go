@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/peer"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// peerScheme is that of the URLs of elections among peers.
+const peerScheme = "peer"
+
+// openPeer is peer.Open for this program, whose version others are told. It tells
+// a configuration that is wrong, which is the caller's matter, from what a disk or
+// a network has against it.
+func openPeer(ctx context.Context, t driver.Target) (driver.Elector, error) {
+	cfg, err := peer.ParseURL(t.URL, t.Name, t.ID)
+	if err == nil {
+		_, err = cfg.Plan()
+	}
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	cfg.Program, cfg.Logger = readBuild().Version, t.Logger
+	listed := func(p peer.Peer) bool { return p.ID == cfg.ID }
+	if !slices.ContainsFunc(cfg.Voters, listed) && !slices.ContainsFunc(cfg.Observers, listed) {
+		c, err := peer.NewClient(cfg)
+		if err != nil {
+			return nil, exit.OfBackend(err) // and no nil *Client
+		}
+		return c, nil
+	}
+	n, err := peer.New(ctx, cfg)
+	if err != nil {
+		return nil, exit.OfBackend(err)
+	}
+	return n, nil
+}
+
+// isPeer reports whether the election is held among peers.
+func (p *place) isPeer() bool {
+	scheme, _, _ := strings.Cut(p.election, ":")
+	return strings.EqualFold(scheme, peerScheme)
+}
+
+// peers is the configuration that the URL of a peer election says, for the
+// participant of that id, or for one who only asks if it is empty.
+func (p *place) peers(id string) (peer.Config, error) {
+	u, err := elect.ParseURL(p.election)
+	if err != nil {
+		return peer.Config{}, exit.Usagef("the election URL does not parse; want one such as peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400")
+	}
+	cfg, err := peer.ParseURL(u, p.name, id)
+	if err != nil {
+		return cfg, exit.Usagef("--election: %w", err)
+	}
+	if _, err = cfg.Plan(); err != nil {
+		return cfg, exit.With(exit.Usage, err)
+	}
+	return cfg, nil
+}
+
+// candidate checks the id of one that stands among peers, and returns what its
+// configuration comes to.
+func (p *place) candidate(id string, given bool) (peer.Plan, error) {
+	cfg, err := p.peers(id)
+	if err != nil {
+		return peer.Plan{}, err
+	}
+	is := func(v peer.Peer) bool { return string(v.ID) == id }
+	var voters []string
+	for _, v := range cfg.Voters {
+		voters = append(voters, string(v.ID))
+	}
+	want := "one of the voters: " + strings.Join(voters, ", ")
+	switch {
+	case !given:
+		return peer.Plan{}, exit.Usagef("among peers a candidate needs its id; want --id, %s", want)
+	case slices.ContainsFunc(cfg.Observers, is):
+		return peer.Plan{}, exit.Usagef("--id %s: an observer never leads, so that COMMAND would never run; want %s", id, want)
+	case !slices.ContainsFunc(cfg.Voters, is):
+		return peer.Plan{}, exit.Usagef("--id %s is none of this election; want %s", id, want)
+	}
+	plan, err := cfg.Plan()
+	if err != nil {
+		return plan, exit.With(exit.Usage, err)
+	}
+	return plan, nil
+}
+
+// peerFlags are those of elect run that are parameters of a peer election's URL.
+type peerFlags struct {
+	set *pflag.FlagSet
+
+	profile, data, listen, certs string
+	promise, heartbeat           time.Duration
+	insecure                     bool
+}
+
+func (f *peerFlags) flags(set *pflag.FlagSet) {
+	f.set = set
+	set.StringVar(&f.profile, "profile", "", "`PROFILE` of a peer election: "+strings.Join(profiles(), ", ")+" (default: the first)")
+	set.Var(duration{&f.promise}, "promise", "`TIME` for which voters promise themselves to a leader (default: the profile's)")
+	set.Lookup("promise").DefValue = ""
+	set.Var(duration{&f.heartbeat}, "heartbeat", "`TIME` between heartbeats of a leader (default: the profile's)")
+	set.Lookup("heartbeat").DefValue = ""
+	set.StringVar(&f.data, "data", "", "`DIR` that holds a peer's data directories (default: elect-peer in your state directory)")
+	set.StringVar(&f.listen, "listen", "", "`ADDRESS` to listen on for peers (default: this peer's own in the URL)")
+	set.StringVar(&f.certs, "certs", "", "`DIR` with ca.crt, ID.crt and ID.key, as elect certs makes them")
+	set.BoolVar(&f.insecure, "insecure", false, "let peers talk over a network without certificates")
+}
+
+// profiles are the names of the profiles.
+func profiles() (names []string) {
+	for _, p := range quorum.Profiles() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// peerFlagNames are those flags, and their parameters' names.
+var peerFlagNames = [...]string{"profile", "promise", "heartbeat", "data", "listen", "certs", "insecure"}
+
+// merge puts the flags into the URL. A flag wins over a parameter, and over those
+// that contradict it.
+func (f *peerFlags) merge(p *place) error {
+	query, err := f.parameters()
+	if err != nil || len(query) == 0 {
+		return err
+	}
+	if !p.isPeer() {
+		scheme, _, _ := strings.Cut(p.election, ":")
+		return exit.Usagef("%s is about elections among peers, and a %s: election has no such thing; leave it out, or want --election peer://n1@10.0.0.1:7400,…", query[0].flag, scheme)
+	}
+	bare, old, _ := strings.Cut(p.election, "?")
+	var parts []string
+	for pair := range strings.SplitSeq(old, "&") {
+		key, _, _ := strings.Cut(pair, "=")
+		if key, err := url.QueryUnescape(key); err == nil && slices.ContainsFunc(query, func(q parameter) bool { return q.replaces(key) }) {
+			continue
+		}
+		if pair != "" {
+			parts = append(parts, pair)
+		}
+	}
+	for _, q := range query {
+		if q.value != "" {
+			parts = append(parts, q.key+"="+escape(q.value))
+		}
+	}
+	p.election = bare
+	if len(parts) > 0 {
+		p.election += "?" + strings.Join(parts, "&")
+	}
+	return nil
+}
+
+// parameter is one of a URL, as a flag gives it.
+type parameter struct {
+	key, value string // without a value it is left out
+	flag       string // as it was written
+}
+
+// replaces reports whether a parameter of the URL gives way to q.
+func (q parameter) replaces(key string) bool {
+	files := []string{"ca", "cert", "key"}
+	switch q.key {
+	case "certs":
+		return key == "certs" || key == "insecure" || slices.Contains(files, key)
+	case "insecure":
+		return key == "insecure" || q.value != "" && (key == "certs" || slices.Contains(files, key))
+	}
+	return key == q.key
+}
+
+// parameters are the flags that were given, or whose variables were.
+func (f *peerFlags) parameters() (all []parameter, err error) {
+	for _, name := range peerFlagNames {
+		flag := f.set.Lookup(name)
+		value := flag.Value.String()
+		given := flag.Changed
+		switch name {
+		case "promise", "heartbeat":
+			given = given || value != "0s"
+			if given && value == "0s" {
+				return nil, exit.Usagef("--%s is 0; want a time such as 100ms", name)
+			}
+		case "insecure":
+			given = given || f.insecure
+			if value = ""; f.insecure {
+				value = "true"
+			}
+		default:
+			given = given || value != ""
+			if given && value == "" {
+				return nil, exit.Usagef("--%s is empty; leave it out, or give it a value", name)
+			}
+		}
+		if !given {
+			continue
+		}
+		shown := "--" + name
+		if !flag.Changed {
+			shown = variable(name)
+		}
+		all = append(all, parameter{name, value, shown})
+	}
+	if f.insecure && f.certs != "" {
+		return nil, exit.Usagef("--insecure and --certs contradict each other; want one of them")
+	}
+	return all, nil
+}
+
+// escape writes a value into a query and leaves it readable.
+func escape(value string) string {
+	return strings.NewReplacer("%2F", "/", "%3A", ":", "%2C", ",", "%40", "@").Replace(url.QueryEscape(value))
+}
+
+// shownPeers is a peer URL as another process finds it: with absolute paths. It
+// holds no secrets: what stands before each @ is an id, and key= names a file.
+func shownPeers(u *url.URL) string {
+	shown := *u
+	pairs := strings.Split(u.RawQuery, "&")
+	for i, pair := range pairs {
+		key, value, _ := strings.Cut(pair, "=")
+		switch key {
+		case "data", "certs", "ca", "cert", "key":
+			path, err := url.QueryUnescape(value)
+			if err != nil || path == "" {
+				continue
+			}
+			if abs, err := filepath.Abs(path); err == nil {
+				pairs[i] = key + "=" + escape(abs)
+			}
+		}
+	}
+	shown.RawQuery = strings.Join(pairs, "&")
+	return shown.String()
+}
+
+// ask opens the election among peers for a verb that only asks, and that no
+// other back end knows. It says how many voters there are.
+func (p *place) ask(openers elect.Openers, verb string) (c *peer.Client, voters int, err error) {
+	if err := p.resolve(openers); err != nil {
+		return nil, 0, err
+	}
+	if !p.isPeer() {
+		scheme, _, _ := strings.Cut(p.election, ":")
+		if openers[scheme] == nil {
+			_, err := openers.Open(context.Background(), p.election, p.name, elect.Config{})
+			return nil, 0, exit.OfOpening(err) // which says what is wrong with the URL
+		}
+		return nil, 0, exit.OfBackend(fmt.Errorf("%s: %w: %s: elections are not held among peers; want --election peer://…", verb, elect.ErrUnsupported, scheme))
+	}
+	cfg, err := p.peers("")
+	if err != nil {
+		return nil, 0, err
+	}
+	cfg.Program = readBuild().Version
+	if c, err = peer.NewClient(cfg); err != nil {
+		return nil, 0, exit.OfBackend(err)
+	}
+	return c, len(cfg.Voters), nil
+}
+
+// askTimeout bounds how long a verb waits for peers that do not answer.
+const askTimeout = 5 * time.Second
+
+var errNoAnswer = fmt.Errorf("no answer within %v", askTimeout)
