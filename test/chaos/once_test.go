@@ -24,7 +24,9 @@ import (
 // tokens rose strictly.
 func TestOneFamilyAtATime(t *testing.T) {
 	const candidates = 20
-	c := newCrowd(t, candidates)
+	c := newCrowd(t, candidates, func(c *crowd, _ int) *exec.Cmd {
+		return exec.Command(c.elect, "run", "--election", "file:"+filepath.Join(c.dir, "elections"), "--name", "once", "--restart", "always", "--grace", "50ms", "--", c.self)
+	})
 	rounds := number(t, "ELECT_CHAOS_ROUNDS", 200)
 	if testing.Short() {
 		rounds = min(rounds, 20)
@@ -97,9 +99,11 @@ var faults = []fault{
 type crowd struct {
 	t      *testing.T
 	rand   *rand.Rand
-	elect  string
+	elect  string // the command
+	self   string // this test, which is also the children's program
 	dir    string
 	ledger *ledger
+	stand  func(c *crowd, i int) *exec.Cmd // makes candidate i
 	output *os.File
 
 	last  string // fault
@@ -113,16 +117,28 @@ type leader struct {
 	child, keeper, elect int
 }
 
-func newCrowd(t *testing.T, n int) *crowd {
+// newCrowd builds the command and starts n candidates.
+func newCrowd(t *testing.T, n int, stand func(c *crowd, i int) *exec.Cmd) *crowd {
+	c := prepareCrowd(t, n, stand)
+	for i := range n {
+		c.start(i)
+	}
+	return c
+}
+
+func prepareCrowd(t *testing.T, n int, stand func(c *crowd, i int) *exec.Cmd) *crowd {
 	seed := uint64(number(t, "ELECT_CHAOS_SEED", int(time.Now().UnixNano()&0xffffffff)))
 	t.Logf("ELECT_CHAOS_SEED=%d", seed)
-	c := &crowd{t: t, rand: rand.New(rand.NewPCG(seed, 0)), dir: t.TempDir(), ended: make(chan int, n)}
+	c := &crowd{t: t, rand: rand.New(rand.NewPCG(seed, 0)), dir: t.TempDir(), stand: stand, ended: make(chan int, n)}
 	c.elect = filepath.Join(c.dir, "elect")
 	dependOnSources(t)
 	if out, err := exec.Command("go", "build", "-o", c.elect, "github.com/electd/elect/cmd/elect").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	var err error
+	if c.self, err = os.Executable(); err != nil {
+		t.Fatal(err)
+	}
 	if c.ledger, err = openLedger(filepath.Join(c.dir, "ledger")); err != nil {
 		t.Fatal(err)
 	}
@@ -137,9 +153,6 @@ func newCrowd(t *testing.T, n int) *crowd {
 		}
 	})
 	c.procs = make([]*exec.Cmd, n)
-	for i := range n {
-		c.start(i)
-	}
 	return c
 }
 
@@ -160,11 +173,7 @@ func dependOnSources(t *testing.T) {
 }
 
 func (c *crowd) start(i int) {
-	self, err := os.Executable()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	p := exec.Command(c.elect, "run", "--election", "file:"+filepath.Join(c.dir, "elections"), "--name", "once", "--restart", "always", "--grace", "50ms", "--", self)
+	p := c.stand(c, i)
 	p.Env = append(os.Environ(), ledgerEnv+"="+filepath.Join(c.dir, "ledger"))
 	p.Stdout, p.Stderr = c.output, c.output
 	if err := p.Start(); err != nil {
