@@ -27,4 +27,5 @@ const (
 	AbilityTransfer = driver.AbilityTransfer // Term.Transfer
 	AbilityRecall   = driver.AbilityRecall   // Election.Recall
 	AbilityInherit  = driver.AbilityInherit  // another process can hold the mandate
+	AbilityWitness  = driver.AbilityWitness  // another process can testify that its holder is dead
 )

@@ -55,6 +55,12 @@ func (n *Node) admit(h *wire.Hello, caller wire.Caller) (*wire.Welcome, *wire.Re
 			return final(wire.CodeVoters, "%s has the voters %s, and %s has %s; want the same ones at every participant", n.cfg.ID, list(own), h.ID, list(h.Voters))
 		}
 	}
+	if caller == wire.Node && h.Era != n.cfg.Era {
+		// For a while, when it is raised at one node after the other: those of one
+		// era do not elect with those of another, or a leader of the smaller one
+		// could follow one of the greater.
+		return nil, &wire.Refusal{Code: wire.CodeEra, Says: fmt.Sprintf("%s is in era %d of tokens, and %s in era %d; want era=%d at every participant", n.cfg.ID, n.cfg.Era, h.ID, h.Era, max(h.Era, n.cfg.Era))}
+	}
 	if voter {
 		if r := n.bind(h, caller); r != nil {
 			return nil, r

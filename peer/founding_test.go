@@ -232,6 +232,8 @@ func TestAdmit(t *testing.T) {
 			{wire.CodeIdentity, wire.WitnessOf, func(h *wire.Hello) { h.ID = "n1" }},
 			{wire.CodeUnknown, wire.Node, func(h *wire.Hello) { h.ID = "n9" }},
 			{wire.CodeVoters, wire.Node, func(h *wire.Hello) { h.Voters = h.Voters[:2] }},
+			{wire.CodeEra, wire.Node, func(h *wire.Hello) { h.Era = 1 }},
+			{"", wire.WitnessOf, func(h *wire.Hello) { h.Era = 1 }},
 			{wire.CodeDirectory, wire.Node, func(h *wire.Hello) { h.Dir[3]++ }},
 			{wire.CodeDirectory, wire.WitnessOf, func(h *wire.Hello) { h.Dir[3]++ }},
 		} {
@@ -241,10 +243,58 @@ func TestAdmit(t *testing.T) {
 			switch {
 			case c.code == "" && (w == nil || r != nil):
 				t.Errorf("%s %+v is refused: %+v", c.caller, h, r)
-			case c.code != "" && (w != nil || r == nil || r.Code != c.code || !r.Final || r.Says == ""):
+			case c.code != "" && (w != nil || r == nil || r.Code != c.code || r.Final == (c.code == wire.CodeEra) || r.Says == ""):
 				t.Errorf("%s %+v: %+v, %+v; want it refused for %s", c.caller, h, w, r, c.code)
 			}
 		}
+	})
+}
+
+// TestEraRaised: it is raised at one node after the other; tokens rise all the
+// while, nodes of two eras do not elect together, and none goes back.
+func TestEraRaised(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		nodes := v.openAll()
+		m := win(t, nodes[2])
+		token := m.Token()
+		release(t, m)
+		reopen := func(id protocol.NodeID, era uint64) (*Node, error) {
+			cfg := v.config(id)
+			cfg.Era = era
+			n, err := New(t.Context(), cfg)
+			if err == nil {
+				t.Cleanup(func() { _ = n.Close() })
+			}
+			return n, err
+		}
+		_ = nodes[0].Close()
+		one, err := reopen("n1", 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := one.Campaign(ctx, driver.Candidacy{Exclusive: true}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v; want the one node of the new era to win nothing", err)
+		}
+		m = win(t, nodes[2]) // with n2, in the old era
+		if m.Token() <= token || m.Token().Era() != 0 {
+			t.Errorf("token %v after %v; want a greater one of era 0", m.Token(), token)
+		}
+		token = m.Token()
+		release(t, m)
+		_ = nodes[1].Close()
+		if _, err := reopen("n2", 2); err != nil {
+			t.Fatal(err)
+		}
+		m = win(t, one)
+		if m.Token() <= token || m.Token().Era() != 2 {
+			t.Errorf("token %v after %v; want one of era 2", m.Token(), token)
+		}
+		release(t, m)
+		_ = one.Close()
+		_, err = reopen("n1", 1)
+		refusedFor(t, err, "era=2 or more")
 	})
 }
 

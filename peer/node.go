@@ -149,7 +149,7 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 		n.log.Info("waiting for the data directory: another process has it, perhaps the keeper of an earlier life", "path", path)
 	})
 	defer slow.Stop()
-	if n.dir, err = disk.Open(ctx, path, disk.Identity{Cluster: n.cfg.Cluster, Election: cfg.Name, ID: cfg.ID}); err != nil {
+	if n.dir, err = disk.Open(ctx, path, disk.Identity{Cluster: n.cfg.Cluster, Election: cfg.Name, ID: cfg.ID, Era: cfg.Era}); err != nil {
 		if _, ok := errors.AsType[*disk.Refused](err); ok {
 			err = driver.Permanent(err)
 		}
@@ -310,7 +310,7 @@ func (n *Node) hello() wire.Hello {
 	return wire.Hello{
 		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.Node, Cluster: n.cfg.Cluster, Election: n.cfg.Name,
 		ID: n.cfg.ID, Dir: n.self.Dir, Incarnation: n.incarnation.Load(), Life: binary.LittleEndian.Uint64(life[:]),
-		Voters: ids(n.cfg.Voters), Program: n.cfg.Program,
+		Voters: ids(n.cfg.Voters), Era: n.cfg.Era, Program: n.cfg.Program,
 	}
 }
 

@@ -159,13 +159,36 @@ func open(at folder, path string, want Identity) (*Dir, error) {
 	if d.identity, d.voted, err = decodeIdentity(text); err != nil {
 		return nil, refused(path, "its file %s is damaged: %v. Without it this voter is not known to the others", identityName, err)
 	}
-	if own := (Identity{want.Cluster, want.Election, want.ID, d.identity.Dir}); own != d.identity {
+	if own := (Identity{want.Cluster, want.Election, want.ID, d.identity.Dir, d.identity.Era}); own != d.identity {
 		return nil, refused(path, "it belongs to %v, and not to %v; want a directory for each node of each election", d.identity, own)
+	}
+	if err := d.raise(want.Era); err != nil {
+		return nil, err
 	}
 	if err := d.readPins(); err != nil {
 		return nil, err
 	}
 	return d, d.readBallots()
+}
+
+// raise makes a greater era durable, before any token of it. In a smaller one
+// tokens would fall.
+func (d *Dir) raise(era uint64) error {
+	switch own := d.identity.Era; {
+	case era == own:
+		return nil
+	case era < own:
+		return refused(d.path, "it was used in era %d of tokens, and era %d is configured: tokens would fall; want era=%d or more", own, era, own)
+	}
+	d.identity.Era = era
+	text, err := encodeIdentity(d.identity, d.voted)
+	if err == nil {
+		err = replace(d.at, identityName, text)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: its era cannot be raised: %w", d.path, err)
+	}
+	return nil
 }
 
 func (d *Dir) readPins() error {

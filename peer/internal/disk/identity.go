@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/electd/elect/fence"
 	"github.com/electd/elect/protocol"
 )
 
@@ -14,6 +15,7 @@ type Identity struct {
 	Election string          // likewise
 	ID       protocol.NodeID // the node
 	Dir      protocol.DirID  // drawn when the directory was made
+	Era      uint64          // of tokens: the greatest that the directory was opened with
 }
 
 // String is the identity for people, such as n1 of the election jobs in the
@@ -28,6 +30,9 @@ func (i Identity) validate() error {
 			return fmt.Errorf("%s %.40q: %d bytes; want 1 to 255 bytes of UTF-8", f.name, f.text, len(f.text))
 		}
 	}
+	if i.Era > fence.MaxEra {
+		return fmt.Errorf("era %d; want 0 to %d", i.Era, uint64(fence.MaxEra))
+	}
 	_, err := protocol.ParseNodeID(string(i.ID))
 	return err
 }
@@ -40,11 +45,12 @@ type identityFile struct {
 	ID       protocol.NodeID `json:"id"`
 	Dir      protocol.DirID  `json:"dir"`
 	// Voted is set before the first Save returns: from then on there is a ballot.
-	Voted bool `json:"voted"`
+	Voted bool   `json:"voted"`
+	Era   uint64 `json:"era,omitempty"`
 }
 
 func encodeIdentity(i Identity, voted bool) ([]byte, error) {
-	return seal(identityFile{format, i.Cluster, i.Election, i.ID, i.Dir, voted})
+	return seal(identityFile{format, i.Cluster, i.Election, i.ID, i.Dir, voted, i.Era})
 }
 
 // decodeIdentity reads what encodeIdentity wrote.
@@ -53,7 +59,7 @@ func decodeIdentity(text []byte) (i Identity, voted bool, err error) {
 	if err := unseal(text, &f); err != nil {
 		return i, false, err
 	}
-	i = Identity{f.Cluster, f.Election, f.ID, f.Dir}
+	i = Identity{f.Cluster, f.Election, f.ID, f.Dir, f.Era}
 	if err := i.validate(); err != nil {
 		return i, false, err
 	}

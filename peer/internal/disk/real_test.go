@@ -349,3 +349,31 @@ func TestNoPlace(t *testing.T) {
 		}
 	}
 }
+
+// TestEra: it only rises, and what it was raised to is known after a restart.
+func TestEra(t *testing.T) {
+	path := t.TempDir()
+	dir := protocol.DirID{}
+	for i, c := range []struct {
+		era  uint64
+		says string
+	}{{0, ""}, {3, ""}, {2, "era=3 or more"}, {3, ""}, {0, "era=3 or more"}, {9, ""}} {
+		d, err := Open(t.Context(), path, Identity{Cluster: "c", Election: "e", ID: "n1", Era: c.era})
+		if c.says != "" {
+			if _, is := errors.AsType[*Refused](err); !is || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%d: era %d: %v; want it refused and %q", i, c.era, err, c.says)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%d: era %d: %v", i, c.era, err)
+		}
+		if id := d.Identity(); id.Era != c.era || i > 0 && id.Dir != dir {
+			t.Errorf("%d: %+v; want era %d and the directory %s", i, id, c.era, dir)
+		}
+		dir = d.Identity().Dir
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

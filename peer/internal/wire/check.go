@@ -74,6 +74,9 @@ func (h *Hello) check() error {
 	default:
 		return fmt.Errorf("hello.caller: %.70q; want node, witness or client", h.Caller)
 	}
+	if h.Era > fence.MaxEra {
+		return fmt.Errorf("hello.era: %d; want 0 to %d", h.Era, uint64(fence.MaxEra))
+	}
 	if err := ids("hello.voters", h.Voters, protocol.MaxVoters); err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func encode(f *Frame) *wirepb.Frame {
 		return &wirepb.Frame{Kind: &wirepb.Frame_Hello{Hello: &wirepb.Hello{
 			Version: h.Version, Oldest: h.Oldest, Caller: encodeCaller(h.Caller), Cluster: h.Cluster, Election: h.Election,
 			Id: string(h.ID), Dir: encodeDir(&h.Dir), Incarnation: h.Incarnation, Life: h.Life, Voters: encodeIDs(h.Voters),
-			Program: cut(h.Program, maxName),
+			Program: cut(h.Program, maxName), Era: h.Era,
 		}}}
 	case f.Welcome != nil:
 		w := f.Welcome

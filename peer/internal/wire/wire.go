@@ -69,6 +69,8 @@ type Hello struct {
 	// Voters are the voters as configured, ordered by id; nil for witnesses and
 	// clients.
 	Voters []protocol.NodeID
+	// Era is that of tokens, as configured; 0 for witnesses and clients.
+	Era uint64
 	// Program is the version of the program, for people.
 	Program string
 }
@@ -112,6 +114,7 @@ const (
 	CodeIdentity    Code = "identity"    // the id is not that of the certificate
 	CodeDirectory   Code = "directory"   // another data directory than the one pinned
 	CodeVoters      Code = "voters"      // other voters configured
+	CodeEra         Code = "era"         // another era of tokens configured
 	CodeDuplicate   Code = "duplicate"   // two processes with one id
 	CodeUnknown     Code = "unknown"     // the id takes no part
 	CodeBusy        Code = "busy"        // too many connections

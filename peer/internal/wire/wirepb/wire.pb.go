@@ -260,7 +260,9 @@ type Hello struct {
 	// the longer and then by bytes. Empty for witnesses and clients.
 	Voters []string `protobuf:"bytes,10,rep,name=voters,proto3" json:"voters,omitempty"`
 	// The version of the program, for people. At most 128 bytes.
-	Program       string `protobuf:"bytes,11,opt,name=program,proto3" json:"program,omitempty"`
+	Program string `protobuf:"bytes,11,opt,name=program,proto3" json:"program,omitempty"`
+	// The era of tokens, as configured: 0 to 32767. 0 for witnesses and clients.
+	Era           uint64 `protobuf:"varint,12,opt,name=era,proto3" json:"era,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -370,6 +372,13 @@ func (x *Hello) GetProgram() string {
 		return x.Program
 	}
 	return ""
+}
+
+func (x *Hello) GetEra() uint64 {
+	if x != nil {
+		return x.Era
+	}
+	return 0
 }
 
 // Welcome: the other side is admitted, and its directory pinned durably.
@@ -1102,7 +1111,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x06letter\x18\x04 \x01(\v2\x15.elect.peer.v1.LetterH\x00R\x06letter\x122\n" +
 	"\arequest\x18\x05 \x01(\v2\x16.elect.peer.v1.RequestH\x00R\arequest\x125\n" +
 	"\bresponse\x18\x06 \x01(\v2\x17.elect.peer.v1.ResponseH\x00R\bresponseB\x06\n" +
-	"\x04kind\"\xa8\x02\n" +
+	"\x04kind\"\xba\x02\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x16\n" +
 	"\x06oldest\x18\x02 \x01(\rR\x06oldest\x12-\n" +
@@ -1115,7 +1124,8 @@ const file_wire_proto_rawDesc = "" +
 	"\x04life\x18\t \x01(\x04R\x04life\x12\x16\n" +
 	"\x06voters\x18\n" +
 	" \x03(\tR\x06voters\x12\x18\n" +
-	"\aprogram\x18\v \x01(\tR\aprogram\"^\n" +
+	"\aprogram\x18\v \x01(\tR\aprogram\x12\x10\n" +
+	"\x03era\x18\f \x01(\x04R\x03era\"^\n" +
 	"\aWelcome\x129\n" +
 	"\n" +
 	"membership\x18\x01 \x01(\v2\x19.elect.peer.v1.MembershipR\n" +
