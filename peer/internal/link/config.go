@@ -14,7 +14,7 @@ import (
 
 // Bounds of what others can make this process hold.
 const (
-	maxQueue     = 128 // letters for one connection that wait to be written
+	maxQueue     = 128 // letters for one connection that the kernel does not take yet
 	maxGuests    = 64  // accepted connections that have not said who they are
 	maxAccepted  = 256 // accepted connections in all
 	maxClients   = 64  // of them, connections of clients

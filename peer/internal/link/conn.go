@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -24,17 +25,20 @@ type conn struct {
 	// of one process share it.
 	incarnation *atomic.Uint64
 
-	kick chan struct{} // there is something to write, or to look at
+	kick chan struct{} // there is something for the writer
 	stop chan struct{} // closed when nothing is to be written any more
 	done chan struct{} // closed when the writer has ended
+	said atomic.Bool   // something, since that was last looked at
 
 	mu      sync.Mutex
-	queue   []item
-	head    int   // of the queue
-	writing bool  // a write is in progress
-	failed  error // the first failure of a write
-	ours    bool  // this side closes it
-	flush   bool  // what is queued is the last
+	busy    bool   // the writer writes; until it is through, letters queue
+	queue   []item // only while busy
+	head    int    // of the queue
+	buf     []byte // for letters that are written without the writer
+	writing bool   // the writer is in a write
+	failed  error  // the first failure of a write
+	ours    bool   // this side closes it
+	flush   bool   // what is queued is the last
 }
 
 // item is a letter, or another frame.
@@ -48,19 +52,65 @@ func newConn(l *Link, s *stream, h *wire.Hello, dialled bool) *conn {
 		stream: s, link: l, dialled: dialled, life: h.Life, since: time.Now(), incarnation: new(atomic.Uint64),
 		kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
+	c.said.Store(true) // Hello
 	c.incarnation.Store(h.Incarnation)
 	return c
 }
 
-// push queues a letter, at the cost of the oldest if there are too many.
+// push writes a letter, if the kernel takes it at once. Otherwise it is queued, at
+// the cost of the oldest if there are too many.
 func (c *conn) push(l *wire.Letter) {
 	c.mu.Lock()
-	if len(c.queue)-c.head >= maxQueue {
-		c.dropOldest()
+	defer c.mu.Unlock()
+	switch {
+	case c.failed != nil || c.flush:
+		c.peer.dropped.Add(1)
+	case c.busy:
+		if len(c.queue)-c.head >= maxQueue {
+			c.dropOldest()
+		}
+		c.queue = append(c.queue, item{letter: *l})
+	default:
+		var ok bool
+		if c.buf, ok = c.append(c.buf[:0], &wire.Frame{Letter: l}); !ok {
+			return
+		}
+		if _, err := c.Write(c.buf); err != nil {
+			c.fail(err)
+		} else if c.peer.sent.Add(1); c.out.pending() {
+			c.busy = true
+			c.wake()
+		}
+		if cap(c.buf) > wire.MaxHello {
+			c.buf = nil
+		}
 	}
-	c.queue = append(c.queue, item{letter: *l})
-	c.mu.Unlock()
-	c.wake()
+}
+
+// fail notes, beneath the lock, that a write has failed. If the other side is
+// the cause the reader finds out, and says so.
+func (c *conn) fail(err error) {
+	if c.failed == nil {
+		c.failed = err
+	}
+	if !endedThere(err) {
+		c.ours = true
+		_ = c.raw.Close()
+	}
+}
+
+// append encodes a frame, or says in the log why it cannot be.
+func (c *conn) append(buf []byte, f *wire.Frame) ([]byte, bool) {
+	buf, err := wire.Append(buf, f)
+	if err != nil {
+		c.peer.dropped.Add(1)
+		c.link.strange.log(c.link.log, string(c.peer.id)+err.Error(), "a letter cannot be written", "to", c.peer.id, "error", err)
+		return buf, false
+	}
+	if f.Response == nil { // a sign of life is no reason to leave out the next
+		c.said.Store(true)
+	}
+	return buf, true
 }
 
 // dropOldest drops the oldest letter; other frames stay, they are few.
@@ -84,7 +134,10 @@ func (c *conn) dropOldest() {
 // say queues another frame.
 func (c *conn) say(f *wire.Frame) {
 	c.mu.Lock()
-	c.queue = append(c.queue, item{frame: f})
+	if !c.flush {
+		c.queue = append(c.queue, item{frame: f})
+		c.busy = true
+	}
 	c.mu.Unlock()
 	c.wake()
 }
@@ -103,6 +156,7 @@ func (c *conn) finish(last *wire.Frame, within time.Duration) {
 	c.mu.Lock()
 	if last != nil && !c.flush {
 		c.queue = append(c.queue, item{frame: last})
+		c.busy = true
 	}
 	c.ours, c.flush = true, true
 	c.mu.Unlock()
@@ -118,27 +172,16 @@ func (c *conn) abort() {
 	_ = c.raw.Close()
 }
 
-// write writes what is queued, as much at once as there is.
+// write writes what could not be written at once, as much together as there is.
 func (c *conn) write() {
 	defer close(c.done)
-	pause := c.link.cfg.Idle / 3
-	silence := time.NewTimer(pause)
-	defer silence.Stop()
-	said := false                                                    // something, since the timer was set
-	sign := []item{{frame: &wire.Frame{Response: &wire.Response{}}}} // of life
 	var buf []byte
 	var spare []item
 	for {
 		c.mu.Lock()
-		taken := c.queue
-		batch := taken[c.head:]
-		c.queue, c.head = spare[:0], 0
-		c.writing = len(batch) > 0
-		flush, within := c.flush, max(c.link.cfg.Idle, steady)
-		c.mu.Unlock()
-
-		if len(batch) == 0 {
-			spare = taken
+		if !c.busy {
+			flush := c.flush
+			c.mu.Unlock()
 			if flush {
 				c.closeWrite()
 				return
@@ -148,68 +191,64 @@ func (c *conn) write() {
 				continue
 			case <-c.stop:
 				return
-			case <-silence.C:
-				silence.Reset(pause)
-				if said {
-					said = false
-					continue
-				}
-				batch, taken = sign, nil
-				c.mu.Lock()
-				c.writing = true
-				c.mu.Unlock()
 			}
 		}
-		buf = c.encode(buf[:0], batch)
-		if !flush {
-			_ = c.raw.SetWriteDeadline(time.Now().Add(within))
-		}
-		_, err := c.Write(buf)
-		c.mu.Lock()
-		c.writing = false
-		if err != nil && c.failed == nil {
-			c.failed = err
+		taken := c.queue
+		batch := taken[c.head:]
+		c.queue, c.head = spare[:0], 0
+		c.writing = true
+		if !c.flush { // which has a time of its own
+			_ = c.raw.SetWriteDeadline(time.Now().Add(max(c.link.cfg.Idle, steady)))
 		}
 		c.mu.Unlock()
-		if err != nil {
-			select {
-			case <-c.stop: // the reader has ended it
-			default:
-				if !endedThere(err) {
-					c.abort()
-				}
-				// Otherwise the reader finds out, and says so.
+
+		var letters uint64
+		buf, letters = c.encode(buf[:0], batch)
+		clear(taken)
+		spare = taken
+		err := c.out.drain()
+		if err == nil && len(buf) > 0 {
+			if _, err = c.Write(buf); err == nil {
+				err = c.out.drain()
 			}
-			return
-		}
-		said = true
-		if taken != nil {
-			clear(taken)
-			spare = taken
 		}
 		if cap(buf) > wire.MaxHello {
 			buf = nil
 		}
+
+		c.mu.Lock()
+		c.writing = false
+		if c.busy = len(c.queue) > c.head; !c.busy && !c.flush {
+			_ = c.raw.SetWriteDeadline(time.Time{}) // writing at once fails once it is over
+		}
+		if err != nil {
+			select {
+			case <-c.stop: // the reader has ended it
+				c.failed = cmp.Or(c.failed, err)
+			default:
+				c.fail(err)
+			}
+		}
+		c.mu.Unlock()
+		if err != nil {
+			return
+		}
+		c.peer.sent.Add(letters)
 	}
 }
 
-func (c *conn) encode(buf []byte, batch []item) []byte {
-	var letters uint64
+func (c *conn) encode(buf []byte, batch []item) (_ []byte, letters uint64) {
 	for i := range batch {
 		f := batch[i].frame
 		if f == nil {
 			f = &wire.Frame{Letter: &batch[i].letter}
 		}
-		var err error
-		if buf, err = wire.Append(buf, f); err != nil {
-			c.peer.dropped.Add(1)
-			c.link.strange.log(c.link.log, string(c.peer.id)+err.Error(), "a letter cannot be written", "to", c.peer.id, "error", err)
-		} else if batch[i].frame == nil {
+		var ok bool
+		if buf, ok = c.append(buf, f); ok && batch[i].frame == nil {
 			letters++
 		}
 	}
-	c.peer.sent.Add(letters)
-	return buf
+	return buf, letters
 }
 
 // endedByThem decides, when reading has ended with err, whether that was the
@@ -259,7 +298,7 @@ func (c *conn) read() error {
 		if err != nil {
 			return err
 		}
-		p.heard()
+		l.heard(p)
 		switch {
 		case f.Letter != nil:
 			p.received.Add(1)

@@ -30,18 +30,20 @@
 //
 // Config.Closed tells, at once, that the last connection with an incarnation was
 // closed or reset by its side. It is not told of what this side closed, nor of
-// timeouts of either: who is cut off is not known to be dead. A connection on
-// which nothing comes through is given up by the kernel after about Config.Idle
+// what this side's kernel gave up: who is cut off is not known to be dead. A
+// connection on which nothing comes through is given up after about Config.Idle
 // (TCP_USER_TIMEOUT on Linux, where a connection without traffic is probed once a
-// second).
+// second). If the other side's kernel gave up first, its reset may still arrive
+// when the network is healed, and looks like a death: Closed is a hint.
 //
 // # Concurrency and failure
 //
 // All methods may be called by any number of goroutines, and none but Close
-// blocks. Each connection has one goroutine that reads and one that writes. The
-// callbacks are called by those that read: they must not block for long, Admit
-// excepted, and must not call Close; those for one connection come in order.
-// What cannot be sent is dropped: protocols must cope with that anyway. Nothing
-// here ends a node: a listener that fails, a peer that speaks nonsense and a
-// stranger who knocks are each a line in the log.
+// blocks. Each connection has one goroutine that reads, and one that writes what
+// the kernel did not take at once when it was sent. The callbacks are called by
+// those that read: they must not block for long, Admit excepted, and must not
+// call Close; those for one connection come in order. What cannot be sent is
+// dropped: protocols must cope with that anyway. Nothing here ends a node: a
+// listener that fails, a peer that speaks nonsense and a stranger who knocks are
+// each a line in the log.
 package link

@@ -22,7 +22,8 @@ type Link struct {
 	ctx     context.Context // ended by Close
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
-	strange limiter // of lines about strangers
+	strange limiter      // of lines about strangers
+	signed  atomic.Int64 // when signs of life were last thought of
 
 	mu        sync.Mutex
 	hello     wire.Hello
@@ -55,8 +56,6 @@ type peer struct {
 	told    string // the last failure that was logged
 }
 
-func (p *peer) heard() { p.lastHeard.Store(int64(clock.Now())) }
-
 // Start listens and dials until Close. It takes over cfg.Listener.
 func Start(cfg Config) *Link {
 	if cfg.Idle <= 0 {
@@ -85,6 +84,7 @@ func Start(cfg Config) *Link {
 	if cfg.Listener != nil {
 		l.work.Go(l.accept)
 	}
+	l.work.Go(l.keepSigning)
 	return l
 }
 
@@ -106,6 +106,7 @@ func (l *Link) Send(to protocol.NodeID, letter *wire.Letter) {
 	switch {
 	case c != nil:
 		c.push(letter)
+		l.signs(clock.Now())
 	case p != nil:
 		p.dropped.Add(1)
 	}
@@ -223,6 +224,8 @@ func (l *Link) twin(p *peer, life, incarnation uint64) *wire.Refusal {
 // documentation. A refusal is for the other side.
 func (l *Link) join(c *conn, h *wire.Hello) *wire.Refusal {
 	var abort, tell []*conn
+	_ = c.raw.SetDeadline(time.Time{})
+	c.out.loosen()
 	l.mu.Lock()
 	if l.closing {
 		l.mu.Unlock()
@@ -263,8 +266,7 @@ func (l *Link) join(c *conn, h *wire.Hello) *wire.Refusal {
 	announced := l.announced
 	l.mu.Unlock()
 
-	p.heard()
-	_ = c.raw.SetDeadline(time.Time{})
+	l.heard(p)
 	if announced != nil {
 		c.say(&wire.Frame{Welcome: announced})
 	}
@@ -332,6 +334,8 @@ func (l *Link) run(c *conn) {
 	}
 	if _, broken := errors.AsType[net.Error](err); last && !byThem && !broken {
 		// A plain close would look like this process's death.
+		_ = c.raw.SetDeadline(time.Now().Add(flushTime))
+		<-c.done
 		c.refuse(&wire.Refusal{Code: wire.CodeFrame, Says: err.Error()})
 	}
 	_ = c.raw.Close()

@@ -308,7 +308,7 @@ func TestCloseWritesWhatIsQueued(t *testing.T) {
 func TestQueueIsBounded(t *testing.T) {
 	c := newConn(&Link{}, nil, &wire.Hello{}, false)
 	c.peer = &peer{}
-	c.say(&wire.Frame{Welcome: &wire.Welcome{}})
+	c.say(&wire.Frame{Welcome: &wire.Welcome{}}) // and nobody writes it
 	const sent = 5 * maxQueue
 	for seq := range uint64(sent) {
 		c.push(letter(seq))
@@ -356,7 +356,7 @@ func join(t *testing.T, w *town, to *resident, id protocol.NodeID) (net.Conn, *w
 		t.Fatal(err)
 	}
 	h := w.hello(id)
-	s := newStream(raw, raw)
+	s := newStream(raw)
 	if _, _, _, err := greet(s, &h, to.id); err != nil {
 		t.Fatal(err)
 	}
@@ -373,13 +373,22 @@ func TestSignsOfLife(t *testing.T) {
 	w := &town{t: t}
 	l1, l2 := w.listen("n1"), w.listen("n2")
 	change := func(cfg *Config) { cfg.Idle = 300 * time.Millisecond }
-	n1, n2 := w.start("n1", l1, change), w.start("n2", l2, change)
+	n1 := w.start("n1", l1, change)
+	n2 := w.start("n2", l2, func(cfg *Config) {
+		change(cfg)
+		cfg.Peers = nil
+	})
 	n1.talk(n2, 1)
-	for range 3 {
+	c := n1.conns("n2")[0]
+	for begun := time.Now(); time.Since(begun) < steady+500*time.Millisecond; { // longer than a write may take
 		before := n1.peer("n2").LastHeard
 		eventually(t, "heard of", func() bool { return n1.peer("n2").LastHeard > before })
 	}
 	n1.talk(n2, 2)
+	n2.talk(n1, 3)
+	if all := n1.conns("n2"); len(all) != 1 || all[0] != c {
+		t.Error("the connection was exchanged for another one")
+	}
 }
 
 func TestCloseJoins(t *testing.T) {

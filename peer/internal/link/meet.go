@@ -158,7 +158,7 @@ func (l *Link) meet(s *stream, p *peer) (*conn, error) {
 		return nil, r
 	}
 	c := newConn(l, s, h, true)
-	c.queue = append(c.queue, item{frame: &wire.Frame{Welcome: w}})
+	c.say(&wire.Frame{Welcome: w}) // before anything else
 	if r := l.join(c, h); r != nil {
 		s.refuse(r)
 		return nil, r

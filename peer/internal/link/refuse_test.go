@@ -132,7 +132,7 @@ func TestNewerNodeAnswers(t *testing.T) {
 	}
 	defer raw.Close()
 	h := w.hello("n2")
-	_, _, _, err = greet(newStream(raw, raw), &h, "n1")
+	_, _, _, err = greet(newStream(raw), &h, "n1")
 	if r, ok := errors.AsType[*wire.Refusal](err); !ok || r.Code != wire.CodeVersion {
 		t.Errorf("%v; want a refusal for its version", err)
 	}

@@ -18,33 +18,42 @@ import (
 // stream is a connection that frames are read from and written to, and who is
 // at the other end as far as TLS knows.
 type stream struct {
-	net.Conn          // TLS, or the same as raw
+	net.Conn          // TLS, or the same as out
+	out      *outlet  // beneath TLS
 	raw      net.Conn // TCP
 	frames   *wire.Reader
 	id       string // of the certificate: a node's or certs.Operator; "" without TLS
 }
 
-func newStream(c, raw net.Conn) *stream {
-	return &stream{Conn: c, raw: raw, frames: wire.NewReader(c, wire.MaxHello)}
+// newStream is a connection without TLS, as yet.
+func newStream(raw net.Conn) *stream {
+	o := newOutlet(raw)
+	return &stream{Conn: o, out: o, raw: raw, frames: wire.NewReader(o, wire.MaxHello)}
+}
+
+// over is the same connection beneath TLS.
+func (s *stream) over(c *tls.Conn) *stream {
+	return &stream{Conn: c, out: s.out, raw: s.raw, frames: wire.NewReader(c, wire.MaxHello)}
 }
 
 // answer makes an accepted connection a secure one. A refusal is for the caller.
 func answer(raw net.Conn, identity *certs.Identity) (*stream, *wire.Refusal, error) {
+	plain := newStream(raw)
 	if identity == nil {
-		return newStream(raw, raw), nil, nil
+		return plain, nil, nil
 	}
 	config := identity.Server()
 	config.VerifyConnection = nil // is done below, so that the caller can be told
-	c := tls.Server(raw, config)
+	c := tls.Server(plain.out, config)
 	if err := c.Handshake(); err != nil {
 		if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 			// Who speaks plainly is told so, plainly.
-			return newStream(raw, raw), &wire.Refusal{Code: wire.CodeCertificate, Final: true,
+			return plain, &wire.Refusal{Code: wire.CodeCertificate, Final: true,
 				Says: "it calls without TLS; this node wants TLS 1.3 with a certificate of cluster " + identity.Cluster}, nil
 		}
 		return nil, nil, explain(err, identity)
 	}
-	s := newStream(c, raw)
+	s := plain.over(c)
 	id, err := identity.Caller(c.ConnectionState())
 	if err != nil {
 		return s, &wire.Refusal{Code: wire.CodeCertificate, Says: err.Error(), Final: true}, nil
@@ -56,17 +65,18 @@ func answer(raw net.Conn, identity *certs.Identity) (*stream, *wire.Refusal, err
 // call makes a dialled connection a secure one, with the node that is expected
 // ("" is any).
 func call(raw net.Conn, identity *certs.Identity, expect protocol.NodeID) (*stream, error) {
+	plain := newStream(raw)
 	if identity == nil {
-		return newStream(raw, raw), nil
+		return plain, nil
 	}
-	c := tls.Client(raw, identity.Client(expect))
+	c := tls.Client(plain.out, identity.Client(expect))
 	if err := c.Handshake(); err != nil {
 		if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 			return nil, errors.New("it does not answer with TLS; was it started without certificates?")
 		}
 		return nil, explain(err, identity)
 	}
-	s := newStream(c, raw)
+	s := plain.over(c)
 	_, id, err := certs.PeerOf(c.ConnectionState())
 	s.id = id
 	return s, err
@@ -109,6 +119,7 @@ func (s *stream) closeWrite() {
 	if c, ok := s.Conn.(*tls.Conn); ok {
 		_ = c.CloseWrite()
 	}
+	_ = s.out.drain()
 	if c, ok := s.raw.(interface{ CloseWrite() error }); ok {
 		_ = c.CloseWrite()
 	} else {
