@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -56,7 +55,7 @@ func (n *Node) testament() driver.Testament {
 	if err != nil {
 		return driver.Testament{} // of plain values it never fails
 	}
-	return driver.Testament{Data: data, Keep: []*os.File{n.dir.Lock()}}
+	return driver.Testament{Data: data, Keep: n.dir.Locks()}
 }
 
 // Witness prepares to speak for the node of a testament, see [driver.Attestable]:

@@ -32,7 +32,7 @@ type Dir struct {
 	path     string
 	at       folder
 	root     *os.Root // of the history; nil where there is no real directory
-	lock     *os.File
+	locks    []*os.File
 	identity Identity
 	voted    bool // the identity has its mark
 	warnings []string
@@ -77,18 +77,18 @@ func Open(ctx context.Context, path string, want Identity) (*Dir, error) {
 	}
 	opened, err := os.OpenRoot(path)
 	if err != nil {
-		return nil, errors.Join(err, locked.Close())
+		return nil, errors.Join(err, closeAll(locked))
 	}
 	d, err := open(root{opened}, path, want)
 	if err != nil {
-		return nil, errors.Join(err, opened.Close(), locked.Close())
+		return nil, errors.Join(err, opened.Close(), closeAll(locked))
 	}
-	d.root, d.lock = opened, locked
+	d.root, d.locks = opened, locked
 	return d, nil
 }
 
 // await takes the lock as soon as it is free.
-func await(ctx context.Context, path string) (*os.File, error) {
+func await(ctx context.Context, path string) ([]*os.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, LockWait)
 	defer cancel()
 	var poll *time.Ticker
@@ -162,23 +162,25 @@ func open(at folder, path string, want Identity) (*Dir, error) {
 	if own := (Identity{want.Cluster, want.Election, want.ID, d.identity.Dir, d.identity.Era}); own != d.identity {
 		return nil, refused(path, "it belongs to %v, and not to %v; want a directory for each node of each election", d.identity, own)
 	}
-	if err := d.raise(want.Era); err != nil {
-		return nil, err
+	if own := d.identity.Era; want.Era < own {
+		return nil, refused(path, "it was used in era %d of tokens, and era %d is configured: tokens would fall; want era=%d or more", own, want.Era, own)
 	}
 	if err := d.readPins(); err != nil {
 		return nil, err
 	}
-	return d, d.readBallots()
+	if err := d.readBallots(); err != nil {
+		return nil, err
+	}
+	if err := d.raise(want.Era); err != nil {
+		return nil, errors.Join(err, d.ballots.f.Close())
+	}
+	return d, nil
 }
 
-// raise makes a greater era durable, before any token of it. In a smaller one
-// tokens would fall.
+// raise makes a greater era durable, before any token of it.
 func (d *Dir) raise(era uint64) error {
-	switch own := d.identity.Era; {
-	case era == own:
+	if era == d.identity.Era {
 		return nil
-	case era < own:
-		return refused(d.path, "it was used in era %d of tokens, and era %d is configured: tokens would fall; want era=%d or more", own, era, own)
 	}
 	d.identity.Era = era
 	text, err := encodeIdentity(d.identity, d.voted)
@@ -309,9 +311,11 @@ func (d *Dir) Path() string { return d.path }
 // Identity is whose the directory is.
 func (d *Dir) Identity() Identity { return d.identity }
 
-// Lock is the locked file, with an absolute name. Whoever holds a copy of its
-// descriptor keeps other processes out until that is closed; it stays the Dir's.
-func (d *Dir) Lock() *os.File { return d.lock }
+// Locks are the locked files, with absolute names: the file lock and, where the
+// file system can lock one, the directory. Whoever holds copies of their
+// descriptors keeps other processes out until those are closed; they stay the
+// Dir's.
+func (d *Dir) Locks() []*os.File { return d.locks }
 
 // Warnings is what Open has to say to people, a sentence each.
 func (d *Dir) Warnings() []string { return d.warnings }
@@ -323,8 +327,12 @@ func (d *Dir) Close() error {
 	if d.root != nil {
 		err = errors.Join(err, d.root.Close())
 	}
-	if d.lock != nil {
-		err = errors.Join(err, d.lock.Close())
+	return errors.Join(err, closeAll(d.locks))
+}
+
+func closeAll(files []*os.File) (err error) {
+	for _, f := range files {
+		err = errors.Join(err, f.Close())
 	}
 	return err
 }

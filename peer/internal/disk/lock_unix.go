@@ -12,9 +12,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock takes the lock of the directory, without waiting. It is let go when the
-// last copy of the file is closed.
-func lock(path, name string) (*os.File, error) {
+// lock takes the locks of the directory, without waiting: one on the file lock,
+// which says whose it is, and one on the directory itself, which holds when
+// somebody has removed that file. They are let go when the last copies of the
+// files are closed.
+func lock(path, name string) ([]*os.File, error) {
+	f, err := lockFile(path, name)
+	if err != nil {
+		return nil, err
+	}
+	d, err := os.Open(path)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	err = flock(d)
+	switch {
+	case err == nil:
+		return []*os.File{f, d}, nil
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return nil, errors.Join(&InUse{Path: path}, f.Close(), d.Close())
+	}
+	_ = d.Close() // some file systems lock files only, and then the file has to do
+	return []*os.File{f}, nil
+}
+
+func lockFile(path, name string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 		if err != nil {

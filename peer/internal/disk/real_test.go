@@ -63,7 +63,7 @@ func TestReal(t *testing.T) {
 	if d.Ballot() != nil || len(d.Pins()) != 0 || d.Identity().Dir == (protocol.DirID{}) {
 		t.Errorf("new: ballot %x, pins %v, %+v", d.Ballot(), d.Pins(), d.Identity())
 	}
-	if name := d.Lock().Name(); name != filepath.Join(path, "lock") || !filepath.IsAbs(name) {
+	if name := d.Locks()[0].Name(); name != filepath.Join(path, "lock") || !filepath.IsAbs(name) {
 		t.Errorf("the lock is %s", name)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 {
@@ -156,21 +156,23 @@ func TestForeign(t *testing.T) {
 // TestLostBeforeTheFirst: only a directory that has told of a vote misses its ballots.
 func TestLostBeforeTheFirst(t *testing.T) {
 	path := t.TempDir()
-	id := mustOpen(t, path).Identity()
-	d := mustOpenAgain(t, path, func() error { return os.Remove(filepath.Join(path, "ballot")) })
+	first := mustOpen(t, path)
+	id := first.Identity()
+	d := mustOpenAgain(t, first, func() error { return os.Remove(filepath.Join(path, "ballot")) })
 	if d.Identity() != id || d.Ballot() != nil {
 		t.Errorf("%+v, %x; want %+v and no ballot", d.Identity(), d.Ballot(), id)
 	}
 }
 
-// mustOpenAgain closes nothing of the life before, whose descriptors a kill
-// would close.
-func mustOpenAgain(t *testing.T, path string, change func() error) *Dir {
+// mustOpenAgain closes no more of the life before than the locks, as a kill would
+// with everything.
+func mustOpenAgain(t *testing.T, before *Dir, change func() error) *Dir {
 	t.Helper()
-	if err := errors.Join(change(), os.Remove(filepath.Join(path, "lock"))); err != nil {
+	if err := errors.Join(change(), closeAll(before.locks)); err != nil {
 		t.Fatal(err)
 	}
-	return mustOpen(t, path)
+	before.locks = nil
+	return mustOpen(t, before.path)
 }
 
 // TestLock: one process at a time, until the last copy of the lock is closed.
@@ -181,7 +183,7 @@ func TestLock(t *testing.T) {
 	if u, ok := errors.AsType[*InUse](err); !ok || u.PID != os.Getpid() || u.Path != path {
 		t.Errorf("%v; want it in use by %d", err, os.Getpid())
 	}
-	keeper, err := unix.Dup(int(d.Lock().Fd()))
+	keeper, err := unix.Dup(int(d.Locks()[0].Fd()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,5 +377,31 @@ func TestEra(t *testing.T) {
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestLockRemoved: to remove the file lock opens the directory to nobody.
+func TestLockRemoved(t *testing.T) {
+	path := t.TempDir()
+	want := Identity{Cluster: "c", Election: "e", ID: "n1"}
+	d, err := Open(t.Context(), path, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if len(d.Locks()) != 2 {
+		t.Skip("directories cannot be locked on this file system")
+	}
+	if err := os.Remove(filepath.Join(path, "lock")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	second, err := Open(ctx, path, want)
+	if _, ok := errors.AsType[*InUse](err); !ok {
+		t.Errorf("%v; want it in use", err)
+	}
+	if err == nil {
+		_ = second.Close()
 	}
 }
