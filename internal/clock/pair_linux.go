@@ -11,10 +11,4 @@ func readPair() (p Pair, apart Boot) {
 	return p, after - before
 }
 
-func mono() Boot {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		panic("clock: CLOCK_MONOTONIC: " + err.Error()) // POSIX has it, and so has Linux
-	}
-	return Boot(ts.Nano())
-}
+func mono() Boot { return read(unix.CLOCK_MONOTONIC) }

@@ -16,9 +16,15 @@
 // [Recorder.Step] and [Recorder.Close] belong to the goroutine that owns the
 // machine. Step copies what it is given into memory that is used again, and
 // never waits: a goroutine of the recorder encodes, and writes all that is
-// waiting with one write(2). So a process that is killed loses what had not
-// reached that goroutine, and at worst tears the last line. There is no fsync:
-// when the whole machine dies, more is lost.
+// waiting with one write(2). It does so at once after a step that orders, saves or
+// asks something, that was told of anything but a message and the time, that
+// changed the role, the term or the leader, or that follows a silence. Ordinary
+// heartbeats wait for others, for a quarter of a second at most: to wake a
+// goroutine for each would cost a node that has nothing to do a fifth of its time.
+// So a process that is killed loses at most the heartbeats of its last quarter
+// second, as far as the machine has let that goroutine run, and at worst tears
+// the last line. Close writes everything. There is no fsync: when the whole
+// machine dies, more is lost.
 //
 // # Failure
 //

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/electd/elect/protocol"
@@ -17,6 +18,7 @@ import (
 // settle waits until the recorder has written all that is waiting. A simulator,
 // which is faster than any network, overruns it otherwise.
 func settle(r *Recorder) {
+	r.hurry()
 	back := make([]*entry, 0, queued)
 	for range r.made {
 		back = append(back, <-r.free)
@@ -376,26 +378,104 @@ func TestStepAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestWrittenAtOnce: what the recorder has taken is in the file, without Close:
-// a kill loses nothing of it.
-func TestWrittenAtOnce(t *testing.T) {
-	cfg := plain
-	cfg.Dir = t.TempDir()
-	r, err := Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &counter{}
-	for i := range 50 {
-		c.step(r, []protocol.InputKind{protocol.Boot, protocol.Fire}[min(i, 1)], 0)
-		settle(r)
-		if got := events(t, []byte(readAll(t, filepath.Join(cfg.Dir, nameOf(1))))); len(got) != i+1 {
-			t.Fatalf("%d events after %d steps", len(got), i+1)
+// written is how many events a kill at this moment would leave behind.
+func written(t *testing.T, dir string) int {
+	t.Helper()
+	return len(events(t, []byte(readAll(t, filepath.Join(dir, nameOf(1))))))
+}
+
+// TestWrittenSoon: without Close, an ordinary step is in the file after patience,
+// and at once where it follows a silence; any other one is at once, and with it
+// what came before. A kill loses nothing else.
+func TestWrittenSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := plain
+		cfg.Dir = t.TempDir()
+		r, err := Open(cfg)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := r.Close(); err != nil {
-		t.Error(err)
-	}
+		defer func() {
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		in, fx := &protocol.Input{Kind: protocol.Boot}, &protocol.Effects{}
+		view := &protocol.View{Role: protocol.Follower, Term: 1}
+		total := 0
+		step := func(soon bool) {
+			t.Helper()
+			before := total
+			r.Step(in, fx, view, nil)
+			total++
+			synctest.Wait()
+			if soon {
+				before = total
+			}
+			if got := written(t, cfg.Dir); soon && got != total || !soon && got >= total {
+				t.Fatalf("%d events of %d after step %d; want it written at once: %v", got, total, before, soon)
+			}
+		}
+		pass := func(d time.Duration) {
+			<-time.After(d)
+			synctest.Wait()
+		}
+		step(true)
+		in.Kind = protocol.Receive
+		step(false)
+		pass(patience)
+		if got := written(t, cfg.Dir); got != total {
+			t.Fatalf("%d events of %d after %v", got, total, patience)
+		}
+		for range 20 {
+			step(false)
+			pass(patience / 5)
+			if got := written(t, cfg.Dir); got < total-5 {
+				t.Fatalf("%d events of %d; want those that are older than %v", got, total, patience)
+			}
+		}
+		pass(3 * patience)
+		step(true) // after a silence
+		for name, change := range map[string]func(){
+			"an order":      func() { fx.Orders = []protocol.Order{{Kind: protocol.Stop, Token: 1}} },
+			"a save":        func() { fx.Save(1, func(dst []byte) []byte { return append(dst, 1) }) },
+			"an ask":        func() { fx.Asks = []protocol.Ask{{Number: 1, Op: protocol.Write}} },
+			"a closed peer": func() { in.Kind = protocol.PeerClosed },
+			"a command":     func() { in.Kind = protocol.Do },
+			"a role":        func() { view.Role = protocol.PreCandidate },
+			"a leader":      func() { view.Leader.ID = "n2" },
+		} {
+			step(false)
+			change()
+			step(true)
+			t.Log(name)
+			in.Kind, fx = protocol.Fire, &protocol.Effects{}
+		}
+	})
+}
+
+// TestKicksAreNotLost: whatever is put in while the writer falls asleep is written.
+func TestKicksAreNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := &fullFolder{files: map[string]*fullFile{}, room: 1 << 24}
+		r := startIn(t, at, plain)
+		c := &counter{}
+		c.step(r, protocol.Boot, 0)
+		for i := range 200 {
+			for range i % 3 {
+				c.step(r, protocol.Fire, 0)
+			}
+			<-time.After(time.Duration(i) * patience / 100)
+		}
+		<-time.After(patience)
+		synctest.Wait()
+		if got := events(t, at.files[nameOf(1)].text); uint64(len(got)) != c.n {
+			t.Errorf("%d events of %d", len(got), c.n)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestConfig: what cannot be recorded is refused at once.

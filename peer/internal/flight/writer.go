@@ -54,6 +54,7 @@ type writer struct {
 
 	f     file // nil: nothing can be recorded before a state comes
 	enc   *trace.Encoder
+	lines lines
 	buf   bytes.Buffer // encoded and not written
 	taken []*entry     // encoded or left out, and not given back
 	size  int64        // written
@@ -86,23 +87,34 @@ func newWriter(r *Recorder, at folder) (*writer, error) {
 	return w, nil
 }
 
-// run writes until the queue is closed.
+// run writes until the queue is closed: what waits when it is kicked, and then as
+// often as patience has it, until nothing comes any more.
 func (w *writer) run() {
-	for e := range w.r.queue {
-		w.take(e)
-		for more := true; more; {
-			select {
-			case e, ok := <-w.r.queue:
-				if !ok {
-					more = false
-					break
-				}
-				w.take(e)
-			default:
-				more = false
+	soon := time.NewTimer(patience)
+	defer soon.Stop()
+	soon.Stop()
+	for {
+		select {
+		case <-w.r.kick:
+			if w.r.asleep.Load() {
+				w.r.asleep.Store(false)
+				soon.Reset(patience)
 			}
+		case <-soon.C:
+			if len(w.r.queue) == 0 {
+				w.r.asleep.Store(true)
+				if len(w.r.queue) == 0 {
+					continue // who puts something in from here on sees it asleep
+				}
+				w.r.asleep.Store(false)
+			}
+			soon.Reset(patience)
 		}
+		open := w.drain()
 		w.flush()
+		if !open {
+			break
+		}
 	}
 	w.end("the recorder was closed")
 	if w.f != nil {
@@ -110,6 +122,21 @@ func (w *writer) run() {
 	}
 	if w.f != nil {
 		w.stop(w.f.Close())
+	}
+}
+
+// drain takes all that waits, and reports whether the queue is open.
+func (w *writer) drain() bool {
+	for {
+		select {
+		case e, ok := <-w.r.queue:
+			if !ok {
+				return false
+			}
+			w.take(e)
+		default:
+			return true
+		}
 	}
 }
 
@@ -146,7 +173,12 @@ func (w *writer) record(e *entry) {
 	case boots:
 		w.begin(e)
 	case e.stepped && w.f != nil:
-		w.encode(w.step(e))
+		if line, ok := w.lines.step(w.n+1, w.life, w.r.cfg.Node, &e.in, &e.fx, &e.view); ok {
+			w.n++
+			w.buf.Write(line)
+		} else {
+			w.encode(w.step(e))
+		}
 	}
 	if e.state != nil {
 		w.asked = false

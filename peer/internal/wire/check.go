@@ -91,6 +91,14 @@ func (h *Hello) check() error {
 func (w *Welcome) check() error { return membership("welcome.membership", w.Membership) }
 
 func (l *Letter) check() error {
+	if err := l.checkOwn(); err != nil {
+		return err
+	}
+	return membership("letter.message.membership", l.Message.Membership)
+}
+
+// checkOwn checks all but the membership.
+func (l *Letter) checkOwn() error {
 	m := &l.Message
 	if l.Since < 0 {
 		return fmt.Errorf("letter.since_ns: %d; want 0 or more", l.Since)
@@ -123,10 +131,7 @@ func (l *Letter) check() error {
 	if err := long("letter.message.metadata", m.Metadata, MaxMetadata); err != nil {
 		return err
 	}
-	if err := long("letter.message.body", m.Body, MaxBody); err != nil {
-		return err
-	}
-	return membership("letter.message.membership", m.Membership)
+	return long("letter.message.body", m.Body, MaxBody)
 }
 
 func (q *Request) check() error {

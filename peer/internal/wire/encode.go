@@ -22,9 +22,13 @@ func Append(dst []byte, f *Frame) ([]byte, error) {
 	}
 	start := len(dst)
 	out := append(dst, make([]byte, prefixSize)...)
-	out, err := proto.MarshalOptions{}.MarshalAppend(out, encode(f))
-	if err != nil {
-		return dst, err
+	if f.Letter != nil {
+		out = appendLetter(out, f.Letter)
+	} else {
+		var err error
+		if out, err = (proto.MarshalOptions{}).MarshalAppend(out, encode(f)); err != nil {
+			return dst, err
+		}
 	}
 	size := len(out) - start - prefixSize
 	if size > MaxFrame {
@@ -34,6 +38,7 @@ func Append(dst []byte, f *Frame) ([]byte, error) {
 	return out, nil
 }
 
+// encode is for all but letters.
 func encode(f *Frame) *wirepb.Frame {
 	switch {
 	case f.Hello != nil:
@@ -53,8 +58,6 @@ func encode(f *Frame) *wirepb.Frame {
 		return &wirepb.Frame{Kind: &wirepb.Frame_Refusal{Refusal: &wirepb.Refusal{
 			Code: string(r.Code), Says: cut(r.Says, maxText), Final: r.Final,
 		}}}
-	case f.Letter != nil:
-		return encodeLetter(f.Letter)
 	case f.Request != nil:
 		q := f.Request
 		return &wirepb.Frame{Kind: &wirepb.Frame_Request{Request: &wirepb.Request{
@@ -66,34 +69,6 @@ func encode(f *Frame) *wirepb.Frame {
 			Call: r.Call, More: r.More, Body: r.Body, Code: r.Code, Error: cut(r.Error, maxText),
 		}}}
 	}
-}
-
-// letter is all that an ordinary letter consists of, in one piece of memory.
-type letter struct {
-	frame   wirepb.Frame
-	kind    wirepb.Frame_Letter
-	letter  wirepb.Letter
-	message wirepb.Message
-	leader  wirepb.Leadership
-}
-
-func encodeLetter(l *Letter) *wirepb.Frame {
-	m, p := &l.Message, new(letter)
-	p.frame.Kind = &p.kind
-	p.kind.Letter = &p.letter
-	p.letter.Message, p.letter.SinceNs, p.letter.Token = &p.message, l.Since, l.Token
-	b := &p.message
-	b.Type, b.Dir, b.Incarnation, b.Term = string(m.Type), encodeDir(&m.Dir), m.Incarnation, m.Term
-	b.Membership = encodeMembership(m.Membership)
-	b.Echo, b.Round, b.Seq = m.Echo, m.Round, m.Seq
-	b.PromiseNs, b.ResidualNs, b.PrevTerm, b.RetryAfterNs = int64(m.Promise), int64(m.Residual), m.PrevTerm, int64(m.RetryAfter)
-	b.Granted, b.Unhealthy, b.Reason = m.Granted, m.Unhealthy, string(m.Reason)
-	if m.Leader != (protocol.Leadership{}) {
-		p.leader.Id, p.leader.Incarnation, p.leader.Term = string(m.Leader.ID), m.Leader.Incarnation, m.Leader.Term
-		b.Leader = &p.leader
-	}
-	b.Ranking, b.Metadata, b.Body = encodeIDs(m.Ranking), m.Metadata, m.Body
-	return &p.frame
 }
 
 // members is a membership in one piece of memory.

@@ -12,6 +12,9 @@ type Reader struct {
 	r   *bufio.Reader
 	max int
 	buf []byte
+
+	prefix [prefixSize]byte
+	known  known
 }
 
 // keep is how much memory a Reader keeps between two frames, in bytes.
@@ -29,13 +32,13 @@ func (r *Reader) SetMax(most int) { r.max = most }
 // frames, io.ErrUnexpectedEOF where it ends within one, *TooLarge for a frame
 // that is too long, and an error that says what is wrong with a frame that
 // cannot be read. After *TooLarge nothing more can be read; the others but
-// those of the stream concern one frame.
+// those of the stream concern one frame. Letters may share what is immutable in
+// them: an equal membership is the same one.
 func (r *Reader) Next() (Frame, error) {
-	var prefix [4]byte
-	if _, err := io.ReadFull(r.r, prefix[:]); err != nil {
+	if _, err := io.ReadFull(r.r, r.prefix[:]); err != nil {
 		return Frame{}, err
 	}
-	size := int(binary.BigEndian.Uint32(prefix[:]))
+	size := int(binary.BigEndian.Uint32(r.prefix[:]))
 	if size > r.max || size < 0 {
 		return Frame{}, &TooLarge{Size: size, Max: r.max}
 	}
@@ -48,6 +51,9 @@ func (r *Reader) Next() (Frame, error) {
 			err = io.ErrUnexpectedEOF
 		}
 		return Frame{}, err
+	}
+	if l, ok := r.known.letter(r.buf); ok {
+		return Frame{Letter: l}, nil
 	}
 	return Decode(r.buf)
 }
