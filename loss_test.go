@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,6 +150,71 @@ func TestNoOverrunWithinTheLease(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a process that was frozen logs when it goes on: that its work was not told
+// in time, and that it has not returned only if it has not, once it was told.
+func TestOverrunOfAFrozenProcess(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		linger time.Duration
+		says   string
+	}{
+		{"the work returns when it is told", 0, "level=WARN msg=\"the lease ended before the work was told, as when this process did not run; the work returned when it was told\" token=1\n"},
+		{"shortly after", lease - 1, "level=WARN msg=\"the lease ended before the work was told"},
+		{"it goes on", 2 * lease, "level=ERROR msg=\"the lease has ended and the work has not returned\" token=1\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var d diary
+				var log strings.Builder // Logger calls are over when Lead has returned
+				m := newFrozenMandate(lease)
+				f := newFake()
+				f.wins(m)
+				e, err := elect.New(f, elect.Config{OnEvent: d.note, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				_ = e.Lead(ctx, func(ctx context.Context, term *elect.Term) error {
+					m.thaw()
+					<-ctx.Done()
+					lost(t, context.Cause(ctx), elect.ReasonExpired)
+					time.Sleep(tt.linger)
+					cancel()
+					return nil
+				})
+				d.is(t, elect.EventCampaigning, elect.EventElected, elect.EventEnded, elect.EventOverrun, elect.EventReleased)
+				if got := log.String(); !strings.Contains(got, tt.says) || strings.Count(got, "\n") != 1 {
+					t.Errorf("it logs\n%s\nwant one line, with\n%s", got, tt.says)
+				}
+			})
+		})
+	}
+}
+
+// frozenMandate is one whose lease is over at the moment at which its process
+// goes on, with all that was to happen before still to come.
+type frozenMandate struct {
+	*fakeMandate
+	over atomic.Bool
+}
+
+func newFrozenMandate(left time.Duration) *frozenMandate {
+	return &frozenMandate{fakeMandate: newFakeMandate(1, left)}
+}
+
+func (m *frozenMandate) Remaining() (time.Duration, bool) {
+	if m.over.Load() {
+		return 0, true
+	}
+	return m.fakeMandate.Remaining()
+}
+
+func (m *frozenMandate) thaw() {
+	m.over.Store(true)
+	m.end(driver.ErrExpired)
 }
 
 // Where nothing runs out, only what was taken away can be overrun.

@@ -183,12 +183,41 @@ func (t *Term) settle(ctx context.Context) (first bool, err error) {
 // before the lease did.
 func (t *Term) watch() {
 	cause := t.awaitEnd()
+	late := t.toldLate(cause)
 	t.election.emit(EventEnded, t.Token(), cause)
 	if t.overruns() {
-		t.election.cfg.Logger.Error("the lease has ended and the work has not returned", "token", t.Token())
 		t.election.emit(EventOverrun, t.Token(), cause)
+		log := t.election.cfg.Logger
+		if late && t.returns(max(t.election.cfg.Drain, thawTime)) {
+			log.Warn("the lease ended before the work was told, as when this process did not run; the work returned when it was told", "token", t.Token())
+		} else {
+			log.Error("the lease has ended and the work has not returned", "token", t.Token())
+		}
 	}
 	close(t.announced)
+}
+
+// thawTime is what work may need to return in a process that has just begun to run
+// again, with all that it has missed, before that is called an error.
+const thawTime = time.Second
+
+// toldLate reports whether the term ran out, or was seen to be another's, only when
+// its lease was over: this process did not run when the drain was due, and so the
+// work could not be told.
+func (t *Term) toldLate(cause error) bool {
+	loss, _ := errors.AsType[*LostError](cause)
+	left, bounded := t.mandate.Remaining()
+	return loss != nil && (loss.Reason == ReasonExpired || loss.Reason == ReasonSuperseded) && bounded && left <= 0
+}
+
+// returns reports whether the work is joined within d.
+func (t *Term) returns(d time.Duration) bool {
+	select {
+	case <-t.settled:
+		return true
+	case <-time.After(d):
+		return t.joined()
+	}
 }
 
 // awaitEnd returns the cause once the term has ended. The lease is looked at

@@ -13,7 +13,7 @@ var (
 	// ErrResigned: leadership was asked back, by its holder or an operator.
 	ErrResigned = errors.New("resigned")
 	// ErrUnreachable: the store, or a majority of peers, cannot be reached.
-	ErrUnreachable = errors.New("store unreachable")
+	ErrUnreachable = errors.New("store or peers unreachable")
 	// ErrUnhealthy: a health check of this participant failed.
 	ErrUnhealthy = errors.New("unhealthy")
 	// ErrClosed: the Elector was closed.

@@ -75,15 +75,15 @@ certificates, with the times of --profile. The kinds take turns, round by round:
 
 A round begins when all nodes are connected and no voter is bound by an earlier
 life: one promise after a node was started again. The programs write down when
-they believed to lead, in freeze and cut without a pause between two looks. Two
-that led at one instant, or a token that does not rise, are an error.
+they believed to lead, in freeze and cut without a pause between two looks. Two that
+led at one instant, or a token that does not rise, are an error.
 
 -o json writes one object: election, name, candidates, command, memory_bytes,
 clock, go, system, cpus, load_before, load_after, idle {candidates, seconds,
 mean_percent, max_percent} and takeovers, a list of {kill, rounds, min_ms,
 median_ms, p90_ms, p99_ms, max_ms}. With --peers: peers, profile, promise_ms,
 worst_takeover_ms, security, directory, command, clock, go, system, cpus,
-load_before, load_after, tenures, violations and takeovers, a list of {kill, what,
+load_before, load_after, tenures, lost, violations and takeovers, a list of {kill, what,
 rounds, min_ms, median_ms, p90_ms, p99_ms, max_ms, stale_ms, took_ms}.`
 
 func newFailover(openers elect.Openers) *cobra.Command {

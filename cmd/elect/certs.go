@@ -39,6 +39,9 @@ machines: whoever has it can be everybody.
 // installed is where the printed lines put certificates: anywhere will do.
 const installed = "/etc/elect/certs"
 
+// stored is where the printed lines put the data directories.
+const stored = "/var/lib/elect"
+
 func newCerts() *cobra.Command {
 	var dir, cluster string
 	valid := days(0)
@@ -167,21 +170,22 @@ func tellCerts(w io.Writer, dir string, made []string, nodes []certs.Node) error
 	url := peerScheme + "://" + strings.Join(voters, ",") + "?certs=" + installed
 	if slices.Contains(made, "ca.key") {
 		fmt.Fprintf(&b, "operator.crt and operator.key, with ca.crt, are for asking: elect status, members, resign, history.\n\n")
-		fmt.Fprintf(&b, "Then run on each machine, with its own --id:\n\n  elect run --election '%s' --id %s -- COMMAND\n", url, nodes[0].ID)
+		fmt.Fprintf(&b, "Then run on each machine, with its own --id:\n\n  elect run --election '%s' \\\n            --data %s --id %s --name NAME -- COMMAND\n", url, stored, nodes[0].ID)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 func newCertsShow() *cobra.Command {
-	var format output
+	var format form
 	cmd := &cobra.Command{
 		Use:   "show [flags] DIR|FILE",
 		Short: "say what certificates say: id, cluster, hosts, expiry",
 		Long: `Say what the certificate in a file says, or those in the files *.crt of a directory.
 
 -o json writes an array of objects on one line: file, id (~operator is
-an operator's), cluster, hosts, expires (RFC 3339), expired, authority.`,
+an operator's), cluster, hosts, expires (RFC 3339), expired, authority. -o yaml
+writes the same on several lines.`,
 		Example: "  elect certs show /etc/elect/certs",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := fromEnvironment(cmd); err != nil {
@@ -194,23 +198,24 @@ an operator's), cluster, hosts, expires (RFC 3339), expired, authority.`,
 			if err != nil {
 				return err
 			}
-			if format == "json" {
-				return writeJSON(cmd.OutOrStdout(), all)
-			}
-			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(t, "FILE\tID\tCLUSTER\tHOSTS\tEXPIRES")
-			for _, c := range all {
-				expires := timestamp(c.Expires)
-				if c.Expired {
-					expires += " (expired)"
-				}
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.File, c.who(), or(c.Cluster), or(strings.Join(c.Hosts, ",")), expires)
-			}
-			return t.Flush()
+			return format.write(cmd.OutOrStdout(), all, func(w io.Writer) error { return writeCerts(w, all) })
 		},
 	}
 	format.flag(cmd.Flags())
 	return cmd
+}
+
+func writeCerts(w io.Writer, all []certificate) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "FILE\tID\tCLUSTER\tHOSTS\tEXPIRES")
+	for _, c := range all {
+		expires := timestamp(c.Expires)
+		if c.Expired {
+			expires += " (expired)"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.File, c.who(), or(c.Cluster), or(strings.Join(c.Hosts, ",")), expires)
+	}
+	return t.Flush()
 }
 
 // who is the id, for people.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/electd/elect/cmd/elect/internal/doctor"
 	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/peer"
 	"github.com/electd/elect/protocol/quorum"
 )
 
@@ -20,8 +21,9 @@ const doctorHelp = `Measure what an election among peers rests on, and say which
           busy as they are
   disk    how long 512 bytes take to be written and synced (fdatasync) in the data
           directory, in a file that is removed again; what is free
-  peers   how long a TCP connection to each of the others takes; a machine on which
-          nobody listens yet answers too
+  peers   how long a TCP connection to each of the others takes, 20 times; a machine
+          on which nobody listens yet answers too. Nothing is said on them, so that no
+          certificate is needed; a node that runs there may log callers that are silent
   clock   its name and its steps, and whether it and CLOCK_MONOTONIC stay together
   files   how many this process may open
 
@@ -40,14 +42,15 @@ Exit codes: 0 some profile fits; 1 none does.
 -o json writes one object: system, cpus, load, took_ms, pauses, disk, peers, clock,
 files; voters, problems, notes, profiles (a list of name, heartbeat_ms, promise_ms,
 lease_ms, slot_ms, worst_takeover_ms, fits, findings) and recommended. Each
-measurement is samples, p50_ms, p99_ms, max_ms.`
+measurement is samples, p50_ms, p99_ms, max_ms. -o yaml writes the same on several
+lines.`
 
 // mostDoctor bounds a measurement: each tick of it is kept.
 const mostDoctor = time.Hour
 
 func newDoctor() *cobra.Command {
 	var election, data string
-	var format output
+	var format form
 	span := 10 * time.Second
 	cmd := &cobra.Command{
 		Use:     "doctor [flags]",
@@ -80,11 +83,7 @@ func newDoctor() *cobra.Command {
 				return err
 			}
 			r := &doctor.Report{Measurements: measured, Verdict: doctor.Judge(measured, voters, configured)}
-			if format == "json" {
-				err = writeJSON(cmd.OutOrStdout(), r)
-			} else {
-				err = r.Write(cmd.OutOrStdout())
-			}
+			err = format.write(cmd.OutOrStdout(), r, r.Write)
 			if err == nil && r.Recommended == "" {
 				err = exit.Silent(1)
 			}
@@ -99,6 +98,26 @@ func newDoctor() *cobra.Command {
 	return cmd
 }
 
+// measurable is the configuration that the URL says. Here it needs no certificates,
+// because nothing is said to the peers; those that it names must be there.
+func (p *place) measurable() (peer.Config, error) {
+	peers, err := p.parsePeers("")
+	if err != nil {
+		return peers, err
+	}
+	if peers.Certs == "" && peers.CA == "" {
+		peers.Insecure = true
+	} else if c, err := peer.NewClient(peers); err != nil {
+		return peers, ofPeers(err, &peers)
+	} else if err := c.Close(); err != nil {
+		return peers, exit.OfBackend(err)
+	}
+	if _, err := peers.Plan(); err != nil {
+		return peers, exit.With(exit.Usage, err)
+	}
+	return peers, nil
+}
+
 // patient completes what to measure, and says how many voters there are, 0 when
 // that is not known, and which times are configured if they are no profile's own.
 func patient(election string, cfg *doctor.Config) (voters int, configured *quorum.Profile, err error) {
@@ -107,7 +126,7 @@ func patient(election string, cfg *doctor.Config) (voters int, configured *quoru
 		if !p.isPeer() {
 			return 0, nil, exit.Usagef("--election %s: only elections among peers rest on times; want peer://n1@10.0.0.1:7400,…, or none", p.shown())
 		}
-		peers, err := p.peers("")
+		peers, err := p.measurable()
 		if err != nil {
 			return 0, nil, err
 		}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -17,22 +19,26 @@ import (
 )
 
 const historyHelp = `Show the changes of leadership in an election among peers, the newest last. Every
-node keeps those that it has seen, with the time of its own wall clock, and they
-survive restarts; what all of them tell is put together.
+node keeps those that it has seen, and they survive restarts; what all of them tell
+is put together, ordered by token, which is the order of the leaders. AT is by the
+wall clock of the node that tells; clocks may differ. Of a leader that was frozen it
+is when its lease ended, although it noticed that later. A leader that was killed
+says nothing of its end: the next line has who came, and when.
 
 Exit codes: 0 there is an answer; 69 nobody can be asked. Nodes that did not answer
 are named on stderr.
 
 -o json writes an array of objects on one line:
-  at      when, RFC 3339
+  at      when, by the wall clock of the node that tells, RFC 3339
   event   elected, active (its lease is proven), lost or follows
   leader  whom it is about
   token   its token, as a string
-  reason  why, where there is something to say`
+  reason  why, where there is something to say
+-o yaml writes the same on several lines.`
 
 func newHistory(openers elect.Openers) *cobra.Command {
 	var p place
-	var format output
+	var format form
 	cmd := &cobra.Command{
 		Use:     "history [flags] [NAME]",
 		Short:   "show the changes of leadership",
@@ -56,10 +62,8 @@ func newHistory(openers elect.Openers) *cobra.Command {
 			if silent != nil { // some have answered, and others may know more
 				fmt.Fprintf(cmd.ErrOrStderr(), "elect: %s\n", oneLine(silent.Error()))
 			}
-			if format == "json" {
-				return writeJSON(cmd.OutOrStdout(), append([]peer.Event{}, events...))
-			}
-			return writeHistory(cmd.OutOrStdout(), events)
+			events = append([]peer.Event{}, events...) // [] and not null
+			return format.write(cmd.OutOrStdout(), events, func(w io.Writer) error { return writeHistory(w, events) })
 		},
 	}
 	p.flags(cmd.Flags())
@@ -70,8 +74,47 @@ func newHistory(openers elect.Openers) *cobra.Command {
 func writeHistory(w io.Writer, events []peer.Event) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "AT\tEVENT\tLEADER\tTOKEN\tREASON")
-	for _, e := range events {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%v\t%s\n", timestamp(e.At), e.Event, cmp.Or(string(e.Leader), nobody), e.Token, or(e.Reason))
+	for i, e := range events {
+		reason := joined(e.Reason, told(events, i))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%v\t%s\n", timestamp(e.At), e.Event, cmp.Or(string(e.Leader), nobody), e.Token, or(reason))
 	}
 	return t.Flush()
+}
+
+// The events that the table has something to say about.
+const (
+	elected = "elected"
+	active  = "active"
+	lost    = "lost"
+)
+
+// told is what a reader might wonder about at one of the events, which are ordered
+// by token: an end that seems to come after
+// the next leader's beginning, and one that nobody has told of.
+func told(events []peer.Event, i int) string {
+	e := events[i]
+	switch e.Event {
+	case lost:
+		for _, next := range events[i+1:] {
+			if next.Token > e.Token && next.Event == active && next.At.Before(e.At) {
+				return fmt.Sprintf("noticed late, or clocks differ: %s was active before", next.Leader)
+			}
+		}
+	case elected:
+		for _, last := range slices.Backward(events[:i]) {
+			if last.Token == e.Token {
+				continue
+			}
+			if ended := slices.ContainsFunc(events[:i], func(o peer.Event) bool { return o.Token == last.Token && o.Event == lost }); !ended && e.Reason == "" {
+				return fmt.Sprintf("%s said nothing of its end", last.Leader)
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
+// joined puts texts together that may be empty.
+func joined(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), "; ")
 }

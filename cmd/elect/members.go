@@ -20,7 +20,9 @@ import (
 
 const membersHelp = `Show the voters and observers of an election among peers: each is asked how it
 is, and what its connections to the others are like. Round trips and last contacts
-are the leader's, or those of the first that answers where nobody leads.
+are the leader's, or those of the first that answers where nobody leads. A node that
+is stopped or hangs may be connected still, and does not answer: the age of its last
+contact tells.
 
 Exit codes: 0 a majority of the voters answers, and somebody leads; 3 a majority
 answers, and nobody leads; 69 no majority answers.
@@ -39,11 +41,12 @@ answers, and nobody leads; 69 no majority answers.
               connected        whether seen_by has a connection to it
               rtt_ns           of that connection; 0 when not known
               last_contact_ns  how long ago it was heard; -1 when never or not known
-              program          its version`
+              program          its version
+-o yaml writes the same on several lines.`
 
 func newMembers(openers elect.Openers) *cobra.Command {
 	var p place
-	var format output
+	var format form
 	cmd := &cobra.Command{
 		Use:     "members [flags] [NAME]",
 		Short:   "show who takes part: role, round trip, last contact",
@@ -62,12 +65,7 @@ func newMembers(openers elect.Openers) *cobra.Command {
 			defer cancel()
 			m := membersOf(c.Statuses(ctx), voters)
 			m.Election, m.Name = p.shown(), p.name
-			if format == "json" {
-				err = writeJSON(cmd.OutOrStdout(), m)
-			} else {
-				err = m.write(cmd.OutOrStdout())
-			}
-			if err != nil {
+			if err := format.write(cmd.OutOrStdout(), m, m.write); err != nil {
 				return err
 			}
 			return m.verdict()
@@ -217,6 +215,8 @@ func (m *members) write(w io.Writer) error {
 // role is what a member does, for people.
 func (e *member) role() string {
 	switch s := e.Status; {
+	case s == nil && e.Address != "":
+		return "no answer" // its last contact says whether the others hear it
 	case s == nil && e.Connected:
 		return "connected"
 	case s == nil:

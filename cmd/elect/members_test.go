@@ -58,12 +58,16 @@ func TestMembers(t *testing.T) {
 			}), silent("n3")}, exit.OK, "",
 			[]string{
 				"n2 voter leader (token 7, lease 700ms) - itself v1 n2.example:7400 no connection to n3: dial: refused",
-				"n3 voter ? - - - n3.example:7400 connection refused",
+				"n3 voter no answer - - - n3.example:7400 connection refused",
 			},
 		},
 		"reached by the leader only": {
 			[]peer.NodeResult{node("n1", "follower", 0, nil), node("n2", "leader", 7, nil), silent("n3")}, exit.OK, "",
-			[]string{"n3 voter connected 210µs 40ms ago v1 n3.example:7400 connection refused"},
+			[]string{"n3 voter no answer 210µs 40ms ago v1 n3.example:7400 connection refused"},
+		},
+		"frozen": {
+			[]peer.NodeResult{node("n1", "follower", 0, nil), node("n2", "leader", 7, func(s *peer.NodeStatus) { s.Peers[1].LastContact = 83 * time.Second }), silent("n3")}, exit.OK, "",
+			[]string{"n3 voter no answer 210µs 1m23s ago v1 n3.example:7400 connection refused"},
 		},
 		"nobody leads": {
 			[]peer.NodeResult{node("n1", "candidate", 0, without("")), node("n2", "follower", 0, without("")), silent("n3")}, exit.NoLeader, "", nil,

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -37,15 +39,27 @@ func openPeer(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	if !slices.ContainsFunc(cfg.Voters, listed) && !slices.ContainsFunc(cfg.Observers, listed) {
 		c, err := peer.NewClient(cfg)
 		if err != nil {
-			return nil, exit.OfBackend(err) // and no nil *Client
+			return nil, ofPeers(err, &cfg) // and no nil *Client
 		}
 		return c, nil
 	}
 	n, err := peer.New(ctx, cfg)
 	if err != nil {
-		return nil, exit.OfBackend(err)
+		return nil, ofPeers(err, &cfg)
 	}
 	return n, nil
+}
+
+// ofPeers is exit.OfBackend for what a node or a client was not made for. Of
+// certificates that are not there it says where they come from.
+func ofPeers(err error, cfg *peer.Config) error {
+	missing, ok := errors.AsType[*fs.PathError](err)
+	if ok && cfg.Certs != "" && errors.Is(missing, fs.ErrNotExist) {
+		if dir, abs := filepath.Abs(cfg.Certs); abs == nil && filepath.Dir(missing.Path) == dir {
+			err = fmt.Errorf("%w; elect certs makes such files", err)
+		}
+	}
+	return exit.OfBackend(err)
 }
 
 // isPeer reports whether the election is held among peers.
@@ -57,16 +71,28 @@ func (p *place) isPeer() bool {
 // peers is the configuration that the URL of a peer election says, for the
 // participant of that id, or for one who only asks if it is empty.
 func (p *place) peers(id string) (peer.Config, error) {
-	u, err := elect.ParseURL(p.election)
+	cfg, err := p.parsePeers(id)
 	if err != nil {
-		return peer.Config{}, exit.Usagef("the election URL does not parse; want one such as peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400")
+		return cfg, err
+	}
+	if _, err = cfg.Plan(); err != nil {
+		return cfg, exit.With(exit.Usage, err)
+	}
+	return cfg, nil
+}
+
+// parsePeers is peers without looking whether it can hold.
+func (p *place) parsePeers(id string) (peer.Config, error) {
+	u, err := elect.ParseURL(p.election)
+	if e, ok := errors.AsType[*url.Error](err); ok { // which repeats the URL
+		err = e.Err
+	}
+	if err != nil {
+		return peer.Config{}, exit.Usagef("the election URL does not parse: %w; want one such as peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400", err)
 	}
 	cfg, err := peer.ParseURL(u, p.name, id)
 	if err != nil {
 		return cfg, exit.Usagef("--election: %w", err)
-	}
-	if _, err = cfg.Plan(); err != nil {
-		return cfg, exit.With(exit.Usage, err)
 	}
 	return cfg, nil
 }
@@ -269,7 +295,7 @@ func (p *place) ask(openers elect.Openers, verb string) (c *peer.Client, voters 
 	}
 	cfg.Program = readBuild().Version
 	if c, err = peer.NewClient(cfg); err != nil {
-		return nil, 0, exit.OfBackend(err)
+		return nil, 0, ofPeers(err, &cfg)
 	}
 	return c, len(cfg.Voters), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/doctor"
 )
 
 const three = "peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@[fd00::3]:7400"
@@ -78,5 +79,24 @@ func TestShownPeers(t *testing.T) {
 		if u, err := elect.ParseURL(got); err != nil || u.Scheme != peerScheme {
 			t.Errorf("%s does not parse: %v, %v", got, u, err)
 		}
+	}
+}
+
+// TestPatient: the first of the steps in docs/peers.md measures before there are
+// certificates, which nothing else does on a network.
+func TestPatient(t *testing.T) {
+	var cfg doctor.Config
+	voters, configured, err := patient(three, &cfg)
+	if err != nil || voters != 3 || configured != nil || len(cfg.Peers) != 3 || cfg.Peers[2] != (doctor.Target{ID: "n3", Addr: "[fd00::3]:7400"}) {
+		t.Errorf("%d voters, %v, %+v, %v", voters, configured, cfg, err)
+	}
+	if _, err := (&place{election: three, name: "nightly"}).peers(""); err == nil || !strings.Contains(err.Error(), "without certificates everybody") {
+		t.Errorf("whoever says something is refused with %v", err)
+	}
+	if _, _, err := patient(three+"?certs="+t.TempDir(), &cfg); err == nil || !strings.Contains(err.Error(), "elect certs makes such files") {
+		t.Errorf("certificates that are not there: %v", err)
+	}
+	if _, _, err := patient(three+"?promise=1ms", &cfg); err == nil || !strings.Contains(err.Error(), "want at least 4") {
+		t.Errorf("times that cannot hold: %v", err)
 	}
 }

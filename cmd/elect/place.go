@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -53,6 +54,13 @@ func (p *place) resolveURL(openers elect.Openers) error {
 	if err == nil && u.Scheme == "file" && u.Opaque == "" && u.Path == "" && u.Host == "" {
 		return exit.Usagef("election URL file: has no directory; want one such as file:/var/lib/elect")
 	}
+	if first, _, _ := strings.Cut(p.election, ":"); err != nil && !strings.Contains(p.election, "://") && strings.Contains(first, "@") {
+		list, _, _ := strings.Cut(p.election, "?") // and no password: the first @ is before the first colon
+		return exit.Usagef("election URL %q has no scheme; did you mean %s://%s?", list, peerScheme, list)
+	}
+	if e, ok := errors.AsType[*url.Error](err); ok && p.isPeer() { // of other places it might tell a password
+		return exit.Usagef("the election URL does not parse: %w; want one such as peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400", e.Err)
+	}
 	if err != nil || openers[u.Scheme] != nil {
 		return nil // Open says what is wrong with it
 	}
@@ -63,9 +71,13 @@ func (p *place) resolveURL(openers elect.Openers) error {
 		return nil
 	}
 	for scheme := range openers {
-		if rest, ok := strings.CutPrefix(p.election, u.Scheme+":"); ok && u.User == nil && editDistance(u.Scheme, scheme) <= 2 {
+		if editDistance(u.Scheme, scheme) > 2 {
+			continue
+		}
+		if rest, ok := strings.CutPrefix(p.election, u.Scheme+":"); ok && u.User == nil {
 			return exit.Usagef("election URL %q: unknown scheme %q; did you mean %s:%s?", p.election, u.Scheme, scheme, rest)
 		}
+		return exit.Usagef("the election URL has the unknown scheme %q; did you mean %s?", u.Scheme, scheme)
 	}
 	return nil
 }

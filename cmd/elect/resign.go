@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,7 @@ const resignTimeout = 10 * time.Second
 
 func newResign(openers elect.Openers) *cobra.Command {
 	var p place
-	var format output
+	var format form
 	var token string
 	cmd := &cobra.Command{
 		Use:     "resign [flags] [NAME]",
@@ -62,11 +63,8 @@ func newResign(openers elect.Openers) *cobra.Command {
 			if err != nil {
 				return exit.OfBackend(err)
 			}
-			if format == "json" {
-				return writeJSON(cmd.OutOrStdout(), resigned{Election: p.shown(), Name: p.name, ID: leader.ID, Token: leader.Token})
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s (token %v) has agreed to resign from %s\n", leader.ID, leader.Token, p.name)
-			return err
+			r := resigned{Election: p.shown(), Name: p.name, ID: leader.ID, Token: leader.Token}
+			return format.write(cmd.OutOrStdout(), r, r.write)
 		},
 	}
 	p.flags(cmd.Flags())
@@ -80,6 +78,11 @@ type resigned struct {
 	Name     string      `json:"name"`
 	ID       string      `json:"id"`
 	Token    elect.Token `json:"token"`
+}
+
+func (r resigned) write(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s (token %v) has agreed to resign from %s\n", r.ID, r.Token, r.Name)
+	return err
 }
 
 // recall asks the leader with that token, or whoever leads if it is 0, and

@@ -48,6 +48,10 @@ Among peers, --id says which of the voters of the URL this one is. --profile,
 --promise, --heartbeat, --data, --listen, --certs and --insecure are parameters of
 the URL, too, and the flag wins. What the times promise is said at the start. The
 first start of an election needs all its voters once, and from then on a majority.
+An elect run that ends takes its vote along: with --once, and with a COMMAND that
+ends with 0, fewer voters stay than are needed, sooner or later. There want
+--restart always. With --exclusive=false no keeper ends COMMAND at the end of the
+lease: what it does then is held back by its token alone.
 
 Each flag has a variable: ELECT_NAME for --name, and so on. Inside an elect run,
 where ELECT_TOKEN is set, the inherited ELECT_ELECTION, ELECT_NAME and ELECT_ID,
@@ -61,7 +65,7 @@ const runExample = `  elect run -- ./scheduler
   elect run --election file:/var/lib/elect --name nightly --restart always -- ./nightly.sh
   elect run --election 'peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400' \
             --certs /etc/elect/certs --id n1 -- ./scheduler
-  elect run --once --wait 0 -- ./report      # in a crontab, on one of several users`
+  elect run --once --wait 0 -- ./report      # in a crontab, one of several on this machine`
 
 func newRun(openers elect.Openers) *cobra.Command {
 	var p place

@@ -32,11 +32,12 @@ cannot tell.
               since     when it was elected by its own wall clock, RFC 3339
               metadata  what it says about itself; left out when there is none
   stale     true: the back end did not answer, and leader is who was last known
-  cause     why nothing better is known; left out when there is nothing to say`
+  cause     why nothing better is known; left out when there is nothing to say
+-o yaml writes the same on several lines.`
 
 func newStatus(openers elect.Openers) *cobra.Command {
 	var p place
-	var format output
+	var format form
 	cmd := &cobra.Command{
 		Use:     "status [flags] [NAME]",
 		Short:   "show who leads, since when, with which token",
@@ -53,12 +54,8 @@ func newStatus(openers elect.Openers) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if format == "json" {
-				err = writeJSON(cmd.OutOrStdout(), p.view(s))
-			} else {
-				err = writeTable(cmd.OutOrStdout(), p.view(s))
-			}
-			if err != nil {
+			v := p.view(s)
+			if err := format.write(cmd.OutOrStdout(), v, func(w io.Writer) error { return writeTable(w, v) }); err != nil {
 				return err
 			}
 			return p.verdict(s)
@@ -70,7 +67,7 @@ func newStatus(openers elect.Openers) *cobra.Command {
 }
 
 // statusOfAll shows the elections of a place.
-func statusOfAll(cmd *cobra.Command, openers elect.Openers, p place, format output) error {
+func statusOfAll(cmd *cobra.Command, openers elect.Openers, p place, format form) error {
 	if err := p.resolveURL(openers); err != nil {
 		return err
 	}
@@ -98,11 +95,7 @@ func statusOfAll(cmd *cobra.Command, openers elect.Openers, p place, format outp
 			unknown = p.verdict(s)
 		}
 	}
-	if format == "json" {
-		err = writeJSON(cmd.OutOrStdout(), views)
-	} else {
-		err = writeTable(cmd.OutOrStdout(), views...)
-	}
+	err = format.write(cmd.OutOrStdout(), views, func(w io.Writer) error { return writeTable(w, views...) })
 	switch {
 	case err != nil:
 		return err
@@ -161,7 +154,7 @@ func writeTable(w io.Writer, views ...view) error {
 	for _, v := range views {
 		switch l := v.Leader; {
 		case l == nil:
-			fmt.Fprintf(t, "%s\t%s\t-\t-\n", v.Name, nobody)
+			fmt.Fprintf(t, "%s\t%s\t-\t-\n", v.Name, v.nobody())
 		case l.Since.IsZero():
 			fmt.Fprintf(t, "%s\t%s\t%v\t-\n", v.Name, l.ID, l.Token)
 		default:
@@ -173,3 +166,11 @@ func writeTable(w io.Writer, views ...view) error {
 }
 
 const nobody = "(nobody)"
+
+// nobody is who leads when no leader is known, for people.
+func (v *view) nobody() string {
+	if v.Stale {
+		return "(not known)"
+	}
+	return nobody
+}

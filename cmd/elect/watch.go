@@ -19,11 +19,12 @@ interrupted. A reader that is slow may miss a change that was overtaken by
 another, and never the last.
 
 -o json writes an object a line (NDJSON), that of "elect status -o json" and
-  time  when the change was seen, RFC 3339`
+  time  when the change was seen, RFC 3339
+-o yaml writes them as documents, each below a line of ---.`
 
 func newWatch(openers elect.Openers) *cobra.Command {
 	var p place
-	var format output
+	var format form
 	cmd := &cobra.Command{
 		Use:     "watch [flags] [NAME]",
 		Short:   "show who leads, and each change",
@@ -48,7 +49,7 @@ func newWatch(openers elect.Openers) *cobra.Command {
 	return cmd
 }
 
-func watch(ctx context.Context, w io.Writer, e *elect.Election, p *place, format output) error {
+func watch(ctx context.Context, w io.Writer, e *elect.Election, p *place, format form) error {
 	for s, err := range e.Watch(ctx) {
 		if ctx.Err() != nil {
 			return nil // asked for
@@ -58,10 +59,14 @@ func watch(ctx context.Context, w io.Writer, e *elect.Election, p *place, format
 		}
 		v := p.view(s)
 		v.Time = time.Now()
-		if format == "json" {
-			err = writeJSON(w, v)
-		} else {
-			_, err = fmt.Fprintln(w, v.line())
+		if format == "yaml" {
+			_, err = fmt.Fprintln(w, "---")
+		}
+		if err == nil {
+			err = format.write(w, v, func(w io.Writer) error {
+				_, err := fmt.Fprintln(w, v.line())
+				return err
+			})
 		}
 		if err != nil {
 			return fmt.Errorf("standard output: %w", err)
@@ -72,7 +77,7 @@ func watch(ctx context.Context, w io.Writer, e *elect.Election, p *place, format
 
 // line is a state for people, on one line.
 func (v view) line() string {
-	text := timestamp(v.Time) + "  " + v.Name + "  " + nobody
+	text := timestamp(v.Time) + "  " + v.Name + "  " + v.nobody()
 	if l := v.Leader; l != nil {
 		text = fmt.Sprintf("%s  %s  %s  token %v", timestamp(v.Time), v.Name, l.ID, l.Token)
 	}

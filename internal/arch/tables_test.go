@@ -101,6 +101,10 @@ var repository = house{
 			why: "a back end knows the contract, not the portable layer above it nor the other back ends",
 		},
 		{
+			at: "peer/examples/...", may: []string{".", "driver", "fence/...", "peer", "agent/..."}, others: listed,
+			why: "an example can do what a user's program can; it lives in the module of its back end",
+		},
+		{
 			at: "store/...", may: []string{"driver", "fence", "protocol/...", "internal/..."}, tests: []string{".", "driver/electtest", "sim/..."}, others: listed,
 			why: "a back end knows the contract, not the portable layer above it nor the other back ends",
 		},
@@ -138,6 +142,7 @@ var repository = house{
 		{module: "cmd/elect", needs: "golang.org/x/term", why: "the demo draws on a terminal and reads single keys"},
 		{module: "cmd/elect", needs: "github.com/spf13/cobra", why: "verbs, flags, help and completion of the command"},
 		{module: "cmd/elect", needs: "github.com/spf13/pflag", why: "cobra's flags: values with a syntax of their own (times, sizes, formats)"},
+		{module: "cmd/elect", needs: "go.yaml.in/yaml/v3", why: "answers as YAML, for those whose tools read nothing else"},
 		{module: "cmd/elect", needs: "golang.org/x/sys", why: "terminals, the clock that the benchmark stamps with, CPU accounting"},
 		{module: "cmd/elect", needs: "github.com/rogpeppe/go-internal", why: "tests: testscript runs the command as a shell would"},
 		{module: "cmd/elect", needs: "github.com/creack/pty", why: "tests: the command at a terminal"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/electd/elect/cmd/elect/internal/brief"
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/protocol/quorum"
 )
@@ -199,12 +200,16 @@ func judge(m *Measurements, p quorum.Profile, far Peer, voters int) Judgement {
 	drain := lease / drainShare
 	bears := lease - drain - 2*j.Heartbeat - 2*rtt
 	j.find("pauses", pause, max(bears, 0), "a leader bears a pause of lease %s − drain %s − 2 · heartbeat %s − 2 · RTT %s = %s; the longest seen was %s",
-		show(lease), show(drain), show(j.Heartbeat), show(rtt), show(bears), show(pause))
+		leaseOf(lease), show(drain), show(j.Heartbeat), show(rtt), show(bears), show(pause))
 
 	// Otherwise several heartbeats are under way to each peer.
-	j.find("heartbeat", rtt, j.Heartbeat, "a heartbeat every %s is answered within RTT %s%s", show(j.Heartbeat), show(rtt), way)
+	j.find("heartbeat", rtt, j.Heartbeat, "a heartbeat every %s wants its answer before the next one; RTT is %s%s", show(j.Heartbeat), show(rtt), way)
 	return j
 }
+
+// leaseOf is a lease as an election states it: rounded down, because it must not be
+// said to be longer.
+func leaseOf(m Millis) time.Duration { return brief.Down(time.Duration(m)) }
 
 // find adds a comparison.
 func (j *Judgement) find(about string, is, most Millis, format string, args ...any) {

@@ -30,8 +30,8 @@ const (
 	tick = time.Millisecond // of the timers whose lateness is a pause
 
 	leastSyncs   = 200
-	leastDials   = 20
-	pace         = 50 * time.Millisecond // between two samples of disk and peers, at most
+	dials        = 20                    // each is a connection that a node sees come and go
+	pace         = 50 * time.Millisecond // between two samples of the disk, at most
 	dialTimeout  = 3 * time.Second
 	longestSyncs = time.Minute // for the least number, on a disk that is very slow
 )
@@ -132,8 +132,8 @@ func disk(ctx, span context.Context, cfg Config) (d Disk) {
 	return d
 }
 
-// way takes the time of TCP's own handshake, which the other kernel answers. A
-// refusal is an answer, too.
+// way takes the time of TCP's own handshake, which the other kernel answers, a few
+// times, spread over the measurement. A refusal is an answer, too.
 func way(ctx, span context.Context, length time.Duration, to Target) Peer {
 	p := Peer{ID: to.ID, Addr: to.Addr}
 	addr, err := net.ResolveTCPAddr("tcp", to.Addr) // once: names are not what is measured
@@ -143,7 +143,7 @@ func way(ctx, span context.Context, length time.Duration, to Target) Peer {
 	}
 	var took []time.Duration
 	dialer := net.Dialer{Timeout: dialTimeout}
-	for ctx.Err() == nil && (span.Err() == nil || len(took) < leastDials) {
+	for ctx.Err() == nil && len(took) < dials {
 		begin := clock.Now()
 		c, err := dialer.DialContext(ctx, "tcp", addr.String())
 		spent := clock.Now().Sub(begin)
@@ -155,7 +155,7 @@ func way(ctx, span context.Context, length time.Duration, to Target) Peer {
 			break
 		}
 		took = append(took, spent)
-		rest(span, min(pace, length/(2*leastDials)))
+		rest(span, length/dials)
 	}
 	p.RTT = distribute(took)
 	return p

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/electd/elect/cmd/elect/internal/brief"
 )
 
 // Report is measurements with what they say.
@@ -60,7 +62,7 @@ func (r *Report) Write(w io.Writer) error {
 	}
 	fmt.Fprintf(t, "\nPROFILE\tFITS\tHEARTBEAT\tPROMISE\tWORST TAKEOVER (%d voters)\n", r.Voters)
 	for _, j := range r.Profiles {
-		fmt.Fprintf(t, "%s\t%s\t%v\t%v\t%s\n", j.Name, j.Fit, time.Duration(j.Heartbeat), time.Duration(j.Promise), show(up(j.Takeover)))
+		fmt.Fprintf(t, "%s\t%s\t%v\t%v\t%v\n", j.Name, j.Fit, time.Duration(j.Heartbeat), time.Duration(j.Promise), brief.Up(time.Duration(j.Takeover)))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -102,23 +104,8 @@ func (d Distribution) line() string {
 	return fmt.Sprintf("median %s, p99 %s, most %s (%d samples)", show(d.P50), show(d.P99), show(d.Max), d.Samples)
 }
 
-// show is a time with three digits that matter.
-func show(m Millis) string { return time.Duration(m).Round(digit(m)).String() }
-
-// up rounds up to what show shows: what is said to be the most must not be less.
-func up(m Millis) Millis {
-	unit := Millis(digit(m))
-	return (m + unit - 1) / unit * unit
-}
-
-// digit is the third one that matters.
-func digit(m Millis) time.Duration {
-	unit := time.Duration(1)
-	for unit < time.Second && time.Duration(m).Abs() >= 1000*unit {
-		unit *= 10
-	}
-	return unit
-}
+// show is a time for people.
+func show(m Millis) string { return brief.Round(time.Duration(m)).String() }
 
 // size is a size with the unit that suits it.
 func size(n uint64) string {

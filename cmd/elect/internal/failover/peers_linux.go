@@ -30,6 +30,7 @@ func RunPeers(ctx context.Context, cfg PeersConfig) (report *PeersReport, err er
 	defer func() {
 		for _, s := range squads {
 			report.Tenures += len(s.lives)
+			report.Lost += s.lost
 			err = errors.Join(err, s.close())
 		}
 		report.LoadAfter = machine.Load()

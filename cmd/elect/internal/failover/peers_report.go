@@ -43,6 +43,7 @@ type PeersReport struct {
 	LoadAfter  *[3]float64    `json:"load_after,omitempty"`
 	Takeovers  []PeerTakeover `json:"takeovers"`
 	Tenures    int            `json:"tenures"`    // that were judged
+	Lost       int            `json:"lost"`       // nodes that ended by themselves between rounds, on a busy machine
 	Violations []string       `json:"violations"` // two that led at once, tokens that did not rise
 }
 
@@ -106,8 +107,11 @@ func (r *PeersReport) Write(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%s\n", k.Kill, k.What)
 	}
 	fmt.Fprintf(t, "stale\tthe longest that an old leader believed to lead while another did\n")
-	fmt.Fprintf(t, "\nprofile\t%s: a promise of %v ms, takeover in %v ms at worst\n", r.Profile, r.Promise, r.Worst)
+	fmt.Fprintf(t, "\nprofile\t%s: a promise of %v ms, takeover in %.0f ms at worst\n", r.Profile, r.Promise, r.Worst)
 	fmt.Fprintf(t, "judged\t%d tenures, %d violations\n", r.Tenures, len(r.Violations))
+	if r.Lost > 0 {
+		fmt.Fprintf(t, "lost\t%d nodes ended by themselves between rounds: the machine was busy\n", r.Lost)
+	}
 	for _, v := range r.Violations {
 		fmt.Fprintf(t, "VIOLATION\t%s\n", v)
 	}

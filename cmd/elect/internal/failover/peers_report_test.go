@@ -63,7 +63,7 @@ func TestPeersReport(t *testing.T) {
 		"KIND n MIN MEDIAN P90 P99 MAX STALE",
 		"child 10 1.00 5.00 9.00 10.00 10.00 0.00",
 		"freeze 1 210.00 210.00 210.00 210.00 210.00 1.50",
-		"profile fast: a promise of 200 ms, takeover in 259.2 ms at worst",
+		"profile fast: a promise of 200 ms, takeover in 259 ms at worst",
 		"judged 21 tenures, 1 violations",
 		"VIOLATION a and b led at once",
 	} {

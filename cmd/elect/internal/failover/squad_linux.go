@@ -24,6 +24,9 @@ const (
 	// frozenOn is how long a frozen leader is left to itself after SIGCONT, before
 	// it is asked what it believed.
 	frozenOn = 50 * time.Millisecond
+
+	// mostLost is how many nodes of an election may end by themselves.
+	mostLost = 20
 )
 
 // squad is the nodes of one election.
@@ -45,6 +48,8 @@ type squad struct {
 	pid     int           // of the process that leads: the command, or the program
 	token   fence.Token   // of the newest leader
 	bound   time.Duration // until when what was started last may bind others by an earlier life
+
+	lost int // nodes that ended by themselves
 
 	lives      []life
 	violations []string
@@ -124,6 +129,10 @@ func (s *squad) round(ctx context.Context, k Kill) (took time.Duration, err erro
 	if err := s.strike(ctx, k, work); err != nil {
 		return 0, err
 	}
+	switch k {
+	case Elected, Guarded, Parent:
+		s.bury(old)
+	}
 	want := probe.Active
 	if k == Elected {
 		want = probe.Elected
@@ -175,16 +184,7 @@ func (s *squad) strike(ctx context.Context, k Kill, work handle) error {
 func (s *squad) mend(ctx context.Context, k Kill, old *member, work handle) error {
 	switch k {
 	case Elected, Guarded, Parent:
-		s.bury(old)
-		select {
-		case <-old.over: // its keeper, too, and so the data directory is free
-		case <-ctx.Done():
-			return fmt.Errorf("%s was killed, and something of it lives: %w", old.id, context.Cause(ctx))
-		}
-		_ = old.stdin.Close()
-		_, err := s.start(old.id)
-		s.bound = now() + s.plan.Promise + s.plan.Promise/10
-		return err
+		return s.again(ctx, old)
 	case Freeze, Cut:
 		if k == Freeze {
 			if err := sleep(ctx, frozenOn); err != nil {
@@ -213,6 +213,42 @@ func (s *squad) lastWord(ctx context.Context, old *member) error {
 	}
 	_, err := s.await(ctx, "the old leader says what it believed", func(event) bool { return old.ended != 0 })
 	return err
+}
+
+// again starts a node anew that has ended, or is about to.
+func (s *squad) again(ctx context.Context, old *member) error {
+	s.bury(old)
+	select {
+	case <-old.over: // its keeper, too, and so the data directory is free
+	case <-ctx.Done():
+		return fmt.Errorf("%s was killed, and something of it lives: %w", old.id, context.Cause(ctx))
+	}
+	_ = old.stdin.Close()
+	_, err := s.start(old.id)
+	s.bound = now() + s.plan.Promise + s.plan.Promise/10
+	return err
+}
+
+// revive starts nodes anew that have ended between two rounds. On a machine that
+// is busy with other things a guardian kills its program: it could not be told in
+// time that the lease goes on.
+func (s *squad) revive(ctx context.Context) error {
+	for _, m := range s.members {
+		select {
+		case <-m.cand.Done():
+		default:
+			continue
+		}
+		s.lost++
+		if s.lost > mostLost {
+			return fmt.Errorf("%d nodes have ended by themselves; %s", s.lost, s.lastWords())
+		}
+		if err := s.again(ctx, m); err != nil {
+			return err
+		}
+		return sleep(ctx, s.bound-now())
+	}
+	return nil
 }
 
 // bury notes that a member was killed: what it has not said it will not say.
@@ -322,8 +358,8 @@ func (s *squad) rest(ctx context.Context) (handle, error) {
 				work.close()
 			}
 		}
-		if s.deadMember() != nil {
-			return -1, fmt.Errorf("a node has ended; %s", s.lastWords())
+		if err := s.revive(ctx); err != nil {
+			return -1, err
 		}
 		if cause := sleep(ctx, look); cause != nil {
 			return -1, fmt.Errorf("the election does not come to rest: %w; %w; %s", cause, unrest, s.lastWords())

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/electd/elect/cmd/elect/internal/brief"
 )
 
 // Logger returns a logger for the back end and the supervisor. Verbose is
@@ -20,16 +22,12 @@ func (w *Writer) Logger(verbose bool) *slog.Logger {
 	return slog.New(&handler{to: w, said: &memory{at: map[string]time.Time{}}})
 }
 
-// rounded leaves of a time what a person wants to know: two or three digits.
+// rounded leaves of a time what a person wants to know.
 func rounded(v slog.Value) slog.Value {
 	if v.Kind() != slog.KindDuration {
 		return v
 	}
-	d, unit := v.Duration(), time.Duration(1)
-	for unit < time.Second && d.Abs() >= 1000*unit {
-		unit *= 10
-	}
-	return slog.DurationValue(d.Round(unit))
+	return slog.DurationValue(brief.Round(v.Duration()))
 }
 
 const repeatAfter = time.Minute

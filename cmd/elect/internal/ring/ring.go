@@ -1,13 +1,14 @@
 // Package ring prepares an election among peers of this machine, for the
-// benchmarks: certificates of a CA of its own, a data directory for each node,
-// free ports of loopback, and, where asked for, cables by which a node can be
-// cut off. It starts no node.
+// benchmarks and the demo: certificates of a CA of its own, a data directory for
+// each node, free ports of loopback, and, where asked for, cables by which a node
+// can be cut off. It starts no node.
 //
 // A Ring may be used by any number of goroutines. Close ends its cables and
 // removes nothing: the directory is the caller's.
 package ring
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -15,13 +16,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/electd/elect/peer/cable"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/protocol"
 )
 
-// Cluster is the cluster id of every ring.
+// Cluster is the cluster id of a ring whose Config names none.
 const Cluster = "bench"
 
 // Config says what to prepare. Voters is at least 1; Dir and Profile are
@@ -32,6 +35,9 @@ type Config struct {
 	Voters    int
 	Observers int
 	Cables    bool // between each two nodes, so that any of them can be cut off
+
+	Cluster string        // "" is [Cluster]
+	Valid   time.Duration // of the certificates; 0 is [certs.DefaultValid]
 }
 
 // Ring is what an election needs. Make it with [New].
@@ -40,6 +46,9 @@ type Ring struct {
 	ids    []string // voters first
 	addr   map[string]string
 	cables map[way]*cable.Cable
+
+	mu  sync.Mutex
+	cut map[string]bool // the nodes that are cut off
 }
 
 // way is from one node to another.
@@ -47,7 +56,8 @@ type way struct{ from, to string }
 
 // New makes certificates and cables, and chooses ports.
 func New(cfg Config) (*Ring, error) {
-	r := &Ring{cfg: cfg, addr: map[string]string{}, cables: map[way]*cable.Cable{}}
+	cfg.Cluster = cmp.Or(cfg.Cluster, Cluster)
+	r := &Ring{cfg: cfg, addr: map[string]string{}, cables: map[way]*cable.Cable{}, cut: map[string]bool{}}
 	for i := range cfg.Voters {
 		r.ids = append(r.ids, "n"+strconv.Itoa(i+1))
 	}
@@ -58,7 +68,7 @@ func New(cfg Config) (*Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := certs.Options{Cluster: Cluster}
+	options := certs.Options{Cluster: cfg.Cluster, Valid: cfg.Valid}
 	for i, id := range r.ids {
 		r.addr[id] = "127.0.0.1:" + strconv.Itoa(ports[i])
 		options.Nodes = append(options.Nodes, certs.Node{ID: protocol.NodeID(id), Hosts: []string{"127.0.0.1"}})
@@ -97,19 +107,29 @@ func (r *Ring) Observers() []string { return slices.Clone(r.ids[r.cfg.Voters:]) 
 // URL is the election as a node sees it. For an id of no node it is that of an
 // operator, who looks from outside and past the cables.
 func (r *Ring) URL(id string) string {
+	_, node := r.addr[id]
+	return r.url(id, node)
+}
+
+// Direct is the election past the cables, for whoever starts nodes by hand when
+// the ring is closed.
+func (r *Ring) Direct() string { return r.url("", true) }
+
+// url is the election as seen from a node, or past the cables from anywhere else.
+func (r *Ring) url(from string, data bool) string {
 	list := func(ids []string) string {
 		var all []string
 		for _, to := range ids {
 			addr := r.addr[to]
-			if c := r.cables[way{id, to}]; c != nil {
+			if c := r.cables[way{from, to}]; c != nil {
 				addr = c.Addr()
 			}
 			all = append(all, to+"@"+addr)
 		}
 		return strings.Join(all, ",")
 	}
-	q := url.Values{"certs": {r.certs()}, "profile": {r.cfg.Profile}, "cluster": {Cluster}}
-	if _, ok := r.addr[id]; ok {
+	q := url.Values{"certs": {r.certs()}, "profile": {r.cfg.Profile}, "cluster": {r.cfg.Cluster}}
+	if data {
 		q.Set("data", filepath.Join(r.cfg.Dir, "data"))
 	}
 	if r.cfg.Observers > 0 {
@@ -119,15 +139,23 @@ func (r *Ring) URL(id string) string {
 }
 
 // Cut cuts a node off from all others, both ways, until [Ring.Heal].
-func (r *Ring) Cut(id string) { r.each(id, (*cable.Cable).Cut) }
+func (r *Ring) Cut(id string) { r.set(id, true) }
 
-// Heal undoes Cut.
-func (r *Ring) Heal(id string) { r.each(id, (*cable.Cable).Heal) }
+// Heal undoes Cut. From a node that is itself cut off, this one stays so.
+func (r *Ring) Heal(id string) { r.set(id, false) }
 
-func (r *Ring) each(id string, do func(*cable.Cable)) {
+// set cuts and heals cables: one is cut while either end is.
+func (r *Ring) set(id string, cut bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cut[id] = cut
 	for w, c := range r.cables {
-		if w.from == id || w.to == id {
-			do(c)
+		switch {
+		case w.from != id && w.to != id:
+		case r.cut[w.from] || r.cut[w.to]:
+			c.Cut()
+		default:
+			c.Heal()
 		}
 	}
 }

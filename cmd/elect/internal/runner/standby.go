@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/electd/elect"
@@ -13,8 +14,9 @@ import (
 )
 
 const (
-	// glance is how often a candidate that stands by looks who leads, to tell.
-	// It costs a few system calls each time.
+	// glance is how often a candidate that stands by looks who leads, to tell,
+	// where nobody tells it. It costs a few system calls each time. Of trouble it
+	// tells no more often than that.
 	glance = 5 * time.Second
 
 	// firstGlance is when it looks again if nobody leads at first: a candidate
@@ -67,9 +69,12 @@ func (r *run) startStandby() {
 		if limit != nil {
 			defer limit.Stop()
 		}
-		if r.cfg.Wait == 0 {
+		switch {
+		case r.cfg.Wait == 0:
 			r.awaitOther(ctx, giveUp)
-		} else {
+		case r.election.Limits().Lease > 0: // a candidate hears of its leader all the time
+			r.tellChanges(ctx)
+		default:
 			r.tellLeader(ctx)
 		}
 		<-ctx.Done()
@@ -88,7 +93,8 @@ func (r *run) stopStandby() {
 }
 
 // tellLeader says whom we stand behind, and again when that changes. It asks
-// now and then and does not watch: a candidate that stands by costs nothing.
+// now and then and does not watch: where the kernel hands a lock over, a
+// candidate that stands by costs nothing.
 func (r *run) tellLeader(ctx context.Context) {
 	said := ""
 	for pause := firstGlance; ; pause = glance {
@@ -120,6 +126,71 @@ func (r *run) tellLeader(ctx context.Context) {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// tellChanges says whom we stand behind as soon as that changes. That nobody
+// leads, or that it is not known who does, is said when it has lasted a little.
+func (r *run) tellChanges(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	states := make(chan elect.State)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer stop()
+	watching.Go(func() {
+		for s, err := range r.election.Watch(ctx) {
+			if err != nil {
+				return // for good: the campaign ends by it, and says so
+			}
+			select {
+			case states <- s:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	text, said := "", ""
+	var trouble time.Time // when some was said last
+	var later <-chan time.Time
+	for {
+		known := true
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-states:
+			if text, known = r.standing(s); known {
+				later = nil // what was to be said then is over
+			}
+		case <-later:
+			later, trouble = nil, time.Now()
+		}
+		switch {
+		case text == said || text == "":
+		case known:
+			r.say.Say("standing by for %s (%s)", r.cfg.Name, text)
+			said = text
+		case later == nil:
+			later = time.After(max(firstGlance, time.Until(trouble.Add(glance))))
+		}
+	}
+}
+
+// standing is a state in the words of one who stands by, and whether it says behind
+// whom. Of ourselves there is mostly nothing to say: in a moment we lead.
+func (r *run) standing(s elect.State) (text string, known bool) {
+	switch l := s.Leader; {
+	case s.Stale:
+		text = "cannot tell who leads"
+	case l == nil:
+		text = "nobody leads"
+	case l.ID == r.cfg.ID: // elected, or its earlier self is remembered
+		return "earlier leases are not over yet", false
+	default:
+		return "behind " + l.ID + ", token " + l.Token.String(), true
+	}
+	if s.Cause != nil {
+		text += ": " + s.Cause.Error()
+	}
+	return text, false
 }
 
 // awaitOther gives up as soon as somebody else is seen to lead.

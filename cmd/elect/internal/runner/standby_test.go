@@ -9,6 +9,8 @@ import (
 	"iter"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/lines"
 	"github.com/electd/elect/driver"
 )
 
@@ -79,6 +82,130 @@ func TestWaitOver(t *testing.T) {
 				code, tell := exit.Of(err)
 				if want := "gave up standing by for nightly after 1s: " + c.why; code != c.code || !tell || !strings.HasPrefix(err.Error(), want) {
 					t.Errorf("%d, %v; want %d and %q", code, err, c.code, want)
+				}
+			})
+		})
+	}
+}
+
+// told is an election in which a candidate is told of each change.
+type told struct {
+	failing
+	states chan driver.State
+}
+
+func (told) Limits() driver.Limits {
+	return driver.Limits{Exclusive: true, Lease: time.Second, MinLease: time.Second, MaxLease: time.Second}
+}
+
+func (f told) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+	return func(yield func(driver.State, error) bool) {
+		for {
+			select {
+			case s := <-f.states:
+				if !yield(s, nil) {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// TestTellChanges: who leads is said at once, that nobody does when it has lasted,
+// and trouble that changes all the time not each time.
+func TestTellChanges(t *testing.T) {
+	by := func(id string, token elect.Token) driver.State {
+		return driver.State{Leader: &driver.Leader{ID: id, Token: token}}
+	}
+	nobody := func(why string) driver.State {
+		s := driver.State{}
+		if why != "" {
+			s.Cause = errors.New(why)
+		}
+		return s
+	}
+	type step struct {
+		state driver.State
+		lasts time.Duration
+	}
+	for name, c := range map[string]struct {
+		steps []step
+		want  []string // after which time, and what
+	}{
+		"a takeover": {
+			[]step{{by("n1", 1), time.Second}, {nobody(""), 400 * time.Millisecond}, {by("n2", 2), time.Second}, {by("n3", 3), time.Second}},
+			[]string{"0s behind n1, token 1", "1.4s behind n2, token 2", "2.4s behind n3, token 3"},
+		},
+		"nobody for longer": {
+			[]step{{by("n1", 1), time.Second}, {nobody("too few"), time.Second}, {by("n1", 1), time.Second}},
+			[]string{"0s behind n1, token 1", "1.5s nobody leads: too few", "2s behind n1, token 1"},
+		},
+		"our own victory": {[]step{{nobody(""), 100 * time.Millisecond}, {by("a", 1), 300 * time.Millisecond}}, nil},
+		"our own victory, and it takes longer": {
+			[]step{{by("n1", 1), time.Second}, {by("a", 2), time.Second}, {by("n1", 3), time.Second}},
+			[]string{"0s behind n1, token 1", "1.5s earlier leases are not over yet", "2s behind n1, token 3"},
+		},
+		"the same again": {[]step{{by("n1", 1), time.Second}, {by("n1", 1), time.Second}}, []string{"0s behind n1, token 1"}},
+		"not known": {
+			[]step{{by("n1", 1), time.Second}, {driver.State{Leader: &driver.Leader{ID: "n1", Token: 1}, Stale: true, Cause: errors.New("cut off")}, time.Second}},
+			[]string{"0s behind n1, token 1", "1.5s cannot tell who leads: cut off"},
+		},
+		"trouble that changes": {
+			[]step{
+				{nobody("x1"), 300 * time.Millisecond}, {nobody("x2"), 300 * time.Millisecond}, {nobody("x3"), 300 * time.Millisecond},
+				{nobody("x4"), 300 * time.Millisecond}, {nobody("x5"), 10 * time.Second}, {nobody("x6"), time.Second},
+			},
+			[]string{"500ms nobody leads: x2", "5.5s nobody leads: x5", "11.7s nobody leads: x6"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := os.Create(filepath.Join(t.TempDir(), "said"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				f := told{states: make(chan driver.State)}
+				e, err := elect.New(f, elect.Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := &run{cfg: Config{Name: "job", ID: "a"}, say: lines.New(out), election: e}
+				defer r.say.Close()
+				ctx, stop := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					r.tellChanges(ctx)
+				}()
+				var got []string
+				look := func() { // every 100 ms, so that what is said has its time
+					synctest.Wait()
+					raw, err := os.ReadFile(out.Name())
+					if err != nil {
+						t.Fatal(err)
+					}
+					said := strings.Split(string(raw), "\n")
+					for _, line := range said[len(got) : len(said)-1] {
+						line = strings.TrimSuffix(strings.TrimPrefix(line, "elect: standing by for job ("), ")")
+						got = append(got, time.Since(begin).String()+" "+line)
+					}
+				}
+				for _, s := range c.steps {
+					f.states <- s.state
+					look()
+					for range s.lasts / (100 * time.Millisecond) {
+						<-time.After(100 * time.Millisecond)
+						look()
+					}
+				}
+				stop()
+				<-done
+				if !slices.Equal(got, c.want) {
+					t.Errorf("it says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 				}
 			})
 		})

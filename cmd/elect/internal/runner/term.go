@@ -3,8 +3,10 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -22,13 +24,18 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 		r.outcome, r.family, r.starts, r.early = o, nil, false, nil
 		over := r.cancel
 		r.mu.Unlock()
-		if o.loss == nil || r.cfg.Once {
+		if o.loss == nil || r.cfg.Once || ctx.Err() == nil {
 			over(errTermOver)
 		} // else Lead stands again by itself, and aside first if it resigned
 	}()
 
 	command := r.command(term)
-	command.Lease, command.Spare = term.Remaining, r.takeSpare()
+	command.Spare = r.takeSpare()
+	if m, ok := elect.Mandate[driver.Mandate](term); ok && !r.cfg.NonExclusive {
+		// Not the term's, which is over when the command is asked to stop: a
+		// mandate that is being resigned is renewed while the grace lasts.
+		command.Lease = m.Remaining
+	} // what is fenced by its token may go on for longer
 	if m, ok := elect.Mandate[driver.Inheritable](term); ok {
 		command.Hold, command.Entrust = m.Files(), m.Entrust
 	}
@@ -63,13 +70,25 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 		}
 	}
 	o.exit = family.Wait()
-	if o.exit.Reason == supervise.Replaced && o.loss == nil {
-		// The keeper saw it first.
-		o.loss = &elect.LostError{Reason: elect.ReasonSuperseded, Token: term.Token(), Err: errors.New("its lock was deleted, moved or replaced")}
-		r.say.Say("lost %s (token %v): %s: %v", r.cfg.Name, term.Token(), o.loss.Reason, o.loss.Err)
+	if o.loss == nil {
+		if o.loss = seenByKeeper(o.exit.Reason, term.Token()); o.loss != nil {
+			r.say.Say("lost %s (token %v): %s", r.cfg.Name, o.loss.Token, because(o.loss))
+		}
 	}
 	o.ran = time.Since(begun)
 	o.interrupted = held && byPerson(o.exit)
+	return nil
+}
+
+// seenByKeeper is why the term ended where the keeper saw that first and has ended
+// the family before this process knew; nil where the family ended otherwise.
+func seenByKeeper(why supervise.Reason, token elect.Token) *elect.LostError {
+	switch why {
+	case supervise.Replaced:
+		return &elect.LostError{Reason: elect.ReasonSuperseded, Token: token, Err: errors.New("its lock was deleted, moved or replaced")}
+	case supervise.Expired: // this process was frozen, or starved
+		return &elect.LostError{Reason: elect.ReasonExpired, Token: token, Err: errors.New("this process did not run while its lease ended; the keeper killed the command before that")}
+	}
 	return nil
 }
 
@@ -125,12 +144,22 @@ func (r *run) stop(ctx context.Context, family *supervise.Family) *elect.LostErr
 		r.say.Say("lost %s (token %v): asked to resign", r.cfg.Name, loss.Token)
 		family.Stop(context.Background())
 	default:
-		r.say.Say("lost %s (token %v): %s: %v", r.cfg.Name, loss.Token, loss.Reason, loss.Err)
+		r.say.Say("lost %s (token %v): %s", r.cfg.Name, loss.Token, because(loss))
 		sudden, cancel := context.WithTimeout(context.Background(), min(suddenGrace, r.cfg.Grace))
 		defer cancel()
 		family.Stop(sudden)
 	}
 	return loss
+}
+
+// because is why leadership was lost: the reason and what is known of it, which may
+// begin with the reason.
+func because(loss *elect.LostError) string {
+	text := fmt.Sprint(loss.Err)
+	if head, _, _ := strings.Cut(text, ":"); strings.Contains(head, string(loss.Reason)) {
+		return text
+	}
+	return fmt.Sprintf("%s: %s", loss.Reason, text)
 }
 
 // byPerson reports whether a command that had the terminal ended as one does

@@ -91,13 +91,16 @@ func (p *printer) byHand(dir string) {
 		quoted = dir
 	}
 	p.say()
-	p.say(piece{"Everything is kept in " + dir + ". To go on by hand, in three terminals,", normal})
-	p.say(piece{"with --id n1, n2 and n3:", normal})
+	p.say(piece{"Everything is kept in " + dir + ".", normal})
+	p.say(piece{"To go on by hand, in each of four terminals:", normal})
 	p.say()
-	p.say(piece{"    E=$(cat " + quoted + "/url)", strong})
-	p.say(piece{`    elect run --election "$E" --name ` + election + " --id n1 -- elect demo-job " + quoted + "/job.log", strong})
+	p.say(piece{"    D=" + quoted + `; E=$(cat "$D/url")`, strong})
 	p.say()
-	p.say(piece{"and in a fourth:", normal})
+	p.say(piece{"in three of them, with --id n1, n2 and n3:", normal})
+	p.say()
+	p.say(piece{`    elect run --election "$E" --name ` + election + ` --id n1 -- elect demo-job "$D/job.log"`, strong})
+	p.say()
+	p.say(piece{"and in the fourth:", normal})
 	p.say()
 	for _, verb := range []string{"status", "members", "history", "resign"} {
 		p.say(piece{"    elect " + verb + ` --election "$E" --name ` + election, strong})
@@ -106,7 +109,17 @@ func (p *printer) byHand(dir string) {
 
 func (p *printer) next() {
 	p.say()
-	p.say(piece{"Now yours, in two terminals:  ", normal}, piece{"elect run -- COMMAND", strong})
-	p.say(piece{"On three machines:            ", normal}, piece{"elect run --election 'peer://n1@HOST:7400,n2@HOST:7400,n3@HOST:7400' --id n1 -- COMMAND", strong})
-	p.say(piece{"To read next:                 docs/getting-started.md, then docs/guarantees.md", normal})
+	for _, hint := range [][2]string{
+		{"Now yours, in two terminals:", "elect run -- COMMAND"},
+		{"On three machines:", "elect certs n1=HOST1 n2=HOST2 n3=HOST3"},
+		{"", "It says how to go on; docs/peers.md says more."},
+		{"To read next:", "docs/getting-started.md, docs/peers.md,"},
+		{"", "docs/guarantees.md"},
+	} {
+		style := normal
+		if strings.HasPrefix(hint[1], "elect ") {
+			style = strong
+		}
+		p.say(piece{fmt.Sprintf("%-30s", hint[0]), normal}, piece{hint[1], style})
+	}
 }

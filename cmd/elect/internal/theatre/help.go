@@ -36,5 +36,5 @@ func helpPage(m *model, f frame) []row {
 	for len(rows) < f.height-1 {
 		rows = append(rows, nil)
 	}
-	return append(rows[:f.height-1], words(faint, " any key goes back"))
+	return append(rows[:f.height-1], words(faint, " any key goes back, q quits"))
 }

@@ -2,7 +2,6 @@ package theatre
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -441,15 +440,20 @@ func (p *painter) keys() row {
 	if p.m.hint != "" && p.m.now-p.m.hinted < hintTime {
 		return words(warning, " "+p.m.hint)
 	}
-	keys := [][2]string{
-		{"1 2 3", "node"}, {"k", "kill"}, {"s", "start"}, {"p", "pause"}, {"c", "cut"}, {"r", "resign"}, {"x", "chaos"}, {"?", "help"}, {"q", "quit"},
-	}
-	if p.width >= 100 {
-		keys = slices.Insert(keys, 6, [2]string{"j", "kill job"}, [2]string{"w", "late write"})
-	}
 	var r row
-	for _, k := range keys {
-		r = append(r, piece{" " + k[0], picked}, piece{" " + k[1], normal})
+	for _, keys := range [...]string{ // the first that fits; the help has all
+		"1-3 node|k kill|j kill job|s start|p pause|c cut|r resign|w late write|x chaos|? help|q quit",
+		"1-3 node|k kill|j job|s start|p pause|c cut|r resign|x chaos|? more|q quit",
+		"1-3 node|k kill|s start|p pause|c cut|r resign|x chaos|? more|q quit",
+	} {
+		r = nil
+		for one := range strings.SplitSeq(keys, "|") {
+			key, does, _ := strings.Cut(one, " ")
+			r = append(r, piece{" " + key, picked}, piece{" " + does, normal})
+		}
+		if r.width() <= p.width {
+			break
+		}
 	}
 	return r
 }

@@ -208,3 +208,20 @@ func TestPictureFits(t *testing.T) {
 		}
 	}
 }
+
+// TestKeys draws the keys at all widths: who has no manual must find the way
+// out, and to the other keys.
+func TestKeys(t *testing.T) {
+	for width := leastWidth; width <= mostWidth; width++ {
+		p := painter{m: newModel("lan", time.Second), frame: frame{width: width}}
+		r := p.keys()
+		text := r.paint(false)
+		if r.width() > width {
+			t.Errorf("%d: %q is %d wide", width, text, r.width())
+		}
+		all := strings.Contains(text, " j ") && strings.Contains(text, " w ")
+		if want := map[bool]string{true: " ? help", false: " ? more"}[all]; !strings.Contains(text, want) || !strings.HasSuffix(text, " q quit") {
+			t.Errorf("%d: %q; want %q in it and q quit last", width, text, want)
+		}
+	}
+}

@@ -3,8 +3,11 @@ package theatre
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/electd/elect/cmd/elect/internal/brief"
 )
 
 // mood is how a sentence is to be taken.
@@ -112,7 +115,7 @@ func (m *model) narrate(a act, i int, leads bool) {
 		strike(m.begin(struck, "%s's job was killed.", id))
 	case pause:
 		if leads {
-			m.tell(struck, "%s is paused: frozen, it can say nothing. Nobody may take over before its promise has run out: that is %s away. %s", id, span(m.promise), rest)
+			m.tell(struck, "%s is paused: frozen, it can say nothing. Nobody may take over before its promise has run out: that is up to %s away. %s", id, span(m.promise), rest)
 			strike(0)
 			break
 		}
@@ -121,7 +124,7 @@ func (m *model) narrate(a act, i int, leads bool) {
 		m.begin(struck, "%s wakes up.", id)
 	case cut:
 		if leads {
-			m.tell(struck, "%s is cut off: it hears nobody, and nobody hears it. It must end its job before its promise runs out, in %s; only then may another begin. %s", id, span(m.promise), rest)
+			m.tell(struck, "%s is cut off: it hears nobody, and nobody hears it. It must end its job before its promise runs out, in %s at most; only then may another begin. %s", id, span(m.promise), rest)
 			strike(0)
 			break
 		}
@@ -213,7 +216,11 @@ func (m *model) arrived(i int) {
 		return
 	}
 	was := n.returned
-	text, after := "", ""
+	text, after := "", "" // of when it came back, and of now; "" is told already
+	came := id + " is connected again"
+	if was == woken {
+		came = id + " woke up"
+	}
 	mine := func() (life, life, bool) { // its last life, and the one after that
 		for k := len(m.ledger.lives) - 2; k >= 0; k-- {
 			if l := m.ledger.lives[k]; l.id == id {
@@ -225,26 +232,30 @@ func (m *model) arrived(i int) {
 	switch {
 	case n.follows == id && n.token == 0, n.follows != now.id:
 		return // it believes what was; a moment later it will know
+	case was == started && n.follows == id:
+		after = id + " is back, and leads."
 	case was == started:
-		text, after = id+" is started again.", fmt.Sprintf("%s is back, and follows %s.", id, n.follows)
-	case n.follows == id && now.first > n.since && was == woken:
-		text = fmt.Sprintf("%s woke up, and was elected.", id)
+		after = fmt.Sprintf("%s is back, and follows %s.", id, n.follows)
 	case n.follows == id && now.first > n.since:
-		text = fmt.Sprintf("%s is connected again, and was elected.", id)
+		text = came + "."
 	case n.follows == id && was == woken:
-		text = fmt.Sprintf("%s woke up, and still leads: it was not away for too long.", id)
+		text = came + ", and still leads: it was not away for too long."
 	case n.follows == id:
-		text = fmt.Sprintf("%s is connected again, and still leads.", id)
+		text = came + ", and still leads."
 	default:
 		own, next, led := mine()
-		if led = led && own.last >= n.left-silence; was == woken && led {
-			text = fmt.Sprintf("%s woke up and found that its lease is over; its job had been killed %s before %s's began.", id, span(next.first-own.last), next.id)
-		} else if was == woken {
-			text = fmt.Sprintf("%s woke up, and follows %s.", id, n.follows)
-		} else if led {
-			text = fmt.Sprintf("%s is connected again. It learns of token %v and follows %s; its own job was dead %s before %s's began.", id, now.token, n.follows, span(next.first-own.last), next.id)
-		} else {
-			text = fmt.Sprintf("%s is connected again, and follows %s.", id, n.follows)
+		led = led && own.last >= n.left-silence
+		switch away := next.first - own.last; {
+		case led && now.first > n.since:
+			text, after = came+".", fmt.Sprintf("%s follows %s; its own job was dead %s before %s's began.", id, n.follows, span(away), next.id)
+		case led && was == woken:
+			text = fmt.Sprintf("%s and found that its lease is over; its job had been killed %s before %s's began.", came, span(away), next.id)
+		case led:
+			text = fmt.Sprintf("%s. It learns of token %v and follows %s; its own job was dead %s before %s's began.", came, now.token, n.follows, span(away), next.id)
+		case now.first > n.since:
+			text = came + "."
+		default:
+			text = fmt.Sprintf("%s, and follows %s.", came, n.follows)
 		}
 	}
 	n.returned = not
@@ -252,17 +263,20 @@ func (m *model) arrived(i int) {
 		m.finish(b.key, plain, "")
 		m.blow = nil // it was back in time
 	}
-	if after != "" {
-		m.tell(plain, "%s", after)
-		return
-	}
+	told := text == "" || text == came+"."
 	for _, s := range slices.Backward(m.story) {
-		if s.open && strings.HasPrefix(s.text, id+" ") {
+		if text != "" && s.open && strings.HasPrefix(s.text, id+" ") {
 			m.finish(s.key, plain, text)
-			return
+			told = true
+			break
 		}
 	}
-	m.tell(plain, "%s", text)
+	if !told {
+		m.tell(plain, "%s", text)
+	}
+	if after != "" {
+		m.tell(plain, "%s", after)
+	}
 }
 
 // watchdog tells what shows by its absence, and closes what stayed open for so
@@ -282,15 +296,13 @@ func (m *model) watchdog() {
 	}
 }
 
-// span is a time for people.
+// span is a time in a sentence: in two units, which are ASCII and set apart.
 func span(d time.Duration) string {
-	switch {
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%.1f ms", float64(max(d, 0))/1e6)
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
-	case d%time.Second == 0:
-		return fmt.Sprintf("%d s", d/time.Second)
+	d = brief.Round(max(d, 0))
+	unit, name := time.Second, " s"
+	if d < time.Second {
+		unit, name = time.Millisecond, " ms"
 	}
-	return fmt.Sprintf("%.1f s", d.Seconds())
+	// Of two whole numbers, the quotient is the float next to what it should be.
+	return strconv.FormatFloat(float64(d)/float64(unit), 'f', -1, 64) + name
 }

@@ -214,9 +214,9 @@ func (t *Theatre) act(o order) {
 	case wake:
 		err = s.signal(i, resume)
 	case cut:
-		s.sever(i, true)
+		s.ring.Cut(ids[i])
 	case heal:
-		s.sever(i, false)
+		s.ring.Heal(ids[i])
 	case resign:
 		err = s.resign(ctx, i, now.token)
 	case late:

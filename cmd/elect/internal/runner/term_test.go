@@ -1,0 +1,31 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/driver"
+)
+
+func TestBecause(t *testing.T) {
+	for want, loss := range map[string]*elect.LostError{
+		"superseded: another was elected":                                                                    {Reason: elect.ReasonSuperseded, Err: fmt.Errorf("%w: another was elected", driver.ErrSuperseded)},
+		"lease expired: not renewed":                                                                         {Reason: elect.ReasonExpired, Err: fmt.Errorf("%w: not renewed", driver.ErrExpired)},
+		"store-unreachable: store or peers unreachable: dial: superseded by":                                 {Reason: elect.ReasonStoreUnreachable, Err: fmt.Errorf("%w: dial: superseded by", driver.ErrUnreachable)},
+		"superseded: its lock was deleted, moved or replaced":                                                seenByKeeper(supervise.Replaced, 7),
+		"expired: this process did not run while its lease ended; the keeper killed the command before that": seenByKeeper(supervise.Expired, 7),
+		"unhealthy: no disk": {Reason: elect.ReasonUnhealthy, Err: errors.New("no disk")},
+	} {
+		if got := because(loss); got != want {
+			t.Errorf("%q; want %q", got, want)
+		}
+	}
+	for _, why := range []supervise.Reason{supervise.Exited, supervise.Stopped, supervise.Killed, supervise.Terminated, supervise.KeeperLost} {
+		if loss := seenByKeeper(why, 7); loss != nil {
+			t.Errorf("%v is a loss: %v", why, loss)
+		}
+	}
+}
