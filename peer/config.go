@@ -57,7 +57,10 @@ type Config struct {
 	// of them elects; three or five is what one wants.
 	Voters []Peer
 	// Observers see who leads and never count; at most 64. They should be the
-	// same at every voter: heartbeats go to those whom the leader lists.
+	// same at every voter: heartbeats go to those whom the leader lists. Each
+	// costs every voter a connection, with signs of life both ways some twice in
+	// a Promise, and the leader its heartbeats; with many of them that is most of
+	// what an idle election costs.
 	Observers []Peer
 
 	// Listen is the address to listen on, the own one in Voters or Observers by
@@ -92,13 +95,14 @@ type Config struct {
 	// then elect and depose.
 	Insecure bool
 
-	// Listener is used instead of listening on Listen; Node.Close closes it.
+	// Listener is used instead of listening on Listen. Node.Close closes it, and
+	// so does New when it fails; a Client does not touch it.
 	Listener net.Listener
 	// Dial replaces the way to other participants, for tests. It gets the
 	// address as Voters has it.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	// Machine makes the protocol machine; nil is quorum.New. One that saves
-	// anything else than ballots of package quorum is refused.
+	// anything else than ballots of package quorum is refused when it boots.
 	Machine func(quorum.Config) (protocol.Machine, error)
 
 	// Program is the version of the program, shown to others. May be empty.

@@ -27,14 +27,15 @@
 // the others' data directories, durably, before any of them votes. From then on
 // a voter is its id together with its directory. One whose disk was wiped, or
 // that is pointed at another place, is refused by the others, because it has
-// forgotten its votes and its promises; its campaigns fail with an error that
-// says so. Later starts need a majority. Voters that are configured otherwise
-// than the others, another cluster and another election are refused as plainly.
-// So is a second process with a directory that is in use.
+// forgotten its votes and its promises; when so many refuse it that the rest is
+// no majority its campaigns fail with an error that says so. Later starts need
+// a majority. Voters that are configured otherwise than the others, another
+// cluster and another election are refused as plainly. So is a second process
+// with a directory that is in use.
 //
 // A directory that is a copy, or was restored from an older one, cannot be told
-// from the right one. It may vote twice. Whoever restores one empties them all
-// and raises era.
+// from the right one. It may vote twice. Whoever has restored one stops all
+// participants, empties all directories and raises era.
 //
 // # Concurrency
 //

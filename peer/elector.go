@@ -49,8 +49,8 @@ func (n *Node) call(do func()) bool {
 }
 
 // Campaign implements [driver.Elector]. An observer's is refused for good, and
-// so is that of a node whom others refuse for good, such as one with a wiped
-// data directory.
+// so is that of a node whom so many voters refuse for good that the rest is no
+// majority, such as one with a wiped data directory.
 func (n *Node) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -78,10 +78,10 @@ func (n *Node) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate
 			if o.err != nil {
 				return nil, o.err
 			}
-			if !c.Exclusive || o.m.Check() == nil {
+			if o.m.over.Load() == nil && (!c.Exclusive || o.m.Check() == nil) {
 				return o.m, nil
 			}
-			n.call(func() { n.leave(o.m) }) // it lapsed before anybody had it: no victory
+			n.call(func() { n.leave(o.m) }) // it was lost before anybody had it: no victory
 		case <-ctx.Done():
 			n.call(func() { n.forgo(w) })
 			return nil, context.Cause(ctx)
@@ -122,8 +122,12 @@ func (n *Node) forgo(w *candidacy) {
 	}
 }
 
-// deliver gives a victory to the Campaign that waits for one.
+// deliver gives a victory to the Campaign that waits for one. Of a node that is
+// being closed there is none: nothing would end it.
 func (n *Node) deliver(t *tenure) {
+	if n.ending {
+		return
+	}
 	w := n.waiter
 	n.waiter, w.won, t.given = nil, t.m, true
 	w.result <- outcome{m: t.m}
@@ -132,13 +136,13 @@ func (n *Node) deliver(t *tenure) {
 // elected, active and stopped carry out the machine's orders.
 func (n *Node) elected(count uint64) {
 	t := &tenure{m: newMandate(n, count)}
-	n.tenure = t
+	n.tenure, n.leaseEnd = t, 0
 	n.counted.elected()
 	n.own = leadership{incarnation: n.incarnation.Load(), term: count, token: count, since: time.Now().UnixNano()}
 	if n.waiter != nil {
 		n.own.metadata = n.waiter.metadata
 	}
-	n.note("elected", t.m.token, "")
+	n.note("elected", t.m.token, "", time.Now())
 	n.log.Info("elected", "token", t.m.token)
 	if n.waiter != nil && !n.waiter.exclusive {
 		n.deliver(t)
@@ -150,7 +154,7 @@ func (n *Node) active(count uint64) {
 	if t == nil || t.m.count != count {
 		return
 	}
-	n.note("active", t.m.token, "")
+	n.note("active", t.m.token, "", time.Now())
 	if n.waiter != nil {
 		n.deliver(t)
 	}
@@ -163,7 +167,7 @@ func (n *Node) stopped(count uint64, reason protocol.Reason) {
 	}
 	t.stopped = true
 	t.m.lose(plain(reason))
-	n.note("lost", t.m.token, string(reason))
+	n.note("lost", t.m.token, string(reason), n.ended())
 	n.log.Info("leadership ended", "token", t.m.token, "reason", string(reason))
 	if !t.given {
 		n.joinLater(t)
@@ -233,7 +237,7 @@ func (n *Node) Recall(ctx context.Context, token fence.Token) error {
 	if !errors.Is(err, driver.ErrNoLeader) {
 		return err
 	}
-	s, ok := n.states.wait(ctx)
+	s, ok := n.led(ctx)
 	switch {
 	case !ok && ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -249,6 +253,29 @@ func (n *Node) Recall(ctx context.Context, token fence.Token) error {
 		return fmt.Errorf("%w: the leader, %s, is not among the voters configured here", driver.ErrUnreachable, s.Leader.ID)
 	}
 	return n.forward(ctx, *p, token)
+}
+
+// led waits until somebody is known to lead: for a heartbeat, because one that was
+// elected a moment ago is known to itself only. ok is as of states.wait.
+func (n *Node) led(ctx context.Context) (s driver.State, ok bool) {
+	if s, ok = n.states.wait(ctx); !ok {
+		return s, false
+	}
+	late := time.NewTimer(min(n.plan.Heartbeat, 500*time.Millisecond)) // the first one is sent at once
+	defer late.Stop()
+	for {
+		s, _, changed, open := n.states.get()
+		if !open || s.Leader != nil || s.Cause != nil {
+			return s, open
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			return s, true
+		case <-ctx.Done():
+			return s, false
+		}
+	}
 }
 
 // Observe implements [driver.Elector]. A node that has just started waits until
@@ -281,7 +308,18 @@ func (n *Node) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
 // history is what the node remembers of changes of leadership.
 func (n *Node) history() ([]Event, error) { return n.dir.History() }
 
+// ended is when the leadership ended that ends now. One whose process was stopped
+// may notice long after its lease has run out, when another leads; by the wall
+// clock that was as long ago as it is by the Boot clock.
+func (n *Node) ended() time.Time {
+	late := time.Duration(0)
+	if n.leaseEnd != 0 {
+		late = max(n.latest.Boot.Sub(n.leaseEnd), 0)
+	}
+	return time.Now().Add(-late)
+}
+
 // note remembers an event of the own leadership.
-func (n *Node) note(event string, token fence.Token, reason string) {
-	n.scribe.put(disk.History{At: time.Now(), Event: event, Leader: n.cfg.ID, Token: token, Reason: reason})
+func (n *Node) note(event string, token fence.Token, reason string, at time.Time) {
+	n.scribe.put(disk.History{At: at, Event: event, Leader: n.cfg.ID, Token: token, Reason: reason})
 }

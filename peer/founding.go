@@ -1,12 +1,11 @@
 package peer
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"time"
 
-	"github.com/electd/elect/driver"
+	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/wire"
 	"github.com/electd/elect/protocol"
 )
@@ -66,8 +65,26 @@ func (n *Node) admit(h *wire.Hello, caller wire.Caller) (*wire.Welcome, *wire.Re
 			return nil, r
 		}
 	}
+	if caller == wire.Node && voter {
+		id, promise := h.ID, h.Promise
+		n.inbox.put(item{do: func() { n.compare(id, promise) }})
+	}
 	welcome.Membership = n.membership.Load()
 	return welcome, nil
+}
+
+// compare tells people, once, when another voter asks for another promise: that
+// is safe, as when a profile is changed at one node after the other, but then the
+// longest one says how long a takeover may take.
+func (n *Node) compare(id protocol.NodeID, promise time.Duration) {
+	if promise == n.plan.Promise {
+		delete(n.promises, id)
+		return
+	}
+	if n.promises[id] != promise {
+		n.promises[id] = promise
+		n.log.Warn("another voter has other times; a takeover may take as long as the longest promise", "peer", string(id), "promise", promise, "own", n.plan.Promise)
+	}
 }
 
 // bind holds a voter to its directory, and pins it if none is known yet.
@@ -91,10 +108,8 @@ func (n *Node) bind(h *wire.Hello, caller wire.Caller) *wire.Refusal {
 	}
 	if bound && known != h.Dir {
 		return &wire.Refusal{Code: wire.CodeDirectory, Final: true, Says: fmt.Sprintf(
-			"%s knows %s by the data directory %s, and this one is %s: its disk was wiped, or data= is another place. "+
-				"A voter that has forgotten its votes cannot vote under the old name. Restore the directory; "+
-				"if the election never had a leader, empty the directories of all voters",
-			n.cfg.ID, h.ID, known, h.Dir)}
+			"%s knows %s by the data directory %s, and this one is %s: its disk was wiped, or data= is another place",
+			n.cfg.ID, h.ID, known, h.Dir)} // what to do about it, the refused one says itself, once
 	}
 	return nil
 }
@@ -108,7 +123,7 @@ func orNone(all []protocol.NodeID) string {
 
 // welcomed takes notice that somebody has pinned this node's directory.
 func (n *Node) welcomed(from protocol.NodeID, w *wire.Welcome) {
-	delete(n.refusals, from)
+	n.admitted(from)
 	if !has(n.cfg.Voters, from) {
 		return
 	}
@@ -168,54 +183,9 @@ func (n *Node) met() *protocol.Membership {
 	}
 	if !slices.Equal(newest.Voters, ms.Voters) {
 		n.refuse(n.cfg.ID, &wire.Refusal{Code: wire.CodeDirectory, Final: true, Says: fmt.Sprintf(
-			"the others know the voters %s, and this directory knows %s: it is of another founding; empty it", list(newest.Voters), list(ms.Voters))})
+			"the others know the voters %s, and this directory knows %s: it is of another founding. %s", list(newest.Voters), list(ms.Voters), disk.Remedy)})
 		return nil
 	}
 	ms.ConfigTerm, ms.Version = newest.ConfigTerm, newest.Version
 	return ms
-}
-
-// refused takes notice that somebody refuses this node.
-func (n *Node) refused(by protocol.NodeID, r *wire.Refusal) {
-	if before := n.refusals[by]; before == nil || before.Code != r.Code || before.Says != r.Says {
-		n.log.Error("this node is refused", "by", by, "code", string(r.Code), "says", r.Says)
-	}
-	n.refuse(by, r)
-}
-
-func (n *Node) refuse(by protocol.NodeID, r *wire.Refusal) {
-	n.refusals[by] = r
-	if w := n.waiter; w != nil {
-		if err := n.hopeless(); err != nil {
-			n.forgo(w)
-			w.result <- outcome{err: err}
-		}
-	}
-}
-
-// hopeless is why this node can never be elected as it is, nil if it may. One
-// voter that knows another directory is enough, because what it remembers is
-// durable; otherwise it takes so many that the rest is no majority.
-func (n *Node) hopeless() error {
-	var says []string
-	final := 0
-	for _, id := range append(ids(n.cfg.Voters), ids(n.cfg.Observers)...) {
-		r := n.refusals[id]
-		if r == nil || !r.Final {
-			continue
-		}
-		if r.Code == wire.CodeDirectory || id == n.cfg.ID {
-			return driver.Permanent(errors.New(r.Says))
-		}
-		if has(n.cfg.Voters, id) {
-			final++
-			if !slices.Contains(says, r.Says) {
-				says = append(says, r.Says)
-			}
-		}
-	}
-	if n.plan.Voters-final >= n.plan.Quorum {
-		return nil
-	}
-	return driver.Permanent(errors.New(strings.Join(says, "; ")))
 }

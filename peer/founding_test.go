@@ -69,7 +69,7 @@ func TestFoundingLate(t *testing.T) {
 		// It never booted: it has its pins, and no ballot.
 		fresh := &Node{
 			cfg: v.config("n3"), plan: Plan{Voters: 3, Quorum: 2}, self: v.node(t, "n3").self,
-			welcomes: map[protocol.NodeID]*protocol.Membership{}, refusals: map[protocol.NodeID]*wire.Refusal{},
+			welcomes: map[protocol.NodeID]*protocol.Membership{}, refusals: map[protocol.NodeID]refusal{},
 		}
 		other := v.node(t, "n1")
 		fresh.dir = v.node(t, "n3").dir
@@ -140,7 +140,12 @@ func TestWipedDisk(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		_, err = wiped.Campaign(ctx, driver.Candidacy{Exclusive: true})
-		refusedFor(t, err, "knows n2 by the data directory", "was wiped", "Restore the directory")
+		refusedFor(t, err, "knows n2 by the data directory", "was wiped", "(n3 refuses it too)", "never a backup of it", "higher era")
+		for _, once := range []string{"was wiped", "higher era"} {
+			if got := strings.Count(err.Error(), once); got != 1 {
+				t.Errorf("the error says %q %d times; want once: %v", once, got, err)
+			}
+		}
 		_, err = wiped.Campaign(ctx, driver.Candidacy{Exclusive: true})
 		refusedFor(t, err, "was wiped")
 		<-time.After(10 * time.Second) // refused again and again
@@ -202,7 +207,7 @@ func TestOneStrangerHarmsNobody(t *testing.T) {
 		})
 		release(t, win(t, nodes[0]))
 		nodes[0].call(func() {
-			nodes[0].refused("n2", &wire.Refusal{Code: wire.CodeCluster, Says: "and here too", Final: true})
+			nodes[0].refused("n2", &wire.Refusal{Code: wire.CodeVoters, Says: "and here too", Final: true})
 		})
 		_, err := nodes[0].Campaign(t.Context(), driver.Candidacy{})
 		refusedFor(t, err, "another cluster", "; ", "and here too")
@@ -295,6 +300,35 @@ func TestEraRaised(t *testing.T) {
 		_ = one.Close()
 		_, err = reopen("n1", 1)
 		refusedFor(t, err, "era=2 or more")
+	})
+}
+
+// TestOtherTimes: voters that ask for different promises elect all the same, and
+// each says so once.
+func TestOtherTimes(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		var logged bytes.Buffer
+		var nodes []*Node
+		for i, id := range v.all {
+			cfg := v.config(id)
+			if i == 0 {
+				cfg.Profile = "fast"
+				cfg.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+			}
+			n, err := New(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = n.Close() })
+			nodes = append(nodes, n)
+		}
+		release(t, win(t, nodes[1]))
+		for _, n := range nodes {
+			_ = n.Close()
+		}
+		if got := strings.Count(logged.String(), "another voter has other times"); got != 2 || !strings.Contains(logged.String(), "promise=1s own=200ms") {
+			t.Errorf("it was told %d times; want once of each of the two others:\n%s", got, &logged)
+		}
 	})
 }
 

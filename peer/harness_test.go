@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -59,7 +61,11 @@ func newCluster(t testing.TB, voters, observers []protocol.NodeID, wired bool) *
 		addrs: map[protocol.NodeID]string{}, cables: map[[2]protocol.NodeID]*cable.Cable{}, nodes: map[protocol.NodeID]*Node{},
 	}
 	for _, id := range append(append([]protocol.NodeID{}, voters...), observers...) {
-		c.addrs[id] = freeAddr(t)
+		for c.addrs[id] == "" {
+			if addr := freeAddr(t); !slices.Contains(slices.Collect(maps.Values(c.addrs)), addr) {
+				c.addrs[id] = addr
+			}
+		}
 	}
 	if wired {
 		for _, from := range append(append([]protocol.NodeID{}, voters...), observers...) {

@@ -7,9 +7,10 @@ import (
 	"github.com/electd/elect/protocol"
 )
 
-// maxLetters bounds the letters that wait. A machine takes microseconds for
-// each; when more wait, the process hangs, and old letters help nobody.
-const maxLetters = 4096
+// maxLetters bounds the letters of one sender that wait, so that one who floods
+// keeps out nobody else's. A machine takes microseconds for each; when more wait,
+// the process hangs, and old letters help nobody.
+const maxLetters = 128
 
 // item is one thing for the loop: a letter if from is set, else do.
 type item struct {
@@ -18,22 +19,41 @@ type item struct {
 	do     func()
 }
 
-// inbox is what waits for the loop. Letters are bounded and the newest is
-// dropped when there is no room; everything else is bounded by who waits for
-// it, and is always taken.
+// inbox is what waits for the loop. Each sender's letters are bounded and the
+// newest is dropped when there is no room; everything else is bounded by who
+// waits for it, and is always taken.
 type inbox struct {
 	wake chan struct{} // has room for one
 
 	mu      sync.Mutex
+	helper  func() // nil before the loop runs
 	items   []item
-	letters int
+	letters map[protocol.NodeID]int // that wait, by sender
 	dropped uint64
 	closed  bool
 }
 
-func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
+func newInbox() *inbox {
+	return &inbox{wake: make(chan struct{}, 1), letters: make(map[protocol.NodeID]int)}
+}
 
-// put reports false when the loop has ended, or has no room.
+// help names what is called by whoever brings a letter, once it is in.
+func (b *inbox) help(helper func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.helper = helper
+}
+
+// ring has the loop look.
+func (b *inbox) ring() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// put reports false when the loop has ended, or has no room. A letter may be
+// handled before it returns: whoever brings one holds no lock.
 func (b *inbox) put(it item) bool {
 	b.mu.Lock()
 	if b.closed {
@@ -41,18 +61,20 @@ func (b *inbox) put(it item) bool {
 		return false
 	}
 	if it.from != "" {
-		if b.letters == maxLetters {
+		if b.letters[it.from] == maxLetters {
 			b.dropped++
 			b.mu.Unlock()
 			return false
 		}
-		b.letters++
+		b.letters[it.from]++
 	}
 	b.items = append(b.items, it)
+	helper := b.helper
 	b.mu.Unlock()
-	select {
-	case b.wake <- struct{}{}:
-	default:
+	if it.from != "" && helper != nil {
+		helper()
+	} else {
+		b.ring()
 	}
 	return true
 }
@@ -64,7 +86,8 @@ func (b *inbox) take(used []item) []item {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := b.items
-	b.items, b.letters = used[:0], 0
+	b.items = used[:0]
+	clear(b.letters)
 	return all
 }
 

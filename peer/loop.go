@@ -8,34 +8,104 @@ import (
 	"github.com/electd/elect/protocol/quorum"
 )
 
-// loop owns the machine. Everything that happens to it passes through here, and
-// nothing in here waits for a disk or for a network.
+// loop owns the machine. Everything that happens to it passes through a turn, and
+// nothing in a turn waits for a disk or for a network.
 func (n *Node) loop() {
 	defer n.end()
-	var batch []item
-	lost := uint64(0)
+	t := &turns{n: n, baton: make(chan struct{}, 1)}
+	n.inbox.help(t.help)
+	t.take() // for end, too: whoever brings something then is too late
 	for {
 		n.arm()
+		t.leave()
+		stopped := false
 		select {
 		case <-n.stop:
-			return
+			stopped = true
 		case <-n.inbox.wake:
 		case <-n.timer.C:
 		}
-		n.awake()
-		// What has arrived is handed in before a timer that has come due (R16).
-		for batch = n.inbox.take(batch); len(batch) > 0; batch = n.inbox.take(batch) {
-			for i := range batch {
-				n.handle(&batch[i])
-			}
+		t.take()
+		if stopped {
+			return
 		}
-		n.fire()
-		n.survey()
-		if now := n.inbox.lost(); now > lost {
-			lost = now
-			n.log.Warn("messages were dropped: they come faster than this process runs", "dropped", lost)
+		if !t.turn(rounds) {
+			n.survey()
+			n.inbox.ring()
 		}
 	}
+}
+
+// rounds is how often the loop takes what there is before it looks whether it is to
+// stop, and what observers are to be shown.
+const rounds = 64
+
+// turns makes one turn of the loop after the other. They are taken by the loop's
+// goroutine, and by one that brings a letter when no other turn is under way: to
+// wake a goroutine for each heartbeat costs several times what the turn does.
+type turns struct {
+	n     *Node
+	baton chan struct{} // whoever has put something in has the turn, and all that the loop owns
+	batch []item
+	lost  uint64
+}
+
+func (t *turns) take()  { t.baton <- struct{}{} }
+func (t *turns) leave() { <-t.baton }
+
+// help makes a turn, unless one is under way or more arrives than it is to take
+// on: then the loop is woken, which makes another one. So whoever brings a letter
+// neither waits nor is kept.
+func (t *turns) help() {
+	select {
+	case t.baton <- struct{}{}:
+	default:
+		t.n.inbox.ring()
+		return
+	}
+	done := t.turn(2)
+	if done {
+		t.n.arm()
+	}
+	t.leave()
+	if !done {
+		t.n.inbox.ring()
+	}
+}
+
+// turn reports false if it has taken what was there as often as it may.
+func (t *turns) turn(most int) bool {
+	n := t.n
+	n.awake()
+	for range most {
+		// What has arrived is handed in before a timer that has come due (R16), and
+		// what comes later is not waited for: it may never end.
+		due := n.machine != nil && n.machine.NextFire() <= n.latest.Boot
+		t.batch = n.inbox.take(t.batch)
+		if len(t.batch) == 0 {
+			return t.finish()
+		}
+		for i := range t.batch {
+			n.handle(&t.batch[i])
+		}
+		if due {
+			n.fire()
+			n.due = n.machine.NextFire()
+		}
+	}
+	return false
+}
+
+// finish ends a turn that has taken everything.
+func (t *turns) finish() bool {
+	n := t.n
+	n.fire()
+	n.survey()
+	if now := n.inbox.lost(); now > t.lost {
+		t.lost = now
+		n.log.Warn("messages were dropped: they come faster than this process runs", "dropped", t.lost)
+	}
+	return true
 }
 
 // read reads the clocks, and remembers what they showed: a reading that is some
@@ -209,10 +279,12 @@ func (n *Node) carrySaves() {
 	for i := range n.fx.Saves {
 		s := &n.fx.Saves[i]
 		if n.incarnation.Load() == 0 || n.in.Kind == protocol.Boot {
-			if b, err := quorum.DecodeBallot(s.Data); err == nil {
-				n.incarnation.Store(b.Incarnation)
-				n.bootSave = s.Number
+			b, err := quorum.DecodeBallot(s.Data)
+			if err != nil {
+				continue // boot refuses this machine, and the disk never sees it
 			}
+			n.incarnation.Store(b.Incarnation)
+			n.bootSave = s.Number
 		}
 		n.saver.put(s.Number, s.Data)
 	}
@@ -255,7 +327,7 @@ func (n *Node) saved(number uint64, err error) {
 	if err != nil {
 		n.trouble(err)
 	} else if n.counted.healed() {
-		n.log.Info("the ballot can be saved again")
+		n.log.Warn("the ballot can be saved again") // as loud as the trouble was
 	}
 	n.in = protocol.Input{Kind: protocol.Saved, Number: number, Failed: err != nil}
 	n.step()
@@ -290,6 +362,7 @@ func (n *Node) booted() {
 func (n *Node) end() {
 	defer close(n.joined)
 	n.timer.Stop()
+	n.ending = true
 	if n.tenure != nil {
 		n.tenure.m.lose(errClosed)
 	}
@@ -298,12 +371,15 @@ func (n *Node) end() {
 			it.do() // somebody may wait for it
 		}
 	}
+	if n.tenure != nil {
+		n.tenure.m.lose(errClosed) // it may have been won by what was left
+	}
 	n.quit()
 	_ = n.link.Close()
 	n.saver.close()
 	n.scribe.close()
 	if r := n.recorder.Load(); r != nil {
-		_ = r.Close() // what was recorded is written already
+		_ = r.Close() // it writes what waits; the record is worth nothing to the election
 	}
 	if err := n.dir.Close(); err != nil {
 		n.log.Warn("closing the data directory", "error", err)

@@ -45,6 +45,8 @@ type Node struct {
 	inbox  *inbox
 	saver  *saver
 	scribe *scribe
+	lines  *lines        // nil: nothing is logged
+	linked chan struct{} // closed when link is set
 	stop   chan struct{} // closed by Close
 	closed sync.Once
 	joined chan struct{} // closed when everything has ended
@@ -79,7 +81,10 @@ type Node struct {
 	leaders  map[protocol.NodeID]leadership
 	own      leadership
 	welcomes map[protocol.NodeID]*protocol.Membership
-	refusals map[protocol.NodeID]*wire.Refusal
+	refusals map[protocol.NodeID]refusal
+	promises map[protocol.NodeID]time.Duration // that others ask for when they lead; where it is not ours
+	leaseEnd protocol.Instant                  // of the tenure, when it was proven last; 0: never
+	ending   bool                              // no victory any more
 	watch    watch
 }
 
@@ -113,7 +118,22 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 // New opens the data directory, listens, and takes part in the election until
 // Close. It does not wait for other participants; ctx bounds the opening only,
 // which may wait for an earlier life's keeper to let the data directory go.
+//
+// Its errors are permanent, see [driver.Permanent], where the configuration or
+// the data directory must change first. Config.Listener is closed whatever the
+// error.
 func New(ctx context.Context, cfg Config) (_ *Node, err error) {
+	var undo []func()
+	defer func() {
+		if err != nil {
+			for _, f := range slices.Backward(undo) {
+				f()
+			}
+		}
+	}()
+	if cfg.Listener != nil {
+		undo = append(undo, func() { _ = cfg.Listener.Close() })
+	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -137,16 +157,8 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if n.path = path; err != nil {
 		return nil, driver.Permanent(err)
 	}
-	var undo []func()
-	defer func() {
-		if err != nil {
-			for _, f := range slices.Backward(undo) {
-				f()
-			}
-		}
-	}()
-	slow := time.AfterFunc(100*time.Millisecond, func() {
-		n.log.Info("waiting for the data directory: another process has it, perhaps the keeper of an earlier life", "path", path)
+	slow := time.AfterFunc(time.Second, func() {
+		n.log.Warn("waiting for the data directory: another process has it, perhaps the keeper of an earlier life", "path", path)
 	})
 	defer slow.Stop()
 	if n.dir, err = disk.Open(ctx, path, disk.Identity{Cluster: n.cfg.Cluster, Election: cfg.Name, ID: cfg.ID, Era: cfg.Era}); err != nil {
@@ -155,7 +167,9 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 		}
 		return nil, err
 	}
-	slow.Stop()
+	if !slow.Stop() {
+		n.log.Warn("the data directory is free now", "path", path)
+	}
 	undo = append(undo, func() { _ = n.dir.Close() }) // nothing was written that would matter
 	for _, w := range n.plan.Warnings {
 		n.log.Warn(w)
@@ -171,7 +185,12 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 		undo = append(undo, func() { _ = listener.Close() })
 	}
 	n.prepare()
+	undo = append(undo, n.closeRecorder)
 	if err := n.resume(path); err != nil {
+		return nil, err
+	}
+	// Last, because it cannot be taken back, and before any token of this era.
+	if err := n.dir.Raise(cfg.Era); err != nil {
 		return nil, err
 	}
 	n.run(listener)
@@ -207,11 +226,12 @@ func (n *Node) prepare() {
 	n.chance = rand.New(rand.NewChaCha8(seed))
 	n.self = protocol.Voter{ID: n.cfg.ID, Dir: n.dir.Identity().Dir}
 	n.inbox = newInbox()
-	n.stop, n.joined = make(chan struct{}), make(chan struct{})
+	n.stop, n.joined, n.linked = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	n.states = newStates()
 	n.leaders = make(map[protocol.NodeID]leadership)
 	n.welcomes = make(map[protocol.NodeID]*protocol.Membership)
-	n.refusals = make(map[protocol.NodeID]*wire.Refusal)
+	n.refusals = make(map[protocol.NodeID]refusal)
+	n.promises = make(map[protocol.NodeID]time.Duration)
 	n.timer = time.NewTimer(time.Hour)
 	n.timer.Stop()
 	n.due, n.paused, n.patient = protocol.Never, protocol.Always, protocol.Always
@@ -279,6 +299,9 @@ func (n *Node) run(listener net.Listener) {
 			peers[p.ID] = p.Addr
 		}
 	}
+	if n.cfg.Logger != nil {
+		n.lines, n.log = startLines(n.log)
+	}
 	n.scribe.start()
 	n.saver.start()
 	connect := n.cfg.connect
@@ -287,7 +310,14 @@ func (n *Node) run(listener net.Listener) {
 	}
 	n.link = connect(link.Config{
 		Hello: n.hello(), Listener: listener, Peers: peers, TLS: n.tls, Idle: n.plan.Promise, Dial: n.cfg.Dial,
-		Admit: n.admit, Serve: n.serve, Logger: n.log,
+		Admit: n.admit, Logger: n.log,
+		Serve: func(ctx context.Context, from link.Caller, q *wire.Request, reply func(*wire.Response) error) {
+			select {
+			case <-n.linked: // links accept before it is known here which they are
+				n.serve(ctx, from, q, reply)
+			case <-ctx.Done():
+			}
+		},
 		Welcomed: func(from protocol.NodeID, w *wire.Welcome) {
 			n.inbox.put(item{do: func() { n.welcomed(from, w) }})
 		},
@@ -299,6 +329,7 @@ func (n *Node) run(listener net.Listener) {
 			n.inbox.put(item{do: func() { n.peerClosed(from, incarnation) }})
 		},
 	})
+	close(n.linked)
 	n.inbox.put(item{do: n.found}) // a single voter waits for nobody
 	go n.loop()
 }
@@ -310,7 +341,7 @@ func (n *Node) hello() wire.Hello {
 	return wire.Hello{
 		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.Node, Cluster: n.cfg.Cluster, Election: n.cfg.Name,
 		ID: n.cfg.ID, Dir: n.self.Dir, Incarnation: n.incarnation.Load(), Life: binary.LittleEndian.Uint64(life[:]),
-		Voters: ids(n.cfg.Voters), Era: n.cfg.Era, Program: n.cfg.Program,
+		Voters: ids(n.cfg.Voters), Era: n.cfg.Era, Promise: n.plan.Promise, Program: n.cfg.Program,
 	}
 }
 
@@ -335,10 +366,22 @@ func (n *Node) boot(ms *protocol.Membership, durable []byte) error {
 	n.in = protocol.Input{Kind: protocol.Boot, Durable: durable}
 	n.step()
 	n.in.Durable = nil
-	if n.view.Fault != "" {
-		return driver.Permanent(errors.New(n.view.Fault))
+	switch {
+	case n.view.Fault != "":
+		err = errors.New(n.view.Fault)
+	case n.bootSave == 0:
+		err = errors.New("this machine saves no ballot of package quorum when it boots; want a Config.Machine that does")
+	default:
+		return nil
 	}
-	return nil
+	n.closeRecorder()
+	return driver.Permanent(err)
+}
+
+func (n *Node) closeRecorder() {
+	if r := n.recorder.Swap(nil); r != nil {
+		_ = r.Close() // what was recorded is written already
+	}
 }
 
 func (n *Node) openRecorder(qc *quorum.Config) {
@@ -364,9 +407,12 @@ func (n *Node) Limits() driver.Limits { return limits(n.plan, n.cfg.voter()) }
 
 func limits(p Plan, voter bool) driver.Limits {
 	drift := protocol.DefaultDrift()
+	// Takeover is bounded while the back end answers, which needs a majority. So
+	// it is with one and two voters, where the plan promises none because nobody
+	// is left to take over; 0 would say that a hung leader stays for ever.
 	l := driver.Limits{
 		Lease: p.Lease, MinLease: 2 * time.Millisecond, MaxLease: drift.Claim(quorum.LongestPromise),
-		Takeover: p.WorstTakeover, Exclusive: true, Abilities: []driver.Ability{driver.AbilityRecall},
+		Takeover: p.takeover, Exclusive: true, Abilities: []driver.Ability{driver.AbilityRecall},
 		Assumes: fmt.Sprintf("a majority of the voters can reach each other, the rates of their clocks are true within %d %%, and no data directory is a copy or an older one", drift.PPM/10_000),
 	}
 	if voter {
@@ -376,11 +422,16 @@ func limits(p Plan, voter bool) driver.Limits {
 }
 
 // Close implements [driver.Elector]. A mandate that was not released ends and
-// lapses by itself: its work may still run. What Close waits for is at most a
-// save that is under way.
+// lapses by itself: its work may still run. Close waits for writes that are under
+// way (a save, a pin, the history, the flight recorder), for a quarter of a
+// second at most until what was sent is written, and for the log. So on a disk or
+// a log that hangs it hangs too; nothing that anybody proves depends on its end.
 func (n *Node) Close() error {
 	n.closed.Do(func() { close(n.stop) })
 	<-n.joined
+	if n.lines != nil {
+		n.lines.close()
+	}
 	return nil
 }
 

@@ -251,6 +251,25 @@ func TestRecallHere(t *testing.T) {
 	})
 }
 
+// TestRecallOfTheNewest: one whose first heartbeat has not arrived yet.
+func TestRecallOfTheNewest(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		v.hop = 2 * time.Millisecond
+		nodes := v.openAll()
+		<-time.After(time.Second)
+		won := campaign(t.Context(), nodes[0])
+		s, ok := nodes[2].led(t.Context())
+		if !ok || s.Leader == nil || s.Leader.ID != "n1" {
+			t.Errorf("asked while one is being elected it says %+v, %v", s, ok)
+		}
+		o := within(t, won, "a victory")
+		if o.err != nil {
+			t.Fatal(o.err)
+		}
+		release(t, o.m)
+	})
+}
+
 func TestCancelAndClose(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		nodes := v.openAll()
@@ -437,7 +456,7 @@ func TestTestament(t *testing.T) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		w := m.(driver.Attestable).Testament()
-		if len(w.Keep) != 1 || w.Keep[0].Name() != filepath.Join(v.data, "job", "n1", "lock") {
+		if !slices.Equal(w.Keep, nodes[0].dir.Locks()) || w.Keep[0].Name() != filepath.Join(v.data, "job", "n1", "lock") {
 			t.Errorf("it keeps %v", w.Keep)
 		}
 		for _, says := range []string{`"id":"n1"`, `"n2":"127.0.0.1:2"`, `"n3"`, `"incarnation":`} {

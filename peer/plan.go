@@ -12,7 +12,6 @@ import (
 )
 
 // Plan is what a configuration comes to: its times, and what they promise.
-
 type Plan struct {
 	// Profile is the profile's name. Changed says that Heartbeat or Promise are
 	// not the profile's own.
@@ -24,14 +23,17 @@ type Plan struct {
 	Lease     time.Duration `json:"lease_ns"`     // what a leader claims of a promise
 	Slot      time.Duration `json:"slot_ns"`      // between the ranks of candidates
 	// WorstTakeover is how long it takes at most until another is active, after a
-	// leader has fallen silent; see [quorum.Config.WorstTakeover].
-	WorstTakeover time.Duration `json:"worst_takeover_ns"`
+	// leader has fallen silent; see [quorum.Config.WorstTakeover]. 0 where none
+	// may fail: then nobody takes over.
+	WorstTakeover time.Duration `json:"worst_takeover_ns,omitzero"`
 
 	Voters    int `json:"voters"`
 	Quorum    int `json:"quorum"`    // how many voters are a majority
 	Tolerates int `json:"tolerates"` // how many may fail
 	// Warnings say what holds, and is not what somebody will have meant.
 	Warnings []string `json:"warnings,omitempty"`
+
+	takeover time.Duration // while a majority can talk to each other; never 0
 }
 
 // Plan works out what the configuration comes to, or refuses what cannot hold,
@@ -51,10 +53,13 @@ func (c Config) Plan() (Plan, error) {
 		return Plan{}, fmt.Errorf("these times cannot hold: %s", strings.TrimPrefix(err.Error(), "quorum: "))
 	}
 	p.Lease = protocol.DefaultDrift().Claim(p.Promise)
-	p.WorstTakeover = qc.WorstTakeover()
 	p.Voters = len(c.Voters)
 	p.Quorum = qc.Membership.Quorum()
 	p.Tolerates = p.Voters - p.Quorum
+	p.takeover = qc.WorstTakeover()
+	if p.Tolerates > 0 {
+		p.WorstTakeover = p.takeover
+	}
 	switch {
 	case p.Voters == 1:
 		p.Warnings = append(p.Warnings, "one voter: nobody takes over when it fails")
@@ -121,8 +126,12 @@ func (p Plan) String() string {
 	if p.Changed {
 		profile += ", changed"
 	}
-	return fmt.Sprintf("%s, %s; %s: heartbeat %v, promise %v, lease %v; another is active at most %v after a silent leader",
-		voters, fail, profile, p.Heartbeat, p.Promise, p.Lease.Truncate(unit(p.Lease)), up(p.WorstTakeover))
+	then := "nobody takes over"
+	if p.WorstTakeover > 0 {
+		then = fmt.Sprintf("another is active at most %v after a silent leader", up(p.WorstTakeover))
+	}
+	return fmt.Sprintf("%s, %s; %s: heartbeat %v, promise %v, lease %v; %s",
+		voters, fail, profile, p.Heartbeat, p.Promise, p.Lease.Truncate(unit(p.Lease)), then)
 }
 
 // small writes a number of voters: 1 as a word, because it is one that counts.

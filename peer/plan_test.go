@@ -17,8 +17,8 @@ func TestPlan(t *testing.T) {
 		{func(c *Config) { c.Profile = "fast" }, "3 voters, one may fail; profile fast: heartbeat 25ms, promise 200ms, lease 175ms; another is active at most 244ms after a silent leader", ""},
 		{func(c *Config) { c.Profile = "calm" }, "3 voters, one may fail; profile calm: heartbeat 2s, promise 15s, lease 13.5s; another is active at most 18.5s after a silent leader", ""},
 		{func(c *Config) { c.Promise = 2 * time.Second }, "3 voters, one may fail; profile lan, changed: heartbeat 100ms, promise 2s, lease 1.8s; another is active at most 2.24s after a silent leader", ""},
-		{func(c *Config) { c.Voters = c.Voters[:1] }, "one voter, none may fail; profile lan: heartbeat 100ms, promise 1s, lease 899ms; another is active at most 1.14s after a silent leader", "nobody takes over"},
-		{func(c *Config) { c.Voters = c.Voters[:2] }, "2 voters, none may fail; profile lan: heartbeat 100ms, promise 1s, lease 899ms; another is active at most 1.16s after a silent leader", "none may fail"},
+		{func(c *Config) { c.Voters = c.Voters[:1] }, "one voter, none may fail; profile lan: heartbeat 100ms, promise 1s, lease 899ms; nobody takes over", "nobody takes over"},
+		{func(c *Config) { c.Voters = c.Voters[:2] }, "2 voters, none may fail; profile lan: heartbeat 100ms, promise 1s, lease 899ms; nobody takes over", "none may fail"},
 		{func(c *Config) { c.Voters = append(c.Voters, Peer{"n4", "127.0.0.1:4"}) }, "4 voters, one may fail; profile lan: heartbeat 100ms, promise 1s, lease 899ms; another is active at most 1.22s after a silent leader", "than of 3"},
 		{func(c *Config) {
 			c.Voters = append(c.Voters, Peer{"n4", "127.0.0.1:4"}, Peer{"n5", "127.0.0.1:5"})
@@ -37,7 +37,7 @@ func TestPlan(t *testing.T) {
 		if warned := strings.Join(p.Warnings, "; "); (warned != "") != (c.warns != "") || !strings.Contains(warned, c.warns) {
 			t.Errorf("%s: warnings %q; want %q", p, warned, c.warns)
 		}
-		if p.Lease >= p.Promise || p.WorstTakeover <= p.Promise {
+		if p.Lease >= p.Promise || p.takeover <= p.Promise || p.WorstTakeover != 0 && p.WorstTakeover != p.takeover || (p.WorstTakeover == 0) != (p.Tolerates == 0) {
 			t.Errorf("%s: a lease of %v and a takeover within %v do not fit", p, p.Lease, p.WorstTakeover)
 		}
 	}
@@ -100,5 +100,25 @@ func TestPlanJSON(t *testing.T) {
 	const want = `{"profile":"lan","heartbeat_ns":100000000,"promise_ns":1000000000,"lease_ns":899761904,"slot_ns":25000000,"worst_takeover_ns":1184210526,"voters":3,"quorum":2,"tolerates":1}`
 	if err != nil || string(text) != want {
 		t.Errorf("%s, %v; want %s", text, err, want)
+	}
+}
+
+// TestPlanOfTwo: where none may fail no takeover is promised, and the limits of
+// the driver, which hold while a majority answers, have their bound all the same.
+func TestPlanOfTwo(t *testing.T) {
+	for n := range 2 {
+		cfg := local()
+		cfg.Voters = cfg.Voters[:n+1]
+		p, err := cfg.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(p)
+		if err != nil || strings.Contains(string(text), "takeover") {
+			t.Errorf("%d voters: %s, %v; want no takeover in it", n+1, text, err)
+		}
+		if l := limits(p, true); l.Takeover <= p.Promise {
+			t.Errorf("%d voters: limits with a takeover of %v; want more than the promise", n+1, l.Takeover)
+		}
 	}
 }

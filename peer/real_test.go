@@ -55,7 +55,7 @@ func TestTwoWithOneID(t *testing.T) {
 	}
 	defer n.Close()
 	sees(t, n, "that it is refused", func(s driver.State) bool {
-		return s.Cause != nil && strings.Contains(s.Cause.Error(), "n1 (it refuses this node: ")
+		return s.Cause != nil && strings.Contains(s.Cause.Error(), "n1 refuses this node: ")
 	})
 	if err := m.Check(); err != nil {
 		t.Errorf("the leader was disturbed: %v", err)

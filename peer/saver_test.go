@@ -63,17 +63,20 @@ func TestInbox(t *testing.T) {
 	if b.put(item{from: "n1"}) || b.lost() != 1 {
 		t.Errorf("a letter too many is taken, and %d are counted as lost", b.lost())
 	}
+	if !b.put(item{from: "n4"}) {
+		t.Error("one who floods keeps out the letters of another")
+	}
 	if !b.put(item{do: func() {}}) {
 		t.Error("what is no letter must always be taken")
 	}
 	batch := b.take(nil)
-	if len(batch) != maxLetters+1 || batch[0].letter.Since != 1 || batch[maxLetters].do == nil {
+	if len(batch) != maxLetters+2 || batch[0].letter.Since != 1 || batch[maxLetters+1].do == nil {
 		t.Errorf("took %d items out of order", len(batch))
 	}
-	if !b.put(item{from: "n2"}) {
+	if !b.put(item{from: "n1"}) {
 		t.Error("there is no room again")
 	}
-	if batch = b.take(batch); len(batch) != 1 || batch[0].from != "n2" {
+	if batch = b.take(batch); len(batch) != 1 || batch[0].from != "n1" {
 		t.Errorf("took %+v", batch)
 	}
 	b.put(item{from: "n3"})

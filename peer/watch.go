@@ -51,6 +51,9 @@ func (n *Node) noteLeader(from protocol.NodeID, l *wire.Letter) {
 
 // remember takes notice of a new view.
 func (n *Node) remember(before *protocol.View) {
+	if before.Active {
+		n.leaseEnd = before.LeaseEnd
+	}
 	l := n.view.Leader
 	if l.ID == "" && before.Leader.ID != "" {
 		said := n.in.Kind == protocol.Do || n.in.Kind == protocol.Receive && (n.in.Message.Type == quorum.Release || n.in.Message.Type == quorum.WitnessRelease)
@@ -216,32 +219,42 @@ func (n *Node) hears(p *link.PeerInfo, now protocol.Instant) bool {
 
 // unfounded says for whom the first start waits, for people.
 func (n *Node) unfounded() error {
+	n.forget()
 	missing := n.missing(func(p *link.PeerInfo) bool {
 		_, welcome := n.welcomes[p.ID]
 		return !welcome
 	})
+	if says := n.refusers(func(refusal) bool { return true }); says != "" {
+		return fmt.Errorf("%s; waiting for %s", says, missing)
+	}
 	return fmt.Errorf("the first start of an election needs all its voters: waiting for %s", missing)
 }
 
 // unreachable says why nothing is known, for people.
 func (n *Node) unreachable(now protocol.Instant) error {
+	n.forget()
 	missing := n.missing(func(p *link.PeerInfo) bool { return n.machine == nil || !n.hears(p, now) })
-	if n.machine == nil {
-		return fmt.Errorf("%w: no voter has told who takes part: waiting for %s", driver.ErrUnreachable, missing)
+	says := n.refusers(func(refusal) bool { return true })
+	if says != "" {
+		says += "; "
 	}
-	return fmt.Errorf("%w: no majority of the voters was heard for %v: waiting for %s", driver.ErrUnreachable, n.plan.Promise, missing)
+	if n.machine == nil {
+		return fmt.Errorf("%w: %sno voter has told who takes part: waiting for %s", driver.ErrUnreachable, says, missing)
+	}
+	return fmt.Errorf("%w: %sno majority of the voters was heard for %v: waiting for %s", driver.ErrUnreachable, says, n.plan.Promise, missing)
 }
 
-// missing lists voters, each with what is known of why.
+// missing lists voters, each with what is known of why. What those say that
+// refuse this node is told before, once.
 func (n *Node) missing(is func(*link.PeerInfo) bool) string {
 	var all []string
 	for _, p := range n.link.Peers() {
 		if !has(n.cfg.Voters, p.ID) || !is(&p) {
 			continue
 		}
-		switch r := n.refusals[p.ID]; {
-		case r != nil:
-			all = append(all, fmt.Sprintf("%s (it refuses this node: %s)", p.ID, r.Says))
+		switch {
+		case n.refusals[p.ID].Refusal != nil:
+			all = append(all, string(p.ID))
 		case p.Err != nil:
 			all = append(all, fmt.Sprintf("%s (%v)", p.ID, p.Err))
 		default:
@@ -266,7 +279,7 @@ type states struct {
 
 func newStates() *states { return &states{changed: make(chan struct{})} }
 
-// set makes s the state, unless it says the same as the present one.
+// set makes cur the state, and wakes who waits for another one.
 func (s *states) set(cur driver.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

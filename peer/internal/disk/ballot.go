@@ -46,7 +46,7 @@ func openBallots(f file, path string, voted bool) (b *ballots, data []byte, warn
 	}
 	if b.newest < 0 {
 		if voted {
-			return nil, nil, nil, refused(path, "its votes are lost: both copies of the ballot are damaged (first: %v; second: %v). %s", wrong[0], wrong[1], remedy)
+			return nil, nil, nil, refused(path, "its votes are lost: both copies of the ballot are damaged (first: %v; second: %v). %s", wrong[0], wrong[1], Remedy)
 		}
 		return b, nil, nil, nil
 	}
@@ -56,7 +56,7 @@ func openBallots(f file, path string, voted bool) (b *ballots, data []byte, warn
 		warnings = append(warnings, fmt.Sprintf("%s: one of the two copies of the ballot is damaged: %v. The other one, number %d, counts. "+
 			"A write that was cut short does that, and then nothing is lost; a disk that decays does it too, and then the newest vote may be", path, w, newest.number))
 	case w == nil && older.number == newest.number && !bytes.Equal(older.data, newest.data):
-		return nil, nil, nil, refused(path, "its votes are uncertain: the two copies of the ballot have the same number, %d, and differ. %s", newest.number, remedy)
+		return nil, nil, nil, refused(path, "its votes are uncertain: the two copies of the ballot have the same number, %d, and differ. %s", newest.number, Remedy)
 	case w == nil:
 		b.mirrored = older.number == newest.number
 	}
@@ -73,8 +73,11 @@ func openBallots(f file, path string, voted bool) (b *ballots, data []byte, warn
 	return b, bytes.Clone(newest.data), warnings, nil
 }
 
-const remedy = "A voter that has forgotten its vote could help to elect a second leader, so it stays out. " +
-	"Want the directory as it was (not from a backup: that has forgotten votes too), or all voters begin anew with empty directories and a higher era"
+// Remedy is what there is to do where a voter's memory is lost, for people.
+const Remedy = "A voter that has forgotten its votes could help to elect a second leader, so it stays out; the others go on while they are a majority. " +
+	"Want the directory as it was, and never a backup of it, which has forgotten votes too and may vote twice. " +
+	"Without it: wait until a member can be replaced, which is to come, or begin anew with all: " +
+	"stop all voters and observers, empty their directories, and start them with a higher era; where nobody ever led, the same era will do"
 
 // create writes zeros where the slots will be, so that they have their place on
 // the disk.

@@ -162,35 +162,42 @@ func open(at folder, path string, want Identity) (*Dir, error) {
 	if own := (Identity{want.Cluster, want.Election, want.ID, d.identity.Dir, d.identity.Era}); own != d.identity {
 		return nil, refused(path, "it belongs to %v, and not to %v; want a directory for each node of each election", d.identity, own)
 	}
-	if own := d.identity.Era; want.Era < own {
-		return nil, refused(path, "it was used in era %d of tokens, and era %d is configured: tokens would fall; want era=%d or more", own, want.Era, own)
+	if want.Era < d.identity.Era {
+		return nil, d.falls(want.Era)
 	}
 	if err := d.readPins(); err != nil {
 		return nil, err
 	}
-	if err := d.readBallots(); err != nil {
-		return nil, err
-	}
-	if err := d.raise(want.Era); err != nil {
-		return nil, errors.Join(err, d.ballots.f.Close())
-	}
-	return d, nil
+	return d, d.readBallots()
 }
 
-// raise makes a greater era durable, before any token of it.
-func (d *Dir) raise(era uint64) error {
-	if era == d.identity.Era {
+// Raise makes a greater era durable; a new directory has its own from Open on.
+// The node calls it last of all that may fail when it starts, because it cannot
+// be taken back, and before any token of that era.
+func (d *Dir) Raise(era uint64) error {
+	switch {
+	case era == d.identity.Era:
 		return nil
+	case era < d.identity.Era:
+		return d.falls(era)
 	}
-	d.identity.Era = era
-	text, err := encodeIdentity(d.identity, d.voted)
+	raised := d.identity
+	raised.Era = era
+	text, err := encodeIdentity(raised, d.voted)
 	if err == nil {
 		err = replace(d.at, identityName, text)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: its era cannot be raised: %w", d.path, err)
 	}
+	d.identity = raised
 	return nil
+}
+
+// falls refuses a smaller era: in it tokens would fall.
+func (d *Dir) falls(era uint64) error {
+	own := d.identity.Era
+	return refused(d.path, "it was used in era %d of tokens, and era %d is configured: tokens would fall; want era=%d or more", own, era, own)
 }
 
 func (d *Dir) readPins() error {
@@ -204,7 +211,7 @@ func (d *Dir) readPins() error {
 		d.pins, err = decodePins(text)
 	}
 	if err != nil {
-		return refused(d.path, "its file %s, which has the directories that the other voters are known by, is lost: %v. %s", pinsName, err, remedy)
+		return refused(d.path, "its file %s, which has the directories that the other voters are known by, is lost: %v. %s", pinsName, err, Remedy)
 	}
 	return nil
 }
@@ -213,7 +220,7 @@ func (d *Dir) readBallots() error {
 	f, err := d.at.Open(ballotName)
 	if errors.Is(err, fs.ErrNotExist) {
 		if d.voted {
-			return refused(d.path, "its votes are lost: its file %s is missing. %s", ballotName, remedy)
+			return refused(d.path, "its votes are lost: its file %s is missing. %s", ballotName, Remedy)
 		}
 		if f, err = createBallots(d.at); err == nil {
 			err = d.at.Sync()
@@ -302,7 +309,7 @@ func (d *Dir) vacant() error {
 }
 
 func (d *Dir) headless(name string) error {
-	return refused(d.path, "its file %s is missing, but %s is there: this was a node's directory, and whose it was is lost. %s", identityName, name, remedy)
+	return refused(d.path, "its file %s is missing, but %s is there: this was a node's directory, and whose it was is lost. %s", identityName, name, Remedy)
 }
 
 // Path is the directory's absolute path.

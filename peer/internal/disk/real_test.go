@@ -352,10 +352,11 @@ func TestNoPlace(t *testing.T) {
 	}
 }
 
-// TestEra: it only rises, and what it was raised to is known after a restart.
+// TestEra: it only rises, not before it is raised, and what it was raised to is
+// known after a restart.
 func TestEra(t *testing.T) {
 	path := t.TempDir()
-	dir := protocol.DirID{}
+	dir, last := protocol.DirID{}, uint64(0)
 	for i, c := range []struct {
 		era  uint64
 		says string
@@ -369,6 +370,16 @@ func TestEra(t *testing.T) {
 		}
 		if err != nil {
 			t.Fatalf("%d: era %d: %v", i, c.era, err)
+		}
+		if id := d.Identity(); id.Era != last {
+			t.Errorf("%d: opened with era %d; want %d until it is raised", i, id.Era, last)
+		}
+		if err := d.Raise(c.era); err != nil {
+			t.Errorf("%d: era %d: %v", i, c.era, err)
+		}
+		last = c.era
+		if err := d.Raise(0); last > 0 && err == nil {
+			t.Errorf("%d: an era can be lowered from %d to 0", i, last)
 		}
 		if id := d.Identity(); id.Era != c.era || i > 0 && id.Dir != dir {
 			t.Errorf("%d: %+v; want era %d and the directory %s", i, id, c.era, dir)

@@ -77,6 +77,9 @@ func (h *Hello) check() error {
 	if h.Era > fence.MaxEra {
 		return fmt.Errorf("hello.era: %d; want 0 to %d", h.Era, uint64(fence.MaxEra))
 	}
+	if h.Promise < 0 || h.Promise > MaxTime {
+		return fmt.Errorf("hello.promise: %v; want 0 to %v", h.Promise, MaxTime)
+	}
 	if err := ids("hello.voters", h.Voters, protocol.MaxVoters); err != nil {
 		return err
 	}

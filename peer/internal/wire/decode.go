@@ -117,7 +117,7 @@ func decode(p *wirepb.Frame) (f Frame, err error) {
 func decodeHello(p *wirepb.Hello) (*Hello, error) {
 	h := &Hello{
 		Version: p.GetVersion(), Oldest: p.GetOldest(), Cluster: p.GetCluster(), Election: p.GetElection(), ID: protocol.NodeID(p.GetId()),
-		Incarnation: p.GetIncarnation(), Life: p.GetLife(), Program: cut(p.GetProgram(), maxName), Era: p.GetEra(),
+		Incarnation: p.GetIncarnation(), Life: p.GetLife(), Program: cut(p.GetProgram(), maxName), Era: p.GetEra(), Promise: time.Duration(p.GetPromise()),
 	}
 	switch c := p.GetCaller(); c {
 	case wirepb.Caller_CALLER_NODE:

@@ -46,7 +46,7 @@ func encode(f *Frame) *wirepb.Frame {
 		return &wirepb.Frame{Kind: &wirepb.Frame_Hello{Hello: &wirepb.Hello{
 			Version: h.Version, Oldest: h.Oldest, Caller: encodeCaller(h.Caller), Cluster: h.Cluster, Election: h.Election,
 			Id: string(h.ID), Dir: encodeDir(&h.Dir), Incarnation: h.Incarnation, Life: h.Life, Voters: encodeIDs(h.Voters),
-			Program: cut(h.Program, maxName), Era: h.Era,
+			Program: cut(h.Program, maxName), Era: h.Era, Promise: int64(h.Promise),
 		}}}
 	case f.Welcome != nil:
 		w := f.Welcome

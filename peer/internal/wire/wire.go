@@ -13,6 +13,7 @@ package wire
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/electd/elect/protocol"
 )
@@ -71,6 +72,9 @@ type Hello struct {
 	Voters []protocol.NodeID
 	// Era is that of tokens, as configured; 0 for witnesses and clients.
 	Era uint64
+	// Promise is what the node asks for when it leads; 0 for witnesses and
+	// clients.
+	Promise time.Duration
 	// Program is the version of the program, for people.
 	Program string
 }

@@ -52,7 +52,7 @@ func whole() []*wire.Frame {
 	return []*wire.Frame{
 		{Hello: &wire.Hello{
 			Version: 1, Oldest: 1, Caller: wire.Node, Cluster: "elect", Election: "nightly-é", ID: "n1", Dir: dir(9), Incarnation: 3, Life: math.MaxUint64,
-			Voters: []protocol.NodeID{"n1", "n2", "n10"}, Program: "v1.2.3", Era: 7,
+			Voters: []protocol.NodeID{"n1", "n2", "n10"}, Program: "v1.2.3", Era: 7, Promise: time.Second,
 		}},
 		{Welcome: &wire.Welcome{Membership: membership(9, 100), Program: "v1.2.3"}},
 		{Refusal: &wire.Refusal{Code: wire.CodeDirectory, Says: "another directory", Final: true}},

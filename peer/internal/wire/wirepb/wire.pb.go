@@ -262,7 +262,10 @@ type Hello struct {
 	// The version of the program, for people. At most 128 bytes.
 	Program string `protobuf:"bytes,11,opt,name=program,proto3" json:"program,omitempty"`
 	// The era of tokens, as configured: 0 to 32767. 0 for witnesses and clients.
-	Era           uint64 `protobuf:"varint,12,opt,name=era,proto3" json:"era,omitempty"`
+	Era uint64 `protobuf:"varint,12,opt,name=era,proto3" json:"era,omitempty"`
+	// The promise that the node asks for when it leads, in nanoseconds: 0 to 30
+	// days. 0 for witnesses and clients.
+	Promise       int64 `protobuf:"varint,13,opt,name=promise,proto3" json:"promise,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -377,6 +380,13 @@ func (x *Hello) GetProgram() string {
 func (x *Hello) GetEra() uint64 {
 	if x != nil {
 		return x.Era
+	}
+	return 0
+}
+
+func (x *Hello) GetPromise() int64 {
+	if x != nil {
+		return x.Promise
 	}
 	return 0
 }
@@ -1111,7 +1121,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x06letter\x18\x04 \x01(\v2\x15.elect.peer.v1.LetterH\x00R\x06letter\x122\n" +
 	"\arequest\x18\x05 \x01(\v2\x16.elect.peer.v1.RequestH\x00R\arequest\x125\n" +
 	"\bresponse\x18\x06 \x01(\v2\x17.elect.peer.v1.ResponseH\x00R\bresponseB\x06\n" +
-	"\x04kind\"\xba\x02\n" +
+	"\x04kind\"\xd4\x02\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x16\n" +
 	"\x06oldest\x18\x02 \x01(\rR\x06oldest\x12-\n" +
@@ -1125,7 +1135,8 @@ const file_wire_proto_rawDesc = "" +
 	"\x06voters\x18\n" +
 	" \x03(\tR\x06voters\x12\x18\n" +
 	"\aprogram\x18\v \x01(\tR\aprogram\x12\x10\n" +
-	"\x03era\x18\f \x01(\x04R\x03era\"^\n" +
+	"\x03era\x18\f \x01(\x04R\x03era\x12\x18\n" +
+	"\apromise\x18\r \x01(\x03R\apromise\"^\n" +
 	"\aWelcome\x129\n" +
 	"\n" +
 	"membership\x18\x01 \x01(\v2\x19.elect.peer.v1.MembershipR\n" +

@@ -1,0 +1,360 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/peer/internal/link"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// ticking is a machine that wants to be called at once, always.
+type ticking struct {
+	protocol.Machine
+	received, fired int
+}
+
+func (m *ticking) Step(in *protocol.Input, _ *protocol.Effects) {
+	switch in.Kind {
+	case protocol.Receive:
+		m.received++
+	case protocol.Fire:
+		m.fired++
+	}
+}
+func (m *ticking) NextFire() protocol.Instant { return 1 }
+func (m *ticking) View() protocol.View        { return protocol.View{} }
+
+// TestFlood: what goes on arriving neither keeps the machine from being called
+// when it wants to be, nor a turn from ending.
+func TestFlood(t *testing.T) {
+	m := &ticking{}
+	n := &Node{
+		inbox: newInbox(), machine: m, chance: rand.New(rand.NewPCG(1, 1)), states: newStates(),
+		leaders: map[protocol.NodeID]leadership{}, log: slog.New(slog.DiscardHandler), plan: Plan{Heartbeat: time.Second},
+		now: func() protocol.Reading { return protocol.Reading{Boot: 2, Mono: 2} },
+	}
+	var flood func()
+	flood = func() {
+		n.inbox.put(item{from: "n2"})
+		n.inbox.put(item{do: flood})
+	}
+	flood()
+	if (&turns{n: n}).turn(rounds) {
+		t.Error("the turn says that it has taken everything")
+	}
+	if m.received != rounds || m.fired != rounds {
+		t.Errorf("%d letters were handed in, and the machine was called %d times when it was due; want %d of each", m.received, m.fired, rounds)
+	}
+}
+
+// TestCloseInFlood: a node on which more and more waits can be closed.
+func TestCloseInFlood(t *testing.T) {
+	inVillage(t, 1, func(t *testing.T, v *village) {
+		n := v.open("n1")
+		<-time.After(time.Second)
+		var flood func()
+		flood = func() { n.inbox.put(item{do: flood}) }
+		flood()
+		_ = n.Close()
+	})
+}
+
+// TestVictoryWhileClosing: what is won while Close runs is no victory, or has
+// ended when Close returns.
+func TestVictoryWhileClosing(t *testing.T) {
+	for _, exclusive := range []bool{true, false} {
+		t.Run(fmt.Sprint("exclusive=", exclusive), func(t *testing.T) {
+			for range 5 { // which the loop sees first is chance
+				inVillage(t, 1, func(t *testing.T, v *village) { closeAtVictory(t, v, exclusive) })
+			}
+		})
+	}
+}
+
+func closeAtVictory(t *testing.T, v *village, exclusive bool) {
+	gate := make(chan struct{})
+	var mu sync.Mutex
+	armed := false
+	v.disk = func(_ protocol.NodeID, save func([]byte) error) func([]byte) error {
+		return func(b []byte) error {
+			mu.Lock()
+			wait := armed
+			mu.Unlock()
+			if wait {
+				<-gate
+			}
+			return save(b)
+		}
+	}
+	n := v.open("n1")
+	<-time.After(time.Second)
+	mu.Lock()
+	armed = true
+	mu.Unlock()
+	won := make(chan outcomeOf, 1)
+	go func() {
+		m, err := n.Campaign(t.Context(), driver.Candidacy{Exclusive: exclusive})
+		won <- outcomeOf{m, err}
+	}()
+	<-time.After(10 * time.Millisecond) // the own vote is being saved
+	n.inbox.mu.Lock()
+	close(gate)
+	spin(20 * time.Millisecond) // the saver has saved, and wants to say so
+	n.closed.Do(func() { close(n.stop) })
+	spin(20 * time.Millisecond) // the loop has seen that it is to stop
+	n.inbox.mu.Unlock()
+	_ = n.Close()
+	if o := <-won; o.err == nil && (o.m.Check() == nil || errors.Is(o.m.Check(), driver.ErrNotExclusive) || o.m.Context().Err() == nil) {
+		t.Errorf("Close has returned, and there is a victory: token %v, %v, context %v", o.m.Token(), o.m.Check(), o.m.Context().Err())
+	} else if o.err != nil && !errors.Is(o.err, driver.ErrClosed) {
+		t.Errorf("Campaign: %v", o.err)
+	}
+}
+
+// spin lets true time pass in a bubble.
+func spin(d time.Duration) {
+	for end := clock.Now().Add(d); clock.Now() < end; {
+		runtime.Gosched()
+	}
+}
+
+// TestServedBeforeLinks: whoever asks in the moment when the links accept, and
+// the node does not know them yet, waits for that moment.
+func TestServedBeforeLinks(t *testing.T) {
+	inVillage(t, 1, func(t *testing.T, v *village) {
+		cfg := v.config("n1")
+		served, connect := make(chan *wire.Response, 1), cfg.connect
+		cfg.connect = func(lc link.Config) links {
+			go lc.Serve(t.Context(), link.Caller{}, &wire.Request{Verb: verbStatus}, func(r *wire.Response) error {
+				served <- r
+				return nil
+			})
+			<-time.After(time.Second)
+			return connect(lc)
+		}
+		n, err := New(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer n.Close()
+		if r := within(t, served, "an answer"); r.Code != "" || len(r.Body) == 0 {
+			t.Errorf("the answer is %+v", r)
+		}
+	})
+}
+
+// garbled is a machine that saves what is no ballot.
+type garbled struct{ protocol.Machine }
+
+func (m garbled) Step(in *protocol.Input, fx *protocol.Effects) {
+	m.Machine.Step(in, fx)
+	for i := range fx.Saves {
+		fx.Saves[i].Data = []byte("garbled")
+	}
+}
+
+// TestMachineWithoutBallots: such a machine is refused when it boots, and the
+// disk never sees what it saves.
+func TestMachineWithoutBallots(t *testing.T) {
+	inVillage(t, 1, func(t *testing.T, v *village) {
+		cfg := v.config("n1")
+		cfg.Machine = func(qc quorum.Config) (protocol.Machine, error) {
+			m, err := quorum.New(qc)
+			return garbled{m}, err
+		}
+		n, err := New(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Second)
+		_, err = n.Campaign(t.Context(), driver.Candidacy{})
+		refusedFor(t, err, "no ballot of package quorum")
+		_ = n.Close()
+		n = v.open("n1") // as if nothing had been
+		release(t, win(t, n))
+		_ = n.Close()
+		_, err = New(t.Context(), cfg)
+		refusedFor(t, err, "no ballot of package quorum")
+		release(t, win(t, v.open("n1")))
+	})
+}
+
+// TestFailedOpenings: they leave neither files nor a listener open, and do not
+// raise the era.
+func TestFailedOpenings(t *testing.T) {
+	c := newCluster(t, names("n", 1), nil, false)
+	n := c.start("n1")
+	c.founded(n)
+	release(t, win(t, n))
+	c.stop("n1")
+	fails := func(what string, change func(*Config)) {
+		t.Helper()
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := c.config("n1")
+		cfg.Listener, cfg.Era = l, 7
+		change(&cfg)
+		if n, err := New(t.Context(), cfg); err == nil {
+			_ = n.Close()
+			t.Fatalf("%s: it is opened", what)
+		}
+		if err := l.(*net.TCPListener).SetDeadline(time.Now()); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: the listener is open: %v", what, err)
+		}
+		if open := openFiles(t, c.data); len(open) > 0 {
+			t.Errorf("%s: open files: %q", what, open)
+		}
+	}
+	fails("a full disk", func(cfg *Config) {
+		cfg.disk = func(func([]byte) error) func([]byte) error {
+			return func([]byte) error { return errors.New("no space left on device") }
+		}
+	})
+	fails("other voters", func(cfg *Config) { cfg.Voters = append(cfg.Voters, Peer{"n2", "127.0.0.1:2"}) })
+	fails("a plan that cannot hold", func(cfg *Config) { cfg.Promise = -1 })
+	fails("an id that is not listed", func(cfg *Config) { cfg.ID = "n9" })
+	fails("no certificates", func(cfg *Config) { cfg.Certs = filepath.Join(c.data, "nothing") })
+	fails("a machine that is refused", func(cfg *Config) {
+		cfg.Machine = func(qc quorum.Config) (protocol.Machine, error) {
+			m, err := quorum.New(qc)
+			return garbled{m}, err
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := c.config("n1")
+	cfg.Listener = l
+	if _, err := New(ctx, cfg); err == nil {
+		t.Error("opened with a context that has ended")
+	}
+	if err := l.(*net.TCPListener).SetDeadline(time.Now()); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a context that has ended: the listener is open: %v", err)
+	}
+	n = c.start("n1")
+	if got := n.dir.Identity().Era; got != 0 {
+		t.Errorf("era %d after starts in era 7 that failed", got)
+	}
+	release(t, win(t, n))
+}
+
+// openFiles are the files below dir that this process has open.
+func openFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("the system does not say which files are open")
+	}
+	var open []string
+	for _, fd := range all {
+		if name, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(name, dir) {
+			open = append(open, name)
+		}
+	}
+	return open
+}
+
+// TestLapseIsNotedWhenItWas: a leader whose machine slept notes the end of its
+// lease, and not the moment when it noticed.
+func TestLapseIsNotedWhenItWas(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		nodes := v.openAll()
+		n := nodes[0]
+		m := win(t, n)
+		<-time.After(time.Second)
+		const sleep = time.Minute
+		v.sleeps("n1", sleep)
+		within(t, m.Context().Done(), "the end of a term")
+		woke := time.Now()
+		release(t, m)
+		m = win(t, n)
+		release(t, m) // in time, and so noted when it happens
+		lost := map[bool]Event{}
+		for len(lost) < 2 {
+			<-time.After(10 * time.Millisecond)
+			all, err := n.history()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range all {
+				if e.Event == "lost" {
+					lost[e.Token == m.Token()] = e
+				}
+			}
+		}
+		if at := lost[false].At; at.After(woke.Add(-sleep+n.plan.Promise)) || at.Before(woke.Add(-sleep-n.plan.Promise)) {
+			t.Errorf("it notes that it lost %v before it woke up; it had slept for %v", woke.Sub(at), sleep)
+		}
+		if at := lost[true].At; at.Before(woke) {
+			t.Errorf("a release is noted %v before it was", woke.Sub(at))
+		}
+	})
+}
+
+// TestHealedIsTold: at a level that those see who saw the trouble.
+func TestHealedIsTold(t *testing.T) {
+	inVillage(t, 1, func(t *testing.T, v *village) {
+		var mu sync.Mutex
+		broken := false
+		v.disk = func(_ protocol.NodeID, save func([]byte) error) func([]byte) error {
+			return func(b []byte) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if broken {
+					return errors.New("no space left on device")
+				}
+				return save(b)
+			}
+		}
+		var logged bytes.Buffer
+		cfg := v.config("n1")
+		cfg.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		n, err := New(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Second)
+		set := func(to bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			broken = to
+		}
+		set(true)
+		waits := campaign(t.Context(), n)
+		<-time.After(10 * time.Second)
+		set(false)
+		o := within(t, waits, "a victory when the disk is well again")
+		if o.err != nil {
+			t.Fatal(o.err)
+		}
+		release(t, o.m)
+		_ = n.Close()
+		for _, says := range []string{"the ballot cannot be saved", "the ballot can be saved again"} {
+			if got := strings.Count(logged.String(), says); got != 1 {
+				t.Errorf("the log says %q %d times; want once:\n%s", says, got, &logged)
+			}
+		}
+	})
+}

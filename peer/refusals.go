@@ -1,0 +1,129 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/peer/internal/disk"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+)
+
+// A refusal is said again at each attempt to connect, at least every second or
+// so. One that is not repeated is forgotten: whoever said it has gone, or has
+// come to another mind and is not heard for another reason.
+const (
+	refusalLasts  = 10 * time.Second // and at least three promises
+	refusalRepeat = 3 * time.Second  // later than this, a connection that fails otherwise says more
+)
+
+// refusal is what a participant has said last to this node's Hello, or this node
+// of itself.
+type refusal struct {
+	*wire.Refusal
+	at protocol.Instant
+}
+
+// refused takes notice that somebody refuses this node.
+func (n *Node) refused(by protocol.NodeID, r *wire.Refusal) {
+	n.forget()
+	if before := n.refusals[by]; before.Refusal == nil || before.Code != r.Code || before.Says != r.Says {
+		n.log.Warn("this node is refused", "by", by, "code", string(r.Code), "says", r.Says)
+	}
+	n.refuse(by, r)
+}
+
+func (n *Node) refuse(by protocol.NodeID, r *wire.Refusal) {
+	n.refusals[by] = refusal{r, n.latest.Boot}
+	if w := n.waiter; w != nil {
+		if err := n.hopeless(); err != nil {
+			n.forgo(w)
+			w.result <- outcome{err: err}
+		}
+	}
+}
+
+// admitted forgets a refusal, and says so as loud as it was told.
+func (n *Node) admitted(by protocol.NodeID) {
+	if n.refusals[by].Refusal == nil {
+		return
+	}
+	delete(n.refusals, by)
+	n.log.Warn("this node is refused no more", "by", by)
+}
+
+// forget drops the refusals that were not repeated. What this node has found out
+// of itself stays.
+func (n *Node) forget() {
+	lasts := max(refusalLasts, 3*n.plan.Promise)
+	otherwise := false
+	for by, r := range n.refusals {
+		age := n.latest.Boot.Sub(r.at)
+		switch {
+		case by == n.cfg.ID:
+		case age > lasts:
+			delete(n.refusals, by)
+		case age > refusalRepeat:
+			otherwise = true
+		}
+	}
+	if !otherwise || n.link == nil {
+		return
+	}
+	for _, p := range n.link.Peers() {
+		r := n.refusals[p.ID]
+		if _, same := errors.AsType[*wire.Refusal](p.Err); r.Refusal != nil && !same && (p.Connected || p.Err != nil) && n.latest.Boot.Sub(r.at) > refusalRepeat {
+			delete(n.refusals, p.ID)
+		}
+	}
+}
+
+// hopeless is why this node cannot be elected as it is, nil if it may: what it
+// knows of itself, or so many voters refuse it for good that the rest, itself
+// included, is no majority. Fewer may be wrong themselves, and are no reason to
+// stop where a majority elects. Observers do not vote, so theirs is no matter.
+func (n *Node) hopeless() error {
+	n.forget()
+	if own := n.refusals[n.cfg.ID]; own.Refusal != nil && own.Final {
+		return driver.Permanent(errors.New(own.Says))
+	}
+	final := func(r refusal) bool { return r.Final }
+	count, forgot := 0, false
+	for _, id := range ids(n.cfg.Voters) {
+		if r := n.refusals[id]; r.Refusal != nil && final(r) {
+			count++
+			forgot = forgot || r.Code == wire.CodeDirectory
+		}
+	}
+	if n.plan.Voters-count >= n.plan.Quorum {
+		return nil
+	}
+	text := n.refusers(final)
+	if forgot {
+		text += ". " + disk.Remedy
+	}
+	return driver.Permanent(errors.New(text))
+}
+
+// refusers is what the voters say that refuse this node, each reason once; ""
+// if none does.
+func (n *Node) refusers(which func(refusal) bool) string {
+	var texts []string
+	first := map[wire.Code]int{}
+	for _, id := range ids(n.cfg.Voters) {
+		r := n.refusals[id]
+		if r.Refusal == nil || !which(r) {
+			continue
+		}
+		if at, told := first[r.Code]; told {
+			texts[at] += fmt.Sprintf(" (%s refuses it too)", id)
+			continue
+		}
+		first[r.Code] = len(texts)
+		texts = append(texts, fmt.Sprintf("%s refuses this node: %s", id, r.Says))
+	}
+	return strings.Join(texts, "; ")
+}
