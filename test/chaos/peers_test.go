@@ -50,7 +50,12 @@ func TestPeersUnderPacketLoss(t *testing.T) {
 	done := map[string]int{}
 	var deck []peerFault
 	var longest time.Duration
-	for n := 0; n < rounds && (time.Since(begin) < limit); n++ {
+	for n := 0; n < rounds; n++ {
+		// Each fault once, if the machine is slow: but not for ever.
+		past := time.Since(begin)
+		if past >= limit && (limit < span || len(done) == len(peerFaults) || past >= 4*limit) {
+			break
+		}
 		if len(deck) == 0 {
 			deck = append(deck, peerFaults...)
 			p.rand.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
@@ -70,8 +75,8 @@ func TestPeersUnderPacketLoss(t *testing.T) {
 	p.stop()
 	families := merge(p.ledger.lives())
 	t.Logf("%v in %v, %d families; at most %v from the end of a fault until somebody led", done, time.Since(begin).Round(time.Second), len(families), longest)
-	if total := len(done); limit >= span && total < len(peerFaults) {
-		t.Errorf("only %d of %d faults within %v", total, len(peerFaults), limit)
+	if total := len(done); limit >= span && total < len(peerFaults) && rounds >= len(peerFaults) {
+		t.Errorf("only %d of %d faults within %v", total, len(peerFaults), 4*limit)
 	}
 	violations := judge(families)
 	for _, v := range violations {
