@@ -50,7 +50,7 @@ func TestPeersUnderPacketLoss(t *testing.T) {
 	done := map[string]int{}
 	var deck []peerFault
 	var longest time.Duration
-	for n := 0; n < rounds; n++ {
+	for range rounds {
 		// Each fault once, if the machine is slow: but not for ever.
 		past := time.Since(begin)
 		if past >= limit && (limit < span || len(done) == len(peerFaults) || past >= 4*limit) {
