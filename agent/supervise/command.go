@@ -68,8 +68,10 @@ type Command struct {
 	// made for driver.Inheritable.
 	Entrust func(gone func() bool, ended <-chan struct{})
 	// Lease, if not nil, reports how much longer the family may live, and
-	// false when nothing runs out; elect.Term.Remaining is one. It is asked
-	// before the start and then again and again until Done. The keeper kills
+	// false when nothing runs out; a driver.Mandate has one. That of an elect.Term
+	// is 0 once its context has ended, and takes the grace from the command. It is
+	// asked before the start, when something must be left, and then again and
+	// again until Done. The keeper kills
 	// the family 20 ms before the latest end that it was told, also when this
 	// process is frozen. 0 leaves that end as it was. It must not block.
 	Lease func() (left time.Duration, bounded bool)

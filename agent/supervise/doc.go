@@ -58,8 +58,9 @@
 //
 //   - the family is dead: the keeper has no child left,
 //   - the parent is dead: a pidfd says so, which the keeper has opened while the
-//     parent was its parent. A frozen parent is alive, and nobody speaks for it.
-//     A guarded program has no such parent: it is the family;
+//     parent was its parent. A parent that was killed and is not dead yet is waited
+//     for. A frozen parent is alive, and nobody speaks for it. A guarded program
+//     has no such parent: it is the family;
 //   - nobody has the lock of the files that were to be kept. Each family of that
 //     process, its keeper, and each process in it has them open, as copies of one
 //     open file description, whose lock is free when the last copy is closed. So
@@ -88,8 +89,9 @@
 //
 // The front is the parent of all the above, does nothing but pass on signals and
 // the terminal, and ends as the program did. The program tells the keeper by a
-// socket of their own, with [Guardian.Lead], until when it leads and what is to
-// be kept and told, so that the front may be frozen or dead without harm to the
+// socket of their own, with [Guardian.Lead], until when it leads (by its mandate,
+// or without an end where its token fences the work) and what is to be kept and
+// told, so that the front may be frozen or dead without harm to the
 // deadline. It is dead before the lease ends when it is frozen; when it is
 // killed, its children are dead within milliseconds, and the witness speaks.
 //

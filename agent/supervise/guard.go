@@ -23,7 +23,8 @@ func (c GuardConfig) check() error {
 }
 
 // Lease says how much longer leadership is proven, and false when nothing runs
-// out. An elect.Term is one.
+// out. A driver.Mandate is one. An elect.Term looks like one, but has nothing left
+// once its context has ended, though the work may have its grace yet.
 type Lease interface {
 	Remaining() (left time.Duration, bounded bool)
 }

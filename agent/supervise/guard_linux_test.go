@@ -23,8 +23,9 @@ import (
 // guarded is a program that embeds the library. Arguments: board, grace,
 // hostile (start such a family), keep, testament, lease=DURATION (it leads, and
 // renews until it is told by SIGUSR1 not to), second=DURATION (another lease,
-// which it does not renew), deaf (to SIGTERM), exit=CODE, signal=NUMBER (what it
-// ends by, after a SIGUSR2), done (it leads no more, and has closed what was kept).
+// which it does not renew), deaf (to SIGTERM), linger=DURATION (after one),
+// exit=CODE, signal=NUMBER (what it ends by, after a SIGUSR2), done (it leads no
+// more, and has closed what was kept).
 func guarded(args []string) {
 	a := parseArgs(args)
 	b, err := openBoard(a["board"])
@@ -75,6 +76,16 @@ func guarded(args []string) {
 		b.Members[0].Alive.Store(int64(clock.Now()))
 		b.Members[0].PID.Store(int64(os.Getpid()))
 	}
+	if a["deaf"]+a["exit"]+a["signal"] == "" { // before anybody can know its pid
+		term := make(chan os.Signal, 1)
+		signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
+		go func() {
+			<-term
+			linger, _ := time.ParseDuration(a["linger"])
+			<-time.After(linger)
+			os.Exit(5)
+		}()
+	}
 	begin := make(chan os.Signal, 1)
 	signal.Notify(begin, syscall.SIGUSR2)
 	b.Keeper.Store(int64(os.Getppid()))
@@ -89,14 +100,6 @@ func guarded(args []string) {
 		_ = supervise.DefaultAction(syscall.Signal(n))
 		check(unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}))
 		check(unix.Kill(os.Getpid(), syscall.Signal(n)))
-	}
-	if a["deaf"] == "" {
-		term := make(chan os.Signal, 1)
-		signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
-		go func() {
-			<-term
-			os.Exit(5)
-		}()
 	}
 	b.Members[0].live()
 }
@@ -336,6 +339,13 @@ func TestGuardLeases(t *testing.T) {
 		p.spoke()
 		p.ended()
 	})
+	t.Run("renewed during the grace", func(t *testing.T) { // as a mandate is, and a term is not
+		p := newPlay(t, "lease=600ms", "grace=1m", "linger=1500ms")
+		p.kill(p.front.Process.Pid, syscall.SIGTERM)
+		if s := p.ended(); s.ExitStatus() != 5 {
+			t.Errorf("%v, want exit status 5: its grace was not over", s)
+		}
+	})
 	t.Run("the first of two", func(t *testing.T) {
 		p := newPlay(t, "lease=1m", "second=400ms")
 		end := clock.Boot(p.board.Gone.Load())
@@ -414,7 +424,7 @@ func TestGuardErrors(t *testing.T) {
 		keep []*os.File
 		says string
 	}{
-		{left: 0, says: "it takes more than 20ms to guard it"},
+		{left: 0, says: "it takes more than 20ms to guard it; for work that is fenced by its token and may begin earlier, pass no Lease"},
 		{left: time.Minute, told: []byte("x"), says: "without a file to keep"},
 		{left: time.Minute, keep: []*os.File{nil}, says: "nil file"},
 	} {

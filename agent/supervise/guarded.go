@@ -22,8 +22,8 @@ type guarded struct {
 
 type guardedLead struct {
 	id   uint64
-	at   int64 // the deadline; 0 is none
-	will *will // or nil
+	at   int64      // the deadline; 0 is none
+	left *testament // what it leaves, and what is kept
 }
 
 // connect makes the socket to the program. Its end there is at least the number
@@ -104,12 +104,12 @@ func (k *keeper) serve(kind kind, l lead) {
 			g.answer(unix.EMFILE)
 			return
 		}
-		g.leads = append(g.leads, guardedLead{id: l.id, at: l.at, will: k.accept(l.testament, slices.Clone(files))})
+		g.leads = append(g.leads, guardedLead{id: l.id, at: l.at, left: k.accept(l.testament, slices.Clone(files))})
 		g.answer(0)
 	case kind == kindExtend && at >= 0:
 		g.leads[at].at = l.at
 	case kind == kindDone && at >= 0:
-		k.revoke(g.leads[at].will)
+		k.drop(g.leads[at].left)
 		g.leads = slices.Delete(g.leads, at, at+1)
 	}
 	k.deadline = 0

@@ -18,14 +18,21 @@ import (
 const guardianPatience = 2 * time.Second
 
 // Guardian is the guarded program's connection with its keeper. Its methods may
-// be called by any number of goroutines.
+// be called by any number of goroutines. A Lead that the keeper is slow to answer
+// holds up other calls of Lead, and no deadline.
 type Guardian struct {
-	log *slog.Logger
-
-	mu   sync.Mutex // held for one exchange with the keeper, which answers within guardianPatience
+	log  *slog.Logger
 	conn *os.File
-	in   decoder
-	last uint64 // the number of the last lead
+
+	// writing is held for one frame: the keeper reads at once, and if it does not,
+	// no deadline is pushed out anyway. A write ends after guardianPatience.
+	writing sync.Mutex
+
+	// asking is held while one Lead waits for its answer, for guardianPatience at
+	// most. Only other calls of Lead wait for it.
+	asking sync.Mutex
+	in     decoder
+	last   uint64 // the number of the last lead
 }
 
 // newGuardian makes the one of this process.
@@ -44,6 +51,14 @@ func newGuardian(cfg GuardConfig, how *launch) (*Guardian, error) {
 // Command.Testament. Both may be empty. Call done when the work was joined, and
 // before the mandate is released.
 //
+// Hand it the Remaining of the mandate (elect.Mandate[driver.Mandate]), not the
+// one of the elect.Term: that says 0 as soon as the term's context has ended, also
+// where the program was only asked to stop. The mandate is renewed until the work
+// has been joined, and the program has its grace. A nil Lease is one that never
+// runs out: for work that its token fences (elect.Config.NonExclusive), which may
+// begin before leadership is proven and go on after it. A lease that has nothing
+// left is refused.
+//
 // A program may lead several elections at a time; the lease that ends first
 // counts. An error says that the keeper does not guard this leadership: do not
 // begin the work.
@@ -51,14 +66,17 @@ func (g *Guardian) Lead(l Lease, testament []byte, keep []*os.File) (done func()
 	if err := checkTestament(testament, keep); err != nil {
 		return nil, err
 	}
-	now := clock.Now() // before the question
-	left, bounded := l.Remaining()
-	if bounded && left <= killTime {
-		return nil, fmt.Errorf("supervise: leadership is proven for %v more: it takes more than %v to guard it", left, killTime)
-	}
 	at := int64(0)
-	if bounded {
-		at = shared(now.Add(left - killTime))
+	if l != nil {
+		now := clock.Now() // before the question
+		left, bounded := l.Remaining()
+		if bounded && left <= killTime {
+			return nil, fmt.Errorf("supervise: leadership is proven for %v more: it takes more than %v to guard it; "+
+				"for work that is fenced by its token and may begin earlier, pass no Lease", left, killTime)
+		}
+		if bounded {
+			at = shared(now.Add(left - killTime))
+		}
 	}
 	id, err := g.lead(at, testament, keep)
 	if err != nil {
@@ -66,11 +84,13 @@ func (g *Guardian) Lead(l Lease, testament []byte, keep []*os.File) (done func()
 	}
 	over := make(chan struct{})
 	var pushing sync.WaitGroup
-	pushing.Go(func() {
-		prolong(l.Remaining, over, func(at clock.Boot) {
-			g.tell(appendLead(nil, kindExtend, lead{id: id, at: shared(at)}))
+	if at != 0 {
+		pushing.Go(func() {
+			prolong(l.Remaining, over, func(at clock.Boot) {
+				g.tell(appendLead(nil, kindExtend, lead{id: id, at: shared(at)}))
+			})
 		})
-	})
+	}
 	return sync.OnceFunc(func() {
 		close(over)
 		pushing.Wait()
@@ -88,14 +108,14 @@ func (g *Guardian) lead(at int64, testament []byte, keep []*os.File) (id uint64,
 		}
 		fds = append(fds, int(fd))
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.asking.Lock()
+	defer g.asking.Unlock()
 	g.last++
 	frame := appendLead(nil, kindLead, lead{id: g.last, at: at, files: len(keep), testament: testament})
-	_ = g.conn.SetDeadline(time.Now().Add(guardianPatience))
-	if err := sendFiles(g.conn, frame, fds); err != nil {
+	if err := g.write(frame, fds); err != nil {
 		return 0, g.lost(err)
 	}
+	_ = g.conn.SetReadDeadline(time.Now().Add(guardianPatience))
 	answer, err := g.answer()
 	switch {
 	case err != nil:
@@ -132,12 +152,17 @@ func (g *Guardian) answer() (int64, error) {
 	}
 }
 
+// write writes one frame as a whole, between those of others.
+func (g *Guardian) write(frame []byte, fds []int) error {
+	g.writing.Lock()
+	defer g.writing.Unlock()
+	_ = g.conn.SetWriteDeadline(time.Now().Add(guardianPatience))
+	return sendFiles(g.conn, frame, fds)
+}
+
 // tell writes a frame that needs no answer.
 func (g *Guardian) tell(frame []byte) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	_ = g.conn.SetDeadline(time.Now().Add(guardianPatience))
-	err := sendFiles(g.conn, frame, nil)
+	err := g.write(frame, nil)
 	if err == nil || errors.Is(err, os.ErrClosed) {
 		return // of a connection that was lost, somebody has heard
 	}

@@ -61,7 +61,7 @@ func KeeperMain(w Witness) {
 	}
 	k := keeper{base: base, witness: w, guarded: guarded{conn: -1}}
 	if k.start() {
-		k.inherit()
+		k.prepare()
 		k.watch()
 		k.sweep()
 		k.finish()
@@ -80,14 +80,14 @@ func isSocket(fd int) bool {
 // keeper is the state of a keeper process. One goroutine, on the main thread,
 // owns it.
 type keeper struct {
-	base    int
-	witness Witness // or nil
-	spec    spec
-	in      decoder
-	mail    mail
-	out     []byte
-	estate  estate // what there is to be witnessed
-	guarded guarded
+	base      int
+	witness   Witness // or nil
+	spec      spec
+	in        decoder
+	mail      mail
+	out       []byte
+	witnesses witnesses // what there is to be witnessed
+	guarded   guarded
 
 	pid    int // the command's, and its group's
 	reaped bool

@@ -59,20 +59,20 @@ func (a *alarm) set(now, at int64) time.Duration {
 	return time.Duration(max(at-now, 0))
 }
 
-// estate is empty: nobody can be proven dead here.
-type estate struct{}
+// witnesses is empty: nobody can be proven dead here.
+type witnesses struct{}
 
-// will is what is kept, and never told.
-type will struct{ keep []int }
+// testament is what is kept, and never told.
+type testament struct{ keep []int }
 
-func (k *keeper) accept(_ []byte, keep []int) *will { return &will{keep} }
+func (k *keeper) accept(_ []byte, keep []int) *testament { return &testament{keep} }
 
-func (k *keeper) revoke(w *will) {
+func (k *keeper) drop(w *testament) {
 	for _, fd := range w.keep {
 		unix.Close(fd)
 	}
 }
 
-func (k *keeper) inherit() {}
+func (k *keeper) prepare() {}
 
 func (k *keeper) testify() {}

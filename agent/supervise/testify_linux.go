@@ -1,10 +1,13 @@
 package supervise
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,54 +23,54 @@ const (
 	lastWords = 50 * time.Millisecond
 )
 
-// estate is what there is to be witnessed, and how the parent's death is known.
-type estate struct {
-	wills  []*will
-	pidfd  int  // the parent's, or -1
-	orphan bool // the parent was dead before it could be watched
+// witnesses is what there is to be witnessed, and how the parent's death is known.
+type witnesses struct {
+	pending []*testament
+	pidfd   int  // the parent's, or -1
+	orphan  bool // the parent was dead before it could be watched
 }
 
-// will is one testament, while it is valid. The keeper's goroutine owns it; its
+// testament is one of those that are valid. The keeper's goroutine owns it; its
 // own goroutine prepares the witness.
-type will struct {
+type testament struct {
 	keep   []int              // descriptors that show, by the lock they had, that nobody is left
 	cancel context.CancelFunc // makes it void
 	ready  chan struct{}      // closed when the witness is prepared
 	speak  func(ctx context.Context) error
 }
 
-// inherit takes note of whose death is to be witnessed, once the command runs.
-func (k *keeper) inherit() {
-	k.estate.pidfd = -1
+// prepare takes note of whose death is to be witnessed, once the command runs.
+func (k *keeper) prepare() {
+	k.witnesses.pidfd = -1
 	if k.spec.testament == "" || k.witness == nil {
 		return
 	}
 	if fd, err := unix.PidfdOpen(k.spec.parent, 0); err == nil {
-		k.estate.pidfd = fd
+		k.witnesses.pidfd = fd
 	}
 	// A process keeps its parent for as long as that lives. If ours is the one
 	// that started us still, the number was its own when the pidfd was opened.
-	k.estate.orphan = os.Getppid() != k.spec.parent
+	k.witnesses.orphan = os.Getppid() != k.spec.parent
 	var keep []int
 	for i := range k.spec.keep {
 		keep = append(keep, k.base+slotHold+k.spec.hold+i)
 	}
-	k.bequeath([]byte(k.spec.testament), keep)
+	k.add([]byte(k.spec.testament), keep)
 }
 
-// bequeath has a witness prepare itself to speak for what keep shows to be dead.
-func (k *keeper) bequeath(testament []byte, keep []int) *will {
+// add has a witness prepare itself to speak for what keep shows to be dead.
+func (k *keeper) add(text []byte, keep []int) *testament {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &will{keep: keep, cancel: cancel, ready: make(chan struct{})}
-	k.estate.wills = append(k.estate.wills, w)
+	w := &testament{keep: keep, cancel: cancel, ready: make(chan struct{})}
+	k.witnesses.pending = append(k.witnesses.pending, w)
 	go func() {
 		defer close(w.ready)
-		err := sober(func() (err error) {
-			w.speak, err = k.witness(ctx, testament)
+		err := noPanic(func() (err error) {
+			w.speak, err = k.witness(ctx, text)
 			return err
 		})
 		if err != nil && ctx.Err() == nil {
-			complain("the witness cannot prepare itself: %v", err)
+			warn("the witness cannot prepare itself: %v", err)
 		}
 	}()
 	return w
@@ -75,20 +78,20 @@ func (k *keeper) bequeath(testament []byte, keep []int) *will {
 
 // accept takes over what a guarded program leaves. The files are kept in any
 // case.
-func (k *keeper) accept(testament []byte, keep []int) *will {
-	if len(testament) == 0 || k.witness == nil {
-		return &will{keep: keep, cancel: func() {}}
+func (k *keeper) accept(text []byte, keep []int) *testament {
+	if len(text) == 0 || k.witness == nil {
+		return &testament{keep: keep, cancel: func() {}}
 	}
-	return k.bequeath(slices.Clone(testament), keep)
+	return k.add(slices.Clone(text), keep)
 }
 
-// revoke makes a will void, and closes what was kept for it.
-func (k *keeper) revoke(w *will) {
+// drop makes a testament void, and closes what was kept for it.
+func (k *keeper) drop(w *testament) {
 	w.cancel()
 	for _, fd := range w.keep {
 		unix.Close(fd)
 	}
-	k.estate.wills = slices.DeleteFunc(k.estate.wills, func(have *will) bool { return have == w })
+	k.witnesses.pending = slices.DeleteFunc(k.witnesses.pending, func(have *testament) bool { return have == w })
 }
 
 // testify has the witnesses speak, if there is nobody left whom they could
@@ -96,7 +99,7 @@ func (k *keeper) revoke(w *will) {
 // has the locks.
 func (k *keeper) testify() {
 	k.attend() // the program's last words
-	if len(k.estate.wills) == 0 {
+	if len(k.witnesses.pending) == 0 {
 		return
 	}
 	end := time.After(testimony)
@@ -109,7 +112,7 @@ func (k *keeper) testify() {
 	go func() { // a file system that hangs must not hang us
 		defer close(spoken)
 		var speakers sync.WaitGroup
-		for _, w := range alone(k.estate.wills) {
+		for _, w := range alone(k.witnesses.pending) {
 			speakers.Go(func() { w.say(ctx) })
 		}
 		speakers.Wait()
@@ -120,28 +123,70 @@ func (k *keeper) testify() {
 	}
 }
 
-// orphaned reports whether the parent is dead. If it is about to die, because
-// its end of the lifeline is closed, orphaned waits. The parent of a guarded
-// program does no work: the program's life is all that the testament is about.
+// orphaned reports whether the parent is dead. If it is about to die orphaned
+// waits: a process that was killed is not dead before all its threads have ended,
+// and the family may be quicker. The parent of a guarded program does no work: the
+// program's life is all that the testament is about.
 func (k *keeper) orphaned(ctx context.Context) bool {
-	if k.estate.orphan || k.spec.guard {
+	if k.witnesses.orphan || k.spec.guard {
 		return true
 	}
-	if k.estate.pidfd < 0 {
+	if k.witnesses.pidfd < 0 {
 		return false
 	}
 	for {
-		cut := hungUp(k.base + slotCommands) // before the question
-		if readable(k.estate.pidfd, 0) {
+		ending := hungUp(k.base+slotCommands) || dying(k.spec.parent) // before the question
+		if readable(k.witnesses.pidfd, 0) {
 			return true
 		}
 		end, _ := ctx.Deadline()
 		left := time.Until(end)
-		if !cut || left <= 0 {
+		if !ending || left <= 0 {
 			return false
 		}
-		readable(k.estate.pidfd, left)
+		readable(k.witnesses.pidfd, left)
 	}
+}
+
+// dying reports whether a process was killed, or is about to exit, though some of
+// its threads may run for a moment yet. It costs a living one some reading.
+func dying(pid int) bool {
+	// The kernel makes SIGKILL pending for each thread of a process that is to
+	// die, whatever of. A thread that has taken it is marked as exiting: so that
+	// is looked at afterwards.
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	for _, name := range threads {
+		status, err := os.ReadFile(name)
+		if err == nil && killPending(string(status)) {
+			return true
+		}
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false // if it is dead and reaped, its pidfd says so
+	}
+	// After the name, which may hold anything: the state, five numbers, the flags.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 7 {
+		return false
+	}
+	const exiting = 0x4 // PF_EXITING
+	flags, err := strconv.ParseUint(fields[6], 10, 64)
+	return fields[0] == "Z" || fields[0] == "X" || err == nil && flags&exiting != 0
+}
+
+// killPending reads a status file of /proc: is SIGKILL about to be taken?
+func killPending(status string) bool {
+	for line := range strings.Lines(status) {
+		name, set, _ := strings.Cut(line, ":")
+		if name != "SigPnd" && name != "ShdPnd" {
+			continue
+		}
+		if n, err := strconv.ParseUint(strings.TrimSpace(set), 16, 64); err == nil && n&(1<<(unix.SIGKILL-1)) != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func readable(fd int, wait time.Duration) bool {
@@ -157,15 +202,15 @@ func hungUp(fd int) bool {
 	return n > 0 && fds[0].Revents&unix.POLLHUP != 0
 }
 
-// alone returns the wills whose writer and all its families and their keepers
+// alone returns the testaments whose writer and all its families and their keepers
 // are dead, but for this one. It closes what this keeper has kept and takes the
 // locks anew, on open file descriptions of their own: that succeeds if nobody
 // has the old ones, and leaves no room for a later life meanwhile.
-func alone(wills []*will) []*will {
+func alone(all []*testament) []*testament {
 	type inode struct{ dev, ino uint64 }
 	locks := map[inode]int{} // the new descriptors; -1 when it cannot be had
-	of := map[*will][]inode{}
-	for _, w := range wills {
+	of := map[*testament][]inode{}
+	for _, w := range all {
 		for _, fd := range w.keep {
 			var st unix.Stat_t
 			if unix.Fstat(fd, &st) != nil {
@@ -179,7 +224,7 @@ func alone(wills []*will) []*will {
 			}
 		}
 	}
-	for _, w := range wills {
+	for _, w := range all {
 		for _, fd := range w.keep {
 			unix.Close(fd)
 		}
@@ -189,8 +234,8 @@ func alone(wills []*will) []*will {
 			locks[id] = -1
 		}
 	}
-	var sole []*will
-	for _, w := range wills {
+	var sole []*testament
+	for _, w := range all {
 		had := true
 		for _, id := range of[w] {
 			fd, ok := locks[id]
@@ -216,23 +261,23 @@ func reopen(fd int) int {
 }
 
 // say speaks once the witness is prepared.
-func (w *will) say(ctx context.Context) {
+func (w *testament) say(ctx context.Context) {
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
-		complain("the witness was not prepared in time")
+		warn("the witness was not prepared in time")
 		return
 	}
 	if w.speak == nil {
 		return // it has said why
 	}
-	if err := sober(func() error { return w.speak(ctx) }); err != nil {
-		complain("the witness was not heard: %v", err)
+	if err := noPanic(func() error { return w.speak(ctx) }); err != nil {
+		warn("the witness was not heard: %v", err)
 	}
 }
 
-// sober calls f, and makes an error of a panic.
-func sober(f func() error) (err error) {
+// noPanic calls f, and makes an error of a panic.
+func noPanic(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
@@ -241,10 +286,10 @@ func sober(f func() error) (err error) {
 	return f()
 }
 
-// complain writes one line to stderr. It is not for the keeper's own goroutine:
+// warn writes one line to stderr. It is not for the keeper's own goroutine:
 // nobody may read there. It does without package os, which would end the
 // process when nobody can.
-func complain(format string, args ...any) {
+func warn(format string, args ...any) {
 	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	_, _ = unix.Write(2, []byte("elect-keeper: "+text+"\n"))
 }

@@ -171,6 +171,18 @@ func TestWitness(t *testing.T) {
 		s.kill(s.keeper(), syscall.SIGCONT)
 		s.dead(w.spoke())
 	})
+	t.Run("parent and family killed together", func(t *testing.T) {
+		for range 15 { // the family is dead before the parent, as a rule
+			w := newTestament(t)
+			s := newScene(t, "hostile", nil, w.args("speaks")...)
+			w.line("prepared")
+			s.kill(s.parent, syscall.SIGKILL)
+			for _, pid := range s.pids {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // if the keeper has not done so
+			}
+			s.dead(w.spoke())
+		}
+	})
 	t.Run("parent alive", func(t *testing.T) {
 		w := newTestament(t)
 		s := newScene(t, "hostile", nil, w.args("speaks")...)

@@ -93,8 +93,10 @@ func start(at, name, path, worker string, verify bool) error {
 // guard has the guardian keep what the term rests on until all that this
 // program started is dead: the kernel's lock, or the right to say that this
 // candidate is dead. While it leads by a lease, the guardian kills it before
-// the lease ends, also when it is frozen.
+// the lease ends, also when it is frozen. That is the mandate's: the term has
+// nothing left as soon as the work is told to end, and the work has its grace yet.
 func guard(g *supervise.Guardian, term *elect.Term) (done func(), err error) {
+	mandate, _ := elect.Mandate[driver.Mandate](term)
 	var testament driver.Testament
 	if m, ok := elect.Mandate[driver.Attestable](term); ok {
 		testament = m.Testament()
@@ -102,7 +104,7 @@ func guard(g *supervise.Guardian, term *elect.Term) (done func(), err error) {
 	if m, ok := elect.Mandate[driver.Inheritable](term); ok {
 		testament.Keep = append(testament.Keep, m.Files()...)
 	}
-	return g.Lead(term, testament.Data, testament.Keep)
+	return g.Lead(mandate, testament.Data, testament.Keep)
 }
 
 // runWorker runs a worker until it ends or ctx does.

@@ -143,7 +143,7 @@ func TestWrongPeerIsSaid(t *testing.T) {
 	// Another authority, of the same name.
 	stranger := load(t, other, "n1")
 	_, _, err = shake(t, stranger.Server(), n1.Client("n1"))
-	says(t, err, "n1 of cluster prod", "signed by another CA (elect CA of prod, key ", "want the CA of "+filepath.Join(prod, "ca.crt"))
+	says(t, err, "n1 of cluster prod", "signed by another CA (\"elect CA of prod\", key ", "want the CA of "+filepath.Join(prod, "ca.crt"))
 	_, err, _ = shake(t, n1.Server(), insecure(stranger))
 	says(t, err, "signed by another CA")
 
@@ -304,6 +304,81 @@ func TestReload(t *testing.T) {
 	says(t, n1.Stale(), "no such file")
 	if _, _, err := shake(t, n1.Server(), n2.Client("n1")); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestWarnings: what should be mended is said, and nothing about what is well.
+func TestWarnings(t *testing.T) {
+	dir := made(t, "prod", "n1", "n2")
+	warns := func(i *certs.Identity, parts ...string) {
+		t.Helper()
+		all := i.Warnings()
+		if len(all) != len(parts) {
+			t.Fatalf("%q, want %d warnings", all, len(parts))
+		}
+		for n, part := range parts {
+			if !strings.Contains(all[n], part) {
+				t.Errorf("%q, want %q", all[n], part)
+			}
+		}
+	}
+	n1 := load(t, dir, "n1")
+	warns(n1)
+	if err := os.Chmod(filepath.Join(dir, "n1.key"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const open = "every user of this machine may use this private key (mode 0644); want 0600"
+	if runtime.GOOS != "windows" {
+		warns(n1, open)
+	}
+	if err := os.Chmod(filepath.Join(dir, "n1.key"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	warns(n1) // a group is somebody's decision
+	move(t, filepath.Join(dir, "n2.key"), filepath.Join(dir, "n1.key"))
+	warns(n1, "private key does not match")
+
+	for id, c := range map[string]struct {
+		before, after time.Duration
+		says          []string
+	}{
+		"a year, a month left":           {-335 * 24 * time.Hour, 29 * 24 * time.Hour, []string{"it expires on 20"}},
+		"a year, more than a month left": {-330 * 24 * time.Hour, 31 * 24 * time.Hour, nil},
+		"a day, an hour left":            {-23 * time.Hour, time.Hour, []string{"issue a new one"}},
+		"a day, half of it left":         {-12 * time.Hour, 12 * time.Hour, nil},
+	} {
+		t.Run(id, func(t *testing.T) {
+			forge(t, dir, "n9", func(c1 *x509.Certificate) {
+				c1.NotBefore, c1.NotAfter = time.Now().Add(c.before), time.Now().Add(c.after)
+			})
+			warns(load(t, dir, "n9"), c.says...)
+		})
+	}
+}
+
+// TestStrangersTextIsQuoted: a certificate that anybody may have made writes no
+// control characters into a log, and not much of anything.
+func TestStrangersTextIsQuoted(t *testing.T) {
+	dir, evil := made(t, "prod", "n1"), made(t, "prod", "n1")
+	n1 := load(t, dir, "n1")
+	const bad = "\x1b[31mHACKED\n"
+	for name, change := range map[string]func(c *x509.Certificate){
+		"path":    func(c *x509.Certificate) { c.URIs[0].Path = "/" + bad + strings.Repeat("x", 1000) },
+		"cluster": func(c *x509.Certificate) { c.URIs[0].Host = strings.Repeat("x", 1000) },
+		"subject": func(c *x509.Certificate) { c.URIs, c.Subject.CommonName = nil, bad+strings.Repeat("x", 1000) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			forge(t, evil, "n9", change)
+			pair, err := tls.LoadX509KeyPair(filepath.Join(evil, "n9.crt"), filepath.Join(evil, "n9.key"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err, _ = shake(t, n1.Server(), &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}})
+			says(t, err, "signed by another CA")
+			if text := err.Error(); strings.ContainsAny(text, "\x1b\n") || len(text) > 600 {
+				t.Errorf("%d bytes: %q", len(text), text)
+			}
+		})
 	}
 }
 

@@ -15,5 +15,6 @@
 // All functions and methods may be called by any number of goroutines, but
 // [Make] only once at a time for one directory. An [Identity] reads its files
 // again when they have changed, at the next handshake, so a renewal needs no
-// restart; files that cannot be used leave in force what was read before.
+// restart; files that cannot be used leave in force what was read before, and
+// [Identity.Warnings] says so.
 package certs

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -192,6 +193,32 @@ func (i *Identity) Stale() error {
 
 // Expires is when the certificate in force ends.
 func (i *Identity) Expires() time.Time { return i.current().pair.Leaf.NotAfter }
+
+// soon is how long before its end a certificate should have been renewed. One that
+// is short-lived is renewed by a machine, and has a third of its life for that.
+const soon = 30 * 24 * time.Hour
+
+// Warnings looks at the files, and says what an operator should mend while all is
+// well yet: files that are not in force, an end that is near, a key that everybody
+// may read. The texts stay the same as long as the causes do.
+func (i *Identity) Warnings() (all []string) {
+	leaf := i.current().pair.Leaf
+	if err := i.Stale(); err != nil {
+		all = append(all, fmt.Sprintf("what the files hold now is not in force, and the next start will fail: %v", err))
+	}
+	life := leaf.NotAfter.Sub(leaf.NotBefore)
+	switch left := time.Until(leaf.NotAfter); {
+	case left <= 0:
+		all = append(all, fmt.Sprintf("%s: it expired on %s: nobody accepts it", i.files[1], leaf.NotAfter.UTC().Format(dateLayout)))
+	case left < min(soon, life/3):
+		all = append(all, fmt.Sprintf("%s: it expires on %s; issue a new one", i.files[1], leaf.NotAfter.UTC().Format(dateLayout)))
+	}
+	const others = 0o007
+	if info, err := os.Stat(i.files[2]); err == nil && runtime.GOOS != "windows" && info.Mode()&others != 0 {
+		all = append(all, fmt.Sprintf("%s: every user of this machine may use this private key (mode %04o); want 0600", i.files[2], info.Mode().Perm()))
+	}
+	return all
+}
 
 // String is whom the certificate is for and who signed it, for people.
 func (i *Identity) String() string {

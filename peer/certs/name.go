@@ -58,7 +58,14 @@ func named(cert *x509.Certificate) (cluster, id string, err error) {
 		return "", "", fmt.Errorf("the certificate of %s has %d URIs that begin with %s://; want one, such as %s",
 			subject(cert), len(ours), scheme, uriOf("CLUSTER", "ID"))
 	}
-	u := ours[0]
+	if cluster, id, err = parse(ours[0]); err != nil {
+		return "", "", fmt.Errorf("the certificate's URI %.200q: %w; want one such as %s", ours[0], err, uriOf("CLUSTER", "ID"))
+	}
+	return cluster, id, nil
+}
+
+// parse reads a URI of ours.
+func parse(u *url.URL) (cluster, id string, err error) {
 	cluster, err = ParseCluster(u.Host)
 	id = strings.TrimPrefix(u.Path, "/")
 	if err == nil && id != Operator && id != authority {
@@ -67,10 +74,7 @@ func named(cert *x509.Certificate) (cluster, id string, err error) {
 	if err == nil && uriOf(cluster, id).String() != u.String() {
 		err = errors.New("it has more than a cluster and an id")
 	}
-	if err != nil {
-		return "", "", fmt.Errorf("the certificate's URI %.200q: %w; want one such as %s", u, err, uriOf("CLUSTER", "ID"))
-	}
-	return cluster, id, nil
+	return cluster, id, err
 }
 
 // who is a cluster and an id in words.
@@ -84,11 +88,15 @@ func who(cluster, id string) string {
 	return id + " of cluster " + cluster
 }
 
-// subject is whom a certificate is for in words, as far as it says so.
+// subject is whom a certificate is for in words, as far as it says so. A stranger
+// may have put anything into it: what is no name is quoted and cut.
 func subject(cert *x509.Certificate) string {
 	for _, u := range cert.URIs {
 		if u.Scheme == scheme {
-			return who(u.Host, strings.TrimPrefix(u.Path, "/"))
+			if cluster, id, err := parse(u); err == nil {
+				return who(cluster, id)
+			}
+			return fmt.Sprintf("%.100q", u)
 		}
 	}
 	return fmt.Sprintf("%.100q", cert.Subject)

@@ -40,17 +40,18 @@ func (m *material) verify(shown []*x509.Certificate, usage x509.ExtKeyUsage, clu
 	return id, nil
 }
 
+const dateLayout = "2006-01-02 15:04 MST"
+
 // explain says in words why a chain does not hold.
 func (m *material) explain(leaf *x509.Certificate, err error, now time.Time) error {
-	const layout = "2006-01-02 15:04 MST"
 	if bad, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
 		switch cert := bad.Cert; {
 		case bad.Reason == x509.Expired && now.Before(cert.NotBefore):
 			return fmt.Errorf("the certificate of %s is not valid before %s, and here it is %s; one of the two clocks is wrong",
-				subject(cert), cert.NotBefore.UTC().Format(layout), now.UTC().Format(layout))
+				subject(cert), cert.NotBefore.UTC().Format(dateLayout), now.UTC().Format(dateLayout))
 		case bad.Reason == x509.Expired:
 			return fmt.Errorf("the certificate of %s expired on %s, and here it is %s; issue a new one",
-				subject(cert), cert.NotAfter.UTC().Format(layout), now.UTC().Format(layout))
+				subject(cert), cert.NotAfter.UTC().Format(dateLayout), now.UTC().Format(dateLayout))
 		case bad.Reason == x509.IncompatibleUsage:
 			return fmt.Errorf("the certificate of %s is not for this purpose; want one for clients and servers both", subject(leaf))
 		}
@@ -60,7 +61,7 @@ func (m *material) explain(leaf *x509.Certificate, err error, now time.Time) err
 		for _, ca := range m.cas {
 			ours = append(ours, fingerprint(ca.SubjectKeyId))
 		}
-		return fmt.Errorf("the certificate of %s is signed by another CA (%s, key %s); want the CA of %s (key %s)",
+		return fmt.Errorf("the certificate of %s is signed by another CA (%.100q, key %s); want the CA of %s (key %s)",
 			subject(leaf), leaf.Issuer.CommonName, fingerprint(leaf.AuthorityKeyId), m.from, strings.Join(ours, " or "))
 	}
 	return fmt.Errorf("the certificate of %s: %w", subject(leaf), err)

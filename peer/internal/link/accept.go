@@ -4,14 +4,20 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 )
 
-// guest is an accepted connection of which it is not known yet whose it is.
-type guest struct{ raw net.Conn }
+// guest is an accepted connection of which it is not known yet whose it is, or
+// which is being refused.
+type guest struct {
+	raw net.Conn
+	ip  netip.Addr // where it comes from
+}
 
 // accept takes connections until the listener is closed.
 func (l *Link) accept() {
@@ -27,7 +33,7 @@ func (l *Link) accept() {
 			return
 		}
 		// Out of descriptors, most likely. Some will come free.
-		l.strange.log(l.log, "", "cannot accept connections", "error", err)
+		l.strange.log(l.log, "accept "+reason(err), "cannot accept connections", "error", err)
 		if errors.Is(err, net.ErrClosed) || !wait(l.ctx, pause) {
 			return
 		}
@@ -48,28 +54,35 @@ func wait(ctx context.Context, d time.Duration) bool {
 }
 
 // admitGuest starts the handshake with somebody who called. Where too many are
-// at that already, the oldest is dropped: an honest one takes milliseconds.
+// at that already, one of them is dropped.
 func (l *Link) admitGuest(raw net.Conn) {
-	g := &guest{raw}
-	var drop net.Conn
+	g := &guest{raw, ipOf(raw.RemoteAddr())}
+	var drop *guest
 	l.mu.Lock()
-	full := l.closing || l.accepted >= maxAccepted
-	if !full {
+	closing := l.closing
+	full := l.accepted >= maxAccepted
+	if !closing && !full {
 		l.accepted++
-		if len(l.guests) >= maxGuests {
-			drop = l.guests[0].raw
-			l.guests = slices.Delete(l.guests, 0, 1)
-		}
 		l.guests = append(l.guests, g)
+		if len(l.guests) > maxGuests {
+			i := victim(l.guests, l.homes())
+			drop = l.guests[i]
+			l.guests = slices.Delete(l.guests, i, i+1)
+		}
 	}
 	l.mu.Unlock()
-	if full {
+	switch {
+	case closing:
 		_ = raw.Close()
-		l.strange.log(l.log, "", "too many connections", "limit", maxAccepted, "from", raw.RemoteAddr())
 		return
-	}
-	if drop != nil {
-		_ = drop.Close()
+	case full:
+		_ = raw.Close()
+		l.strange.log(l.log, "many", "too many connections", "limit", maxAccepted, "from", raw.RemoteAddr())
+		return
+	case drop != nil:
+		_ = drop.raw.Close()
+		l.strange.log(l.log, "guests "+network(drop.ip).String(), "too many connections of strangers: one was dropped",
+			"limit", maxGuests, "from", drop.ip)
 	}
 	tune(raw, l.cfg.Idle)
 	l.work.Go(func() {
@@ -84,13 +97,81 @@ func (l *Link) admitGuest(raw net.Conn) {
 	})
 }
 
-// known takes a guest off the list of those who may be dropped.
-func (l *Link) known(g *guest) {
+// known takes a guest off the list of those who may be dropped. False: it is not
+// there, and may have been dropped.
+func (l *Link) known(g *guest) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i := slices.Index(l.guests, g); i >= 0 {
+	i := slices.Index(l.guests, g)
+	if i >= 0 {
 		l.guests = slices.Delete(l.guests, i, i+1)
 	}
+	return i >= 0
+}
+
+// victim picks the guest to drop: one from the network that has most of them, and
+// none from where a peer is, while there are others. Which of equals is chance, so
+// that a flood cannot tell how long it must go on (as with MaxStartups of sshd).
+func victim(guests []*guest, homes map[netip.Addr]bool) int {
+	strangers := func(g *guest) bool { return !homes[g.ip] }
+	if !slices.ContainsFunc(guests, strangers) {
+		strangers = func(*guest) bool { return true }
+	}
+	count, most := make(map[netip.Prefix]int), 0
+	for _, g := range guests {
+		if strangers(g) {
+			count[network(g.ip)]++
+			most = max(most, count[network(g.ip)])
+		}
+	}
+	var equals []int
+	for i, g := range guests {
+		if strangers(g) && count[network(g.ip)] == most {
+			equals = append(equals, i)
+		}
+	}
+	return equals[rand.IntN(len(equals))]
+}
+
+// homes are, beneath the lock, the addresses at which peers are, as far as they are
+// known: configured, dialled with success, or called from once admitted.
+func (l *Link) homes() map[netip.Addr]bool {
+	all := make(map[netip.Addr]bool)
+	for _, p := range l.peers {
+		for _, ip := range []netip.Addr{p.home, p.calls} {
+			if ip.IsValid() {
+				all[ip] = true
+			}
+		}
+	}
+	return all
+}
+
+// ipOf is an address without its port; the zero Addr for what has none.
+func ipOf(a net.Addr) netip.Addr {
+	if a == nil {
+		return netip.Addr{}
+	}
+	return ipIn(a.String())
+}
+
+// ipIn is the address in host:port; the zero Addr for a name.
+func ipIn(text string) netip.Addr {
+	at, err := netip.ParseAddrPort(text)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return at.Addr().Unmap().WithZone("")
+}
+
+// network is what one owner has, as a rule: an address of IPv4, 2^64 of IPv6.
+func network(ip netip.Addr) netip.Prefix {
+	bits := ip.BitLen()
+	if ip.Is6() {
+		bits = 64
+	}
+	p, _ := ip.Prefix(bits)
+	return p
 }
 
 // closeOnEnd ends a connection when the Link is closed, unless it is one of those
@@ -131,7 +212,7 @@ const (
 	maxSame        = 64 // lines that are remembered
 )
 
-// log writes a line. Those with the same key are the same; "" is like no other.
+// log writes a line. Those with the same key are the same.
 func (r *limiter) log(to *slog.Logger, key, text string, args ...any) {
 	now := time.Now()
 	r.mu.Lock()
@@ -141,7 +222,7 @@ func (r *limiter) log(to *slog.Logger, key, text string, args ...any) {
 	full := r.lines >= linesPerSecond
 	if at, ok := r.same[key]; ok && now.Sub(at) < sameAfter {
 		full = true
-	} else if !full && key != "" {
+	} else if !full {
 		if r.same == nil || len(r.same) >= maxSame {
 			r.same = make(map[string]time.Time)
 		}

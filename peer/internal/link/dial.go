@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 )
@@ -94,6 +95,11 @@ func (l *Link) try(p *peer) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if ip := ipOf(raw.RemoteAddr()); ip.IsValid() {
+		l.mu.Lock()
+		p.home = ip
+		l.mu.Unlock()
+	}
 	defer l.closeOnEnd(raw)()
 	tune(raw, l.cfg.Idle)
 	_ = raw.SetDeadline(time.Now().Add(l.cfg.Idle))
@@ -116,17 +122,33 @@ func dialTime(idle time.Duration) time.Duration {
 	return min(max(idle/4, 200*time.Millisecond), time.Second)
 }
 
-// failed notes why there is no connection, and logs it if that is news.
+// starting is how long others may take to start: nodes are started one after
+// another, and one that does not listen yet is no trouble.
+const starting = 5 * time.Second
+
+// maxTold bounds the failures that are remembered for a peer.
+const maxTold = 16
+
+// failed notes why there is no connection, and logs it if that is news: each
+// failure once until there is a connection.
 func (l *Link) failed(p *peer, err error) {
+	why, level := reason(err), slog.LevelWarn
 	l.mu.Lock()
 	p.err = err
-	news := p.told != err.Error() && len(p.conns) == 0
+	if !p.met && isRefused(err) && time.Since(l.begun) < starting {
+		level = slog.LevelInfo
+	}
+	told, known := p.told[why]
+	news := len(p.conns) == 0 && (!known || told < level)
 	if news {
-		p.told = err.Error()
+		if p.told == nil || len(p.told) >= maxTold {
+			p.told = make(map[string]slog.Level)
+		}
+		p.told[why] = level
 	}
 	l.mu.Unlock()
 	if news {
-		l.log.Warn("cannot connect", "peer", p.id, "addr", p.addr, "cause", err)
+		l.log.Log(l.ctx, level, "cannot connect", "peer", p.id, "addr", p.addr, "cause", err)
 	}
 }
 

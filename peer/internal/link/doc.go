@@ -7,7 +7,9 @@
 // and says Welcome, or says why not in a Refusal and closes. After that letters
 // flow both ways. Until somebody is admitted a frame may have 16 KiB, the whole
 // handshake takes at most Config.Idle, and of the connections that have said
-// nothing yet only the 64 youngest are kept.
+// nothing yet, or are being refused, 64 are kept: one of the network that has most
+// of them is dropped for the next, and none from where a peer is while there are
+// others. So a flood of strangers keeps out others at their own address, if anybody.
 //
 // # One connection
 //
@@ -45,5 +47,6 @@
 // call Close; those for one connection come in order. What cannot be sent is
 // dropped: protocols must cope with that anyway. Nothing here ends a node: a
 // listener that fails, a peer that speaks nonsense and a stranger who knocks are
-// each a line in the log.
+// each a line in the log. Who closes without a word is none. What is wrong with this
+// node's own certificate is said at the start and looked for each minute.
 package link

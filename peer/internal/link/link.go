@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ type Link struct {
 	ctx     context.Context // ended by Close
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
+	begun   time.Time
 	strange limiter      // of lines about strangers
 	signed  atomic.Int64 // when signs of life were last thought of
 
@@ -31,7 +33,7 @@ type Link struct {
 	peers     map[protocol.NodeID]*peer
 	live      map[*conn]struct{} // complete ones, until they have ended
 	closing   bool
-	guests    []*guest // accepted, and not known yet; the oldest first
+	guests    []*guest // accepted, and not known yet
 	accepted  int
 	clients   int
 	witnesses map[protocol.NodeID]int
@@ -53,7 +55,10 @@ type peer struct {
 	from    string  // where it calls from
 	program string
 	err     error
-	told    string // the last failure that was logged
+	home    netip.Addr            // where it was dialled with success, or is configured to be
+	calls   netip.Addr            // where it called from
+	met     bool                  // there has been a connection
+	told    map[string]slog.Level // the failures that were logged since the last one
 }
 
 // Start listens and dials until Close. It takes over cfg.Listener.
@@ -68,7 +73,7 @@ func Start(cfg Config) *Link {
 		cfg.Hello.Version, cfg.Hello.Oldest = wire.Version, wire.Oldest
 	}
 	l := &Link{
-		cfg: cfg, log: cfg.Logger, hello: cfg.Hello,
+		cfg: cfg, log: cfg.Logger, hello: cfg.Hello, begun: time.Now(),
 		peers: make(map[protocol.NodeID]*peer), live: make(map[*conn]struct{}), witnesses: make(map[protocol.NodeID]int),
 	}
 	if l.log == nil {
@@ -76,7 +81,7 @@ func Start(cfg Config) *Link {
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	for id, addr := range cfg.Peers {
-		l.peers[id] = &peer{id: id, addr: addr, wake: make(chan struct{}, 1)}
+		l.peers[id] = &peer{id: id, addr: addr, home: ipIn(addr), wake: make(chan struct{}, 1)}
 	}
 	for _, p := range l.peers {
 		l.work.Go(func() { l.dial(p) })
@@ -85,6 +90,9 @@ func Start(cfg Config) *Link {
 		l.work.Go(l.accept)
 	}
 	l.work.Go(l.keepSigning)
+	if cfg.TLS != nil {
+		l.work.Go(l.watchIdentity)
+	}
 	return l
 }
 
@@ -261,7 +269,14 @@ func (l *Link) join(c *conn, h *wire.Hello) *wire.Refusal {
 		}
 	}
 	p.conns = append(keep, c)
-	p.program, p.from, p.err, p.told = h.Program, c.addr(), nil, ""
+	level := slog.LevelInfo // of the line below: whoever read of trouble reads of its end
+	for _, told := range p.told {
+		level = max(level, told)
+	}
+	p.program, p.from, p.err, p.met, p.told = h.Program, c.addr(), nil, true, nil
+	if !c.dialled {
+		p.calls = ipOf(c.raw.RemoteAddr())
+	}
 	l.live[c] = struct{}{}
 	announced := l.announced
 	l.mu.Unlock()
@@ -282,7 +297,7 @@ func (l *Link) join(c *conn, h *wire.Hello) *wire.Refusal {
 	for _, n := range gone {
 		l.cfg.Closed(p.id, n)
 	}
-	l.log.Info("connected", "peer", p.id, "addr", c.addr(), "dialled", c.dialled, "program", h.Program)
+	l.log.Log(l.ctx, level, "connected", "peer", p.id, "addr", c.addr(), "dialled", c.dialled, "program", h.Program)
 	return nil
 }
 

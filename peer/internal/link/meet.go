@@ -62,9 +62,6 @@ func span(oldest, newest uint32) string {
 	return fmt.Sprintf("%d to %d", oldest, newest)
 }
 
-// stranger is an error of somebody who did not get as far as Hello.
-type stranger struct{ error }
-
 // expectHello reads the first frame of an accepted connection.
 func expectHello(s *stream, self *wire.Hello) (*wire.Hello, *wire.Refusal, error) {
 	f, err := s.frames.Next()
@@ -76,10 +73,10 @@ func expectHello(s *stream, self *wire.Hello) (*wire.Hello, *wire.Refusal, error
 			return nil, &wire.Refusal{Code: wire.CodeCertificate, Final: true,
 				Says: "it calls with TLS; this node was started without certificates"}, nil
 		}
-		return nil, nil, stranger{fmt.Errorf("want a Hello: %w", err)}
+		return nil, nil, fmt.Errorf("want a Hello: %w", s.ended(err))
 	}
 	if f.Hello == nil {
-		return nil, nil, stranger{errors.New("it began with another frame than Hello")}
+		return nil, nil, errors.New("it began with another frame than Hello")
 	}
 	return f.Hello, nil, nil
 }
@@ -176,19 +173,20 @@ func (l *Link) receive(g *guest) {
 	if err == nil && r == nil {
 		h, r, err = expectHello(s, l.self())
 	}
-	l.known(g)
 	who := "a stranger"
 	if h != nil {
 		who = name(h)
 		r = check(l.self(), h, s.id, l.cfg.TLS != nil)
 	}
-	switch {
-	case err != nil:
-		_ = g.raw.Close()
-		if l.ctx.Err() == nil {
-			l.strange.log(l.log, "", "a connection was dropped", "from", addr, "cause", err)
+	if r == nil {
+		kept := l.known(g) // who is refused may still be dropped
+		if err != nil {
+			_ = g.raw.Close()
+			l.dropped(g, kept, err)
+			return
 		}
-		return
+	}
+	switch {
 	case r == nil && h.Caller == wire.Node:
 		r = l.receiveNode(s, h)
 	case r == nil && h.Caller == wire.WitnessOf:
@@ -199,6 +197,18 @@ func (l *Link) receive(g *guest) {
 	if r != nil {
 		l.strange.log(l.log, who+r.Says, "refused", "who", who, "from", addr, "code", r.Code, "cause", r.Says)
 		s.refuse(r)
+	}
+}
+
+// dropped says why a guest was dropped, unless it was for others (not kept) or said
+// nothing at all.
+func (l *Link) dropped(g *guest, kept bool, err error) {
+	switch silent := errors.Is(err, errSilent); {
+	case l.ctx.Err() != nil || !kept:
+	case silent:
+		l.log.Debug("a connection was closed", "from", g.raw.RemoteAddr(), "cause", err)
+	default:
+		l.strange.log(l.log, g.ip.String()+" "+reason(err), "a connection was dropped", "from", g.raw.RemoteAddr(), "cause", err)
 	}
 }
 
@@ -237,7 +247,7 @@ func (l *Link) receiveNode(s *stream, h *wire.Hello) *wire.Refusal {
 func (l *Link) broken(s *stream, h *wire.Hello, err error) {
 	_ = s.raw.Close()
 	if l.ctx.Err() == nil {
-		l.strange.log(l.log, string(h.ID)+err.Error(), "a handshake came to nothing", "peer", h.ID, "from", s.addr(), "cause", err)
+		l.strange.log(l.log, string(h.ID)+reason(err), "a handshake came to nothing", "peer", h.ID, "from", s.addr(), "cause", err)
 	}
 }
 

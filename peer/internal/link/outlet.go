@@ -13,6 +13,7 @@ import (
 type outlet struct {
 	net.Conn
 	socket syscall.RawConn // nil: everything waits for drain
+	heard  bool            // something came in; the reader's
 
 	mu       sync.Mutex
 	loose    bool
@@ -33,6 +34,15 @@ func (o *outlet) loosen() {
 	o.mu.Lock()
 	o.loose = true
 	o.mu.Unlock()
+}
+
+// Read implements io.Reader.
+func (o *outlet) Read(p []byte) (int, error) {
+	n, err := o.Conn.Read(p)
+	if n > 0 {
+		o.heard = true
+	}
+	return n, err
 }
 
 // Write implements io.Writer.

@@ -10,3 +10,6 @@ import (
 func isReset(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
+
+// isRefused reports whether nobody listens at an address.
+func isRefused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -51,7 +52,7 @@ func answer(raw net.Conn, identity *certs.Identity) (*stream, *wire.Refusal, err
 			return plain, &wire.Refusal{Code: wire.CodeCertificate, Final: true,
 				Says: "it calls without TLS; this node wants TLS 1.3 with a certificate of cluster " + identity.Cluster}, nil
 		}
-		return nil, nil, explain(err, identity)
+		return nil, nil, explain(plain.ended(err), identity)
 	}
 	s := plain.over(c)
 	id, err := identity.Caller(c.ConnectionState())
@@ -80,6 +81,18 @@ func call(raw net.Conn, identity *certs.Identity, expect protocol.NodeID) (*stre
 	_, id, err := certs.PeerOf(c.ConnectionState())
 	s.id = id
 	return s, err
+}
+
+// errSilent is that a caller closed without a word: whoever looks whether a port is
+// open does so.
+var errSilent = errors.New("it was closed before it said anything")
+
+// ended is err, or errSilent if nothing was ever read.
+func (s *stream) ended(err error) error {
+	if !s.out.heard && endedThere(err) {
+		return errSilent
+	}
+	return err
 }
 
 // explain says in words what TLS says in its own.
@@ -134,6 +147,16 @@ func (s *stream) addr() string { return s.raw.RemoteAddr().String() }
 // side closed or reset the connection.
 func endedThere(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isReset(err)
+}
+
+// reason is an error in words that stay the same when it happens again: those of
+// package net have a port in them that changes.
+func reason(err error) string {
+	text := err.Error()
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Err != nil {
+		text = strings.Replace(text, e.Error(), e.Op+": "+e.Err.Error(), 1)
+	}
+	return text
 }
 
 // isTimeout reports whether nothing came through for too long.

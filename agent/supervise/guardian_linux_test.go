@@ -1,0 +1,148 @@
+package supervise
+
+import (
+	"log/slog"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fixed is a lease that has always as much left.
+type fixed time.Duration
+
+func (f fixed) Remaining() (time.Duration, bool) { return time.Duration(f), true }
+
+// asked is the keeper's end of a Guardian's connection, in a test.
+type asked struct {
+	t    *testing.T
+	conn *os.File
+	in   decoder
+}
+
+func newAsked(t *testing.T) (*Guardian, *asked) {
+	t.Helper()
+	a, b, err := socketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.SetNonblock(b, true); err != nil {
+		t.Fatal(err)
+	}
+	g := &Guardian{log: slog.New(slog.DiscardHandler), conn: os.NewFile(uintptr(a), "keeper")}
+	k := &asked{t: t, conn: os.NewFile(uintptr(b), "program")}
+	_ = k.conn.SetDeadline(time.Now().Add(20 * time.Second))
+	t.Cleanup(func() {
+		g.conn.Close()
+		k.conn.Close()
+	})
+	return g, k
+}
+
+// next is the next frame that the program has sent.
+func (a *asked) next() (kind, lead) {
+	a.t.Helper()
+	for {
+		k, payload, ok, err := a.in.next()
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		if ok {
+			l, err := loadLead(payload)
+			if err != nil {
+				a.t.Fatal(err)
+			}
+			return k, l
+		}
+		n, err := a.conn.Read(a.in.room())
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		a.in.took(n)
+	}
+}
+
+func (a *asked) answer(errno syscall.Errno) {
+	a.t.Helper()
+	if _, err := a.conn.Write(appendNumber(nil, kindTaken, int64(errno))); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// TestGuardianSlowLead: while the keeper owes one Lead its answer, the deadline of
+// another goes on being pushed out, and it can be given up.
+func TestGuardianSlowLead(t *testing.T) {
+	g, k := newAsked(t)
+	type result struct {
+		done func()
+		err  error
+	}
+	begin := func() chan result {
+		c := make(chan result, 1)
+		go func() {
+			done, err := g.Lead(fixed(80*time.Millisecond), nil, nil)
+			c <- result{done, err}
+		}()
+		return c
+	}
+	first := begin()
+	if kind, l := k.next(); kind != kindLead || l.id != 1 || l.at == 0 {
+		t.Fatalf("%q %+v, want a lead", kind, l)
+	}
+	k.answer(0)
+	one := <-first
+	if one.err != nil {
+		t.Fatal(one.err)
+	}
+	second := begin()
+	for kind, l := k.next(); l.id != 2; kind, l = k.next() {
+		if kind != kindExtend || l.id != 1 {
+			t.Fatalf("%q %+v, want the first to be extended", kind, l)
+		}
+	}
+	var last int64
+	for range 5 { // of the first, and the second has no answer yet
+		kind, l := k.next()
+		if kind != kindExtend || l.id != 1 || l.at <= last {
+			t.Fatalf("%q %+v after %d, want the first to be extended", kind, l, last)
+		}
+		last = l.at
+	}
+	one.done()
+	for kind, _ := k.next(); kind != kindDone; kind, _ = k.next() {
+	}
+	select {
+	case r := <-second:
+		t.Fatalf("the second Lead ended without an answer: %v", r.err)
+	default:
+	}
+	k.answer(syscall.EMFILE)
+	if r := <-second; r.err == nil {
+		t.Error("the keeper refused, and Lead did not say so")
+	}
+}
+
+// TestGuardianWithoutLease: work that is fenced by its token has no deadline.
+func TestGuardianWithoutLease(t *testing.T) {
+	g, k := newAsked(t)
+	ended := make(chan error, 1)
+	go func() {
+		done, err := g.Lead(nil, nil, nil)
+		if err == nil {
+			done()
+		}
+		ended <- err
+	}()
+	if kind, l := k.next(); kind != kindLead || l.at != 0 {
+		t.Errorf("%q %+v, want a lead without a deadline", kind, l)
+	}
+	k.answer(0)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if kind, l := k.next(); kind != kindDone {
+		t.Errorf("%q %+v, want that it is over", kind, l)
+	}
+}
