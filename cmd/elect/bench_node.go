@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -35,11 +36,17 @@ func newNode(openers elect.Openers) *cobra.Command {
 					return exit.With(1, err)
 				}
 				cfg.Lead = func(t *elect.Term) (func(), error) {
+					// The mandate, not the term, which ends a drain earlier: that is for
+					// the work to stop in.
+					lease, ok := elect.Mandate[driver.Mandate](t)
+					if !ok {
+						return nil, errors.New("the term has no mandate")
+					}
 					var will driver.Testament
 					if m, ok := elect.Mandate[driver.Attestable](t); ok {
 						will = m.Testament()
 					}
-					return guardian.Lead(t, will.Data, will.Keep)
+					return guardian.Lead(lease, will.Data, will.Keep)
 				}
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -293,13 +294,13 @@ func (s *squad) deadMember() <-chan struct{} {
 }
 
 func (s *squad) lastWords() string {
-	text := ""
+	var text strings.Builder
 	for _, id := range s.ring.Voters() {
 		if m := s.members[id]; m != nil {
-			text += fmt.Sprintf("%s said last: %q; ", id, m.cand.Lines(3))
+			text.WriteString(fmt.Sprintf("%s said last: %q; ", id, m.cand.Lines(3)))
 		}
 	}
-	return text
+	return text.String()
 }
 
 // note keeps account of who believed what.
