@@ -297,7 +297,7 @@ func (s *squad) lastWords() string {
 	var text strings.Builder
 	for _, id := range s.ring.Voters() {
 		if m := s.members[id]; m != nil {
-			text.WriteString(fmt.Sprintf("%s said last: %q; ", id, m.cand.Lines(3)))
+			fmt.Fprintf(&text, "%s said last: %q; ", id, m.cand.Lines(3))
 		}
 	}
 	return text.String()
