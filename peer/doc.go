@@ -40,8 +40,9 @@
 // # Concurrency
 //
 // A Node may be used by any number of goroutines, within the rules of package
-// driver. One goroutine owns the machine and waits for nothing: disk, network
-// and history have goroutines of their own. Check and Remaining of a mandate
+// driver. One goroutine at a time owns the machine (its own, or one that brings a
+// letter, for one turn) and waits for nothing: disk, network and history have
+// goroutines of their own. Check and Remaining of a mandate
 // read the latest view and the clocks, and take no lock. Close joins all
 // that was started.
 //
