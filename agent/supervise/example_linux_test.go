@@ -59,10 +59,10 @@ func ExampleGuard() {
 		os.Exit(1)
 	}
 	// From here on in the guarded process. In the work of each term:
-	var term supervise.Lease // an *elect.Term
-	var testament []byte     // of driver.Attestable, if the mandate is one
-	var keep []*os.File      // likewise, and those of driver.Inheritable
-	done, err := guardian.Lead(term, testament, keep)
+	var lease supervise.Lease // the driver.Mandate of the term; nil if its effects are fenced
+	var testament []byte      // of driver.Attestable, if the mandate is one
+	var keep []*os.File       // likewise, and those of driver.Inheritable
+	done, err := guardian.Lead(lease, testament, keep)
 	if err != nil {
 		return // do not work unguarded
 	}

@@ -86,13 +86,15 @@ func start(at, id string, every time.Duration) error {
 }
 
 // guard tells the keeper for how long this program leads, and what to say when it
-// is dead.
+// is dead. The lease is the mandate's, which goes on while the work is told to end;
+// the term has nothing left by then.
 func guard(g *supervise.Guardian, term *elect.Term) (done func(), err error) {
+	mandate, _ := elect.Mandate[driver.Mandate](term)
 	var testament driver.Testament
 	if m, ok := elect.Mandate[driver.Attestable](term); ok {
 		testament = m.Testament()
 	}
-	return g.Lead(term, testament.Data, testament.Keep)
+	return g.Lead(mandate, testament.Data, testament.Keep)
 }
 
 // schedule runs the job at each tick until ctx ends.
