@@ -19,7 +19,6 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/fleet"
 	"github.com/electd/elect/cmd/elect/internal/steady"
 	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
 )
 
 // killsNamed are the ways to bring a leader down that a flag names.
@@ -48,12 +47,8 @@ func listKills(all []failover.Kill) string {
 
 // checkProfile says which profiles there are.
 func checkProfile(name string) error {
-	var names []string
-	for _, p := range quorum.Profiles() {
-		names = append(names, p.Name)
-	}
-	if !slices.Contains(names, name) {
-		return exit.Usagef("--profile %q; want one of: %s", name, strings.Join(names, ", "))
+	if !slices.Contains(profiles(), name) {
+		return exit.Usagef("--profile %q; want one of: %s", name, strings.Join(profiles(), ", "))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -44,7 +45,7 @@ func newDemo() *cobra.Command {
 			if err := fromEnvironment(cmd, "profile"); err != nil { // ELECT_PROFILE is that of elections that matter
 				return err
 			}
-			if !theatre.HasProfile(cfg.Profile) {
+			if !slices.Contains(profiles(), cfg.Profile) {
 				return exit.Usagef("--profile %q; want lan, fast, wan or calm", cfg.Profile)
 			}
 			var err error

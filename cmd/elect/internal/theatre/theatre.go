@@ -397,12 +397,6 @@ func verdict(path string) (ledger, error) {
 
 func random(n int) int { return rand.IntN(n) }
 
-// HasProfile reports whether nodes have a profile of that name.
-func HasProfile(name string) bool {
-	_, ok := promiseOf(name)
-	return ok
-}
-
 func promiseOf(profile string) (time.Duration, bool) {
 	for _, p := range quorum.Profiles() {
 		if p.Name == profile {
