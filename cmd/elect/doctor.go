@@ -23,7 +23,7 @@ const doctorHelp = `Measure what an election among peers rests on, and say which
           directory, in a file that is removed again; what is free
   peers   how long a TCP connection to each of the others takes, 20 times; a machine
           on which nobody listens yet answers too. Nothing is said on them, so that no
-          certificate is needed; a node that runs there may log callers that are silent
+          certificate is needed; a node that runs there takes no notice of them
   clock   its name and its steps, and whether it and CLOCK_MONOTONIC stay together
   files   how many this process may open
 
