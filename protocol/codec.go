@@ -58,6 +58,10 @@ func AppendMembership(dst []byte, m *Membership) []byte {
 	for _, id := range m.Observers {
 		dst = AppendString(dst, id)
 	}
+	dst = AppendUint(dst, uint64(len(m.Addresses)))
+	for _, a := range m.Addresses {
+		dst = AppendString(AppendString(dst, a.ID), a.Addr)
+	}
 	return dst
 }
 
@@ -160,6 +164,9 @@ func (d *Decoder) Membership() *Membership {
 	}
 	for range d.Len(8) {
 		m.Observers = append(m.Observers, NodeID(d.String()))
+	}
+	for range d.Len(16) {
+		m.Addresses = append(m.Addresses, Address{NodeID(d.String()), d.String()})
 	}
 	return m
 }

@@ -48,15 +48,22 @@ const (
 	// Joined. Every Elected is followed by exactly one Stop, unless the
 	// process dies.
 	Stop
+	// CatchUp: a quorum would have this participant lead, were its position not
+	// behind that of From, which is Position. It is told once for each election
+	// that it was refused in. The answer is a Locate.
+	CatchUp
 )
 
-var orderNames = [...]string{Elected: "elected", Lead: "lead", Stop: "stop"}
+var orderNames = [...]string{Elected: "elected", Lead: "lead", Stop: "stop", CatchUp: "catch-up"}
 
 // Order tells the work of this participant what its leadership is worth.
 type Order struct {
 	Kind   OrderKind `json:"kind"`
 	Token  uint64    `json:"token"` // the token's count
 	Reason Reason    `json:"reason,omitzero"`
+
+	From     NodeID `json:"from,omitzero"`     // CatchUp
+	Position string `json:"position,omitzero"` // CatchUp
 }
 
 // Save is durable state to be written. Data replaces all that was saved before;

@@ -86,7 +86,33 @@ type Membership struct {
 	// Voters, ordered by id, 1 to 9, and Observers, who never count.
 	Voters    []Voter  `json:"voters"`
 	Observers []NodeID `json:"observers,omitempty"`
+	// Addresses are where participants are reached, each at most once, for
+	// runtimes: machines do not look at them.
+	Addresses []Address `json:"addresses,omitempty"`
 }
+
+// Address is where a participant is reached, as in "10.0.0.1:7400".
+type Address struct {
+	ID   NodeID `json:"id"`
+	Addr string `json:"addr"`
+}
+
+// MaxAddress is the greatest length of an address, in bytes.
+const MaxAddress = 320
+
+// ConfigID tells memberships of one election apart, and orders them.
+type ConfigID struct {
+	Term    uint64 `json:"term"`
+	Version uint64 `json:"version"`
+}
+
+// Compare orders by term, then by version.
+func (c ConfigID) Compare(o ConfigID) int {
+	return cmp.Or(cmp.Compare(c.Term, o.Term), cmp.Compare(c.Version, o.Version))
+}
+
+// String is the term and the version, such as 7.3.
+func (c ConfigID) String() string { return fmt.Sprintf("%d.%d", c.Term, c.Version) }
 
 // MaxVoters is the greatest number of voters: beyond it each election only
 // becomes slower.
@@ -113,7 +139,30 @@ func (m *Membership) Validate() error {
 			return fmt.Errorf("membership: observer %s is listed twice", id)
 		}
 	}
+	for i, a := range m.Addresses {
+		switch {
+		case m.Index(a.ID) < 0 && !slices.Contains(m.Observers, a.ID):
+			return fmt.Errorf("membership: an address of %s, who is neither voter nor observer", a.ID)
+		case slices.IndexFunc(m.Addresses, func(o Address) bool { return o.ID == a.ID }) != i:
+			return fmt.Errorf("membership: two addresses of %s", a.ID)
+		case a.Addr == "" || len(a.Addr) > MaxAddress:
+			return fmt.Errorf("membership: an address of %s with %d bytes; want 1 to %d", a.ID, len(a.Addr), MaxAddress)
+		}
+	}
 	return nil
+}
+
+// ID is what the membership is ordered by.
+func (m *Membership) ID() ConfigID { return ConfigID{m.ConfigTerm, m.Version} }
+
+// Address is where a participant is reached, "" if it is not known.
+func (m *Membership) Address(id NodeID) string {
+	for i := range m.Addresses {
+		if m.Addresses[i].ID == id {
+			return m.Addresses[i].Addr
+		}
+	}
+	return ""
 }
 
 // Quorum is how many voters are a majority.
@@ -137,5 +186,17 @@ func (m *Membership) Has(v Voter) bool {
 
 // Compare orders two memberships by (ConfigTerm, Version).
 func (m *Membership) Compare(o *Membership) int {
-	return cmp.Or(cmp.Compare(m.ConfigTerm, o.ConfigTerm), cmp.Compare(m.Version, o.Version))
+	return m.ID().Compare(o.ID())
+}
+
+// Overlap reports whether every majority of m's voters shares a voter with every
+// majority of o's.
+func (m *Membership) Overlap(o *Membership) bool {
+	both := len(m.Voters)
+	for i := range o.Voters {
+		if !m.Has(o.Voters[i]) {
+			both++
+		}
+	}
+	return m.Quorum()+o.Quorum() > both
 }

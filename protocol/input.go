@@ -72,9 +72,24 @@ const (
 	Recover
 	// Confirm: prove the term anew by a round trip; see View.Confirmed.
 	Confirm
+	// Transfer: give the term up that is had, in favour of Target; of the best
+	// successor if it is empty.
+	Transfer
+	// Pause: do not stand, and give up a term that is had, until Resume. It is
+	// the operator's, as Sicken is the owner's.
+	Pause
+	Resume
+	// Reconfigure: make Membership that of the election, with a version and a
+	// term that the machine gives it. A machine that cannot do so safely now
+	// ignores it; see quorum.Machine.Objection.
+	Reconfigure
+	// Locate: the participant's position in what the leader's work writes, such
+	// as a log, is Position now.
+	Locate
 )
 
-var verbNames = [...]string{Campaign: "campaign", Withdraw: "withdraw", Resign: "resign", Joined: "joined", Sicken: "sicken", Recover: "recover", Confirm: "confirm"}
+var verbNames = [...]string{Campaign: "campaign", Withdraw: "withdraw", Resign: "resign", Joined: "joined", Sicken: "sicken", Recover: "recover", Confirm: "confirm",
+	Transfer: "transfer", Pause: "pause", Resume: "resume", Reconfigure: "reconfigure", Locate: "locate"}
 
 // Command is what somebody asks of a participant.
 type Command struct {
@@ -83,4 +98,8 @@ type Command struct {
 	// Metadata, with Campaign, replaces what others may know of this participant
 	// when it leads, if it is not empty. It is UTF-8.
 	Metadata string `json:"metadata,omitzero"`
+
+	Target     NodeID      `json:"target,omitzero"`     // Transfer
+	Membership *Membership `json:"membership,omitzero"` // Reconfigure; it is immutable
+	Position   string      `json:"position,omitzero"`   // Locate; it is UTF-8
 }

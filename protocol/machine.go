@@ -22,6 +22,32 @@ type Machine interface {
 	LoadState(src []byte) error
 }
 
+// Reconfigurable is implemented by machines whose membership can be changed.
+type Reconfigurable interface {
+	// Membership is who takes part, as far as this participant knows. Settled
+	// says, of one who leads, that a majority has it durably in this term.
+	Membership() (ms *Membership, settled bool)
+	// Objection says why a Reconfigure with the voters, observers and addresses
+	// of next would be ignored now; nil if it would be carried out.
+	Objection(next *Membership) error
+	// Members appends what one who leads knows of each other voter, in the
+	// order of the membership.
+	Members(dst []Member) []Member
+}
+
+// Member is a voter as its leader knows it.
+type Member struct {
+	Voter
+	Answered Instant `json:"answered"` // the latest sending that it answered; Always if none
+	// Idle: it would not stand, because it is no candidate, unhealthy or paused.
+	Idle     bool   `json:"idle,omitzero"`
+	Priority int    `json:"priority,omitzero"`
+	Position string `json:"position,omitzero"`
+	// Behind: its position is behind the leader's.
+	Behind bool     `json:"behind,omitzero"`
+	Held   ConfigID `json:"held"` // the newest membership that it has durably
+}
+
 // Role is what a participant is at the moment.
 type Role uint8
 

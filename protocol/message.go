@@ -13,7 +13,7 @@ type Reason string
 // Message is what one participant tells another. It is one flat struct for all
 // protocols, so that sending one allocates nothing and a transport needs one
 // encoding; each protocol documents which fields its messages use, and leaves
-// the others zero. What Membership and Ranking point to is immutable.
+// the others zero. What Membership, Ranking and Handover point to is immutable.
 //
 // The runtime, not the machine, sees to it that a message comes from the sender
 // that it names and belongs to this cluster and election.
@@ -46,6 +46,15 @@ type Message struct {
 	Granted   bool   `json:"granted,omitzero"`
 	Unhealthy bool   `json:"unhealthy,omitzero"`
 	Reason    Reason `json:"reason,omitzero"`
+	// Priority is how gladly the sender would lead, NeverLead if it never would;
+	// 0 is not known. Position is where it is in what the leader's work writes.
+	Priority int    `json:"priority,omitzero"`
+	Position string `json:"position,omitzero"`
+	// Held is the newest membership that the sender has durably.
+	Held ConfigID `json:"held,omitzero"`
+	// Handover is a leader's word that its work is over, and who is to follow.
+	Handover *Handover `json:"handover,omitempty"`
+
 	// Leader is the leader that the sender knows of.
 	Leader Leadership `json:"leader,omitzero"`
 	// Ranking is the order in which successors stand.
@@ -55,6 +64,20 @@ type Message struct {
 	// Body is what a protocol tells beside all this, in an encoding of its own
 	// that is valid UTF-8.
 	Body string `json:"body,omitzero"`
+}
+
+// NeverLead is the priority of one who votes and never leads.
+const NeverLead = -1
+
+// Handover is the token of a transfer: all that Leader did in Term, and before
+// it in the same incarnation, is over, and its last heartbeat was Seq. Target
+// is to follow.
+type Handover struct {
+	Leader      Voter  `json:"leader"`
+	Incarnation uint64 `json:"incarnation"`
+	Term        uint64 `json:"term"`
+	Seq         uint64 `json:"seq"`
+	Target      NodeID `json:"target"`
 }
 
 // Leadership is a leader as somebody knows of it. The zero Leadership is none.

@@ -28,7 +28,7 @@ type Ballot struct {
 }
 
 // format is the first byte of a ballot.
-const format = 1
+const format = 2
 
 // Append appends the ballot in its canonical encoding.
 func (b Ballot) Append(dst []byte) []byte { return b.append(append(dst, format)) }
