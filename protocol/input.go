@@ -98,6 +98,9 @@ type Command struct {
 	// Metadata, with Campaign, replaces what others may know of this participant
 	// when it leads, if it is not empty. It is UTF-8.
 	Metadata string `json:"metadata,omitzero"`
+	// Priority, with Campaign, replaces how gladly this participant leads, if it
+	// is not 0; NeverLead is one.
+	Priority int `json:"priority,omitzero"`
 
 	Target     NodeID      `json:"target,omitzero"`     // Transfer
 	Membership *Membership `json:"membership,omitzero"` // Reconfigure; it is immutable

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -52,6 +53,29 @@ type Config struct {
 	// as an address, until a Campaign command brings another. UTF-8; heartbeats
 	// carry it.
 	Metadata string `json:"metadata,omitzero"`
+
+	// Priority is how gladly this participant leads (R12): 1 to MaxPriority;
+	// DefaultPriority if it is 0, protocol.NeverLead for a voter that only votes.
+	// Who has a higher one stands earlier, and gets leadership handed over by a
+	// leader who has a lower one.
+	Priority int `json:"priority,omitzero"`
+	// MinTenure is how long a tenure lasts before the leader hands over to a voter
+	// of a higher priority; 10 promises by default.
+	MinTenure time.Duration `json:"min_tenure,omitzero"`
+	// Steady is for how long that voter must have answered and been willing
+	// without a gap; 5 promises by default.
+	Steady time.Duration `json:"steady,omitzero"`
+	// Position says what positions count for (R13); IgnorePosition by default.
+	// It is one setting for a whole election.
+	Position PositionPolicy `json:"position,omitzero"`
+	// Grace is how long a voter that is ahead holds up a candidate that is
+	// behind, with PreferPosition; 2 promises by default.
+	Grace time.Duration `json:"grace,omitzero"`
+	// Compare orders positions as cmp.Compare does; CompareNumbers by default.
+	// The empty position is before all others without asking it. It is called
+	// in Step: it does not block, and depends on nothing but its arguments. A
+	// trace of a machine with another one cannot be verified without it.
+	Compare func(a, b string) int `json:"-"`
 
 	mutants mutant.Switch
 }
@@ -107,6 +131,16 @@ func (c Config) normal() (Config, error) {
 	if c.Slot == 0 {
 		c.Slot = c.Heartbeat / 4
 	}
+	if c.Priority == 0 {
+		c.Priority = DefaultPriority
+	}
+	c.MinTenure = cmp.Or(c.MinTenure, 10*c.Promise)
+	c.Steady = cmp.Or(c.Steady, 5*c.Promise)
+	c.Grace = cmp.Or(c.Grace, 2*c.Promise)
+	c.Position = cmp.Or(c.Position, IgnorePosition)
+	if c.Compare == nil {
+		c.Compare = CompareNumbers
+	}
 	if err := c.Drift.Validate(); err != nil {
 		return c, fmt.Errorf("quorum: %w", err)
 	}
@@ -137,6 +171,12 @@ func (c Config) possible(most time.Duration) error {
 			c.Lease, c.Heartbeat, c.Heartbeat, 2*c.Heartbeat, c.Promise, claim)
 	case c.Slot < 0 || c.Slot > c.Promise:
 		return fmt.Errorf("quorum: a slot of %v; want more than 0 and at most the promise, %v", c.Slot, c.Promise)
+	case c.Priority != protocol.NeverLead && (c.Priority < 1 || c.Priority > MaxPriority):
+		return fmt.Errorf("quorum: a priority of %d; want 1 to %d, or %d for a voter that never leads", c.Priority, MaxPriority, protocol.NeverLead)
+	case c.MinTenure < 0 || c.Steady < 0 || c.Grace < 0 || max(c.MinTenure, c.Steady, c.Grace) > 24*LongestPromise:
+		return fmt.Errorf("quorum: a least tenure of %v, %v to be steady, a grace of %v; want 0 to %v each", c.MinTenure, c.Steady, c.Grace, 24*LongestPromise)
+	case c.Position != IgnorePosition && c.Position != PreferPosition && c.Position != RequirePosition:
+		return fmt.Errorf("quorum: the position policy %q; want %q, %q or %q", c.Position, IgnorePosition, PreferPosition, RequirePosition)
 	}
 	return nil
 }
@@ -152,13 +192,17 @@ func (c Config) rho() float64 { return float64(c.Drift.PPM) / 1e6 }
 //
 // It counts one slot for each rank and two for the rounds. A colliding
 // candidate, a lost message, or a voter that restarts at the wrong moment
-// (which promises anew for at most Promise) comes on top. An invalid
-// configuration has none: 0.
+// (which promises anew for at most Promise) comes on top. With PreferPosition it
+// includes Grace; with RequirePosition it is no bound while those who are ahead
+// cannot win. An invalid configuration has none: 0.
 func (c Config) WorstTakeover() time.Duration {
 	c, err := c.normal()
 	if err != nil {
 		return 0
 	}
 	local := c.Promise + time.Duration(len(c.Membership.Voters)+2)*c.Slot
+	if c.Position == PreferPosition {
+		local += c.Grace
+	}
 	return time.Duration(float64(local) / (1 - c.rho()))
 }

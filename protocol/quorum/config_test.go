@@ -19,6 +19,9 @@ func TestDefaults(t *testing.T) {
 	if c.Heartbeat != 100*time.Millisecond || c.Promise != time.Second || c.Slot != 25*time.Millisecond || c.Drift != protocol.DefaultDrift() {
 		t.Errorf("defaults: %+v", c)
 	}
+	if c.Priority != DefaultPriority || c.MinTenure != 10*time.Second || c.Steady != 5*time.Second || c.Grace != 2*time.Second || c.Position != IgnorePosition || c.Compare == nil || c.Compare("9", "10") >= 0 {
+		t.Errorf("defaults: %+v", c)
+	}
 	// 1 s · 0.95 / 1.05 − 5 ms
 	if want := 899761904 * time.Nanosecond; c.Lease != want {
 		t.Errorf("lease %v; want %v", c.Lease, want)
@@ -59,6 +62,13 @@ func TestRefused(t *testing.T) {
 		{"long promise", func(c *Config) { c.Promise = 2 * time.Hour }, []string{"at most 1h"}},
 		{"guard", func(c *Config) { c.Drift = protocol.Drift{PPM: 1000} }, []string{"guard", "at least 2ms"}},
 		{"drift", func(c *Config) { c.Drift = protocol.Drift{PPM: 300_000, Guard: time.Second} }, []string{"200000"}},
+		{"priority", func(c *Config) { c.Priority = 1001 }, []string{"a priority of 1001", "1 to 1000", "-1 for a voter that never leads"}},
+		{"low priority", func(c *Config) { c.Priority = -2 }, []string{"a priority of -2"}},
+		{"policy", func(c *Config) { c.Position = "follow" }, []string{"\"follow\"", "\"ignore\", \"prefer\" or \"require\""}},
+		{"negative grace", func(c *Config) { c.Grace = -1 }, []string{"a grace of -1ns", "0 to 24h"}},
+		{"negative tenure", func(c *Config) { c.MinTenure = -time.Second }, []string{"a least tenure of -1s"}},
+		{"long steadiness", func(c *Config) { c.Steady = 25 * time.Hour }, []string{"25h0m0s to be steady"}},
+		{"an observer twice", func(c *Config) { c.Membership.Observers = []protocol.NodeID{"n1"} }, []string{"observer n1 is listed twice"}},
 		{"slot", func(c *Config) { c.Slot = 2 * time.Second }, []string{"a slot of 2s", "1s"}},
 	} {
 		cfg := Config{Self: voter(0), Membership: members(3)}
@@ -85,10 +95,15 @@ func TestWorstTakeover(t *testing.T) {
 	if got := c.WorstTakeover().Round(time.Millisecond); got != 1184*time.Millisecond {
 		t.Errorf("%v; want 1.184s", got)
 	}
+	// and 2 s / 0.95 of grace
+	c.Position = PreferPosition
+	if got := c.WorstTakeover().Round(time.Millisecond); got != 3289*time.Millisecond {
+		t.Errorf("%v with a grace; want 3.289s", got)
+	}
 }
 
 func TestConfigTravels(t *testing.T) {
-	c := Config{Self: voter(0), Membership: members(3), Metadata: "here"}.In(Profiles()[1])
+	c := Config{Self: voter(0), Membership: members(3), Metadata: "here", Priority: protocol.NeverLead, MinTenure: time.Minute, Steady: 2, Position: RequirePosition, Grace: 3}.In(Profiles()[1])
 	data, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)

@@ -102,6 +102,16 @@
 //     its longest promise, to nobody in particular (R16).
 //   - Elections that no leader comes of, own or others', stretch the next ones: a
 //     disk that is slower than a slot must not make them collide for ever (R11).
+//   - Every release hands over to the best successor, if one answers and would
+//     stand: it saves the successor the question whether it could win (R10).
+//   - The token of a transfer is the release itself, shown by somebody else. Both
+//     are made when the work has returned, and both are true for ever (R10).
+//   - What was claimed of a lease stays claimed when the membership changes. It is
+//     covered by the promises of those who gave them, because a majority of the
+//     new membership has one of them; the next change waits until a majority of
+//     the new one has promised as much (R15).
+//   - A membership that a leader had saved is installed even if its leadership has
+//     ended by then: a restart would do the same (R15).
 //   - Confirm commands are counted whoever leads. View.Confirmed is how many had
 //     been given when the latest round trip that a quorum has answered began.
 //
@@ -118,12 +128,12 @@
 //	R7   acks and promises                              promise.go, heartbeat.go, lease.go
 //	R8   check-quorum                                   quorumcheck.go
 //	R9   release, by the holder and by a witness        release.go
-//	R10  transfer                                       not yet
+//	R10  transfer                                       transfer.go
 //	R11  timing                                         timing.go
-//	R12  priority                                       not yet
-//	R13  position                                       not yet
+//	R12  priority                                       priority.go
+//	R13  position                                       position.go
 //	R14  observers, memberships                         membership.go
-//	R15  reconfiguration                                not yet
+//	R15  reconfiguration                                reconfigure.go
 //	R16  hygiene: clocks, disk, health                  hygiene.go
 //
 // # Sources

@@ -3,6 +3,7 @@ package quorum
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,9 +60,37 @@ func (p *tape) duration() time.Duration {
 	return time.Duration(p.number())
 }
 
+func (p *tape) priority() int { return int(p.byte())*5 - 2 }
+
+func (p *tape) position() string {
+	b := p.byte()
+	return strings.Repeat(string("019./ax"[b%7]), int(b/7))
+}
+
+// membership is any few of seven voters, and now and then none that can be.
+func (p *tape) membership() *protocol.Membership {
+	ms := &protocol.Membership{ConfigTerm: p.number(), Version: p.number()}
+	set, other := p.byte(), p.byte()
+	for i := range 7 {
+		switch v := voter(i); {
+		case set&(1<<i) != 0:
+			if other == 255 {
+				v.Dir[15]++
+			}
+			ms.Voters = append(ms.Voters, v)
+		case other&(1<<i) != 0:
+			ms.Observers = append(ms.Observers, v.ID)
+		}
+	}
+	if set&other&1 != 0 {
+		ms.Addresses = []protocol.Address{{ID: "n1", Addr: "there:1"}}
+	}
+	return ms
+}
+
 // input reads one input, which may be anything at all.
 func (p *tape) input(clock *protocol.Reading) protocol.Input {
-	types := [...]protocol.MessageType{Heartbeat, HeartbeatAck, PreVote, PreVoteReply, Vote, VoteReply, Release, WitnessRelease, "other"}
+	types := [...]protocol.MessageType{Heartbeat, HeartbeatAck, PreVote, PreVoteReply, Vote, VoteReply, Release, WitnessRelease, TransferNow, News, "other"}
 	d := p.duration()
 	clock.Boot += protocol.Instant(d)
 	if p.byte() < 250 {
@@ -79,26 +108,51 @@ func (p *tape) input(clock *protocol.Reading) protocol.Input {
 	case protocol.PeerClosed:
 		in.Incarnation = p.number()
 	case protocol.Do:
-		in.Command = protocol.Command{Verb: protocol.Verb(p.byte() % 9), Token: p.number()}
+		in.Command = protocol.Command{Verb: protocol.Verb(p.byte() % 14), Token: p.number()}
+		switch in.Command.Verb {
+		case protocol.Campaign:
+			in.Command.Priority = p.priority()
+		case protocol.Transfer:
+			in.Command.Target = voter(int(p.byte() % 6)).ID
+		case protocol.Locate:
+			in.Command.Position = p.position()
+		case protocol.Reconfigure:
+			in.Command.Membership = p.membership()
+		}
 	case protocol.Receive:
 		msg := protocol.Message{
 			Type: types[int(p.byte())%len(types)], Dir: from.Dir, Incarnation: p.number(), Term: p.number(), Echo: p.number(), Round: p.number(), Seq: p.number(),
 			Promise: p.duration(), Residual: p.duration(), PrevTerm: p.number(), RetryAfter: p.duration(),
 		}
-		bits := p.byte()
+		bits, more := p.byte(), p.byte()
 		msg.Granted, msg.Unhealthy = bits&1 != 0, bits&2 != 0
 		if bits&4 != 0 {
 			msg.Dir = protocol.DirID{bits}
 		}
 		if bits&24 != 24 {
-			msg.Membership = members(int(p.byte()%5) + 1)
-			msg.Membership.ConfigTerm, msg.Membership.Version = p.number(), p.number()
+			msg.Membership = p.membership()
 		}
 		if bits&32 != 0 {
 			msg.Membership = &protocol.Membership{ConfigTerm: 99}
 		}
 		if bits&64 != 0 {
 			msg.Ranking = []protocol.NodeID{"n3", "n1", "x"}
+		}
+		if more&1 != 0 {
+			msg.Priority, msg.Position = p.priority(), p.position()
+		}
+		if more&2 != 0 {
+			msg.Held = protocol.ConfigID{Term: p.number(), Version: p.number()}
+		}
+		if more&4 != 0 || msg.Type == TransferNow && more&8 == 0 {
+			h := &protocol.Handover{Leader: from, Incarnation: msg.Incarnation, Term: msg.Term, Seq: msg.Seq, Target: "n1"}
+			if more&16 != 0 {
+				h.Leader, h.Incarnation, h.Term, h.Seq, h.Target = voter(int(p.byte()%5)), p.number(), p.number(), p.number(), voter(int(p.byte()%5)).ID
+			}
+			msg.Handover = h
+		}
+		if more&32 != 0 {
+			msg.Reason = BehindPosition
 		}
 		in.Message = msg
 	}
@@ -115,6 +169,11 @@ func FuzzStep(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p := &tape{data}
 		cfg := Config{Self: voter(0), Membership: members(int(p.byte()%5) + 1)}
+		if b := p.byte(); b > 128 {
+			cfg.Position = []PositionPolicy{IgnorePosition, PreferPosition, RequirePosition}[b%3]
+			cfg.Priority = int(b%4) * 100
+			cfg.MinTenure, cfg.Steady = time.Duration(p.byte()+1)*time.Millisecond, time.Duration(p.byte()+1)*time.Millisecond
+		}
 		m, err := New(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -150,6 +209,12 @@ func FuzzStep(f *testing.F) {
 			}
 			elected := was.Elected
 			for _, o := range fx.Orders {
+				if o.Kind == protocol.CatchUp {
+					if elected || cfg.Position == IgnorePosition || o.From == m.cfg.Self.ID {
+						t.Fatalf("the order %+v while elected is %v", o, elected)
+					}
+					continue
+				}
 				if elected == (o.Kind == protocol.Elected) {
 					t.Fatalf("the order %v while elected is %v", o.Kind, elected)
 				}
@@ -159,6 +224,10 @@ func FuzzStep(f *testing.F) {
 				t.Fatalf("after %+v, elected is %v", fx.Orders, m.View().Elected)
 			}
 			m.NextFire()
+			if ms, settled := m.Membership(); settled && !m.View().Elected || ms.Validate() != nil {
+				t.Fatalf("membership %+v, settled: %v", ms, settled)
+			}
+			m.Members(nil)
 		}
 		play(protocol.Input{Kind: protocol.Boot, Now: clock})
 		play(protocol.Input{Kind: protocol.Saved, Now: clock, Number: 1})

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"strconv"
@@ -96,8 +97,55 @@ func (s *script) do(c golden.Command) string {
 		}
 		s.each(c, func(n *node) {
 			n.log("is told to %v", v)
-			n.give(protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: v}})
+			if v == protocol.Pause || v == protocol.Resume {
+				n.idle = v == protocol.Pause
+			}
+			n.do(protocol.Command{Verb: v})
 		})
+	case "transfer":
+		s.each(c, func(n *node) {
+			to := c.Get("to", "")
+			n.log("is told to transfer to %s", cmp.Or(to, "whoever is best"))
+			n.do(protocol.Command{Verb: protocol.Transfer, Target: protocol.NodeID(to)})
+		})
+	case "locate": // the node's log is there now
+		s.each(c, func(n *node) {
+			n.log("is at position %s", c.Get("at", ""))
+			n.locate(c.Get("at", ""))
+		})
+	case "reconfigure":
+		next := &protocol.Membership{}
+		for id := range strings.SplitSeq(c.Get("voters", ""), ",") {
+			next.Voters = append(next.Voters, s.node(id).cfg.Self)
+		}
+		for id := range strings.FieldsFuncSeq(c.Get("observers", ""), func(r rune) bool { return r == ',' }) {
+			next.Observers = append(next.Observers, protocol.NodeID(id))
+		}
+		s.each(c, func(n *node) {
+			n.log("is asked for %s", show(next))
+			if err := n.m.Objection(next); err != nil {
+				n.log("refuses: %v", err)
+			}
+			n.do(protocol.Command{Verb: protocol.Reconfigure, Membership: next})
+		})
+	case "join": // starts with the membership that another node has
+		s.each(c, func(n *node) {
+			n.cfg.Membership = s.node(c.Get("like", "")).ms
+			n.start()
+		})
+	case "wipe": // the disk is lost
+		s.each(c, (*node).wipe)
+	case "members":
+		for _, n := range w.nodes {
+			if !n.up {
+				continue
+			}
+			s.print("%v has %v %s, on disk %v", n.cfg.Self.ID, n.ms.ID(), show(n.ms), n.durable().ID())
+			if n.view.Role == protocol.Leader {
+				s.print(", settled: %v", n.m.settled())
+			}
+			s.print("\n")
+		}
 	case "disk":
 		s.each(c, func(n *node) { n.badDisk = c.Has("fails") })
 	case "fsync":
@@ -120,7 +168,10 @@ func (s *script) do(c golden.Command) string {
 		w.keep = 10_000
 	case "replay": // all that was kept of a type, to where it went
 		for _, p := range w.kept {
-			if string(p.msg.Type) == c.Get("type", string(p.msg.Type)) && (c.Get("to", "") == "" || s.node(c.Get("to", "")).i == p.to) {
+			if string(p.msg.Type) == c.Get("type", string(p.msg.Type)) && (c.Get("to", "") == "" || s.node(c.Get("to", "")).i == p.to) && (!c.Has("handover") || p.msg.Handover != nil) {
+				if c.Has("handover") {
+					w.log(w.nodes[p.to], "gets the %s of %s in term %d once more", p.msg.Type, voter(p.from).ID, p.msg.Term)
+				}
 				w.nodes[p.to].give(protocol.Input{Kind: protocol.Receive, From: voter(p.from).ID, Message: p.msg})
 			}
 		}
@@ -171,15 +222,25 @@ func (s *script) cluster(c golden.Command) {
 	for i := range observers {
 		ms.Observers = append(ms.Observers, voter(n+i).ID)
 	}
-	for i := range n + observers {
-		cfg := Config{Self: voter(i), Membership: ms}
+	spare, err := strconv.Atoi(c.Get("spare", "0")) // they are not started, and take no part
+	if err != nil {
+		s.fail("%d: %v", c.Line, err)
+	}
+	priorities := strings.Split(c.Get("priority", ""), ",")
+	for i := range n + observers + spare {
+		cfg := Config{Self: voter(i), Membership: ms, Position: PositionPolicy(c.Get("position", ""))}
+		if i < len(priorities) && priorities[i] != "" {
+			if cfg.Priority, err = strconv.Atoi(strings.ReplaceAll(priorities[i], "never", "-1")); err != nil {
+				s.fail("%d: %v", c.Line, err)
+			}
+		}
 		if s.change != nil {
 			s.change(&cfg)
 		}
 		w.add(cfg)
 	}
 	if !c.Has("stopped") {
-		for _, n := range w.nodes {
+		for _, n := range w.nodes[:n+observers] {
 			w.at(0, n.start)
 		}
 	}

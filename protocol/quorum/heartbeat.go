@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"slices"
 	"time"
 
 	"github.com/electd/elect/protocol"
@@ -31,27 +30,6 @@ func (m *Machine) beat(fx *protocol.Effects) {
 	}
 }
 
-// successors is the ranking to gossip: the voters that answer and would stand,
-// by id, then those that do not. It is made anew only when it has changed.
-func (m *Machine) successors() []protocol.NodeID {
-	var order [protocol.MaxVoters]protocol.NodeID
-	n := 0
-	ms := m.ballot.Membership
-	for _, good := range [...]bool{true, false} {
-		for i := range ms.Voters {
-			f := &m.reign.voters[i]
-			if i != m.self && (!f.idle && f.sent >= m.now.Boot.Add(-m.cfg.Promise/2)) == good {
-				order[n] = ms.Voters[i].ID
-				n++
-			}
-		}
-	}
-	if !slices.Equal(m.ranking, order[:n]) {
-		m.ranking = slices.Clone(order[:n])
-	}
-	return m.ranking
-}
-
 // onHeartbeat follows a leader.
 func (m *Machine) onHeartbeat(leader protocol.Voter, msg *protocol.Message, fx *protocol.Effects) {
 	if m.place(leader) < 0 || msg.Term == 0 {
@@ -76,7 +54,10 @@ func (m *Machine) onHeartbeat(leader protocol.Voter, msg *protocol.Message, fx *
 		// Only this makes sticky and restarts the timer (R8).
 		m.promise(leader, msg, msg.Promise)
 		m.heard.at, m.heard.closed = m.now.Boot, false
-		m.failed = 0
+		m.failed, m.graceUntil = 0, protocol.Always
+		if leader.ID == m.yielded {
+			m.yielded, m.yields = "", 0
+		}
 		m.ranking = msg.Ranking
 		m.electIn(m.cfg.Promise+m.stagger(), Timeout)
 	}
@@ -114,6 +95,10 @@ func (m *Machine) ack(fx *protocol.Effects) {
 	}
 	msg.Residual = m.residual(h.leader, h.incarnation)
 	msg.Unhealthy = !m.fit()
+	msg.Held = m.held
+	if m.cfg.mutants.Has("held-before-saved") {
+		msg.Held = m.ballot.Membership.ID()
+	}
 	m.send(fx, h.leader.ID, m.dependsOn(msg.Promise), &msg)
 }
 

@@ -24,7 +24,11 @@ func (m *Machine) flush(fx *protocol.Effects) {
 	}
 	m.dirty = false
 	m.saveNo++
-	fx.Save(m.saveNo, m.ballot.Append)
+	b := m.ballot
+	if m.next != nil {
+		b.Membership = m.next
+	}
+	fx.Save(m.saveNo, b.Append)
 }
 
 // onSaved takes notice of a save. After a failure the voter keeps what it has
@@ -39,6 +43,8 @@ func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
 		m.lost(&m.bootSave, number)
 		m.lost(&m.termSave, number)
 		m.lost(&m.promiseSave, number)
+		m.lost(&m.configSave, number)
+		m.lost(&m.nextSave, number)
 		m.badDisk = true
 		if number == m.saveNo {
 			m.saveAt = m.now.Boot.Add(m.cfg.Heartbeat)
@@ -50,6 +56,10 @@ func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
 	if number == m.saveNo {
 		m.badDisk, m.saveAt = false, protocol.Never
 	}
+	if m.next != nil && m.saved >= m.nextSave {
+		m.install(fx)
+	}
+	m.hold()
 	if m.round.kind == voting {
 		m.tally(fx)
 	}
@@ -73,6 +83,7 @@ func (m *Machine) jump(fx *protocol.Effects) {
 	now := m.now.Boot
 	m.bootUntil = now.Add(m.ballot.MaxPromise)
 	m.promises.clear()
+	m.graceUntil = protocol.Always
 	m.quietUntil = min(m.quietUntil, now.Add(quietBeats*m.cfg.Heartbeat))
 	m.saveAt = min(m.saveAt, now.Add(m.cfg.Heartbeat))
 	if m.heard.at != protocol.Always {
@@ -92,6 +103,9 @@ func (m *Machine) do(c protocol.Command, fx *protocol.Effects) {
 	case protocol.Campaign:
 		m.candidate = true
 		m.metadata = cmp.Or(c.Metadata, m.metadata)
+		if c.Priority >= protocol.NeverLead && c.Priority <= MaxPriority {
+			m.priority = cmp.Or(c.Priority, m.priority)
+		}
 	case protocol.Withdraw:
 		m.candidate = false
 		m.giveUp(Withdrawn, fx)
@@ -104,6 +118,19 @@ func (m *Machine) do(c protocol.Command, fx *protocol.Effects) {
 		m.giveUp(Unhealthy, fx)
 	case protocol.Recover:
 		m.sick = false
+	case protocol.Transfer:
+		m.transfer(c.Target, Transferred, fx)
+	case protocol.Pause:
+		m.paused = true
+		if !m.cfg.mutants.Has("paused-stands") {
+			m.giveUp(Paused, fx)
+		}
+	case protocol.Resume:
+		m.paused = false
+	case protocol.Reconfigure:
+		m.reconfigure(c.Membership, fx)
+	case protocol.Locate:
+		m.locate(c.Position)
 	case protocol.Joined:
 		m.joined(c.Token, fx)
 	case protocol.Confirm:

@@ -31,6 +31,9 @@ func (m *Machine) onAck(voter protocol.Voter, msg *protocol.Message, fx *protoco
 	f := &g.voters[i]
 	f.sent, f.seq, f.idle = max(f.sent, sent.at), max(f.seq, msg.Seq), msg.Unhealthy
 	f.notBefore = min(f.notBefore, now.Add(msg.Residual))
+	if msg.Held.Compare(f.held) > 0 {
+		f.held = msg.Held
+	}
 	granted := min(msg.Promise, sent.asked)
 	from := sent.at
 	if m.cfg.mutants.Has("probe-extends-lease") && granted == 0 {
@@ -80,8 +83,11 @@ func (m *Machine) recount() {
 	if m.cfg.mutants.Has("no-own-residual") {
 		free[m.self] = protocol.Always
 	}
-	g.leaseEnd = negated(kthLeast(&claims, n, k))
-	g.fresh = negated(kthLeast(&sent, n, k))
+	// What was claimed under an earlier membership stays: its voters have promised
+	// it, and no majority of this one can elect without one of them (R15).
+	g.covered = negated(kthLeast(&claims, n, k))
+	g.leaseEnd = max(g.leaseEnd, g.covered)
+	g.fresh = max(g.heard, negated(kthLeast(&sent, n, k)))
 	if !g.active {
 		g.notBefore = kthLeast(&free, n, k)
 	}
@@ -117,7 +123,7 @@ func (m *Machine) advance(fx *protocol.Effects) {
 	}
 	m.answer(fx)
 	if m.role == protocol.Leader && !g.active && m.now.Boot >= g.notBefore && m.now.Boot < g.leaseEnd {
-		g.active = true
+		g.active, g.activeAt = true, m.now.Boot
 		m.order(fx, protocol.Lead, "")
 	}
 }

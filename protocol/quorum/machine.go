@@ -19,18 +19,25 @@ type Machine struct {
 	// Durable state, and how much of it is durable. What a save number stands
 	// for is true once saved has reached it (R3).
 	ballot      Ballot
-	saveNo      uint64 // of the latest save that was asked for
-	saved       uint64 // of the latest that is durable
-	bootSave    uint64 // holds Incarnation
-	termSave    uint64 // holds Term and VotedFor
-	promiseSave uint64 // holds MaxPromise
-	dirty       bool   // the step ends with a save
-	badDisk     bool   // the latest save failed
+	saveNo      uint64               // of the latest save that was asked for
+	saved       uint64               // of the latest that is durable
+	bootSave    uint64               // holds Incarnation
+	termSave    uint64               // holds Term and VotedFor
+	promiseSave uint64               // holds MaxPromise
+	configSave  uint64               // holds Membership
+	held        protocol.ConfigID    // of the newest membership that is durable
+	next        *protocol.Membership // that a leader is saving (R15)
+	nextSave    uint64               // holds next
+	dirty       bool                 // the step ends with a save
+	badDisk     bool                 // the latest save failed
 	saveAt      protocol.Instant
 
 	self      int // the own place among the voters, or -1
 	candidate bool
 	sick      bool
+	paused    bool
+	priority  int // NeverLead, or 1 to MaxPriority
+	position  string
 	metadata  string // of the next heartbeats
 
 	// As a voter.
@@ -41,6 +48,8 @@ type Machine struct {
 	heard      heard
 	votePrev   uint64 // the term before the vote in Term
 	given      time.Duration
+	known      [protocol.MaxVoters]standing // by place; the own is not used
+	graceUntil protocol.Instant             // a candidate that is behind is held up until then, Always if none is
 
 	// As one who stands.
 	electAt protocol.Instant
@@ -50,6 +59,9 @@ type Machine struct {
 	rounds  uint64
 	maxSeen uint64 // the highest term in any answer
 	round   round
+
+	yielded protocol.NodeID // whom this one handed over to because it is outranked (R12), and who has not led since
+	yields  uint64          // how often
 
 	// As one who leads, or whose work has not returned.
 	seq    uint64
@@ -118,6 +130,7 @@ func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *proto
 		return
 	}
 	m.learn(msg.Membership)
+	m.note(sender, msg)
 	switch msg.Type {
 	case Heartbeat:
 		m.onHeartbeat(sender, msg, fx)
@@ -131,6 +144,8 @@ func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *proto
 		m.onReply(sender, msg, fx)
 	case Release:
 		m.onRelease(sender, msg, fx)
+	case TransferNow:
+		m.onTransferNow(sender, msg, fx)
 	}
 }
 
@@ -141,12 +156,18 @@ func (m *Machine) fire(fx *protocol.Effects) {
 	now := m.now.Boot
 	if m.reigning() && now >= m.reign.beatAt {
 		m.beat(fx)
+		if m.role == protocol.Leader {
+			m.yield(fx)
+		}
 	}
 	if m.round.kind != idle && now >= m.round.ends {
 		m.endRound(fx)
 	}
 	if m.mayStand() && now >= m.electAt {
 		m.stand(fx)
+	}
+	if m.idles() && now >= m.electAt {
+		m.spread(fx)
 	}
 	if m.badDisk && now >= m.saveAt {
 		m.saveAt = protocol.Never
@@ -172,7 +193,7 @@ func (m *Machine) NextFire() protocol.Instant {
 		if m.role == protocol.Leader && !m.reign.active && m.reign.notBefore > m.now.Boot {
 			at = min(at, m.reign.notBefore)
 		}
-	case m.mayStand():
+	case m.mayStand(), m.idles():
 		at = min(at, m.electAt)
 	}
 	if m.heard.contact != protocol.Always && !m.reigning() {
@@ -210,6 +231,7 @@ func (m *Machine) View() protocol.View {
 func (m *Machine) message(kind protocol.MessageType, term uint64) protocol.Message {
 	return protocol.Message{
 		Type: kind, Dir: m.cfg.Self.Dir, Incarnation: m.ballot.Incarnation, Term: term, Membership: m.ballot.Membership,
+		Priority: m.priority, Position: m.position,
 	}
 }
 
@@ -230,7 +252,8 @@ func (m *Machine) send(fx *protocol.Effects, to protocol.NodeID, after uint64, m
 // wellFormed reports whether a message can be meant: no honest sender exceeds
 // these bounds.
 func wellFormed(msg *protocol.Message) bool {
-	return msg.Term <= MaxTerm && msg.PrevTerm <= MaxTerm && len(msg.Ranking) <= protocol.MaxVoters &&
+	return msg.Term <= MaxTerm && msg.PrevTerm <= MaxTerm && (msg.Handover == nil || msg.Handover.Term <= MaxTerm) &&
+		msg.Priority >= protocol.NeverLead && msg.Priority <= MaxPriority && len(msg.Position) <= MaxPosition && len(msg.Ranking) <= protocol.MaxVoters &&
 		msg.Promise >= 0 && msg.Promise <= LongestPromise &&
 		msg.Residual >= 0 && msg.Residual <= LongestPromise &&
 		msg.RetryAfter >= 0 && msg.RetryAfter <= LongestPromise

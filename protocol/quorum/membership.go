@@ -8,10 +8,16 @@ func (m *Machine) learn(ms *protocol.Membership) {
 	if ms == nil || ms == m.ballot.Membership || m.reigning() || ms.Compare(m.ballot.Membership) <= 0 || ms.Validate() != nil {
 		return
 	}
+	if !m.cfg.mutants.Has("round-outlives-membership") || !ms.Has(m.cfg.Self) {
+		m.abandon() // a round is of one membership
+	}
+	old, was := m.ballot.Membership, m.self
 	m.ballot.Membership = ms
-	m.touch()
-	m.abandon() // a round is of one membership
-	m.seat()
+	m.configSave = m.touch()
+	m.reseat(old)
+	if was < 0 && m.self >= 0 { // a new voter has missed nothing yet
+		m.electIn(m.cfg.Promise+m.stagger(), Timeout)
+	}
 	if m.role != protocol.Fencing {
 		m.role = m.rest()
 	}
@@ -40,14 +46,36 @@ func (m *Machine) rest() protocol.Role {
 	return protocol.Follower
 }
 
+// idles reports whether this is a voter without a leader that does not stand: it
+// may be the only one to have the newest membership, which others learn from
+// those who ask them. One that never changed is known to all.
+func (m *Machine) idles() bool {
+	return m.role == protocol.Follower && !m.fit() && m.ballot.Membership.Version > 1 && m.saved >= m.configSave
+}
+
+// spread tells the others the membership, once a promise.
+func (m *Machine) spread(fx *protocol.Effects) {
+	m.electIn(m.cfg.Promise, Timeout)
+	msg := m.message(News, m.ballot.Term)
+	ms := m.ballot.Membership
+	for i := range ms.Voters {
+		if i != m.self {
+			m.send(fx, ms.Voters[i].ID, 0, &msg)
+		}
+	}
+}
+
 // stamp makes the membership that of the leader's term (R4).
 func (m *Machine) stamp(term uint64) {
 	old := m.ballot.Membership
-	if old.ConfigTerm == term {
+	if old.ConfigTerm == term || m.cfg.mutants.Has("new-term-not-stamped") {
 		return
 	}
 	next := *old
 	next.ConfigTerm = term
 	m.ballot.Membership = &next
-	m.touch()
+	m.configSave = m.touch()
+	if m.next != nil && m.next.Compare(&next) <= 0 {
+		m.next = nil
+	}
 }

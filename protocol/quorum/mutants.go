@@ -8,7 +8,7 @@ type Mutant struct {
 	Seen string // by which invariant it is noticed; see Mutants
 }
 
-// What notices a mutant. The first six are safety; the last three say what goes
+// What notices a mutant. The first seven are safety; the others say what goes
 // wrong instead where a rule protects something else.
 const (
 	OneLeader   = "one-leader-a-term" // each term has at most one winner
@@ -17,9 +17,12 @@ const (
 	OneWork     = "one-work"          // no tenure starts while another's work may run
 	Once        = "once"              // nobody is active twice in one term; tokens of tenures rise
 	Anchored    = "anchored"          // nobody has won a term between that of a tenure's token and that of its ballot
+	Adjacent    = "adjacent"          // two memberships by which somebody may act have no majorities without a common voter
 	Undisturbed = "undisturbed"       // a healthy leader stays
 	Takeover    = "takeover"          // a leader that is gone, or cut off, is replaced in time
 	Joined      = "joined"            // nobody leads before the work of who resigned has returned, however long it takes
+	Durable     = "durable-first"     // a membership is durable before anybody else sees it
+	Willing     = "willing"           // nobody wins who is paused, never leads, or is behind where that counts
 )
 
 // Mutants lists them all, in the order of the rules.
@@ -54,6 +57,21 @@ func Mutants() []Mutant {
 		{"release-by-node-id", "R9", "A release drops all promises to that node, whatever their incarnation, term and number.", OneWork},
 		{"witness-any-incarnation", "R9", "A witness's word about one life is applied to all lives of that node.", OneWork},
 		{"boot-residual-waived", "R9", "A release waives what was promised before the voter started.", OneWork},
+		{"handover-before-the-work-returned", "R10", "A leader hands over when its work is told to stop.", OneWork},
+		{"handover-any-seq", "R10", "The token of a transfer waives what was promised to that life since, too.", OneWork},
+		{"priority-never-ignored", "R12", "Who is never to lead stands like all others, and is voted for.", Willing},
+		{"paused-stands", "R12", "Who is paused leads and stands as if it was not.", Willing},
+		{"outranked-at-once", "R12", "A leader hands over to whoever has a higher priority, however short its tenure and the other's life.", Undisturbed},
+		{"position-not-asked", "R13", "A voter helps candidates that are behind it.", Willing},
+		{"new-term-not-stamped", "R15", "A winner keeps the membership of the term before.", Adjacent},
+		{"stands-at-config-term", "R15", "A candidate stands in a term that it knows by its membership to have been won, and is voted for.", OneLeader},
+		{"round-outlives-membership", "R15", "A candidate goes on with its round when it learns a newer membership.", OneLeader},
+		{"standing-by-place", "R15", "A leader that changes the membership keeps what it knows of the voters by their places.", OneWork},
+		{"reconfigure-without-quorum", "R15", "A leader changes a membership that no majority is known to have.", Adjacent},
+		{"held-before-saved", "R15", "A voter says that it has a membership that it is still saving.", Adjacent},
+		{"reconfigure-two-at-once", "R15", "A leader adds or removes several voters at once.", Adjacent},
+		{"largest-claim-forgotten", "R15", "A leader changes the membership again before the present one has promised the lease that it had.", OneWork},
+		{"membership-before-durable", "R15", "A leader installs and sends a membership that is still being saved.", Durable},
 		{"clock-jump-ignored", "R16", "Nobody minds that a clock has jumped.", OneWork},
 	}
 }

@@ -29,6 +29,11 @@ type round struct {
 	// By place: when a refusal may become a grant, and from when on a grantor
 	// is promised to nobody else.
 	free, notBefore [protocol.MaxVoters]protocol.Instant
+
+	// Of those who refused because they are ahead (R13), the furthest, by place
+	// from 1, and where it is.
+	ahead    uint8
+	position string
 }
 
 // own reports whether the own vote counts already.
@@ -40,7 +45,10 @@ func (m *Machine) mayStand() bool {
 }
 
 // fit reports whether it would stand if there was occasion.
-func (m *Machine) fit() bool { return m.candidate && !m.sick && !m.badDisk }
+func (m *Machine) fit() bool {
+	return m.candidate && !m.sick && !m.badDisk && (!m.paused || m.cfg.mutants.Has("paused-stands")) &&
+		(m.priority != protocol.NeverLead || m.cfg.mutants.Has("priority-never-ignored"))
+}
 
 // stand begins a round, unless the voter itself would refuse.
 func (m *Machine) stand(fx *protocol.Effects) {
@@ -56,7 +64,7 @@ func (m *Machine) stand(fx *protocol.Effects) {
 // ask asks all voters whether they would vote for this one, in a term above
 // every term that was seen (R2). It reports whether there is such a term.
 func (m *Machine) ask(cause protocol.Reason, fx *protocol.Effects) bool {
-	term := max(m.ballot.Term, m.maxSeen) + 1
+	term := m.nextTerm(0)
 	if term > MaxTerm {
 		m.electIn(m.cfg.Promise, Timeout)
 		return false
@@ -72,9 +80,18 @@ func (m *Machine) ask(cause protocol.Reason, fx *protocol.Effects) bool {
 		// it, the next try comes soon. If it does answer, that counts.
 		m.round.refused |= 1 << i
 	}
-	m.question(PreVote, cause, fx)
+	m.question(PreVote, nil, fx)
 	m.tally(fx)
 	return true
+}
+
+// nextTerm is above every term that was seen. The term of the membership is one:
+// it has been won, although this voter may know of it by the membership only.
+func (m *Machine) nextTerm(over uint64) uint64 {
+	if m.cfg.mutants.Has("stands-at-config-term") {
+		return max(m.ballot.Term, m.maxSeen) + 1
+	}
+	return max(m.ballot.Term, m.maxSeen, m.ballot.Membership.ConfigTerm, over) + 1
 }
 
 func (m *Machine) begin(kind roundKind, term uint64) {
@@ -86,9 +103,9 @@ func (m *Machine) begin(kind roundKind, term uint64) {
 	}
 }
 
-func (m *Machine) question(kind protocol.MessageType, cause protocol.Reason, fx *protocol.Effects) {
+func (m *Machine) question(kind protocol.MessageType, h *protocol.Handover, fx *protocol.Effects) {
 	msg := m.message(kind, m.round.term)
-	msg.Round, msg.Reason = m.round.number, cause
+	msg.Round, msg.Reason, msg.Handover = m.round.number, m.cause, h
 	for i := range m.ballot.Membership.Voters {
 		if i != m.self {
 			m.send(fx, m.ballot.Membership.Voters[i].ID, 0, &msg)
@@ -123,11 +140,18 @@ func (m *Machine) objection(candidate protocol.Voter, msg *protocol.Message) (pr
 		return NotVoter, 0
 	case msg.Membership == nil || msg.Membership.Compare(m.ballot.Membership) < 0:
 		return OldConfig, 0
+	case msg.Term <= msg.Membership.ConfigTerm && !m.cfg.mutants.Has("stands-at-config-term"):
+		return OldTerm, 0 // that term has been won: its winner stamped the membership
 	case m.badDisk:
 		return BadDisk, 0
+	case msg.Priority == protocol.NeverLead && !m.cfg.mutants.Has("priority-never-ignored"):
+		return NeverLeads, 0
 	}
 	if d := m.sticky(candidate); d > 0 {
 		return Sticky, d
+	}
+	if d, behind := m.behind(msg.Position); behind {
+		return BehindPosition, d
 	}
 	return "", 0
 }
@@ -179,6 +203,9 @@ func (m *Machine) onReply(voter protocol.Voter, msg *protocol.Message, fx *proto
 	case !msg.Granted:
 		r.refused |= 1 << i
 		r.free[i] = now.Add(msg.RetryAfter)
+		if msg.Reason == BehindPosition {
+			m.heldBack(i, msg.Position)
+		}
 		if m.cfg.mutants.Has("residual-before-adoption") {
 			r.notBefore[i] = now
 		}
@@ -201,7 +228,7 @@ func (m *Machine) tally(fx *protocol.Effects) {
 	yes := bits.OnesCount16(r.granted)
 	switch {
 	case r.kind == asking && yes >= quorum:
-		m.vote(fx)
+		m.vote(nil, fx)
 	case r.kind == voting && m.role == protocol.Leader:
 		m.tallyStranded(fx)
 	case r.kind == voting && yes >= quorum && r.own(m.self):
@@ -217,6 +244,7 @@ func (m *Machine) endRound(fx *protocol.Effects) {
 		m.endStranded(fx)
 		return
 	}
+	m.catchUp(fx)
 	m.retry()
 	m.abandon()
 }

@@ -5,6 +5,7 @@ import "github.com/electd/elect/protocol"
 // release tells the voters that the work has returned: what they promised to
 // this incarnation, up to the last heartbeat of this term, is void (R9).
 func (m *Machine) release(fx *protocol.Effects) {
+	m.handOver(fx)
 	msg := m.message(Release, m.reign.term)
 	msg.Seq, msg.Ranking = m.seq, m.successors()
 	ms := m.ballot.Membership
@@ -18,34 +19,13 @@ func (m *Machine) release(fx *protocol.Effects) {
 	}
 }
 
-// onRelease drops the promises that a leader gave back, and no others: neither
-// those to another life of that node, nor those to a later reign of this one,
-// nor what was promised before this voter started.
+// onRelease stands, in the order that the leader told, if it was the present one.
 func (m *Machine) onRelease(leader protocol.Voter, msg *protocol.Message, fx *protocol.Effects) {
-	dropped := false
-	for i := m.promises.n - 1; i >= 0; i-- {
-		w := &m.promises.all[i]
-		exact := w.holder == leader && w.incarnation == msg.Incarnation &&
-			(w.term < msg.Term || w.term == msg.Term && w.seq <= msg.Seq)
-		if exact || m.cfg.mutants.Has("release-by-node-id") && w.holder.ID == leader.ID {
-			m.promises.remove(i)
-			dropped = true
-		}
-	}
-	if m.cfg.mutants.Has("boot-residual-waived") {
-		m.bootUntil = protocol.Always
-	}
-	h := &m.heard
-	if h.is(leader, msg.Incarnation) && h.term <= msg.Term && h.seq <= msg.Seq && !m.reigning() {
-		h.seq, h.asked = msg.Seq, 0 // what is still on its way is old
-		h.at, h.contact = protocol.Always, protocol.Always
+	h := protocol.Handover{Leader: leader, Incarnation: msg.Incarnation, Term: msg.Term, Seq: msg.Seq}
+	if m.honour(&h, fx) {
 		m.ranking = msg.Ranking
 		m.hurry(Released)
 	}
-	if dropped && m.reigning() {
-		m.recount()
-	}
-	m.tellResidual(dropped, fx)
 }
 
 // life is an incarnation of a voter.

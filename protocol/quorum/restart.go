@@ -42,11 +42,15 @@ func (m *Machine) boot(durable []byte) {
 	}
 	m.votePrev = m.ballot.Term
 	m.bootSave = m.touch()
-	m.termSave, m.promiseSave = m.bootSave, m.bootSave
+	m.termSave, m.promiseSave, m.configSave = m.bootSave, m.bootSave, m.bootSave
+	if durable != nil {
+		m.held = m.ballot.Membership.ID()
+	}
 	m.saveAt = protocol.Never
-	m.metadata = m.cfg.Metadata
+	m.metadata, m.priority = m.cfg.Metadata, m.cfg.Priority
 	m.heard.forget()
 	m.promises.floor = protocol.Always
+	m.graceUntil = protocol.Always
 	m.seat()
 	m.role = m.rest()
 	m.electAt = now

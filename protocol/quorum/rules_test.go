@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -217,6 +218,127 @@ func TestMetadata(t *testing.T) {
 		s.leader.reign.confirmAsked = 0 // as if answered
 		if got := told(); got != c.want {
 			t.Errorf("heartbeats carry %q after a campaign with %q; want %q", got, c.brings, c.want)
+		}
+	}
+}
+
+// TestIllFormed: what no honest sender says has no effect, though it would have
+// one a little smaller.
+func TestIllFormed(t *testing.T) {
+	ms := members(3)
+	for _, c := range []struct {
+		name string
+		kind protocol.MessageType
+		well func(*protocol.Message)
+		ill  func(*protocol.Message)
+	}{
+		{"term", Vote, func(m *protocol.Message) { m.Term = MaxTerm }, func(m *protocol.Message) { m.Term = MaxTerm + 1 }},
+		{"the voter's term before", Vote, func(m *protocol.Message) { m.PrevTerm = MaxTerm }, func(m *protocol.Message) { m.PrevTerm = MaxTerm + 1 }},
+		{"the term of a handover", Vote, func(m *protocol.Message) { m.Handover = &protocol.Handover{Term: MaxTerm} }, func(m *protocol.Message) { m.Handover = &protocol.Handover{Term: MaxTerm + 1} }},
+		{"a high priority", Vote, func(m *protocol.Message) { m.Priority = MaxPriority }, func(m *protocol.Message) { m.Priority = MaxPriority + 1 }},
+		{"a low priority", Vote, func(m *protocol.Message) { m.Priority = protocol.NeverLead }, func(m *protocol.Message) { m.Priority = protocol.NeverLead - 1 }},
+		{"a long position", Vote, func(m *protocol.Message) { m.Position = strings.Repeat("1", MaxPosition) }, func(m *protocol.Message) { m.Position = strings.Repeat("1", MaxPosition+1) }},
+		{"a long ranking", Heartbeat, func(m *protocol.Message) { m.Ranking = make([]protocol.NodeID, protocol.MaxVoters) }, func(m *protocol.Message) { m.Ranking = make([]protocol.NodeID, protocol.MaxVoters+1) }},
+		{"a long promise", Heartbeat, func(m *protocol.Message) { m.Promise = LongestPromise }, func(m *protocol.Message) { m.Promise = LongestPromise + 1 }},
+		{"a negative promise", Heartbeat, func(m *protocol.Message) { m.Promise = 0 }, func(m *protocol.Message) { m.Promise = -1 }},
+		{"a long residual", Vote, func(m *protocol.Message) { m.Residual = LongestPromise }, func(m *protocol.Message) { m.Residual = LongestPromise + 1 }},
+		{"a negative residual", Vote, func(*protocol.Message) {}, func(m *protocol.Message) { m.Residual = -1 }},
+		{"a long time to wait", Vote, func(m *protocol.Message) { m.RetryAfter = LongestPromise }, func(m *protocol.Message) { m.RetryAfter = LongestPromise + 1 }},
+		{"a negative time to wait", Vote, func(*protocol.Message) {}, func(m *protocol.Message) { m.RetryAfter = -1 }},
+	} {
+		for i, change := range []func(*protocol.Message){c.well, c.ill} {
+			m := start(t, Config{Self: voter(0), Membership: ms}, nil)
+			in := from(1, c.kind, ms, 1)
+			before := string(m.AppendState(nil))
+			change(&in.Message)
+			fx := step(m, &in)
+			if ill := i == 1; ill != (len(fx.Sends) == 0 && string(m.AppendState(nil)) == before) {
+				t.Errorf("%s: a message that is ill-formed: %v, has the effects %+v", c.name, ill, fx.Sends)
+			}
+		}
+	}
+}
+
+// TestTransferNow: who is no successor by it does not stand.
+func TestTransferNow(t *testing.T) {
+	ms := members(3)
+	for _, c := range []struct {
+		name   string
+		change func(m *Machine, msg *protocol.Message)
+		stands bool
+	}{
+		{"as it should be", func(*Machine, *protocol.Message) {}, true},
+		{"no token", func(_ *Machine, msg *protocol.Message) { msg.Handover = nil }, false},
+		{"another's name", func(_ *Machine, msg *protocol.Message) { msg.Handover.Target = "n3" }, false},
+		{"another leader", func(_ *Machine, msg *protocol.Message) { msg.Handover.Leader = voter(2) }, false},
+		{"another life", func(_ *Machine, msg *protocol.Message) { msg.Handover.Incarnation = 9 }, false},
+		{"no candidate", func(m *Machine, _ *protocol.Message) { m.candidate = false }, false},
+		{"paused", func(m *Machine, _ *protocol.Message) { m.paused = true }, false},
+		{"ill", func(m *Machine, _ *protocol.Message) { m.sick = true }, false},
+		{"never leads", func(m *Machine, _ *protocol.Message) { m.priority = protocol.NeverLead }, false},
+		{"bad disk", func(m *Machine, _ *protocol.Message) { m.badDisk = true }, false},
+		{"somebody has stood since", func(m *Machine, _ *protocol.Message) { m.ballot.Term = 2 }, false},
+		{"heard since", func(m *Machine, _ *protocol.Message) { m.heard.seq = 6 }, false},
+		{"the last term there is", func(m *Machine, msg *protocol.Message) { m.maxSeen = MaxTerm }, false},
+	} {
+		m := start(t, Config{Self: voter(0), Membership: ms}, nil)
+		step(m, &protocol.Input{Kind: protocol.Do, Now: m.now, Command: protocol.Command{Verb: protocol.Campaign}})
+		beat := from(1, Heartbeat, ms, 1)
+		beat.Message.Promise, beat.Message.Seq = time.Second, 5
+		step(m, &beat)
+		in := from(1, TransferNow, ms, 1)
+		in.Message.Handover = &protocol.Handover{Leader: voter(1), Incarnation: 1, Term: 1, Seq: 5, Target: "n1"}
+		c.change(m, &in.Message)
+		fx := step(m, &in)
+		asked := 0
+		for _, s := range fx.Sends {
+			if s.Message.Type == Vote {
+				asked++
+				if h := s.Message.Handover; h == nil || *h != *in.Message.Handover || s.Message.Term != 2 || s.Message.Reason != HandedOver {
+					t.Errorf("%s: asks for a vote with %+v", c.name, s.Message)
+				}
+			}
+			if s.Message.Type == PreVote {
+				t.Errorf("%s: asks first", c.name)
+			}
+		}
+		if want := 2; (asked == want) != c.stands || asked != 0 && asked != want || (m.role == protocol.Candidate) != c.stands {
+			t.Errorf("%s: asks %d for their vote, as a %v; want it to stand: %v", c.name, asked, m.role, c.stands)
+		}
+	}
+}
+
+// TestHonour: what a release, or the token of a transfer, waives of a promise.
+func TestHonour(t *testing.T) {
+	for _, c := range []struct {
+		name                   string
+		leader                 int
+		incarnation, term, seq uint64
+		waived                 bool
+	}{
+		{"that very promise", 1, 3, 7, 5, true},
+		{"with later heartbeats that did not come", 1, 3, 7, 9, true},
+		{"of an earlier heartbeat", 1, 3, 7, 4, false},
+		{"of an earlier term of that life", 1, 3, 6, 9, false},
+		{"of a later term of that life", 1, 3, 8, 2, true},
+		{"of an earlier life", 1, 2, 7, 5, false},
+		{"of a later life", 1, 4, 7, 5, false},
+		{"of another", 2, 3, 7, 5, false},
+	} {
+		for _, kind := range []protocol.MessageType{Release, TransferNow, Vote} {
+			m := start(t, Config{Self: voter(0), Membership: members(3)}, nil)
+			beat := from(1, Heartbeat, members(3), 7)
+			beat.Message.Incarnation, beat.Message.Seq, beat.Message.Promise = 3, 5, time.Second
+			step(m, &beat)
+			in := from(c.leader, kind, members(3), c.term)
+			in.Message.Incarnation, in.Message.Seq = c.incarnation, c.seq
+			if kind != Release {
+				in.Message.Handover = &protocol.Handover{Leader: voter(c.leader), Incarnation: c.incarnation, Term: c.term, Seq: c.seq, Target: "n1"}
+			}
+			step(m, &in)
+			if got := m.promises.to(voter(1), 3) == nil; got != c.waived {
+				t.Errorf("%s, by a %s: waived is %v; want %v", c.name, kind, got, c.waived)
+			}
 		}
 	}
 }

@@ -20,20 +20,30 @@ func (m *Machine) AppendState(dst []byte) []byte {
 	dst = protocol.AppendReading(dst, m.now)
 	dst = protocol.AppendReading(dst, m.clock)
 	dst = m.ballot.append(dst)
-	dst = appendUints(dst, m.saveNo, m.saved, m.bootSave, m.termSave, m.promiseSave)
+	dst = appendUints(dst, m.saveNo, m.saved, m.bootSave, m.termSave, m.promiseSave, m.configSave)
+	dst = appendUints(dst, m.held.Term, m.held.Version)
+	dst = protocol.AppendMembership(dst, m.next)
+	if m.next != nil {
+		dst = protocol.AppendUint(dst, m.nextSave)
+	}
 	dst = protocol.AppendBool(dst, m.badDisk)
 	dst = protocol.AppendInstant(dst, m.saveAt)
 	dst = protocol.AppendBool(dst, m.candidate)
 	dst = protocol.AppendBool(dst, m.sick)
+	dst = protocol.AppendBool(dst, m.paused)
+	dst = protocol.AppendUint(dst, uint64(m.priority))
+	dst = protocol.AppendString(dst, m.position)
 	dst = protocol.AppendString(dst, m.metadata)
-	dst = appendInstants(dst, m.bootUntil, m.quietUntil)
+	dst = appendInstants(dst, m.bootUntil, m.quietUntil, m.graceUntil)
 	dst = m.promises.append(dst)
 	dst = m.graves.append(dst)
 	dst = m.heard.append(dst)
+	dst = m.appendKnown(dst)
 	dst = appendUints(dst, m.votePrev, uint64(m.given))
 	dst = protocol.AppendInstant(dst, m.electAt)
 	dst = protocol.AppendString(dst, m.cause)
 	dst = appendNodes(dst, m.ranking)
+	dst = protocol.AppendUint(protocol.AppendString(dst, m.yielded), m.yields)
 	dst = appendUints(dst, m.failed, m.rounds, m.maxSeen, m.seq, m.asked, m.proven)
 	dst = m.appendRound(dst)
 	if m.working() {
@@ -70,19 +80,33 @@ func (m *Machine) load(d *protocol.Decoder) {
 		return
 	}
 	m.seat()
-	m.saveNo, m.saved, m.bootSave, m.termSave, m.promiseSave = d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint()
+	m.saveNo, m.saved, m.bootSave, m.termSave, m.promiseSave, m.configSave = d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint()
+	m.held = protocol.ConfigID{Term: d.Uint(), Version: d.Uint()}
+	if m.next = d.Membership(); m.next != nil {
+		m.nextSave = d.Uint()
+		if err := m.next.Validate(); err != nil {
+			d.Fail(err)
+			return
+		}
+	}
 	m.badDisk = d.Bool()
 	m.saveAt = d.Instant()
-	m.candidate, m.sick = d.Bool(), d.Bool()
+	m.candidate, m.sick, m.paused = d.Bool(), d.Bool(), d.Bool()
+	m.priority = priority(d)
+	m.position = d.String()
 	m.metadata = d.String()
-	m.bootUntil, m.quietUntil = d.Instant(), d.Instant()
+	m.bootUntil, m.quietUntil, m.graceUntil = d.Instant(), d.Instant(), d.Instant()
 	m.promises.load(d)
 	m.graves.load(d)
 	m.heard.load(d)
+	m.loadKnown(d)
 	m.votePrev, m.given = d.Uint(), d.Duration()
 	m.electAt = d.Instant()
 	m.cause = protocol.Reason(d.String())
 	m.ranking = loadNodes(d)
+	if m.yielded, m.yields = protocol.NodeID(d.String()), d.Uint(); m.yields > mostYields {
+		d.Fail(fmt.Errorf("%d handovers that failed; want at most %d", m.yields, mostYields))
+	}
 	m.failed, m.rounds, m.maxSeen, m.seq, m.asked, m.proven = d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint()
 	m.loadRound(d)
 	if m.working() {
@@ -97,6 +121,31 @@ func (m *Machine) load(d *protocol.Decoder) {
 	case stands != (m.round.kind != idle) && m.role != protocol.Leader:
 		d.Fail(fmt.Errorf("the role %v does not go with its round", m.role))
 	}
+}
+
+// appendKnown appends what is known of the voters, in the order of their places.
+func (m *Machine) appendKnown(dst []byte) []byte {
+	for i := range m.ballot.Membership.Voters {
+		dst = protocol.AppendUint(dst, uint64(m.known[i].priority))
+		dst = protocol.AppendString(dst, m.known[i].position)
+	}
+	return dst
+}
+
+func (m *Machine) loadKnown(d *protocol.Decoder) {
+	for i := range m.ballot.Membership.Voters {
+		m.known[i] = standing{priority(d), d.String()}
+	}
+}
+
+// priority reads a priority, 0 being one that is not known.
+func priority(d *protocol.Decoder) int {
+	p := int64(d.Uint())
+	if p < protocol.NeverLead || p > MaxPriority {
+		d.Fail(fmt.Errorf("a priority of %d; want %d to %d", p, protocol.NeverLead, MaxPriority))
+		return 0
+	}
+	return int(p)
 }
 
 func (p *promises) append(dst []byte) []byte {
@@ -157,7 +206,8 @@ func (m *Machine) appendRound(dst []byte) []byte {
 	for i := range m.ballot.Membership.Voters {
 		dst = appendInstants(dst, r.free[i], r.notBefore[i])
 	}
-	return dst
+	dst = protocol.AppendUint(dst, uint64(r.ahead))
+	return protocol.AppendString(dst, r.position)
 }
 
 func (m *Machine) loadRound(d *protocol.Decoder) {
@@ -175,6 +225,9 @@ func (m *Machine) loadRound(d *protocol.Decoder) {
 	for i := range m.ballot.Membership.Voters {
 		r.free[i], r.notBefore[i] = d.Instant(), d.Instant()
 	}
+	if r.ahead, r.position = small(d), d.String(); int(r.ahead) > len(m.ballot.Membership.Voters) {
+		d.Fail(fmt.Errorf("the voter at place %d is ahead, and there are %d", r.ahead, len(m.ballot.Membership.Voters)))
+	}
 }
 
 func (m *Machine) appendReign(dst []byte) []byte {
@@ -187,14 +240,16 @@ func (m *Machine) appendReign(dst []byte) []byte {
 	for _, b := range [...]bool{g.active, g.renewing, g.again} {
 		dst = protocol.AppendBool(dst, b)
 	}
-	dst = appendInstants(dst, g.beatAt, g.leaseEnd, g.fresh, g.notBefore)
+	dst = appendInstants(dst, g.beatAt, g.leaseEnd, g.covered, g.fresh, g.heard, g.notBefore)
+	dst = protocol.AppendString(protocol.AppendString(dst, g.target), g.better)
+	dst = appendInstants(dst, g.betterAt, g.activeAt)
 	dst = appendUints(dst, g.round, g.stranded)
 	dst = appendInstants(dst, g.sent, g.strandAt)
 	dst = appendUints(dst, g.confirmSeq, g.confirmAsked)
 	for i := range m.ballot.Membership.Voters {
 		f := &g.voters[i]
 		dst = appendInstants(dst, f.sent, f.claim, f.notBefore)
-		dst = appendUints(dst, f.seq, f.clean)
+		dst = appendUints(dst, f.seq, f.clean, f.held.Term, f.held.Version)
 		dst = protocol.AppendBool(dst, f.idle)
 	}
 	n := 0
@@ -226,12 +281,17 @@ func (m *Machine) loadReign(d *protocol.Decoder) {
 	if !m.reigning() {
 		d.Fail(errors.New("a lease that nobody renews"))
 	}
-	g.beatAt, g.leaseEnd, g.fresh, g.notBefore = d.Instant(), d.Instant(), d.Instant(), d.Instant()
+	g.beatAt, g.leaseEnd, g.covered, g.fresh, g.heard, g.notBefore = d.Instant(), d.Instant(), d.Instant(), d.Instant(), d.Instant(), d.Instant()
+	g.target, g.better = protocol.NodeID(d.String()), protocol.NodeID(d.String())
+	g.betterAt, g.activeAt = d.Instant(), d.Instant()
 	g.round, g.stranded = d.Uint(), d.Uint()
 	g.sent, g.strandAt = d.Instant(), d.Instant()
 	g.confirmSeq, g.confirmAsked = d.Uint(), d.Uint()
 	for i := range m.ballot.Membership.Voters {
-		g.voters[i] = follower{d.Instant(), d.Instant(), d.Instant(), d.Uint(), d.Uint(), d.Bool()}
+		g.voters[i] = follower{
+			sent: d.Instant(), claim: d.Instant(), notBefore: d.Instant(), seq: d.Uint(), clean: d.Uint(),
+			held: protocol.ConfigID{Term: d.Uint(), Version: d.Uint()}, idle: d.Bool(),
+		}
 	}
 	for range d.Len(24) {
 		k := mark{seq: d.Uint(), asked: d.Duration(), at: d.Instant()}

@@ -2,7 +2,10 @@ package quorum
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +51,109 @@ func TestStateIsComplete(t *testing.T) {
 		}
 	}
 	t.Logf("%d steps", steps)
+}
+
+// TestStateKnowsAllFields changes every field of a machine, wherever it is, and
+// looks whether its state has changed with it, and can be loaded or is refused. A
+// new field must not be forgotten.
+func TestStateKnowsAllFields(t *testing.T) {
+	busy := func() *Machine {
+		m, err := New(Config{Self: voter(0), Membership: members(protocol.MaxVoters)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		step(m, &protocol.Input{Kind: protocol.Boot, Now: at(time.Hour)})
+		m.role, m.round.kind = protocol.Leader, voting
+		next := members(protocol.MaxVoters)
+		next.Version = 2
+		m.next, m.nextSave = next, 7
+		m.promises.n, m.graves.n = protocol.MaxVoters-1, protocol.MaxVoters-1
+		for i := range m.reign.marks {
+			m.reign.marks[i].seq = uint64(i + marks)
+		}
+		return m
+	}
+	apart := map[string]string{
+		"cfg":   "it is given",
+		"rand":  "of the step",
+		"dirty": "false between steps",
+		"self":  "follows from the membership",
+		"fault": "of another role",
+	}
+	for i := range protocol.MaxVoters {
+		if i == protocol.MaxVoters-1 {
+			apart[fmt.Sprintf("promises.all[%d]", i)] = "empty"
+			apart[fmt.Sprintf("graves.all[%d]", i)] = "empty"
+		}
+	}
+	count := 0
+	var walk func(path []int, typ reflect.Type, name string)
+	walk = func(path []int, typ reflect.Type, name string) {
+		switch {
+		case apart[name] != "":
+			return
+		case typ.Kind() == reflect.Struct:
+			for i := range typ.NumField() {
+				walk(append(slices.Clone(path), i), typ.Field(i).Type, strings.TrimPrefix(name+"."+typ.Field(i).Name, "."))
+			}
+			return
+		case typ.Kind() == reflect.Array && typ.Elem().Kind() != reflect.Uint8:
+			for i := range typ.Len() {
+				walk(append(slices.Clone(path), i), typ.Elem(), fmt.Sprintf("%s[%d]", name, i))
+			}
+			return
+		}
+		m := busy()
+		before := m.AppendState(nil)
+		field := reflect.ValueOf(m).Elem()
+		for _, i := range path {
+			if field.Kind() == reflect.Array {
+				field = field.Index(i)
+			} else {
+				field = field.Field(i)
+			}
+		}
+		p := field.Addr().UnsafePointer()
+		switch field.Kind() {
+		case reflect.Bool:
+			*(*bool)(p) = !*(*bool)(p)
+		case reflect.Uint8, reflect.Array:
+			*(*uint8)(p)++
+		case reflect.Uint16:
+			*(*uint16)(p) ^= 1
+		case reflect.Int, reflect.Int64, reflect.Uint64:
+			if *(*uint64)(p)++; strings.HasPrefix(name, "reign.marks[") && strings.HasSuffix(name, ".seq") {
+				*(*uint64)(p) += marks - 1 // its place follows from it
+			}
+		case reflect.String:
+			*(*string)(p) += "x"
+		case reflect.Slice:
+			*(*[]protocol.NodeID)(p) = []protocol.NodeID{"other"}
+		case reflect.Pointer:
+			other := **(**protocol.Membership)(p)
+			other.Version++
+			*(**protocol.Membership)(p) = &other
+		default:
+			t.Fatalf("%s is a %v, which this test cannot change", name, typ)
+		}
+		count++
+		after := m.AppendState(nil)
+		if bytes.Equal(before, after) {
+			t.Errorf("%s (%v) is no part of the state", name, typ)
+			return
+		}
+		loaded, err := New(m.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := loaded.LoadState(after); err == nil && !bytes.Equal(loaded.AppendState(nil), after) {
+			t.Errorf("%s (%v) is lost when the state is loaded", name, typ)
+		}
+	}
+	walk(nil, reflect.TypeFor[Machine](), "")
+	if count < 300 {
+		t.Errorf("only %d fields were found", count)
+	}
 }
 
 func sameEffects(a, b *protocol.Effects) bool {
@@ -96,6 +202,36 @@ func TestLoadStateRefuses(t *testing.T) {
 		}
 		if err := m.LoadState(bad); err == nil {
 			t.Errorf("%s: loaded without an error", name)
+		}
+	}
+}
+
+// TestLoadStateRefusesTheImpossible loads the states of machines that cannot be.
+func TestLoadStateRefusesTheImpossible(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Machine)
+		says   string
+	}{
+		{func(m *Machine) { m.ballot.Membership = among() }, "0 voters"},
+		{func(m *Machine) { m.ballot.Membership = among(1, 2) }, "is no voter"},
+		{func(m *Machine) { m.ballot.MaxPromise = -1 }, "a promise of -1ns"},
+		{func(m *Machine) { m.next = among() }, "0 voters"},
+		{func(m *Machine) { m.failed = mostFailures + 1 }, "65 failures"},
+		{func(m *Machine) { m.yields = mostYields + 1 }, "want at most"},
+		{func(m *Machine) { m.priority = MaxPriority + 1 }, "a priority of 1001"},
+		{func(m *Machine) { m.known[1].priority = MaxPriority + 1 }, "a priority of 1001"},
+		{func(m *Machine) { m.known[2].priority = protocol.NeverLead - 1 }, "a priority of -2"},
+		{func(m *Machine) { m.role, m.round.kind = protocol.Candidate, voting; m.round.ahead = 4 }, "place 4 is ahead"},
+		{func(m *Machine) { m.role, m.round.kind = protocol.Candidate, voting; m.round.granted = 1 << 9 }, "0x200"},
+		{func(m *Machine) { m.role, m.round.kind = protocol.Candidate, voting+1 }, "a round of kind 3"},
+		{func(m *Machine) { m.role = protocol.Candidate }, "does not go with its round"},
+	} {
+		m := start(t, Config{Self: voter(0), Membership: members(3)}, nil)
+		other := *m
+		c.change(&other)
+		state := other.AppendState(nil)
+		if err := m.LoadState(state); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("want an error that says %q: %v", c.says, err)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 // The times of R11. A leader that was not heard for Promise is taken for gone;
 // candidates then start by rank, a slot apart, so that one election is over
 // before the next begins. The leader gossips the ranking; without one, at a
-// cold start, it is the order of ids.
+// cold start, it is the order of priorities and ids.
 
 // mostFailures bounds the back-off.
 const mostFailures = 64
@@ -28,7 +28,7 @@ func (m *Machine) rank() int {
 		}
 		return len(m.ranking)
 	}
-	return max(m.self, 0)
+	return m.coldRank()
 }
 
 // stagger is the delay of the own rank. The first starts without any; others

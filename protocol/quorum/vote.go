@@ -14,10 +14,11 @@ func (m *Machine) adopt(term uint64) {
 	m.abandon()
 }
 
-// vote stands for election: the own vote first, in a term of its own. The
-// questions do not wait for its save, only its counting does: a life that ends
-// before has won nothing, because answers name the incarnation they are for.
-func (m *Machine) vote(fx *protocol.Effects) {
+// vote stands for election: the own vote first, in a term of its own. A named
+// successor shows the handover (R10). The questions do not wait for the vote's
+// save, only its counting does: a life that ends before has won nothing, because
+// answers name the incarnation they are for.
+func (m *Machine) vote(h *protocol.Handover, fx *protocol.Effects) {
 	term := m.round.term
 	if term <= m.ballot.Term {
 		m.endRound(fx)
@@ -34,7 +35,7 @@ func (m *Machine) vote(fx *protocol.Effects) {
 		m.role = protocol.Candidate
 	}
 	m.begin(voting, term)
-	m.question(Vote, m.cause, fx)
+	m.question(Vote, h, fx)
 	m.tally(fx)
 }
 
@@ -42,6 +43,9 @@ func (m *Machine) vote(fx *protocol.Effects) {
 // that refuses does not adopt the term. What is being saved counts as done for
 // what it forbids (a second vote) and as not done for what it allows (the answer).
 func (m *Machine) onVote(candidate protocol.Voter, msg *protocol.Message, fx *protocol.Effects) {
+	if msg.Handover != nil {
+		m.honour(msg.Handover, fx) // the release may not have come, or come later
+	}
 	reason, wait := m.objection(candidate, msg)
 	b := &m.ballot
 	switch {

@@ -20,9 +20,16 @@ type reign struct {
 	renewing bool // Fencing: the lease is renewed until the work has returned
 	again    bool // Fencing: a new tenure follows, in term (R5)
 
+	target   protocol.NodeID  // Fencing: who is to follow (R10); "" is the best
+	better   protocol.NodeID  // who outranks this leader (R12), "" is nobody
+	betterAt protocol.Instant // since when it does without a gap
+	activeAt protocol.Instant // since when the tenure lasts
+
 	beatAt    protocol.Instant
 	leaseEnd  protocol.Instant
+	covered   protocol.Instant // leaseEnd, as far as the present membership has promised it (R15)
 	fresh     protocol.Instant // e_q: a quorum has heard what was sent then
+	heard     protocol.Instant // e_q when the membership was changed last, or Always
 	notBefore protocol.Instant
 
 	round    uint64           // that was won
@@ -39,12 +46,13 @@ type reign struct {
 
 // follower is a voter as its leader knows it.
 type follower struct {
-	sent      protocol.Instant // the latest sending that it answered
-	claim     protocol.Instant // until when its promises may be claimed
-	notBefore protocol.Instant // nb: from when on it is promised to nobody else
-	seq       uint64           // the latest that it acked
-	clean     uint64           // it has voted for no other in any term up to this (R5)
-	idle      bool             // it would not stand
+	sent      protocol.Instant  // the latest sending that it answered
+	claim     protocol.Instant  // until when its promises may be claimed
+	notBefore protocol.Instant  // nb: from when on it is promised to nobody else
+	seq       uint64            // the latest that it acked
+	clean     uint64            // it has voted for no other in any term up to this (R5)
+	idle      bool              // it would not stand
+	held      protocol.ConfigID // the membership that it has durably, by its acks in this term
 }
 
 // mark is what is remembered of a heartbeat.
@@ -79,7 +87,7 @@ func (m *Machine) crown() {
 	token := m.reign.token
 	m.reign = reign{
 		term: r.term, token: token, round: r.number, sent: r.sent,
-		leaseEnd: protocol.Always, fresh: protocol.Always, notBefore: protocol.Never, strandAt: protocol.Always,
+		leaseEnd: protocol.Always, covered: protocol.Always, fresh: protocol.Always, heard: protocol.Always, notBefore: protocol.Never, strandAt: protocol.Always,
 	}
 	for i := range m.reign.voters {
 		f := follower{sent: protocol.Always, claim: protocol.Always, notBefore: r.notBefore[i], clean: r.term}
@@ -90,6 +98,7 @@ func (m *Machine) crown() {
 	}
 	m.round = round{}
 	m.failed = 0
+	m.graceUntil = protocol.Always
 	m.heard.forget()
 	m.stamp(m.reign.term)
 	m.recount()

@@ -29,9 +29,14 @@ type world struct {
 	join  func() time.Duration // from Stop to the return of the work
 	close time.Duration        // until the others see a dead node's connections close; less than 0: they do not
 
-	jumps bool     // clocks may jump
-	keep  int      // how many messages are remembered for a replay
-	kept  []packet // in a ring
+	// How long it takes from a CatchUp until the position is reached; nil: it
+	// never is.
+	catchUp func() time.Duration
+
+	jumps  bool     // clocks may jump
+	ranked bool     // priorities differ
+	keep   int      // how many messages are remembered for a replay
+	kept   []packet // in a ring
 
 	log   func(n *node, format string, args ...any)
 	after func(n *node, in *protocol.Input, fx *protocol.Effects)
@@ -43,7 +48,16 @@ type world struct {
 	lastLead    uint64            // token of the latest tenure
 	orphans     []orphan          // works that outlive their process
 	violations  []string
-	tenure      map[string]int // of a life and token: 1 proven, 2 proven once
+	tenure      map[tenure]int // 1 proven, 2 proven once
+	made        map[protocol.ConfigID]*made
+	changes     int  // memberships that were made beside the first one
+	stale       bool // memberships have changed since they were judged
+}
+
+type tenure struct {
+	of    *node
+	life  int
+	token uint64
 }
 
 type packet struct {
@@ -71,6 +85,7 @@ type node struct {
 	fireGen uint64
 
 	disk    []byte // durable
+	ballot  Ballot // on it
 	pending []pendingSave
 	waiting []protocol.Send
 	badDisk bool
@@ -79,6 +94,10 @@ type node struct {
 	inbox  []protocol.Input
 
 	campaign bool
+	idle     bool   // by the operator's word; it survives the process
+	position string // of its work's log; it survives the process
+	told     orders
+	ms       *protocol.Membership // of the latest step
 	view     protocol.View
 	work     bool // of token
 	elected  uint64
@@ -86,6 +105,13 @@ type node struct {
 	until    protocol.Instant // when the driver kills the work
 	read     protocol.Reading
 	fx       protocol.Effects
+}
+
+// orders is what this life of a machine was told by its owner.
+type orders struct {
+	candidate, sick, paused bool
+	position                string
+	priority                int
 }
 
 type pendingSave struct {
@@ -121,8 +147,9 @@ func newWorld(seed uint64) *world {
 	return &world{
 		rng: rng, delay: fixed(time.Millisecond), late: fixed(10 * time.Millisecond), fsync: fixed(2 * time.Millisecond),
 		join: fixed(5 * time.Millisecond), close: time.Millisecond,
-		winner: map[uint64]string{}, tokens: map[uint64]bool{}, vote: map[string]string{}, tenure: map[string]int{},
-		log: func(*node, string, ...any) {},
+		winner: map[uint64]string{}, tokens: map[uint64]bool{}, vote: map[string]string{}, tenure: map[tenure]int{},
+		made: map[protocol.ConfigID]*made{},
+		log:  func(*node, string, ...any) {},
 	}
 }
 
@@ -146,6 +173,8 @@ func members(n int) *protocol.Membership {
 func (w *world) add(cfg Config) *node {
 	n := &node{w: w, i: len(w.nodes), cfg: cfg, campaign: true}
 	w.nodes = append(w.nodes, n)
+	w.register(n, cfg.Membership, nil)
+	w.made[cfg.Membership.ID()].durable = true // it needs no save: all were given it
 	return n
 }
 
@@ -207,9 +236,16 @@ func (n *node) start() {
 	}
 	n.m, n.up, n.life, n.paused, n.inbox = m, true, n.life+1, 0, nil
 	n.pending, n.waiting, n.view, n.work, n.elected, n.led = nil, nil, protocol.View{}, false, 0, false
+	n.ms, n.told = nil, orders{priority: n.m.cfg.Priority}
 	n.give(protocol.Input{Kind: protocol.Boot, Durable: n.disk})
+	if n.idle {
+		n.do(protocol.Command{Verb: protocol.Pause})
+	}
+	if n.position != "" {
+		n.do(protocol.Command{Verb: protocol.Locate, Position: n.position})
+	}
 	if n.campaign {
-		n.give(protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: protocol.Campaign}})
+		n.do(protocol.Command{Verb: protocol.Campaign})
 	}
 }
 
@@ -223,7 +259,7 @@ func (n *node) crash(workToo bool) {
 	n.log("crashes")
 	if w.rng.IntN(2) == 0 {
 		for _, p := range n.pending[:w.rng.IntN(len(n.pending)+1)] {
-			n.disk = p.data
+			n.write(p.data)
 		}
 	}
 	if n.running() && !workToo {
@@ -235,8 +271,9 @@ func (n *node) crash(workToo bool) {
 	if n.m != nil {
 		inc = n.m.ballot.Incarnation
 	}
-	n.up, n.view, n.work = false, protocol.View{}, false
+	n.up, n.view, n.work, n.ms, n.told = false, protocol.View{}, false, nil, orders{}
 	n.fireGen++
+	w.stale = true
 	if w.close >= 0 {
 		for _, o := range w.nodes {
 			if o != n && !w.cut[n.i][o.i] {
@@ -254,7 +291,7 @@ func (n *node) witness() {
 	if n.up || n.m == nil {
 		return
 	}
-	if b, err := DecodeBallot(n.disk); err != nil || b.Incarnation < n.m.ballot.Incarnation {
+	if n.ballot.Incarnation < n.m.ballot.Incarnation {
 		return // it never said a word
 	}
 	end := n.w.now
@@ -280,6 +317,14 @@ func (n *node) running() bool {
 }
 
 func (n *node) log(format string, args ...any) { n.w.log(n, format, args...) }
+
+func (n *node) do(c protocol.Command) { n.give(protocol.Input{Kind: protocol.Do, Command: c}) }
+
+// locate moves the node's log.
+func (n *node) locate(position string) {
+	n.position = position
+	n.do(protocol.Command{Verb: protocol.Locate, Position: position})
+}
 
 // give hands an input in, now or when the process goes on.
 func (n *node) give(in protocol.Input) {
@@ -324,9 +369,11 @@ func (n *node) step(in protocol.Input) {
 	in.Now, in.Rand = n.reading(), w.rng.Uint64()
 	fx := &n.fx
 	fx.Reset()
+	n.note(&in)
 	n.m.Step(&in, fx)
 	before := n.view
 	n.view = n.m.View()
+	n.watch()
 	if w.after != nil {
 		w.after(n, &in, fx)
 	}
@@ -350,6 +397,7 @@ func (n *node) step(in protocol.Input) {
 	for _, o := range fx.Orders {
 		n.obey(o)
 	}
+	n.willing(&in, fx)
 	for _, s := range fx.Saves {
 		n.save(s)
 	}
@@ -392,10 +440,23 @@ func (n *node) obey(o protocol.Order) {
 			w.violated(n, "term %d was won twice: by %s and by %s", o.Token, who, n.name())
 		}
 		w.winner[o.Token], w.tokens[o.Token] = n.name(), true
-		if b, err := DecodeBallot(n.disk); err != nil || b.Term < o.Token || b.Term == o.Token && b.VotedFor != n.cfg.Self {
+		if b := &n.ballot; b.Term < o.Token || b.Term == o.Token && b.VotedFor != n.cfg.Self {
 			w.violated(n, "won term %d with its own vote not saved", o.Token)
 		}
+		if t := &n.told; t.paused || t.sick || !t.candidate || t.priority == protocol.NeverLead {
+			w.violated(n, "elected though it was told: %+v", *t)
+		}
 		n.elected, n.led = o.Token, false
+	case protocol.CatchUp:
+		n.log("is to catch up from %s, which is at %s", o.From, o.Position)
+		if w.catchUp == nil {
+			return
+		}
+		w.in(w.catchUp(), func() {
+			if CompareNumbers(n.position, o.Position) < 0 {
+				n.locate(o.Position)
+			}
+		})
 	case protocol.Lead:
 		w.leads++
 		n.log("LEADS, token %d", o.Token)
@@ -430,7 +491,7 @@ func (n *node) obey(o protocol.Order) {
 		w.in(d, func() {
 			if n.life == life && n.up {
 				n.work = false
-				n.give(protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: protocol.Joined, Token: o.Token}})
+				n.do(protocol.Command{Verb: protocol.Joined, Token: o.Token})
 			}
 		})
 	}
@@ -451,7 +512,7 @@ func (n *node) save(s protocol.Save) {
 			n.pending = slices.Delete(n.pending, i, i+1)
 			n.waiting = slices.DeleteFunc(n.waiting, func(p protocol.Send) bool { return p.After == s.Number })
 		} else {
-			n.disk = n.pending[i].data
+			n.write(n.pending[i].data)
 			n.pending = n.pending[i+1:]
 		}
 		n.give(protocol.Input{Kind: protocol.Saved, Number: s.Number, Failed: failed})
@@ -480,15 +541,15 @@ func (n *node) leave(s protocol.Send) {
 			w.violated(n, "voted for %s and for %s in term %d", was, s.To, msg.Term)
 		}
 		w.vote[key] = string(s.To)
-		if b, err := DecodeBallot(n.disk); err != nil || b.Term < msg.Term || b.Term == msg.Term && b.VotedFor.ID != s.To {
+		if b := &n.ballot; b.Term < msg.Term || b.Term == msg.Term && b.VotedFor.ID != s.To {
 			w.violated(n, "its vote in term %d left before it was saved", msg.Term)
 		}
 	}
-	if b, err := DecodeBallot(n.disk); err != nil || b.Incarnation < msg.Incarnation {
+	if n.ballot.Incarnation < msg.Incarnation {
 		w.violated(n, "a %s left before the incarnation was saved", msg.Type)
 	}
-	to := slices.IndexFunc(w.nodes, func(o *node) bool { return o.cfg.Self.ID == s.To })
-	if to >= 0 {
+	n.sends(msg)
+	if to := slices.IndexFunc(w.nodes, func(o *node) bool { return o.cfg.Self.ID == s.To }); to >= 0 {
 		w.carry(n.i, to, s.Message)
 	}
 }
@@ -518,12 +579,13 @@ func (w *world) carry(from, to int, msg protocol.Message) {
 
 // judge holds what is proven at this instant against the invariants.
 func (w *world) judge() {
+	w.adjacent()
 	var proven *node
 	for _, n := range w.nodes {
 		if !n.up {
 			continue
 		}
-		key := fmt.Sprint(n.name(), "/", n.view.Token)
+		key := tenure{n, n.life, n.view.Token}
 		switch {
 		case n.view.Proven(n.reading()):
 			if proven != nil {

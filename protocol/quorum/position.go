@@ -1,0 +1,118 @@
+package quorum
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/electd/elect/protocol"
+)
+
+// PositionPolicy says what a candidate's position counts for (R13).
+type PositionPolicy string
+
+// The policies.
+const (
+	// IgnorePosition: nothing. It is the default, and so is "".
+	IgnorePosition PositionPolicy = "ignore"
+	// PreferPosition: who is ahead stands first, and a voter that is ahead of a
+	// candidate, and would stand itself, refuses it for Config.Grace.
+	PreferPosition PositionPolicy = "prefer"
+	// RequirePosition: no voter helps a candidate that is behind it. A leader is
+	// then at least as far as a majority of the voters. Where those who are
+	// ahead cannot win, for they are paused, or cut off from a majority, nobody
+	// leads until another has caught up.
+	RequirePosition PositionPolicy = "require"
+)
+
+// MaxPosition is the greatest length of a position, in bytes.
+const MaxPosition = 256
+
+// CompareNumbers is how positions are compared by default: runs of decimal
+// digits as numbers, whatever their length, and what is between them as bytes.
+// So 9 is before 10, and 7.9 before 7.10. The empty position is before all
+// others.
+func CompareNumbers(a, b string) int {
+	for a != "" && b != "" {
+		x, y := digits(a), digits(b)
+		if x == 0 || y == 0 {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		n, o := strings.TrimLeft(a[:x], "0"), strings.TrimLeft(b[:y], "0")
+		if c := cmp.Or(cmp.Compare(len(n), len(o)), strings.Compare(n, o)); c != 0 {
+			return c
+		}
+		a, b = a[x:], b[y:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// digits is how many digits s begins with.
+func digits(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+// compare orders positions, or none if they do not count.
+func (m *Machine) compare(a, b string) int {
+	switch {
+	case m.cfg.Position == IgnorePosition || a == b:
+		return 0
+	case a == "" || b == "":
+		return cmp.Compare(len(a), len(b))
+	}
+	return m.cfg.Compare(a, b)
+}
+
+// locate takes notice of the own position.
+func (m *Machine) locate(position string) {
+	if len(position) <= MaxPosition {
+		m.position = position
+	}
+}
+
+// behind reports whether a candidate is behind this voter, so that it is not to
+// be helped, and for how long. Grace counts from the first refusal since a
+// leader was heard; who would not stand itself holds nobody up for the sake of
+// its own position.
+func (m *Machine) behind(position string) (time.Duration, bool) {
+	if m.compare(position, m.position) >= 0 || m.cfg.mutants.Has("position-not-asked") {
+		return 0, false
+	}
+	if m.cfg.Position == RequirePosition {
+		return 0, true
+	}
+	if !m.fit() {
+		return 0, false
+	}
+	now := m.now.Boot
+	if m.graceUntil == protocol.Always {
+		m.graceUntil = now.Add(m.cfg.Grace)
+	}
+	d := left(m.graceUntil, now)
+	return d, d > 0
+}
+
+// heldBack remembers, of those who refused for their position, the furthest.
+func (m *Machine) heldBack(place int, position string) {
+	r := &m.round
+	if r.ahead == 0 || m.compare(position, r.position) > 0 {
+		r.ahead, r.position = uint8(place+1), position
+	}
+}
+
+// catchUp tells the work's owner whom to catch up from.
+func (m *Machine) catchUp(fx *protocol.Effects) {
+	if r := &m.round; r.ahead > 0 && m.compare(m.position, r.position) < 0 {
+		fx.Orders = append(fx.Orders, protocol.Order{
+			Kind: protocol.CatchUp, From: m.ballot.Membership.Voters[r.ahead-1].ID, Position: r.position, Reason: BehindPosition,
+		})
+	}
+}
