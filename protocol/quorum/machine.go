@@ -211,13 +211,17 @@ func (m *Machine) settle(fx *protocol.Effects) {
 }
 
 // View implements [protocol.Machine]. While the role is Fencing and the lease is
-// still renewed, LeaseEnd says until when the work may take to return.
+// still renewed, LeaseEnd says until when the work may take to return; 0 is no
+// later than it was.
 func (m *Machine) View() protocol.View {
 	v := protocol.View{Role: m.role, Term: m.ballot.Term, Confirmed: m.proven, Fault: m.fault, Read: m.clock}
 	switch {
 	case m.reigning():
 		v.Leader = protocol.Leadership{ID: m.cfg.Self.ID, Incarnation: m.ballot.Incarnation, Term: m.reign.term}
 		v.LeaseEnd, v.NotBefore = m.reign.leaseEnd, m.reign.notBefore
+		if m.reign.again && !m.cfg.mutants.Has("overtaken-work-renews") { // what is renewed is the next tenure's, not that of the work which has been told to stop
+			v.LeaseEnd = 0
+		}
 	case m.heard.contact != protocol.Always:
 		v.Leader = m.heard.leadership()
 	}

@@ -21,12 +21,17 @@ type made struct {
 func (w *world) register(n *node, ms, from *protocol.Membership) {
 	id := ms.ID()
 	if was := w.made[id]; was != nil {
-		if !slices.Equal(was.ms.Voters, ms.Voters) || !slices.Equal(was.ms.Observers, ms.Observers) || !slices.Equal(was.ms.Addresses, ms.Addresses) {
+		if !alike(was.ms, ms) {
 			w.violated(n, "membership %v is %s and %s", id, show(was.ms), show(ms))
 		}
 		return
 	}
-	w.made[id] = &made{ms: ms, changed: from != nil && from.Version != id.Version}
+	w.made[id] = &made{ms: ms, changed: from != nil}
+	for o, was := range w.made {
+		if o.Version == id.Version && o.Term < id.Term && alike(was.ms, ms) {
+			w.made[id].changed = false // it is in a later term what it was
+		}
+	}
 	if from == nil {
 		return
 	}
@@ -36,6 +41,10 @@ func (w *world) register(n *node, ms, from *protocol.Membership) {
 	if !from.Overlap(ms) {
 		w.violated(n, "makes %s of %s: not all majorities share a voter", show(ms), show(from))
 	}
+}
+
+func alike(a, b *protocol.Membership) bool {
+	return slices.Equal(a.Voters, b.Voters) && slices.Equal(a.Observers, b.Observers) && slices.Equal(a.Addresses, b.Addresses)
 }
 
 // watch takes notice of the memberships that a step has brought.
@@ -180,11 +189,11 @@ func show(ms *protocol.Membership) string {
 		}
 		all = append(all, name)
 	}
-	text := "{" + strings.Join(all, ",") + "}"
+	text := []string{"{" + strings.Join(all, ",") + "}"}
 	for _, id := range ms.Observers {
-		text += " +" + string(id)
+		text = append(text, "+"+string(id))
 	}
-	return text
+	return strings.Join(text, " ")
 }
 
 // wipe empties the disk of a node that is down: it is another voter from then on.

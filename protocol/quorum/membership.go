@@ -15,6 +15,7 @@ func (m *Machine) learn(ms *protocol.Membership) {
 	m.ballot.Membership = ms
 	m.configSave = m.touch()
 	m.reseat(old)
+	m.round.ahead = 0           // it is a place in the membership before
 	if was < 0 && m.self >= 0 { // a new voter has missed nothing yet
 		m.electIn(m.cfg.Promise+m.stagger(), Timeout)
 	}

@@ -43,6 +43,7 @@ func Mutants() []Mutant {
 		{"residual-of-holder-only", "R4", "A voter reports its promise to the latest holder only, not those to holders before.", OneWork},
 		{"residual-before-adoption", "R4", "A voter that has refused, and so may go on promising to others, counts as free.", OneWork},
 		{"re-anchor-always", "R5", "A leader that wins a higher term goes on with its token even if another may have won in between.", Anchored},
+		{"overtaken-work-renews", "R5", "The work of an overtaken leader goes on under the lease of the next term until it has returned.", OneWork},
 		{"vote-while-work-runs", "R6", "A node votes and acks while its own work has not returned.", OneWork},
 		{"fence-after-follow", "R6", "A superseded leader acks its successor before its own work has been told.", OneWork},
 		{"lease-from-ack-arrival", "R7", "The lease counts from the arrival of the ack.", OneLease},

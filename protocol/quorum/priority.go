@@ -148,7 +148,9 @@ func (m *Machine) outranking() protocol.NodeID {
 }
 
 // coldRank is the own place where no leader has told a ranking: by priority,
-// then by id (R11).
+// then by id (R11). What is not known yet counts as the default, so at the very
+// first start one of the default priority may win; who outranks it takes over
+// in time.
 func (m *Machine) coldRank() int {
 	rank := 0
 	for i := range m.ballot.Membership.Voters {

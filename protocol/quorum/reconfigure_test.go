@@ -239,3 +239,50 @@ func TestNewerMembershipWins(t *testing.T) {
 		t.Errorf("it has membership %v", ms.ID())
 	}
 }
+
+// TestStampedWhileChanging: a leader that goes on in a higher term while a change
+// is being written down keeps the membership of that term (R5): it is the newer one.
+func TestStampedWhileChanging(t *testing.T) {
+	s := newSteady(t, 3)
+	m := s.leader
+	s.in = protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: protocol.Reconfigure, Membership: among(0, 1)}}
+	s.step(m)
+	number := s.fx.Saves[0].Number
+	m.stamp(5)
+	s.in = protocol.Input{Kind: protocol.Saved, Number: number}
+	s.step(m)
+	if ms, _ := m.Membership(); ms.ID() != (protocol.ConfigID{Term: 5, Version: 1}) || m.next != nil {
+		t.Errorf("it has membership %v; want 5.1", ms.ID())
+	}
+}
+
+// TestReplacedAtOnce: of four voters one can be replaced by one with another
+// directory in a single change. Nothing that was known of the old one is of the new.
+func TestReplacedAtOnce(t *testing.T) {
+	s := newSteady(t, 4)
+	m := s.leader
+	next := among(0, 1, 2, 3)
+	next.Voters[2].Dir[5]++
+	s.in = protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: protocol.Reconfigure, Membership: next}}
+	s.step(m)
+	if len(s.fx.Saves) != 1 {
+		t.Fatal(m.Objection(next))
+	}
+	m.known[1], m.known[2] = standing{50, "7"}, standing{50, "7"}
+	m.round = round{kind: asking, number: 9}
+	kept := m.reign.voters[1]
+	s.in = protocol.Input{Kind: protocol.Saved, Number: s.fx.Saves[0].Number}
+	s.step(m)
+	if ms, _ := m.Membership(); ms.Version != 2 {
+		t.Fatalf("it has version %d", ms.Version)
+	}
+	if f := m.reign.voters[2]; m.known[2] != (standing{}) || f != (follower{sent: protocol.Always, claim: protocol.Always, notBefore: protocol.Never}) {
+		t.Errorf("of the new n3 it knows %+v and %+v", m.known[2], f)
+	}
+	if f := m.reign.voters[1]; m.known[1] != (standing{50, "7"}) || f != kept {
+		t.Errorf("of n2 it knows %+v and %+v", m.known[1], f)
+	}
+	if m.round.kind != idle {
+		t.Error("an election of the old membership goes on")
+	}
+}

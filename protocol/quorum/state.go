@@ -94,6 +94,9 @@ func (m *Machine) load(d *protocol.Decoder) {
 	m.candidate, m.sick, m.paused = d.Bool(), d.Bool(), d.Bool()
 	m.priority = priority(d)
 	m.position = d.String()
+	if m.priority == 0 || len(m.position) > MaxPosition {
+		d.Fail(fmt.Errorf("an own priority of %d, a position of %d bytes", m.priority, len(m.position)))
+	}
 	m.metadata = d.String()
 	m.bootUntil, m.quietUntil, m.graceUntil = d.Instant(), d.Instant(), d.Instant()
 	m.promises.load(d)
