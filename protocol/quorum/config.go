@@ -71,6 +71,10 @@ type Config struct {
 	// Grace is how long a voter that is ahead holds up a candidate that is
 	// behind, with PreferPosition; 2 promises by default.
 	Grace time.Duration `json:"grace,omitzero"`
+	// AwaitPosition says that this participant is told its position by Locate
+	// commands. Until the first one of a life it does not know whom it is ahead
+	// of: it does not stand, and counts as ahead of everybody.
+	AwaitPosition bool `json:"await_position,omitzero"`
 	// Compare orders positions as cmp.Compare does; CompareNumbers by default.
 	// The empty position is before all others without asking it. It is called
 	// in Step: it does not block, and depends on nothing but its arguments. A

@@ -38,6 +38,7 @@ type Machine struct {
 	paused    bool
 	priority  int // NeverLead, or 1 to MaxPriority
 	position  string
+	located   bool   // it has been told its position in this life
 	metadata  string // of the next heartbeats
 
 	// As a voter.

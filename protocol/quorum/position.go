@@ -74,22 +74,23 @@ func (m *Machine) compare(a, b string) int {
 // locate takes notice of the own position.
 func (m *Machine) locate(position string) {
 	if len(position) <= MaxPosition {
-		m.position = position
+		m.position, m.located = position, true
 	}
 }
 
 // behind reports whether a candidate is behind this voter, so that it is not to
 // be helped, and for how long. Grace counts from the first refusal since a
 // leader was heard; who would not stand itself holds nobody up for the sake of
-// its own position.
+// its own position, unless it does not know it yet.
 func (m *Machine) behind(position string) (time.Duration, bool) {
-	if m.compare(position, m.position) >= 0 || m.cfg.mutants.Has("position-not-asked") {
+	unplaced := m.unplaced()
+	if m.compare(position, m.position) >= 0 && !unplaced || m.cfg.mutants.Has("position-not-asked") {
 		return 0, false
 	}
 	if m.cfg.Position == RequirePosition {
 		return 0, true
 	}
-	if !m.fit() {
+	if !m.fit() && !unplaced {
 		return 0, false
 	}
 	now := m.now.Boot
@@ -98,6 +99,12 @@ func (m *Machine) behind(position string) (time.Duration, bool) {
 	}
 	d := left(m.graceUntil, now)
 	return d, d > 0
+}
+
+// unplaced reports whether this participant does not know its position yet,
+// though it counts: after a restart the empty one would let anybody lead.
+func (m *Machine) unplaced() bool {
+	return m.cfg.AwaitPosition && m.cfg.Position != IgnorePosition && !m.located && !m.cfg.mutants.Has("position-not-asked")
 }
 
 // heldBack remembers, of those who refused for their position, the furthest.

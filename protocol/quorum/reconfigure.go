@@ -182,7 +182,7 @@ func (m *Machine) install(fx *protocol.Effects) {
 		g := &m.reign
 		before := g.voters
 		for i, v := range m.ballot.Membership.Voters {
-			g.voters[i] = follower{sent: protocol.Always, claim: protocol.Always, notBefore: protocol.Never}
+			g.voters[i] = follower{sent: protocol.Always, claim: protocol.Always, notBefore: protocol.Never, clean: g.term}
 			if j := old.Index(v.ID); j >= 0 && old.Has(v) {
 				g.voters[i] = before[j]
 			}

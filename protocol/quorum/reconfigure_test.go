@@ -276,7 +276,7 @@ func TestReplacedAtOnce(t *testing.T) {
 	if ms, _ := m.Membership(); ms.Version != 2 {
 		t.Fatalf("it has version %d", ms.Version)
 	}
-	if f := m.reign.voters[2]; m.known[2] != (standing{}) || f != (follower{sent: protocol.Always, claim: protocol.Always, notBefore: protocol.Never}) {
+	if f := m.reign.voters[2]; m.known[2] != (standing{}) || f != (follower{sent: protocol.Always, claim: protocol.Always, notBefore: protocol.Never, clean: m.reign.term}) {
 		t.Errorf("of the new n3 it knows %+v and %+v", m.known[2], f)
 	}
 	if f := m.reign.voters[1]; m.known[1] != (standing{50, "7"}) || f != kept {

@@ -342,3 +342,69 @@ func TestHonour(t *testing.T) {
 		}
 	}
 }
+
+// TestReanchorAfterAdd has a voter come back in a higher term when voters were
+// added: they count as grantors, and the tenure goes on (R5).
+func TestReanchorAfterAdd(t *testing.T) {
+	for _, grow := range []bool{false, true} {
+		w := newWorld(1)
+		for i := range 5 {
+			w.add(Config{Self: voter(i), Membership: members(3)})
+		}
+		for i := range 5 {
+			w.nodes[i].start()
+		}
+		w.run(3 * time.Second)
+		lead := w.leader()
+		if lead == nil || lead.i != 0 {
+			t.Fatal("n1 does not lead")
+		}
+		now := 3 * time.Second
+		voters := 3
+		do := func(ms *protocol.Membership) {
+			if err := lead.m.Objection(ms); err != nil {
+				t.Fatal(err)
+			}
+			lead.do(protocol.Command{Verb: protocol.Reconfigure, Membership: ms})
+			now += 2 * time.Second
+			w.run(now)
+			voters++
+		}
+		if grow {
+			do(among(0, 1, 2, 3))
+			do(among(0, 1, 2, 3, 4))
+		}
+		token := lead.m.reign.token
+		b := &w.nodes[2].m.ballot // n3 stood in an election that nobody won
+		w.nodes[2].m.votePrev, b.Term, b.VotedFor = b.Term, b.Term+1, voter(2)
+		w.run(now + 3*time.Second)
+		v := lead.m.View()
+		if v.Token != token {
+			t.Errorf("%d voters: the tenure was ended (overtaken)", voters)
+		}
+	}
+}
+
+// TestPositionNotKnownYet has a voter restart that is told its position later:
+// until then it helps nobody and does not stand.
+func TestPositionNotKnownYet(t *testing.T) {
+	cfg := Config{Self: voter(0), Membership: members(3), Position: RequirePosition, AwaitPosition: true}
+	m := start(t, cfg, nil)
+	step(m, &protocol.Input{Kind: protocol.Do, Now: at(time.Second), Command: protocol.Command{Verb: protocol.Campaign}})
+	if m.fit() {
+		t.Error("it would stand")
+	}
+	ask := from(1, Vote, members(3), 7)
+	ask.Now, ask.Message.Position = at(2*time.Second), "90"
+	if fx := step(m, &ask); len(fx.Sends) != 1 || fx.Sends[0].Message.Reason != BehindPosition {
+		t.Errorf("it answered %+v", fx.Sends)
+	}
+	step(m, &protocol.Input{Kind: protocol.Do, Now: at(3 * time.Second), Command: protocol.Command{Verb: protocol.Locate, Position: "80"}})
+	if !m.fit() {
+		t.Error("it would not stand")
+	}
+	ask.Now, ask.Message.Round = at(4*time.Second), 2
+	if fx := step(m, &ask); len(fx.Sends) != 1 || !fx.Sends[0].Message.Granted {
+		t.Errorf("it answered %+v", fx.Sends)
+	}
+}

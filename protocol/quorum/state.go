@@ -32,7 +32,7 @@ func (m *Machine) AppendState(dst []byte) []byte {
 	dst = protocol.AppendBool(dst, m.sick)
 	dst = protocol.AppendBool(dst, m.paused)
 	dst = protocol.AppendUint(dst, uint64(m.priority))
-	dst = protocol.AppendString(dst, m.position)
+	dst = protocol.AppendBool(protocol.AppendString(dst, m.position), m.located)
 	dst = protocol.AppendString(dst, m.metadata)
 	dst = appendInstants(dst, m.bootUntil, m.quietUntil, m.graceUntil)
 	dst = m.promises.append(dst)
@@ -93,7 +93,7 @@ func (m *Machine) load(d *protocol.Decoder) {
 	m.saveAt = d.Instant()
 	m.candidate, m.sick, m.paused = d.Bool(), d.Bool(), d.Bool()
 	m.priority = priority(d)
-	m.position = d.String()
+	m.position, m.located = d.String(), d.Bool()
 	if m.priority == 0 || len(m.position) > MaxPosition {
 		d.Fail(fmt.Errorf("an own priority of %d, a position of %d bytes", m.priority, len(m.position)))
 	}
