@@ -40,6 +40,14 @@ type Config struct {
 	// is one setting for a whole election, the same at every candidate.
 	NonExclusive bool
 
+	// Priority says who is to win among candidates that wait: the greatest, and
+	// among equals any. It is 1 to [MaxPriority], 0 for [DefaultPriority], or
+	// [NeverLead] for a participant that never leads; its Campaign waits until
+	// its context ends. It is a preference and no veto. Whether a leader gives
+	// way to a greater one that arrives is the back end's business. One that
+	// knows no priorities refuses any but 0 by ErrUnsupported.
+	Priority int
+
 	// Drain is how long before the end of the lease the work's context ends, so
 	// that the work has this long to return. 0 means a fifth of the lease; it
 	// must be below the lease. It has no meaning where nothing runs out, nor
@@ -79,6 +87,12 @@ func (c *Config) complete(l Limits) error {
 		if !slices.Contains(l.Abilities, a) {
 			return fmt.Errorf("%w: ability %q is required; it has %v", ErrUnsupported, a, l.Abilities)
 		}
+	}
+	if err := driver.CheckPriority(c.Priority); err != nil {
+		return fmt.Errorf("elect.Config.Priority: %w", err)
+	}
+	if c.Priority != 0 && !slices.Contains(l.Abilities, AbilityPriority) {
+		return fmt.Errorf("%w: elect.Config.Priority is %d, and it knows no priorities; want 0", ErrUnsupported, c.Priority)
 	}
 	if !c.NonExclusive && !l.Exclusive {
 		return fmt.Errorf("%w: it cannot prove a leader exclusive; set NonExclusive if every effect of the work is fenced by its token", ErrUnsupported)
@@ -125,5 +139,5 @@ func shortest(bound, standard time.Duration) time.Duration {
 }
 
 func (c *Config) candidacy() driver.Candidacy {
-	return driver.Candidacy{Exclusive: !c.NonExclusive, Metadata: c.Metadata}
+	return driver.Candidacy{Exclusive: !c.NonExclusive, Metadata: c.Metadata, Priority: c.Priority}
 }

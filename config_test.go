@@ -31,7 +31,11 @@ func TestConfigIsValidated(t *testing.T) {
 		{"only a long shortest back-off", elect.Config{MinBackoff: time.Hour}, ""},
 		{"only a short longest back-off", elect.Config{MaxBackoff: time.Millisecond}, ""},
 		{"abilities", elect.Config{Require: []elect.Ability{driver.AbilityTransfer, driver.AbilityConfirm}}, ""},
-		{"a missing ability", elect.Config{Require: []elect.Ability{driver.AbilityTransfer, driver.AbilityInherit}}, `ability "inherit" is required; it has [confirm transfer recall]`},
+		{"a missing ability", elect.Config{Require: []elect.Ability{driver.AbilityTransfer, driver.AbilityInherit}}, `ability "inherit" is required; it has [confirm transfer recall appoint priority]`},
+		{"priority", elect.Config{Priority: elect.MaxPriority}, ""},
+		{"never to lead", elect.Config{Priority: elect.NeverLead}, ""},
+		{"too great a priority", elect.Config{Priority: 1001}, "elect.Config.Priority: priority 1001; want 1 to 1000, 0 for the default (100), or -1 for one that never leads"},
+		{"a negative priority", elect.Config{Priority: -2}, "elect.Config.Priority: priority -2; want 1 to 1000"},
 		{"metadata", elect.Config{Metadata: map[string]string{"k": strings.Repeat("v", 4095)}}, ""},
 		{"too much metadata", elect.Config{Metadata: map[string]string{"k": strings.Repeat("v", 4096)}}, "elect.Config.Metadata: metadata has 4097 bytes over all keys and values; want at most 4096"},
 	} {
@@ -52,6 +56,17 @@ func TestConfigIsValidated(t *testing.T) {
 				t.Errorf("New returned %v: ErrUnsupported is for what the back end cannot do", err)
 			}
 		})
+	}
+}
+
+// A back end that knows no priorities refuses them, and nothing else.
+func TestPriorityIsRefused(t *testing.T) {
+	f := newFake()
+	if _, err := elect.New(f, elect.Config{Priority: 7}); !errors.Is(err, elect.ErrUnsupported) || !strings.Contains(err.Error(), "it knows no priorities; want 0") {
+		t.Errorf("New returned %v; want ErrUnsupported, and what would be right", err)
+	}
+	if _, err := elect.New(f, elect.Config{}); err != nil {
+		t.Errorf("New without a priority: %v", err)
 	}
 }
 

@@ -168,6 +168,27 @@ func (e *Election) Recall(ctx context.Context, token Token) error {
 	return r.Recall(ctx, token)
 }
 
+// Appoint asks the leader with that token, or whoever leads if token is 0, to
+// hand over to the candidate with the id to, or to whom it finds best if to is
+// empty: an operator's hand, from outside. It returns once the leader has
+// accepted to; its work is stopped and joined after that, and [Election.Watch]
+// tells who leads then. It returns [ErrNoLeader] when nobody leads,
+// [ErrSuperseded] when somebody with another token does, [ErrIneligible] with
+// the reason when that candidate cannot take over, which leaves the leader as it
+// is, and [ErrUnsupported] where the back end cannot.
+func (e *Election) Appoint(ctx context.Context, token Token, to string) error {
+	a, ok := e.elector.(driver.Appointer)
+	if !ok {
+		return fmt.Errorf("appoint: %w", ErrUnsupported)
+	}
+	if to != "" {
+		if err := driver.CheckID(to); err != nil {
+			return err
+		}
+	}
+	return a.Appoint(ctx, token, to)
+}
+
 // Close ends a waiting campaign with [ErrClosed], the context of a term with
 // [ReasonShutdown], and every Watch. It does not wait for the work, which is
 // an overrun if it runs on: end the context of [Election.Lead] and wait for it

@@ -20,6 +20,8 @@ var (
 	ErrNoLeader = driver.ErrNoLeader
 	// ErrSuperseded: somebody else leads than the one that was meant.
 	ErrSuperseded = driver.ErrSuperseded
+	// ErrIneligible: the candidate that was named cannot take over.
+	ErrIneligible = driver.ErrIneligible
 	// ErrUnsupported: this back end cannot do that.
 	ErrUnsupported = driver.ErrUnsupported
 	// ErrUnknownOutcome: a write may or may not have landed.

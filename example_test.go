@@ -203,7 +203,7 @@ func ExampleElection_Limits() {
 	fmt.Println(limits.Lease, limits.Takeover, limits.Abilities)
 	fmt.Println("exclusive if", limits.Assumes)
 	// Output:
-	// 1m0s 1m0s [confirm transfer recall]
+	// 1m0s 1m0.01s [confirm transfer recall appoint priority]
 	// exclusive if all participants are in one process
 }
 
@@ -299,16 +299,27 @@ func ExampleTerm_Transfer() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(term.Transfer("web-2")) // the term's context has ended: stop the work
-	fmt.Println(term.Release(ctx))      // and only then let the other lead
-	next, err := second.Campaign(ctx)
-	if err != nil {
-		log.Fatal(err)
+	fmt.Println(term.Transfer("web-2")) // it does not stand yet: the term goes on
+	won := make(chan *elect.Term)
+	go func() {
+		next, err := second.Campaign(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		won <- next
+	}()
+	for errors.Is(err, elect.ErrIneligible) || err == nil && term.Check() == nil {
+		<-time.After(time.Millisecond)
+		err = term.Transfer("web-2")
 	}
+	fmt.Println(term.Check())      // its context has ended: stop the work
+	fmt.Println(term.Release(ctx)) // and only then let the other lead
+	next := <-won
 	defer next.Release(ctx)
 	fmt.Println(next.Token() > term.Token())
 	// Output:
-	// <nil>
+	// cannot take over: no candidate web-2 waits
+	// leadership of term 1 lost: resigned: resigned
 	// <nil>
 	// true
 }

@@ -107,10 +107,13 @@ func (t *Term) Next() Sequence {
 // [Term.Release]. A term that has ended already is left as it is.
 func (t *Term) Resign() { _ = t.finish(driver.ErrResigned) }
 
-// Transfer is [Term.Resign] in favour of the candidate with the id to. Back
-// ends without the ability give [ErrUnsupported], and the term goes on.
+// Transfer is [Term.Resign] in favour of the candidate with the id to. One that
+// is known not to be able to take over is refused with [ErrIneligible] and the
+// reason, and back ends without the ability give [ErrUnsupported]; the term then
+// goes on. If the candidate fails after that, another may lead.
 func (t *Term) Transfer(to string) error {
-	if _, ok := t.mandate.(driver.Transferrer); !ok {
+	m, ok := t.mandate.(driver.Transferrer)
+	if !ok {
 		return fmt.Errorf("transfer: %w", ErrUnsupported)
 	}
 	if err := driver.CheckID(to); err != nil {
@@ -118,6 +121,12 @@ func (t *Term) Transfer(to string) error {
 	}
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
+	}
+	if err := m.Eligible(to); err != nil {
+		if t.ctx.Err() != nil {
+			return context.Cause(t.ctx)
+		}
+		return err
 	}
 	t.mu.Lock()
 	t.target = to

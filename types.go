@@ -26,6 +26,15 @@ const (
 	AbilityConfirm  = driver.AbilityConfirm  // Term.Confirm
 	AbilityTransfer = driver.AbilityTransfer // Term.Transfer
 	AbilityRecall   = driver.AbilityRecall   // Election.Recall
+	AbilityAppoint  = driver.AbilityAppoint  // Election.Appoint
+	AbilityPriority = driver.AbilityPriority // Config.Priority
 	AbilityInherit  = driver.AbilityInherit  // another process can hold the mandate
 	AbilityWitness  = driver.AbilityWitness  // another process can testify that its holder is dead
+)
+
+// Priorities, of [Config].Priority.
+const (
+	DefaultPriority = driver.DefaultPriority // that of 0
+	MaxPriority     = driver.MaxPriority     // the greatest
+	NeverLead       = driver.NeverLead       // of one that takes part and never leads
 )

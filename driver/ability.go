@@ -17,6 +17,8 @@ const (
 	AbilityConfirm  Ability = "confirm"  // Mandate implements Confirmer
 	AbilityTransfer Ability = "transfer" // Mandate implements Transferrer
 	AbilityRecall   Ability = "recall"   // Elector implements Recaller
+	AbilityAppoint  Ability = "appoint"  // Elector implements Appointer
+	AbilityPriority Ability = "priority" // Elector heeds Candidacy.Priority
 	AbilityInherit  Ability = "inherit"  // Mandate implements Inheritable
 	AbilityWitness  Ability = "witness"  // Mandate implements Attestable
 )
@@ -32,8 +34,16 @@ type Confirmer interface {
 // Transferrer is implemented by mandates that can be handed to a named
 // candidate.
 type Transferrer interface {
+	// Eligible says why the candidate with that id could not take over now, as
+	// far as the holder knows: it is the holder itself, takes no part, does not
+	// answer, or would not stand. The error matches [ErrIneligible]. It is asked
+	// before the work is stopped, waits for nobody, and promises nothing: what
+	// it knows may be old.
+	Eligible(to string) error
+
 	// Transfer replaces Release: it is called after the work was joined, and
-	// gives leadership up in favour of the candidate with that id.
+	// gives leadership up in favour of the candidate with that id. If that one
+	// cannot take over after all, others may.
 	Transfer(ctx context.Context, to string) error
 }
 
@@ -45,6 +55,19 @@ type Recaller interface {
 	// ErrNoLeader when nobody leads, and ErrSuperseded when somebody with
 	// another token does.
 	Recall(ctx context.Context, token fence.Token) error
+}
+
+// Appointer is implemented by electors that can ask whoever leads to hand over
+// to a named candidate, from outside.
+type Appointer interface {
+	// Appoint asks the leader with that token, or whoever leads if token is 0,
+	// to hand over to the candidate with the id to, or to whom it finds best if
+	// to is empty, and returns once the leader has accepted to: its work is
+	// stopped and joined after that. It returns ErrNoLeader when nobody leads,
+	// ErrSuperseded when somebody with another token does, and ErrIneligible,
+	// with the reason, when the leader knows that the candidate could not take
+	// over; it then leads on.
+	Appoint(ctx context.Context, token fence.Token, to string) error
 }
 
 // Inheritable is implemented by mandates that the kernel holds through open

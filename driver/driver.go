@@ -15,6 +15,7 @@ package driver
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"log/slog"
 	"net/url"
@@ -100,6 +101,29 @@ type Candidacy struct {
 	// address; see [CheckMetadata]. The driver keeps it; the caller must not
 	// change it afterwards.
 	Metadata map[string]string
+
+	// Priority says who is to win among candidates that wait: the greatest, and
+	// among equals any. It is a preference and no veto: a candidate that does
+	// not come forward holds nobody up for long. It is 1 to [MaxPriority], 0 for
+	// [DefaultPriority], or [NeverLead]; see [CheckPriority]. Only back ends
+	// that list [AbilityPriority] heed it, and each says whether it also
+	// replaces a leader by a greater one.
+	Priority int
+}
+
+// Priorities, of [Candidacy].
+const (
+	DefaultPriority = 100  // that of 0
+	MaxPriority     = 1000 // the greatest
+	NeverLead       = -1   // of one that takes part and never leads
+)
+
+// CheckPriority returns nil if p can be a candidate's priority.
+func CheckPriority(p int) error {
+	if p < NeverLead || p > MaxPriority {
+		return fmt.Errorf("priority %d; want 1 to %d, 0 for the default (%d), or %d for one that never leads", p, MaxPriority, DefaultPriority, NeverLead)
+	}
+	return nil
 }
 
 // Leader is who leads, as far as a back end can prove it.

@@ -23,6 +23,8 @@ var (
 	ErrNoLeader = errors.New("no leader")
 	// ErrNotExclusive: elected, and not yet proven exclusive.
 	ErrNotExclusive = errors.New("not proven exclusive")
+	// ErrIneligible: the candidate that was named cannot take over.
+	ErrIneligible = errors.New("cannot take over")
 	// ErrUnsupported: this back end cannot do that.
 	ErrUnsupported = errors.New("not supported by this back end")
 	// ErrUnknownOutcome: a write may or may not have landed, and could not be

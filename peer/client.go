@@ -12,11 +12,9 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/fence"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 // How long a client waits for one node.
@@ -74,7 +72,7 @@ func NewClient(cfg Config) (*Client, error) {
 			c.nodes = append(c.nodes, p)
 		}
 	}
-	c.limits.Abilities = []driver.Ability{driver.AbilityRecall}
+	c.limits.Abilities = []driver.Ability{driver.AbilityRecall, driver.AbilityAppoint}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c, nil
 }
@@ -170,11 +168,16 @@ func because(ctx context.Context, err error) error {
 
 // all asks every node at the same time and returns how that went, by node.
 func (c *Client) all(ctx context.Context, limit time.Duration, verb string, each func(node int, body json.RawMessage) error) []error {
+	return c.these(ctx, c.nodes, limit, verb, each)
+}
+
+// these asks some nodes as all does.
+func (c *Client) these(ctx context.Context, nodes []Peer, limit time.Duration, verb string, each func(node int, body json.RawMessage) error) []error {
 	ctx, stop := c.while(ctx)
 	defer stop()
-	errs := make([]error, len(c.nodes))
+	errs := make([]error, len(nodes))
 	var asking sync.WaitGroup
-	for i, n := range c.nodes {
+	for i, n := range nodes {
 		asking.Go(func() {
 			errs[i] = c.ask(ctx, n, limit, verb, func(body json.RawMessage) error { return each(i, body) })
 		})
@@ -187,8 +190,21 @@ func (c *Client) all(ctx context.Context, limit time.Duration, verb string, each
 // for each, voters first, in the order of the configuration. A node that does
 // not answer takes 3 s at most. Observers without an address have an error.
 func (c *Client) Statuses(ctx context.Context) []NodeResult {
-	results := make([]NodeResult, len(c.nodes))
-	errs := c.all(ctx, statusLimit, verbStatus, func(i int, body json.RawMessage) error {
+	results := c.statuses(ctx, c.nodes)
+	for _, p := range c.cfg.Observers {
+		if p.Addr == "" {
+			results = append(results, NodeResult{Peer: p, Err: errNowhere})
+		}
+	}
+	return results
+}
+
+var errNowhere = errors.New("no address of it is known")
+
+// statuses asks some nodes.
+func (c *Client) statuses(ctx context.Context, nodes []Peer) []NodeResult {
+	results := make([]NodeResult, len(nodes))
+	errs := c.these(ctx, nodes, statusLimit, verbStatus, func(i int, body json.RawMessage) error {
 		s := new(NodeStatus)
 		if err := json.Unmarshal(body, s); err != nil {
 			return fmt.Errorf("its status cannot be read: %w", err)
@@ -197,105 +213,14 @@ func (c *Client) Statuses(ctx context.Context) []NodeResult {
 		return nil
 	})
 	for i := range results {
-		results[i].Peer = c.nodes[i]
+		results[i].Peer = nodes[i]
 		if errs[i] != nil {
 			results[i].Status, results[i].Err = nil, errs[i]
 		} else if results[i].Status == nil {
 			results[i].Err = errors.New("it answered, and said nothing of itself")
 		}
 	}
-	for _, p := range c.cfg.Observers {
-		if p.Addr == "" {
-			results = append(results, NodeResult{Peer: p, Err: errors.New("no address of it is configured")})
-		}
-	}
 	return results
-}
-
-// Recall implements driver.Recaller. It finds the leader as Observe does and
-// asks it, by way of another node if it cannot be reached from here.
-func (c *Client) Recall(ctx context.Context, token fence.Token) error {
-	ctx, stop := c.while(ctx)
-	defer stop()
-	var err error
-	for range 3 { // somebody else may be elected in between
-		if c.life.Err() != nil {
-			return driver.ErrClosed
-		}
-		var s driver.State
-		if s, err = c.look(ctx); err != nil {
-			return err
-		}
-		switch l := s.Leader; {
-		case s.Stale:
-			return fmt.Errorf("who leads cannot be told: %w", s.Cause)
-		case l == nil && s.Cause != nil:
-			return fmt.Errorf("%w: %w", driver.ErrNoLeader, s.Cause)
-		case l == nil:
-			return driver.ErrNoLeader
-		case token != 0 && l.Token != token:
-			return fmt.Errorf("%w: %s leads with token %v, and not with %v", driver.ErrSuperseded, l.ID, l.Token, token)
-		}
-		err = c.depose(ctx, s.Leader)
-		if token != 0 || !errors.Is(err, driver.ErrNoLeader) && !errors.Is(err, driver.ErrSuperseded) {
-			break
-		}
-	}
-	return err
-}
-
-// look observes once.
-func (c *Client) look(ctx context.Context) (driver.State, error) {
-	for s, err := range c.Observe(ctx) {
-		return s, err
-	}
-	return driver.State{}, context.Cause(ctx)
-}
-
-// depose asks the leader, or else the other nodes, that it resign.
-func (c *Client) depose(ctx context.Context, l *driver.Leader) error {
-	ways := slices.Clone(c.nodes)
-	slices.SortStableFunc(ways, func(a, b Peer) int { return rank(l, a) - rank(l, b) })
-	var trouble trouble
-	asked := false // it may have resigned, though nobody said so
-	for _, to := range ways {
-		done, err := c.resign(ctx, to, l.Token)
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case answered(err):
-			if asked && (errors.Is(err, driver.ErrNoLeader) || errors.Is(err, driver.ErrSuperseded)) {
-				return nil
-			}
-			return err
-		}
-		asked = asked || done
-		trouble = append(trouble, nodeError{to, err})
-	}
-	return fmt.Errorf("%w: %s leads with token %v and could not be asked: %w", driver.ErrUnreachable, l.ID, l.Token, trouble)
-}
-
-// rank puts the leader before all others.
-func rank(l *driver.Leader, p Peer) int {
-	if p.ID == protocol.NodeID(l.ID) {
-		return 0
-	}
-	return 1
-}
-
-// resign asks one node; asked says that it may have heard it.
-func (c *Client) resign(ctx context.Context, to Peer, token fence.Token) (asked bool, err error) {
-	limit := resignLimit + time.Second // so that the node's own answer comes first
-	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
-	defer stop()
-	conn, err := c.dial(ctx, to)
-	if err != nil {
-		return false, because(ctx, err)
-	}
-	defer conn.Close()
-	return true, understood(because(ctx, conn.Call(ctx, verbResign, uint64(token), resignation{}, ignore)))
 }
 
 // nodeError is what went wrong with one node.

@@ -51,7 +51,13 @@ const (
 	eventActive  = "active"
 	eventLost    = "lost"
 	eventFollows = "follows"
+	eventPaused  = "paused" // of the node itself, with the token of whoever led
+	eventResumed = "resumed"
 )
+
+// ofItself reports whether an event is one that a node tells of itself only, and
+// that may come again with the same token.
+func ofItself(e *Event) bool { return e.Event == eventPaused || e.Event == eventResumed }
 
 func mergeHistories(pieces [][]Event) []Event {
 	type event struct {
@@ -63,7 +69,14 @@ func mergeHistories(pieces [][]Event) []Event {
 	slices.SortStableFunc(all, func(a, b Event) int { return a.At.Compare(b.At) })
 	known := make(map[event]int)
 	var merged []Event
+	var last fence.Token
 	for _, e := range all {
+		last = max(last, e.Token)
+		if ofItself(&e) {
+			e.Token = cmp.Or(e.Token, last) // the node had just started, and knew no leader
+			merged = append(merged, e)
+			continue
+		}
 		key := event{e.Token, e.Leader, e.Event}
 		if i, ok := known[key]; ok {
 			merged[i].Reason = cmp.Or(merged[i].Reason, e.Reason)
@@ -84,5 +97,5 @@ func mergeHistories(pieces [][]Event) []Event {
 
 // order is that of events of one token at one time.
 func order(event string) int {
-	return slices.Index([]string{eventElected, eventFollows, eventActive, eventLost}, event)
+	return slices.Index([]string{eventElected, eventFollows, eventActive, eventLost, eventPaused, eventResumed}, event)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/electd/elect/driver"
 )
@@ -31,6 +32,7 @@ func (m *merger) merge(nodes []Peer, voters int, reports []report) (driver.State
 	var n tally
 	var s driver.State
 	var trouble trouble
+	var paused []string
 	for i, r := range reports {
 		var why error
 		switch {
@@ -53,8 +55,12 @@ func (m *merger) merge(nodes []Peer, voters int, reports []report) (driver.State
 			if i < voters {
 				n.knowing++
 			}
+			if r.Paused {
+				paused = append(paused, string(nodes[i].ID))
+			}
 			if r.Leader != nil {
 				s.Leader = m.seen
+			} else if r.Paused { // which is no reason while another may stand
 			} else if s.Cause == nil && r.Cause != "" {
 				s.Cause = errors.New(r.Cause)
 			}
@@ -69,6 +75,8 @@ func (m *merger) merge(nodes []Peer, voters int, reports []report) (driver.State
 		s = driver.State{Leader: m.seen, Stale: true, Cause: fmt.Errorf("%w: %w", driver.ErrUnreachable, trouble)}
 	case s.Leader != nil:
 		s.Cause = nil
+	case n.knowing > 0 && len(paused) == n.knowing:
+		s.Cause = fmt.Errorf("all voters that answer are paused: %s; to have them stand again: elect resume", strings.Join(paused, ", "))
 	}
 	return s, n
 }

@@ -53,11 +53,14 @@ type Config struct {
 	// Name is the election's, see [driver.CheckName]. One listening address and
 	// one data directory serve one election.
 	Name string
-	// Voters are 1 to 9 participants, the same at every one of them. A majority
-	// of them elects; three or five is what one wants.
+	// Voters are 1 to 9 participants, the same at every one of them when the
+	// election is founded. A majority of them elects; three or five is what one
+	// wants. Afterwards the membership that was made of them counts, which
+	// [Client.AddMember] and the like change, and the list only says where to call
+	// those whom it has.
 	Voters []Peer
-	// Observers see who leads and never count; at most 64. They should be the
-	// same at every voter: heartbeats go to those whom the leader lists. Each
+	// Observers see who leads and never count; at most 64. Those whom the voters
+	// list when the election is founded are in its membership. Each
 	// costs every voter a connection, with signs of life both ways some twice in
 	// a Promise, and the leader its heartbeats; with many of them that is most of
 	// what an idle election costs.
@@ -84,6 +87,51 @@ type Config struct {
 	// all data directories are made anew or one is restored from a copy, and is
 	// raised then, at every participant, so that tokens go on rising.
 	Era uint64
+
+	// Join says that this participant is to be added to an election that is there
+	// (elect member add, [Client.AddMember]): it founds nothing, and waits until a
+	// membership has it, with its own data directory if it is to vote. Without a
+	// ballot in its data directory, Voters are only those whom it calls first, and
+	// itself. Once it has been added Join does not count, except that it is not
+	// refused for good after it was removed: it waits to be added again.
+	Join bool
+
+	// Priority is how gladly this participant leads: 1 to [driver.MaxPriority], 0
+	// for [driver.DefaultPriority], [driver.NeverLead] for a voter that votes and
+	// never leads. A greater one stands earlier, and a leader hands over to it
+	// by itself when it has been fit for a while; see [quorum.Config]. That of a
+	// Candidacy, if it is not 0, replaces it from then on.
+	Priority int
+
+	// Position says what positions count for, in what the leader's work writes,
+	// such as a log: see [quorum.PositionPolicy]; quorum.IgnorePosition by
+	// default. It is one setting for a whole election.
+	Position quorum.PositionPolicy
+	// Locate tells how far this participant is. It is called in a goroutine of
+	// its own, one call at a time: every LocateEvery, before each Campaign of this
+	// node, when its leader has gone, before it hands over, and after CatchUp. While it takes its time
+	// nothing waits for it but a Campaign, for a Promise at most, and the last
+	// position counts. So does the last one after an error, which is logged. A
+	// position has at most [quorum.MaxPosition] bytes of UTF-8. Its ctx ends with
+	// the node, and Close waits until it returns. With a nil Locate this
+	// participant is behind all that have one.
+	Locate func(ctx context.Context) (string, error)
+	// LocateEvery is the time between two calls of Locate; 0 means Heartbeat. A
+	// leader that hands over waits until its successor is as far as it is, which
+	// it hears of that much later.
+	LocateEvery time.Duration
+	// Compare orders two positions as cmp.Compare does, the same at every
+	// participant; quorum.CompareNumbers by default. The empty position is
+	// before all others without it. It is called within the steps of the
+	// protocol: it must not block, nor depend on anything but its arguments.
+	Compare func(a, b string) int
+	// CatchUp is called in a goroutine of its own when this participant would be
+	// elected were it not behind from, who is at position. It may take as long as
+	// it needs, and until it returns it is not called again; its ctx ends when it is moot: somebody
+	// leads, this participant does not stand any more, or the node is closed,
+	// which waits until it returns. Locate is asked after it, whatever it
+	// returned; an error is logged. Nil: whoever copies the log does so anyway.
+	CatchUp func(ctx context.Context, from protocol.NodeID, position string) error
 
 	// Certs is a directory with ca.crt, ID.crt and ID.key, as package certs
 	// makes it. CA, Cert and Key name the three files one by one instead. With
@@ -112,6 +160,7 @@ type Config struct {
 
 	// For tests: other links, other clocks, and disks that fail.
 	connect func(link.Config) links
+	dialer  func(ctx context.Context, to Peer) (conn, error) // as Client.dial
 	now     func() protocol.Reading
 	disk    func(save func([]byte) error) func([]byte) error
 }
@@ -120,6 +169,7 @@ type Config struct {
 type links interface {
 	Send(to protocol.NodeID, l *wire.Letter)
 	SetIncarnation(incarnation uint64)
+	SetPeers(held protocol.ConfigID, peers link.Peers, outside func(protocol.NodeID) *wire.Refusal)
 	Announce(w *wire.Welcome)
 	Peers() []link.PeerInfo
 	Close() error
@@ -204,6 +254,17 @@ func (c *Config) check() error {
 	case c.Insecure && c.secured():
 		return errors.New("certificates are given, and insecure too; want one of the two")
 	}
+	if err := driver.CheckPriority(c.Priority); err != nil {
+		return err
+	}
+	if c.LocateEvery < 0 {
+		return fmt.Errorf("a position every %v; want more than 0, or 0 for the heartbeat", c.LocateEvery)
+	}
+	switch c.Position {
+	case "", quorum.IgnorePosition, quorum.PreferPosition, quorum.RequirePosition:
+	default:
+		return fmt.Errorf("position %q; want %s, %s or %s", c.Position, quorum.IgnorePosition, quorum.PreferPosition, quorum.RequirePosition)
+	}
 	if c.Cluster != "" {
 		if err := driver.CheckName(c.Cluster); err != nil {
 			return fmt.Errorf("cluster: %w", err)
@@ -227,6 +288,9 @@ func checkAddr(addr string) error {
 		return fmt.Errorf("address %q has no host, and others have to find it", addr)
 	case strings.ContainsAny(host, "/ \t@"):
 		return fmt.Errorf("address %q: the host %q is none", addr, host)
+	}
+	if len(addr) > protocol.MaxAddress {
+		return fmt.Errorf("an address of %d bytes; want at most %d", len(addr), protocol.MaxAddress)
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil || port == "" || port == "0" {
 		return fmt.Errorf("address %q: port %q; want a number from 1 to 65535", addr, port)

@@ -4,8 +4,8 @@
 //
 //	peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs
 //
-// The list names the voters, 1 to 9, and is the same at each of them; [ParseURL]
-// has the parameters. One election has one port and one data directory at each
+// The list names the voters, 1 to 9, and is the same at each of them when the
+// election is founded; [ParseURL] has the parameters. One election has one port and one data directory at each
 // participant. A majority of the voters elects: three can lose one, five can
 // lose two. Observers see who leads, and never count. A participant whose id is
 // not listed is a [Client], which looks and recalls, and keeps nothing.
@@ -21,6 +21,15 @@
 // leader, and since when it leads by its own wall clock, travel with its
 // heartbeats.
 //
+// # Who leads
+//
+// A leader hands over to one voter, which then needs one round of votes: whom a
+// transfer names ([Node.Appoint], [driver.Transferrer]), or the best of those that
+// answer and would stand, by position and priority. A voter that is paused
+// ([Node.SetPaused]) or whose priority is [driver.NeverLead] votes only. Priorities
+// and positions are those of the rules R12 and R13 of package quorum; Config says
+// which functions of the application are called for them, and when.
+//
 // # Founding
 //
 // The first start of an election needs all voters up at one time: each learns
@@ -29,9 +38,18 @@
 // that is pointed at another place, is refused by the others, because it has
 // forgotten its votes and its promises; when so many refuse it that the rest is
 // no majority its campaigns fail with an error that says so. Later starts need
-// a majority. Voters that are configured otherwise than the others, another
-// cluster and another election are refused as plainly. So is a second process
-// with a directory that is in use.
+// a majority. Before the founding voters that are configured otherwise than the
+// others are refused as plainly, and at any time another cluster and another
+// election. So is a second process with a directory that is in use.
+//
+// # Membership
+//
+// From the founding on the membership that the voters hold counts, and no longer
+// the list. [Client.AddMember], [Client.RemoveMember] and [Client.ReplaceMember]
+// change it while the election goes on, one voter at a time, each time when a
+// majority of the next one answers; it travels in every message and is kept with
+// the ballot. A node to be added is started with [Config.Join] and waits. One that
+// was removed is told by those who know, and its campaigns fail for good.
 //
 // A directory that is a copy, or was restored from an older one, cannot be told
 // from the right one. It may vote twice. Whoever has restored one stops all

@@ -55,12 +55,16 @@ func (n *Node) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if !n.cfg.voter() {
-		return nil, driver.Permanent(fmt.Errorf("%s is an observer and cannot lead; the voters are %s", n.cfg.ID, list(ids(n.cfg.Voters))))
+	if n.cfg.observer() && !n.cfg.Join && !n.votes() {
+		return nil, driver.Permanent(fmt.Errorf("%s is an observer and cannot lead; the voters are %s", n.cfg.ID, list(ids(n.voters()))))
 	}
 	if err := driver.CheckMetadata(c.Metadata); err != nil {
 		return nil, driver.Permanent(err)
 	}
+	if err := driver.CheckPriority(c.Priority); err != nil {
+		return nil, driver.Permanent(err)
+	}
+	n.locator.fresh(ctx)
 	metadata, err := json.Marshal(c.Metadata)
 	if err != nil {
 		return nil, driver.Permanent(fmt.Errorf("metadata: %w", err)) // of strings it never fails
@@ -68,7 +72,7 @@ func (n *Node) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate
 	for {
 		w := &candidacy{
 			exclusive: c.Exclusive, metadata: c.Metadata, result: make(chan outcome, 1),
-			command: protocol.Command{Verb: protocol.Campaign, Metadata: string(metadata)},
+			command: protocol.Command{Verb: protocol.Campaign, Metadata: string(metadata), Priority: c.Priority},
 		}
 		if !n.inbox.put(item{do: func() { n.stand(w) }}) {
 			return nil, errClosed
@@ -104,6 +108,9 @@ func (n *Node) stand(w *candidacy) {
 		return
 	}
 	n.waiter = w
+	if p := w.command.Priority; p != 0 {
+		n.priority.Store(int64(p))
+	}
 	n.command(w.command)
 }
 
@@ -112,6 +119,7 @@ func (n *Node) forgo(w *candidacy) {
 	switch {
 	case n.waiter == w:
 		n.waiter = nil
+		n.locator.enough(errNoCandidate)
 		if n.tenure != nil {
 			n.leave(n.tenure.m)
 			return
@@ -121,6 +129,8 @@ func (n *Node) forgo(w *candidacy) {
 		n.leave(w.won)
 	}
 }
+
+var errNoCandidate = errors.New("this node does not campaign any more")
 
 // deliver gives a victory to the Campaign that waits for one. Of a node that is
 // being closed there is none: nothing would end it.
@@ -136,8 +146,9 @@ func (n *Node) deliver(t *tenure) {
 // elected, active and stopped carry out the machine's orders.
 func (n *Node) elected(count uint64) {
 	t := &tenure{m: newMandate(n, count)}
-	n.tenure, n.leaseEnd = t, 0
+	n.tenure, n.leaseEnd, n.heir = t, 0, ""
 	n.counted.elected()
+	n.lastCount = count
 	n.own = leadership{incarnation: n.incarnation.Load(), term: count, token: count, since: time.Now().UnixNano()}
 	if n.waiter != nil {
 		n.own.metadata = n.waiter.metadata
@@ -188,6 +199,7 @@ func (n *Node) leave(m *mandate) {
 		return
 	}
 	t.given = false
+	n.locator.enough(errNoCandidate)
 	n.command(protocol.Command{Verb: protocol.Withdraw})
 	if n.tenure == t { // it had stopped before
 		n.joinLater(t)
@@ -233,7 +245,11 @@ func (n *Node) resign(ctx context.Context, token fence.Token) error {
 // Recall implements [driver.Recaller]: on the leader it resigns, on any other
 // node it is passed on to the leader.
 func (n *Node) Recall(ctx context.Context, token fence.Token) error {
-	err := n.resign(ctx, token)
+	return n.atLeader(ctx, n.resign(ctx, token), verbResign, token, resignation{Forwarded: true})
+}
+
+// atLeader asks the leader, if err says that this node does not lead.
+func (n *Node) atLeader(ctx context.Context, err error, verb string, token fence.Token, body any) error {
 	if !errors.Is(err, driver.ErrNoLeader) {
 		return err
 	}
@@ -248,11 +264,11 @@ func (n *Node) Recall(ctx context.Context, token fence.Token) error {
 	case s.Leader == nil || s.Leader.ID == string(n.cfg.ID):
 		return driver.ErrNoLeader
 	}
-	p := find(n.cfg.Voters, protocol.NodeID(s.Leader.ID))
+	p := find(n.voters(), protocol.NodeID(s.Leader.ID))
 	if p == nil {
-		return fmt.Errorf("%w: the leader, %s, is not among the voters configured here", driver.ErrUnreachable, s.Leader.ID)
+		return fmt.Errorf("%w: the leader, %s, is not among the voters that are known here", driver.ErrUnreachable, s.Leader.ID)
 	}
-	return n.forward(ctx, *p, token)
+	return n.forward(ctx, *p, verb, token, body)
 }
 
 // led waits until somebody is known to lead: for a heartbeat, because one that was

@@ -24,6 +24,19 @@ import (
 // Only the welcomes of all make a voter founded, even if one of them comes with
 // the membership of a founded voter: that one knows that all have pinned itself,
 // and not that all have pinned this one.
+//
+// After that the membership binds, and pins count no more. Whoever has a vote in a
+// membership of a version above 1 has it by what a leader did, who asked that very
+// directory's process for its id and had a majority write it down (R15): such a
+// node boots with that membership, however it was configured, be it that it waited
+// to join or that it had met the founders and was gone when they were founded. It
+// does not matter whether that membership is the newest: with an older one the
+// node is what a voter is that was cut off since then, and its votes are those of
+// an older membership, which elect nobody where a newer one has been settled.
+//
+// One who waits to join founds nothing, pins nothing, and is pinned by nobody: two
+// that are not founded do not talk if one of them waits to join, so that its
+// Welcome is never taken for a pin.
 
 // admit decides whether somebody may talk to this node. It is called by the
 // links' goroutines and may wait for the disk.
@@ -45,32 +58,86 @@ func (n *Node) admit(h *wire.Hello, caller wire.Caller) (*wire.Welcome, *wire.Re
 		}
 		return final(wire.CodeIdentity, "%s called itself: two participants have one id, or an address in the list is that of another", h.ID)
 	}
-	voter := has(n.cfg.Voters, h.ID)
-	if !voter && !has(n.cfg.Observers, h.ID) {
-		return final(wire.CodeUnknown, "%s does not list %s; it knows the voters %s and the observers %s", n.cfg.ID, h.ID, list(ids(n.cfg.Voters)), orNone(ids(n.cfg.Observers)))
-	}
-	if caller == wire.Node {
-		if own := ids(n.cfg.Voters); !slices.Equal(own, h.Voters) {
-			return final(wire.CodeVoters, "%s has the voters %s, and %s has %s; want the same ones at every participant", n.cfg.ID, list(own), h.ID, list(h.Voters))
-		}
-	}
 	if caller == wire.Node && h.Era != n.cfg.Era {
 		// For a while, when it is raised at one node after the other: those of one
 		// era do not elect with those of another, or a leader of the smaller one
 		// could follow one of the greater.
 		return nil, &wire.Refusal{Code: wire.CodeEra, Says: fmt.Sprintf("%s is in era %d of tokens, and %s in era %d; want era=%d at every participant", n.cfg.ID, n.cfg.Era, h.ID, h.Era, max(h.Era, n.cfg.Era))}
 	}
-	if voter {
-		if r := n.bind(h, caller); r != nil {
-			return nil, r
-		}
+	ms := n.membership.Load()
+	voter, refusal := false, (*wire.Refusal)(nil)
+	if ms != nil {
+		voter, refusal = n.admitTo(ms, h, caller)
+	} else {
+		voter, refusal = n.admitUnfounded(h, caller)
+	}
+	if refusal != nil {
+		return nil, refusal
 	}
 	if caller == wire.Node && voter {
 		id, promise := h.ID, h.Promise
 		n.inbox.put(item{do: func() { n.compare(id, promise) }})
 	}
-	welcome.Membership = n.membership.Load()
+	welcome.Membership = ms
 	return welcome, nil
+}
+
+// admitTo is admit of a founded node: its membership decides, and not its URL.
+//
+// Somebody who has a newer one is let in although this one does not have him: it
+// is this node that is behind, and it learns from his messages. He has put this
+// node to the same question, so that it is in that newer membership, with this
+// directory, if the connection becomes complete. That he does not lie follows from
+// his certificate, or from the trust that there is without.
+func (n *Node) admitTo(ms *protocol.Membership, h *wire.Hello, caller wire.Caller) (voter bool, _ *wire.Refusal) {
+	newer := caller == wire.Node && h.Held.Compare(ms.ID()) > 0
+	i := ms.Index(h.ID)
+	switch {
+	case i >= 0 && ms.Voters[i].Dir == h.Dir, newer:
+		return i >= 0, nil
+	case i >= 0:
+		return true, n.another(h, ms.Voters[i].Dir)
+	case slices.Contains(ms.Observers, h.ID):
+		return false, nil
+	case h.Held == protocol.ConfigID{}:
+		first := "start it with join=true, and "
+		if h.Join {
+			first = ""
+		}
+		return false, &wire.Refusal{Code: wire.CodeUnknown, Final: !h.Join, Says: fmt.Sprintf(
+			"%s is not in membership %v, which has %s: %srun elect member add %s@HOST:PORT", h.ID, ms.ID(), who(ms), first, h.ID)}
+	}
+	r := n.outside(ms, h.ID)
+	r.Final = !h.Join
+	return false, r
+}
+
+// admitUnfounded is admit of a node that is not founded yet.
+func (n *Node) admitUnfounded(h *wire.Hello, caller wire.Caller) (voter bool, _ *wire.Refusal) {
+	founded := h.Held != protocol.ConfigID{}
+	voter = has(n.cfg.Voters, h.ID)
+	switch {
+	case caller == wire.Node && !founded && (n.cfg.Join || h.Join):
+		waits, other := h.ID, n.cfg.ID
+		if n.cfg.Join {
+			waits, other = other, waits
+		}
+		return voter, &wire.Refusal{Code: wire.CodeUnfounded, Says: fmt.Sprintf(
+			"%s waits to join an election (join=true), and %s is in none yet; if it is to found one with the others, want it started without that", waits, other)}
+	case n.cfg.Join && caller == wire.Node:
+		// Whoever adds this node calls it, wherever he is. It holds nothing yet that
+		// anybody could misuse, and boots only with a membership that has it.
+		return voter, nil
+	case !voter && !has(n.cfg.Observers, h.ID) && !founded:
+		return false, &wire.Refusal{Code: wire.CodeUnknown, Final: true, Says: fmt.Sprintf(
+			"%s does not list %s; it knows the voters %s and the observers %s", n.cfg.ID, h.ID, list(ids(n.cfg.Voters)), orNone(ids(n.cfg.Observers)))}
+	case caller == wire.Node && !founded && !slices.Equal(ids(n.cfg.Voters), h.Voters):
+		return voter, &wire.Refusal{Code: wire.CodeVoters, Final: true, Says: fmt.Sprintf(
+			"%s has the voters %s, and %s has %s; want the same ones at every participant", n.cfg.ID, list(ids(n.cfg.Voters)), h.ID, list(h.Voters))}
+	case voter:
+		return true, n.bind(h, caller)
+	}
+	return false, nil
 }
 
 // compare tells people, once, when another voter asks for another promise: that
@@ -87,17 +154,10 @@ func (n *Node) compare(id protocol.NodeID, promise time.Duration) {
 	}
 }
 
-// bind holds a voter to its directory, and pins it if none is known yet.
+// bind holds a voter to its directory before the founding, and pins it if none is
+// known yet.
 func (n *Node) bind(h *wire.Hello, caller wire.Caller) *wire.Refusal {
-	known, bound := protocol.DirID{}, false
-	if ms := n.membership.Load(); ms != nil {
-		if i := ms.Index(h.ID); i >= 0 {
-			known, bound = ms.Voters[i].Dir, true
-		}
-	}
-	if !bound {
-		known, bound = n.dir.Pins()[h.ID]
-	}
+	known, bound := n.dir.Pins()[h.ID]
 	if !bound && caller == wire.Node && n.cfg.voter() {
 		err := n.dir.Pin(h.ID, h.Dir)
 		if known, bound = n.dir.Pins()[h.ID]; !bound {
@@ -107,11 +167,17 @@ func (n *Node) bind(h *wire.Hello, caller wire.Caller) *wire.Refusal {
 		n.inbox.put(item{do: n.found})
 	}
 	if bound && known != h.Dir {
-		return &wire.Refusal{Code: wire.CodeDirectory, Final: true, Says: fmt.Sprintf(
-			"%s knows %s by the data directory %s, and this one is %s: its disk was wiped, or data= is another place",
-			n.cfg.ID, h.ID, known, h.Dir)} // what to do about it, the refused one says itself, once
+		return n.another(h, known)
 	}
 	return nil
+}
+
+// another refuses another directory than the one that a voter is known by. What to
+// do about it the refused one says itself, once.
+func (n *Node) another(h *wire.Hello, known protocol.DirID) *wire.Refusal {
+	return &wire.Refusal{Code: wire.CodeDirectory, Final: !h.Join, Says: fmt.Sprintf(
+		"%s knows %s by the data directory %s, and this one is %s: its disk was wiped, or data= is another place",
+		n.cfg.ID, h.ID, known, h.Dir)}
 }
 
 func orNone(all []protocol.NodeID) string {
@@ -121,16 +187,17 @@ func orNone(all []protocol.NodeID) string {
 	return list(all)
 }
 
-// welcomed takes notice that somebody has pinned this node's directory.
+// welcomed takes notice that somebody has admitted this node, and, before the
+// founding, has pinned its directory.
 func (n *Node) welcomed(from protocol.NodeID, w *wire.Welcome) {
 	n.admitted(from)
-	if !has(n.cfg.Voters, from) {
+	if n.machine != nil {
 		return
 	}
-	n.welcomes[from] = w.Membership
-	if n.machine == nil {
-		n.found()
+	if known := n.welcomes[from]; known == nil || w.Membership != nil && w.Membership.Compare(known) > 0 {
+		n.welcomes[from] = w.Membership
 	}
+	n.found()
 }
 
 // found founds this node, if the time has come.
@@ -142,7 +209,6 @@ func (n *Node) found() {
 	if ms == nil {
 		return
 	}
-	ms.Observers = ids(n.cfg.Observers)
 	if err := n.boot(ms, nil); err != nil {
 		n.machine = nil
 		n.membership.Store(nil)
@@ -153,30 +219,38 @@ func (n *Node) found() {
 
 // met is the membership that this node can boot with, nil if it cannot yet.
 func (n *Node) met() *protocol.Membership {
-	newest := (*protocol.Membership)(nil)
+	newest := (*protocol.Membership)(nil) // of all
+	given := (*protocol.Membership)(nil)  // of those in which this node has a place that it need not found
 	for _, ms := range n.welcomes {
-		if ms != nil && (newest == nil || ms.Compare(newest) > 0) {
+		if ms == nil {
+			continue
+		}
+		if newest == nil || ms.Compare(newest) > 0 {
 			newest = ms
 		}
-	}
-	if !n.cfg.voter() {
-		if newest == nil {
-			return nil
+		placed := slices.Contains(ms.Observers, n.self.ID) || ms.Version > 1 && ms.Has(n.self)
+		if placed && (given == nil || ms.Compare(given) > 0) {
+			given = ms
 		}
-		ms := *newest
-		return &ms
 	}
-	ms := &protocol.Membership{Version: 1}
+	switch {
+	case given != nil:
+		return given
+	case n.cfg.Join || !n.cfg.voter():
+		return nil
+	}
+	ms := n.cfg.founding()
 	pins := n.dir.Pins()
-	for _, id := range ids(n.cfg.Voters) {
-		d, pinned := n.self.Dir, true
-		if id != n.cfg.ID {
-			d, pinned = pins[id]
+	for i := range ms.Voters {
+		v := &ms.Voters[i]
+		pinned, welcome := true, true
+		if v.Dir = n.self.Dir; v.ID != n.cfg.ID {
+			v.Dir, pinned = pins[v.ID]
+			_, welcome = n.welcomes[v.ID]
 		}
-		if _, welcome := n.welcomes[id]; !pinned || !welcome && id != n.cfg.ID {
+		if !pinned || !welcome {
 			return nil
 		}
-		ms.Voters = append(ms.Voters, protocol.Voter{ID: id, Dir: d})
 	}
 	if newest == nil {
 		return ms
@@ -186,6 +260,5 @@ func (n *Node) met() *protocol.Membership {
 			"the others know the voters %s, and this directory knows %s: it is of another founding. %s", list(newest.Voters), list(ms.Voters), disk.Remedy)})
 		return nil
 	}
-	ms.ConfigTerm, ms.Version = newest.ConfigTerm, newest.Version
-	return ms
+	return newest
 }

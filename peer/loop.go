@@ -230,6 +230,7 @@ func (n *Node) stepOnce() {
 	n.machine.Step(&n.in, &n.fx)
 	n.endTenures()
 	n.publish()
+	n.follow()
 	n.carryOrders()
 	n.carrySaves()
 	n.carrySends()
@@ -260,6 +261,7 @@ func (n *Node) publish() {
 	n.view = v
 	n.seen.Store(&v)
 	n.remember(&before)
+	n.whereabouts(&before)
 }
 
 func (n *Node) carryOrders() {
@@ -271,6 +273,8 @@ func (n *Node) carryOrders() {
 			n.active(o.Token)
 		case protocol.Stop:
 			n.stopped(o.Token, o.Reason)
+		case protocol.CatchUp:
+			n.locator.catchUp(n, o.From, o.Position)
 		}
 	}
 }
@@ -350,9 +354,15 @@ func (n *Node) booted() {
 	if n.link == nil {
 		return
 	}
+	ms := n.membership.Load()
 	n.link.SetIncarnation(n.incarnation.Load())
-	n.link.Announce(&wire.Welcome{Membership: n.membership.Load(), Program: n.cfg.Program})
-	n.log.Info("the election is founded", "voters", len(n.cfg.Voters), "incarnation", n.incarnation.Load())
+	n.rewire(ms)
+	n.link.Announce(&wire.Welcome{Membership: ms, Program: n.cfg.Program})
+	if ms.Version > 1 {
+		n.log.Info("this node has joined", "version", ms.ID(), "voters", list(ms.Voters), "observers", orNone(ms.Observers), "incarnation", n.incarnation.Load())
+	} else {
+		n.log.Info("the election is founded", "voters", len(ms.Voters), "incarnation", n.incarnation.Load())
+	}
 	if n.waiter != nil {
 		n.command(n.waiter.command)
 	}
@@ -375,6 +385,7 @@ func (n *Node) end() {
 		n.tenure.m.lose(errClosed) // it may have been won by what was left
 	}
 	n.quit()
+	n.locator.close()
 	_ = n.link.Close()
 	n.saver.close()
 	n.scribe.close()

@@ -229,7 +229,6 @@ func TestFailedOpenings(t *testing.T) {
 			return func([]byte) error { return errors.New("no space left on device") }
 		}
 	})
-	fails("other voters", func(cfg *Config) { cfg.Voters = append(cfg.Voters, Peer{"n2", "127.0.0.1:2"}) })
 	fails("a plan that cannot hold", func(cfg *Config) { cfg.Promise = -1 })
 	fails("an id that is not listed", func(cfg *Config) { cfg.ID = "n9" })
 	fails("no certificates", func(cfg *Config) { cfg.Certs = filepath.Join(c.data, "nothing") })

@@ -31,6 +31,7 @@ type mandate struct {
 var _ interface {
 	driver.Mandate
 	driver.Confirmer
+	driver.Transferrer
 	driver.Attestable
 } = (*mandate)(nil)
 
@@ -92,9 +93,10 @@ func (m *mandate) Remaining() (time.Duration, bool) {
 	return v.LeaseEnd.Sub(now.Boot), true
 }
 
-// Release implements [driver.Mandate]. Nothing in it waits for a disk or for a
-// network.
-func (m *mandate) Release(context.Context) error {
+// Release implements [driver.Mandate]. Nothing in it waits for a disk; with
+// positions it waits until the successor has caught up, see [Node.align].
+func (m *mandate) Release(ctx context.Context) error {
+	m.n.align(ctx, m)
 	m.n.call(func() { m.n.leave(m) }) // of a node that was closed it lapses
 	m.lose(plain(quorum.Withdrawn))
 	return nil
@@ -183,6 +185,12 @@ func plain(r protocol.Reason) error {
 		return fmt.Errorf("%w: another may have been elected in between", driver.ErrSuperseded)
 	case quorum.Resigned:
 		return fmt.Errorf("%w: recalled", driver.ErrResigned)
+	case quorum.Transferred:
+		return fmt.Errorf("%w: asked to hand over", driver.ErrResigned)
+	case quorum.Outranked:
+		return fmt.Errorf("%w: another has a greater priority", driver.ErrResigned)
+	case quorum.Paused:
+		return fmt.Errorf("%w: paused", driver.ErrResigned)
 	case quorum.Withdrawn:
 		return fmt.Errorf("%w: released", driver.ErrResigned)
 	case quorum.Unhealthy:

@@ -28,16 +28,18 @@ import (
 )
 
 // Node is a voter or an observer. It takes part from New on, whether it
-// campaigns or not. It implements [driver.Elector] and [driver.Recaller]; its
-// mandates implement [driver.Confirmer] and [driver.Attestable].
+// campaigns or not. It implements [driver.Elector], [driver.Recaller] and
+// [driver.Appointer]; its mandates implement [driver.Confirmer],
+// [driver.Transferrer] and [driver.Attestable].
 type Node struct {
 	cfg     Config
-	plan    Plan
+	plan    Plan // as configured; see Plan for the voters that there are
 	log     *slog.Logger
 	started time.Time
 	path    string // of the data directory
 	dir     *disk.Dir
 	tls     *certs.Identity
+	dial    func(ctx context.Context, to Peer) (conn, error) // another node, to ask it
 	link    links
 	now     func() protocol.Reading
 	self    protocol.Voter
@@ -52,45 +54,54 @@ type Node struct {
 	joined chan struct{} // closed when everything has ended
 
 	// What others read at any time.
-	seen        atomic.Pointer[protocol.View] // of the latest step; nil before the first
-	membership  atomic.Pointer[protocol.Membership]
+	seen        atomic.Pointer[protocol.View]       // of the latest step; nil before the first
+	membership  atomic.Pointer[protocol.Membership] // nil before the election is founded
+	changing    atomic.Pointer[string]              // the change of membership that this node makes
+	counting    atomic.Pointer[Plan]                // with the voters of membership
 	incarnation atomic.Uint64
 	states      *states
 	recorder    atomic.Pointer[flight.Recorder] // nil: there is none
 	counted     counted
+	pausing     pausing
+	locator     locator
+	priority    atomic.Int64 // as in a Candidacy
 
 	// Owned by the loop.
 	machine protocol.Machine // nil before the election is founded
 
-	in       protocol.Input
-	fx       protocol.Effects
-	view     protocol.View // of the latest step
-	chance   *rand.Rand
-	timer    *time.Timer
-	due      protocol.Instant // what the timer is set for
-	paused   protocol.Instant // when the latest pause was noticed
-	patient  protocol.Instant // no Fire before, after a pause
-	latest   protocol.Reading // of the loop
-	anchor   protocol.Reading // for telling jumps of the clock
-	bootSave uint64           // the save that holds the incarnation; 0 once it is durable
-	waiting  []protocol.Send  // for a save
-	joins    []uint64         // tokens of terms whose work has returned
-	tenure   *tenure
-	waiter   *candidacy
-	confirms confirms
-	leaders  map[protocol.NodeID]leadership
-	own      leadership
-	welcomes map[protocol.NodeID]*protocol.Membership
-	refusals map[protocol.NodeID]refusal
-	promises map[protocol.NodeID]time.Duration // that others ask for when they lead; where it is not ours
-	leaseEnd protocol.Instant                  // of the tenure, when it was proven last; 0: never
-	ending   bool                              // no victory any more
-	watch    watch
+	in        protocol.Input
+	fx        protocol.Effects
+	view      protocol.View // of the latest step
+	chance    *rand.Rand
+	timer     *time.Timer
+	due       protocol.Instant // what the timer is set for
+	paused    protocol.Instant // when the latest pause was noticed
+	patient   protocol.Instant // no Fire before, after a pause
+	latest    protocol.Reading // of the loop
+	began     protocol.Instant // when it was made
+	anchor    protocol.Reading // for telling jumps of the clock
+	bootSave  uint64           // the save that holds the incarnation; 0 once it is durable
+	waiting   []protocol.Send  // for a save
+	joins     []uint64         // tokens of terms whose work has returned
+	tenure    *tenure
+	waiter    *candidacy
+	confirms  confirms
+	leaders   map[protocol.NodeID]leadership
+	own       leadership
+	welcomes  map[protocol.NodeID]*protocol.Membership
+	refusals  map[protocol.NodeID]refusal
+	promises  map[protocol.NodeID]time.Duration // that others ask for when they lead; where it is not ours
+	heir      protocol.NodeID                   // to whom the tenure was to be handed over; may be empty
+	lastCount uint64                            // of the token of whoever leads or led last
+	leaseEnd  protocol.Instant                  // of the tenure, when it was proven last; 0: never
+	ending    bool                              // no victory any more
+	watch     watch
 }
 
 var _ interface {
 	driver.Elector
 	driver.Recaller
+	driver.Appointer
 } = (*Node)(nil)
 
 // Open is the [driver.Opener] of peer URLs, see [ParseURL]. A target whose id is
@@ -171,9 +182,6 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 		n.log.Warn("the data directory is free now", "path", path)
 	}
 	undo = append(undo, func() { _ = n.dir.Close() }) // nothing was written that would matter
-	for _, w := range n.plan.Warnings {
-		n.log.Warn(w)
-	}
 	for _, w := range n.dir.Warnings() {
 		n.log.Warn("data directory: "+w, "path", path)
 	}
@@ -188,6 +196,11 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 	undo = append(undo, n.closeRecorder)
 	if err := n.resume(path); err != nil {
 		return nil, err
+	}
+	if n.machine != nil || !cfg.Join { // else it is not known yet how many voters there are
+		for _, w := range n.Plan().Warnings {
+			n.log.Warn(w)
+		}
 	}
 	// Last, because it cannot be taken back, and before any token of this era.
 	if err := n.dir.Raise(cfg.Era); err != nil {
@@ -235,7 +248,13 @@ func (n *Node) prepare() {
 	n.timer = time.NewTimer(time.Hour)
 	n.timer.Stop()
 	n.due, n.paused, n.patient = protocol.Never, protocol.Always, protocol.Always
+	n.priority.Store(int64(n.cfg.Priority))
+	n.pausing.open(n)
 	n.anchor = n.read()
+	n.began = n.anchor.Boot
+	if n.dial = n.cfg.dialer; n.dial == nil {
+		n.dial = dialer(&n.cfg, n.tls)
+	}
 	n.scribe = &scribe{note: n.dir.Note, log: n.log}
 	n.saver = &saver{
 		save: n.dir.Save, mirror: n.dir.Mirror, idle: n.plan.Heartbeat,
@@ -261,20 +280,15 @@ func (n *Node) resume(path string) error {
 	if err != nil {
 		return driver.Permanent(fmt.Errorf("%s: %w", path, err))
 	}
-	known := make([]protocol.NodeID, 0, len(b.Membership.Voters))
-	for _, v := range b.Membership.Voters {
-		known = append(known, v.ID)
+	ms := b.Membership
+	if i := ms.Index(n.self.ID); i >= 0 && ms.Voters[i].Dir != n.self.Dir {
+		return driver.Permanent(fmt.Errorf("%s: this directory knows %s by another directory, %s, in membership %v, and is %s itself: this voter was replaced, or the directory was put together from two. %s",
+			path, n.self.ID, ms.Voters[i].Dir, ms.ID(), n.self.Dir, disk.Remedy))
 	}
-	if configured := ids(n.cfg.Voters); !slices.Equal(known, configured) {
-		return driver.Permanent(fmt.Errorf("%s: this directory knows the voters %s, and %s are configured; want the same ones: voters cannot be changed by configuration", path, list(known), list(configured)))
+	if known := ids(n.cfg.Voters); !slices.EqualFunc(ms.Voters, known, func(v protocol.Voter, id protocol.NodeID) bool { return v.ID == id }) {
+		n.log.Info("the voters are not those of the configuration any more, which does not matter", "version", ms.ID(), "voters", list(ms.Voters), "configured", list(known))
 	}
-	if i := b.Membership.Index(n.self.ID); i >= 0 && b.Membership.Voters[i].Dir != n.self.Dir {
-		return driver.Permanent(fmt.Errorf("%s: this directory knows %s by another directory, %s, and is %s: it was put together from two; restore it, or have this voter replaced", path, n.self.ID, b.Membership.Voters[i].Dir, n.self.Dir))
-	}
-	ms := *b.Membership
-	ms.Observers = ids(n.cfg.Observers)
-	b.Membership = &ms
-	if err := n.boot(&ms, b.Append(nil)); err != nil {
+	if err := n.boot(ms, data); err != nil {
 		return err
 	}
 	// The loop does not run yet, so the save is done here.
@@ -293,23 +307,18 @@ func (n *Node) resume(path string) error {
 
 // run starts everything.
 func (n *Node) run(listener net.Listener) {
-	peers := make(map[protocol.NodeID]string)
-	for _, p := range n.cfg.Voters {
-		if p.ID != n.cfg.ID {
-			peers[p.ID] = p.Addr
-		}
-	}
 	if n.cfg.Logger != nil {
 		n.lines, n.log = startLines(n.log)
 	}
 	n.scribe.start()
 	n.saver.start()
+	n.locator.start(n)
 	connect := n.cfg.connect
 	if connect == nil {
 		connect = func(cfg link.Config) links { return link.Start(cfg) }
 	}
 	n.link = connect(link.Config{
-		Hello: n.hello(), Listener: listener, Peers: peers, TLS: n.tls, Idle: n.plan.Promise, Dial: n.cfg.Dial,
+		Hello: n.hello(), Listener: listener, Peers: n.routes(n.membership.Load()), TLS: n.tls, Idle: n.plan.Promise, Dial: n.cfg.Dial,
 		Admit: n.admit, Logger: n.log,
 		Serve: func(ctx context.Context, from link.Caller, q *wire.Request, reply func(*wire.Response) error) {
 			select {
@@ -338,10 +347,15 @@ func (n *Node) run(listener net.Listener) {
 func (n *Node) hello() wire.Hello {
 	var life [8]byte
 	_, _ = crand.Read(life[:])
+	var held protocol.ConfigID
+	if ms := n.membership.Load(); ms != nil {
+		held = ms.ID()
+	}
 	return wire.Hello{
 		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.Node, Cluster: n.cfg.Cluster, Election: n.cfg.Name,
 		ID: n.cfg.ID, Dir: n.self.Dir, Incarnation: n.incarnation.Load(), Life: binary.LittleEndian.Uint64(life[:]),
 		Voters: ids(n.cfg.Voters), Era: n.cfg.Era, Promise: n.plan.Promise, Program: n.cfg.Program,
+		Join: n.cfg.Join, Held: held,
 	}
 }
 
@@ -363,6 +377,7 @@ func (n *Node) boot(ms *protocol.Membership, durable []byte) error {
 	n.openRecorder(&qc)
 	n.machine = machine
 	n.membership.Store(ms)
+	n.replan(ms)
 	n.in = protocol.Input{Kind: protocol.Boot, Durable: durable}
 	n.step()
 	n.in.Durable = nil
@@ -372,6 +387,7 @@ func (n *Node) boot(ms *protocol.Membership, durable []byte) error {
 	case n.bootSave == 0:
 		err = errors.New("this machine saves no ballot of package quorum when it boots; want a Config.Machine that does")
 	default:
+		n.instruct()
 		return nil
 	}
 	n.closeRecorder()
@@ -399,11 +415,8 @@ func (n *Node) openRecorder(qc *quorum.Config) {
 	n.recorder.Store(r)
 }
 
-// Plan is what the configuration comes to.
-func (n *Node) Plan() Plan { return n.plan }
-
 // Limits implements [driver.Elector].
-func (n *Node) Limits() driver.Limits { return limits(n.plan, n.cfg.voter()) }
+func (n *Node) Limits() driver.Limits { return limits(n.Plan(), n.cfg.voter()) }
 
 func limits(p Plan, voter bool) driver.Limits {
 	drift := protocol.DefaultDrift()
@@ -412,11 +425,11 @@ func limits(p Plan, voter bool) driver.Limits {
 	// is left to take over; 0 would say that a hung leader stays for ever.
 	l := driver.Limits{
 		Lease: p.Lease, MinLease: 2 * time.Millisecond, MaxLease: drift.Claim(quorum.LongestPromise),
-		Takeover: p.takeover, Exclusive: true, Abilities: []driver.Ability{driver.AbilityRecall},
+		Takeover: p.takeover, Exclusive: true, Abilities: []driver.Ability{driver.AbilityRecall, driver.AbilityAppoint},
 		Assumes: fmt.Sprintf("a majority of the voters can reach each other, the rates of their clocks are true within %d %%, and no data directory is a copy or an older one", drift.PPM/10_000),
 	}
 	if voter {
-		l.Abilities = append(l.Abilities, driver.AbilityConfirm, driver.AbilityWitness)
+		l.Abilities = append(l.Abilities, driver.AbilityConfirm, driver.AbilityWitness, driver.AbilityTransfer, driver.AbilityPriority)
 	}
 	return l
 }

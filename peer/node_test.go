@@ -497,10 +497,6 @@ func TestNewRefuses(t *testing.T) {
 		n := v.openAll()[0]
 		_ = n.Close()
 		cfg = v.config("n1")
-		cfg.Voters = cfg.Voters[:2]
-		_, err = New(t.Context(), cfg)
-		refusedFor(t, err, "knows the voters n1, n2, n3, and n1, n2 are configured")
-		cfg = v.config("n1")
 		cfg.Cluster = "other"
 		_, err = New(t.Context(), cfg)
 		refusedFor(t, err, "other")

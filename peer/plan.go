@@ -52,23 +52,37 @@ func (c Config) Plan() (Plan, error) {
 	if _, err := quorum.New(qc); err != nil {
 		return Plan{}, fmt.Errorf("these times cannot hold: %s", strings.TrimPrefix(err.Error(), "quorum: "))
 	}
+	if err := fits(qc.Membership); err != nil {
+		return Plan{}, err
+	}
+	p.count(&qc)
+	return p, nil
+}
+
+// count works out what follows from how many voters there are.
+func (p *Plan) count(qc *quorum.Config) {
 	p.Lease = protocol.DefaultDrift().Claim(p.Promise)
-	p.Voters = len(c.Voters)
+	p.Voters = len(qc.Membership.Voters)
 	p.Quorum = qc.Membership.Quorum()
 	p.Tolerates = p.Voters - p.Quorum
-	p.takeover = qc.WorstTakeover()
+	p.takeover, p.WorstTakeover = qc.WorstTakeover(), 0
 	if p.Tolerates > 0 {
 		p.WorstTakeover = p.takeover
 	}
+	p.Warnings = warnings(p.Voters)
+}
+
+// warnings say what so many voters are not worth.
+func warnings(voters int) []string {
 	switch {
-	case p.Voters == 1:
-		p.Warnings = append(p.Warnings, "one voter: nobody takes over when it fails")
-	case p.Voters == 2:
-		p.Warnings = append(p.Warnings, "two voters: a majority is both of them, so none may fail; a third one changes that")
-	case p.Voters%2 == 0:
-		p.Warnings = append(p.Warnings, fmt.Sprintf("%d voters: no more of them may fail than of %d, and a majority is one more", p.Voters, p.Voters-1))
+	case voters == 1:
+		return []string{"one voter: nobody takes over when it fails"}
+	case voters == 2:
+		return []string{"two voters: a majority is both of them, so none may fail; a third one changes that"}
+	case voters%2 == 0:
+		return []string{fmt.Sprintf("%d voters: no more of them may fail than of %d, and a majority is one more", voters, voters-1)}
 	}
-	return p, nil
+	return nil
 }
 
 // times makes a machine's configuration, with directories that are not known
@@ -103,13 +117,10 @@ func (c *Config) times() (quorum.Config, Plan, error) {
 	if p.Heartbeat != profile.Heartbeat { // a slot follows from the same network
 		p.Slot = max(time.Duration(float64(profile.Slot)*float64(p.Heartbeat)/float64(profile.Heartbeat)), time.Microsecond)
 	}
-	ms := &protocol.Membership{Version: 1}
-	for _, id := range ids(c.Voters) {
-		ms.Voters = append(ms.Voters, protocol.Voter{ID: id})
-	}
-	ms.Observers = ids(c.Observers)
+	ms := c.founding()
 	return quorum.Config{
 		Self: ms.Voters[0], Membership: ms, Heartbeat: p.Heartbeat, Promise: p.Promise, Slot: p.Slot,
+		Priority: c.Priority, Position: c.Position, Compare: c.Compare, AwaitPosition: c.Locate != nil,
 	}, p, nil
 }
 

@@ -1,12 +1,17 @@
 package peer
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/wire"
 	"github.com/electd/elect/protocol"
@@ -31,7 +36,11 @@ type refusal struct {
 func (n *Node) refused(by protocol.NodeID, r *wire.Refusal) {
 	n.forget()
 	if before := n.refusals[by]; before.Refusal == nil || before.Code != r.Code || before.Says != r.Says {
-		n.log.Warn("this node is refused", "by", by, "code", string(r.Code), "says", r.Says)
+		level := slog.LevelWarn
+		if n.cfg.Join && !r.Final {
+			level = slog.LevelInfo // it waits, and says so
+		}
+		n.log.Log(context.Background(), level, "this node is refused", "by", by, "code", string(r.Code), "says", r.Says)
 	}
 	n.refuse(by, r)
 }
@@ -51,8 +60,12 @@ func (n *Node) admitted(by protocol.NodeID) {
 	if n.refusals[by].Refusal == nil {
 		return
 	}
+	level := slog.LevelWarn
+	if n.cfg.Join && !n.refusals[by].Final {
+		level = slog.LevelInfo
+	}
 	delete(n.refusals, by)
-	n.log.Warn("this node is refused no more", "by", by)
+	n.log.Log(context.Background(), level, "this node is refused no more", "by", by)
 }
 
 // forget drops the refusals that were not repeated. What this node has found out
@@ -91,14 +104,22 @@ func (n *Node) hopeless() error {
 		return driver.Permanent(errors.New(own.Says))
 	}
 	final := func(r refusal) bool { return r.Final }
-	count, forgot := 0, false
-	for _, id := range ids(n.cfg.Voters) {
+	voters := ids(n.voters())
+	count, forgot, moved := 0, false, false
+	for _, id := range voters {
 		if r := n.refusals[id]; r.Refusal != nil && final(r) {
 			count++
-			forgot = forgot || r.Code == wire.CodeDirectory
 		}
 	}
-	if n.plan.Voters-count >= n.plan.Quorum {
+	for by, r := range n.refusals {
+		forgot = forgot || r.Final && r.Code == wire.CodeDirectory
+		moved = moved || r.Final && (r.Code == wire.CodeRemoved || !slices.Contains(voters, by))
+	}
+	// A voter that is not in a newer membership any more was removed by a majority
+	// of the one that it knows, so that those of them who have heard of it leave no
+	// majority to the rest. Where those whom it knows are gone for good too, only
+	// others who say so may be left.
+	if len(voters)-count > len(voters)/2 && !(moved && n.alone()) {
 		return nil
 	}
 	text := n.refusers(final)
@@ -108,14 +129,39 @@ func (n *Node) hopeless() error {
 	return driver.Permanent(errors.New(text))
 }
 
-// refusers is what the voters say that refuse this node, each reason once; ""
+// alone reports whether nobody but those who refuse this node for good was heard
+// for so long that refusals are forgotten.
+func (n *Node) alone() bool {
+	if n.link == nil || n.latest.Boot.Sub(n.began) < refusalLasts {
+		return false
+	}
+	voters := n.voters()
+	for _, p := range n.link.Peers() {
+		r := n.refusals[p.ID]
+		if r.Refusal != nil && r.Final || !has(voters, p.ID) {
+			continue
+		}
+		if p.Connected || p.LastHeard != 0 && clock.Boot(n.latest.Boot).Sub(p.LastHeard) < max(refusalLasts, 3*n.plan.Promise) {
+			return false
+		}
+	}
+	return true
+}
+
+// refusers is what the voters say, and others who are no observers, that refuse this node, each reason once; ""
 // if none does.
 func (n *Node) refusers(which func(refusal) bool) string {
 	var texts []string
 	first := map[wire.Code]int{}
-	for _, id := range ids(n.cfg.Voters) {
+	all := ids(n.voters())
+	for _, id := range slices.SortedFunc(maps.Keys(n.refusals), protocol.NodeID.Compare) {
+		if !slices.Contains(all, id) && !has(n.observers(), id) {
+			all = append(all, id) // who is not known here, and calls
+		}
+	}
+	for _, id := range all {
 		r := n.refusals[id]
-		if r.Refusal == nil || !which(r) {
+		if r.Refusal == nil || !which(r) || id == n.cfg.ID {
 			continue
 		}
 		if at, told := first[r.Code]; told {

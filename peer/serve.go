@@ -18,11 +18,15 @@ import (
 
 // The verbs that a node answers.
 const (
-	verbStatus  = "status"  // a NodeStatus
-	verbWatch   = "watch"   // a sighting at once, at each change, and at least every beat
-	verbResign  = "resign"  // nothing, once the leader has accepted to
-	verbHistory = "history" // []Event, in pieces, the oldest first
-	verbPing    = "ping"    // nothing
+	verbStatus   = "status"   // a NodeStatus
+	verbWatch    = "watch"    // a sighting at once, at each change, and at least every beat
+	verbResign   = "resign"   // nothing, once the leader has accepted to
+	verbTransfer = "transfer" // nothing, once the leader has accepted to
+	verbPause    = "pause"    // nothing, once this very node does not stand any more
+	verbResume   = "resume"   // nothing, once it may stand again
+	verbMember   = "member"   // memberReply in pieces: each step, and what it has come to
+	verbHistory  = "history"  // []Event, in pieces, the oldest first
+	verbPing     = "ping"     // nothing
 )
 
 const (
@@ -46,7 +50,15 @@ type host interface {
 	// Recall makes whoever leads resign, resign this very node.
 	Recall(ctx context.Context, token fence.Token) error
 	resign(ctx context.Context, token fence.Token) error
+	// Appoint makes whoever leads hand over, appoint this very node.
+	Appoint(ctx context.Context, token fence.Token, to string) error
+	appoint(ctx context.Context, token fence.Token, to string) error
+	// setPaused pauses or resumes this very node.
+	setPaused(ctx context.Context, on bool, by string) error
+	isPaused() bool
 	history() ([]Event, error)
+	// reconfigure changes who takes part, or has the leader do it.
+	reconfigure(ctx context.Context, q memberRequest, step func(string)) (*MemberChange, error)
 }
 
 // sighting is the election as a node sees it, for those who watch.
@@ -54,6 +66,7 @@ type sighting struct {
 	Leader *driver.Leader `json:"leader"`
 	Stale  bool           `json:"stale,omitempty"`
 	Cause  string         `json:"cause,omitempty"`
+	Paused bool           `json:"paused,omitempty"` // the node does not stand
 }
 
 // resignation is the body of a resign.
@@ -71,6 +84,9 @@ var refusals = []struct {
 	{"no-leader", driver.ErrNoLeader},
 	{"superseded", driver.ErrSuperseded},
 	{"closed", driver.ErrClosed},
+	{"ineligible", driver.ErrIneligible},
+	{"refused", ErrRefused},
+	{"unknown", ErrUnknown},
 	{"unsupported", driver.ErrUnsupported},
 	{"unreachable", driver.ErrUnreachable},
 }
@@ -176,6 +192,12 @@ func (a *answerer) answer(ctx context.Context) error {
 		return a.watch(ctx)
 	case verbResign:
 		return a.resign(ctx)
+	case verbTransfer:
+		return a.transfer(ctx)
+	case verbPause, verbResume:
+		return a.pause(ctx, verb == verbPause)
+	case verbMember:
+		return a.member(ctx)
 	case verbHistory:
 		if err := a.read(&struct{}{}); err != nil {
 			return err
@@ -184,7 +206,7 @@ func (a *answerer) answer(ctx context.Context) error {
 	case verbPing:
 		return a.say(struct{}{}, false)
 	default:
-		return &question{codeVerb, fmt.Sprintf("this node knows no %q; want status, watch, resign, history or ping", verb)}
+		return &question{codeVerb, fmt.Sprintf("this node knows no %q; want status, watch, resign, transfer, pause, resume, member, history or ping", verb)}
 	}
 }
 
@@ -261,6 +283,7 @@ func (a *answerer) watch(ctx context.Context) error {
 		case <-ctx.Done():
 			return errGone
 		}
+		seen.Paused = a.host.isPaused()
 		if err := a.say(seen, true); err != nil {
 			return err
 		}
@@ -328,14 +351,12 @@ func (a *answerer) history() error {
 	return a.send(append(piece, ']'), false)
 }
 
-// forward asks the node to, which leads, to resign, on behalf of a client that
-// asked here.
-func (n *Node) forward(ctx context.Context, to Peer, token fence.Token) error {
-	dial := dialer(&n.cfg, n.tls)
-	conn, err := dial(ctx, to)
+// forward asks the node to, which leads, on behalf of a client that asked here.
+func (n *Node) forward(ctx context.Context, to Peer, verb string, token fence.Token, body any) error {
+	conn, err := n.dial(ctx, to)
 	if err != nil {
 		return fmt.Errorf("%w: %s leads, and cannot be reached from %s: %w", driver.ErrUnreachable, to, n.cfg.ID, err)
 	}
 	defer conn.Close()
-	return understood(conn.Call(ctx, verbResign, uint64(token), resignation{Forwarded: true}, ignore))
+	return understood(conn.Call(ctx, verb, uint64(token), body, ignore))
 }

@@ -27,14 +27,18 @@ type fakeNode struct {
 	id     protocol.NodeID
 	events []Event
 
-	mu       sync.Mutex
-	state    driver.State
-	changed  chan struct{} // closed at a change
-	closed   bool
-	others   map[protocol.NodeID]*fakeNode // for Recall
-	resigned []fence.Token
-	watchers int
-	took     chan struct{} // a watcher took a state; has room for one
+	mu        sync.Mutex
+	state     driver.State
+	changed   chan struct{} // closed at a change
+	closed    bool
+	others    map[protocol.NodeID]*fakeNode // for Recall
+	resigned  []fence.Token
+	appointed []string // of its transfers
+	paused    bool
+	pausedBy  string
+	watchers  int
+	vague     bool          // a change of membership has no end that is known
+	took      chan struct{} // a watcher took a state; has room for one
 }
 
 func newFakeNode(id string) *fakeNode {
@@ -112,6 +116,25 @@ func (f *fakeNode) resign(_ context.Context, token fence.Token) error {
 	return nil
 }
 
+func (f *fakeNode) reconfigure(_ context.Context, q memberRequest, step func(string)) (*MemberChange, error) {
+	f.mu.Lock()
+	leader := f.state.Leader
+	f.mu.Unlock()
+	switch {
+	case leader == nil || leader.ID != string(f.id) && q.Forwarded:
+		return nil, driver.ErrNoLeader
+	case leader.ID != string(f.id):
+		q.Forwarded = true
+		return f.others[protocol.NodeID(leader.ID)].reconfigure(context.Background(), q, step)
+	case q.ID == f.id:
+		return nil, refusedf("%s leads", f.id)
+	case f.vague:
+		return nil, fmt.Errorf("%w: half-way", ErrUnknown)
+	}
+	step(string(q.Op) + " " + string(q.ID))
+	return &MemberChange{Changed: true, Steps: []string{string(q.Op) + " " + string(q.ID)}, Membership: MembershipStatus{Term: 3, Count: 2}}, nil
+}
+
 func (f *fakeNode) history() ([]Event, error) {
 	if f.events == nil {
 		return nil, errors.New("the disk is gone")
@@ -166,7 +189,15 @@ func TestAnswer(t *testing.T) {
 		{verb: "resign", body: `{"forwarded":"yes"}`, code: "body", want: "want a JSON object"},
 		{verb: "resign", token: 1 << 48, code: "body", want: "is no token"},
 		{verb: "resign", token: 4, code: "superseded", want: "token 5 leads"},
-		{verb: "elect-me", code: "verb", want: `knows no "elect-me"; want status, watch, resign, history or ping`},
+		{verb: "elect-me", code: "verb", want: `knows no "elect-me"; want status, watch, resign, transfer, pause, resume, member, history or ping`},
+		{verb: "transfer", body: `{"to":7}`, code: "body", want: "want a JSON object"},
+		{verb: "transfer", body: `{"to":"n 2"}`, code: "body", want: "the successor: node id"},
+		{verb: "transfer", token: 1 << 48, body: `{"to":"n2"}`, code: "body", want: "is no token"},
+		{verb: "transfer", token: 4, body: `{"to":"n2"}`, code: "superseded", want: "token 5 leads"},
+		{verb: "transfer", token: 5, body: `{"to":"n1"}`, code: "ineligible", want: "n1 leads already"},
+		{verb: "pause", body: `[]`, code: "body", want: "want a JSON object"},
+		{verb: "pause", want: "{}"},
+		{verb: "resume", body: `{}`, want: "{}"},
 		{verb: "status", body: strings.Repeat(" ", maxQuestion+1), code: "body", want: "4097 bytes; want at most 4096"},
 		{verb: "resign", token: 5, want: "{}"},
 		{verb: "resign", code: "no-leader", want: "no leader"},
@@ -263,10 +294,11 @@ func TestHistoryInPieces(t *testing.T) {
 // FuzzAnswer: whatever is asked gets exactly one last response, which can be
 // sent.
 func FuzzAnswer(f *testing.F) {
-	for _, verb := range []string{verbStatus, verbWatch, verbResign, verbHistory, verbPing, "x"} {
+	for _, verb := range []string{verbStatus, verbWatch, verbResign, verbTransfer, verbPause, verbResume, verbHistory, verbPing, "x"} {
 		f.Add(verb, uint64(0), []byte(nil))
 		f.Add(verb, uint64(1<<63-1), []byte(`{"forwarded":true}`))
 		f.Add(verb, uint64(5), []byte(`[`))
+		f.Add(verb, uint64(5), []byte(`{"to":"n2"}`))
 	}
 	f.Fuzz(func(t *testing.T, verb string, token uint64, body []byte) {
 		n := newFakeNode("n1")
@@ -406,6 +438,12 @@ func TestStatusInJSON(t *testing.T) {
 	s := NodeStatus{
 		ID: "n1", Cluster: "elect", Election: "nightly", Program: "v1", Role: "leader", Founded: true, Term: 5, Incarnation: 2,
 		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Leader: ledBy("n1", 5).Leader, Stale: true, Cause: "why", Token: 5, Active: true, LeaseLeft: 900 * time.Millisecond,
+		Join: true, Dir: protocol.DirID{1},
+		Membership: &MembershipStatus{
+			Term: 5, Count: 2, Settled: true, Observers: []ObserverStatus{{ID: "o1", Addr: "127.0.0.1:9"}},
+			Voters: []VoterStatus{{ID: "n1", Dir: protocol.DirID{1}, Addr: "127.0.0.1:1", Lag: 3, Idle: true, Priority: -1, Position: "16/0", Behind: true, Held: "5.1"}},
+		},
+		Paused: true, Priority: 7, PositionPolicy: "prefer", Position: "16/1",
 		Voters: []protocol.NodeID{"n1", "n2"}, Observers: []protocol.NodeID{"o1"},
 		Peers: []PeerStatus{{
 			ID: "n2", Addr: "127.0.0.1:1", Connected: true, RTT: 3 * time.Millisecond, LastContact: 4 * time.Millisecond, Program: "v1",
@@ -417,9 +455,11 @@ func TestStatusInJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"id":"n1","cluster":"elect","election":"nightly","program":"v1","role":"leader","founded":true,"term":5,"incarnation":2,` +
+	const want = `{"id":"n1","cluster":"elect","election":"nightly","program":"v1","role":"leader","founded":true,"join":true,"dir":"01000000000000000000000000000000",` +
+		`"membership":{"term":5,"count":2,"settled":true,"voters":[{"id":"n1","dir":"01000000000000000000000000000000","addr":"127.0.0.1:1","lag_ns":3,"idle":true,"priority":-1,"position":"16/0","behind":true,"held":"5.1"}],"observers":[{"id":"o1","addr":"127.0.0.1:9"}]},` +
+		`"term":5,"incarnation":2,` +
 		`"started":"2026-01-02T03:04:05Z","leader":{"id":"n1","token":"5","metadata":{"address":"n1:80"},"since":"1970-01-01T00:00:05Z"},` +
-		`"stale":true,"cause":"why","token":"5","active":true,"lease_left_ns":900000000,"plan":PLAN,"voters":["n1","n2"],"observers":["o1"],` +
+		`"stale":true,"cause":"why","token":"5","active":true,"lease_left_ns":900000000,"paused":true,"priority":7,"position_policy":"prefer","position":"16/1","plan":PLAN,"voters":["n1","n2"],"observers":["o1"],` +
 		`"peers":[{"id":"n2","addr":"127.0.0.1:1","connected":true,"rtt_ns":3000000,"last_contact_ns":4000000,"program":"v1","sent":1,"received":2,"dropped":3,"retransmits":4,"error":"none"}],` +
 		`"counters":{"elections":1,"saves":2,"save_slowest_ns":3,"clock_jumps":4,"pauses":5,"longest_pause_ns":6,"flight_gaps":7}}`
 	plan, err := json.Marshal(s.Plan)

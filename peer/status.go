@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -9,11 +10,13 @@ import (
 	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
 )
 
 // Event is a change of leadership as a node saw it and remembers it: when by
 // its own wall clock, what (elected, active, lost, follows), who, with which
-// token, and why.
+// token, and why. That a node was paused or resumed is one too: paused, resumed,
+// with the token of whoever led or had led last, and by whom as the reason.
 type Event = disk.History
 
 // NodeStatus is what a node says of itself. Its form in JSON is stable: fields
@@ -29,9 +32,16 @@ type NodeStatus struct {
 	// Role is observer, follower, pre-candidate, candidate, leader, fencing or
 	// halted; down before the election is founded.
 	Role string `json:"role"`
-	// Founded says that every voter's data directory is known to all voters.
-	Founded bool   `json:"founded"`
-	Term    uint64 `json:"term"`
+	// Founded says that every voter's data directory is known to all voters, or
+	// that this node has joined.
+	Founded bool `json:"founded"`
+	// Join says that it was started to be added.
+	Join bool `json:"join,omitempty"`
+	// Dir is the identity of its data directory.
+	Dir protocol.DirID `json:"dir"`
+	// Membership is the newest that it knows of; null before it is founded.
+	Membership *MembershipStatus `json:"membership"`
+	Term       uint64            `json:"term"`
 	// Incarnation rises with each start of the node on its data directory.
 	Incarnation uint64    `json:"incarnation"`
 	Started     time.Time `json:"started,omitzero"`
@@ -48,9 +58,20 @@ type NodeStatus struct {
 	Active    bool          `json:"active"`
 	LeaseLeft time.Duration `json:"lease_left_ns"`
 
-	// Plan is the configuration as it was worked out.
+	// Paused says that an operator has paused the node: it votes and does not
+	// stand.
+	Paused bool `json:"paused,omitempty"`
+	// Priority is how gladly it leads, see [Config]; -1: never.
+	Priority int `json:"priority"`
+	// PositionPolicy says what positions count for, and Position is the node's
+	// own as it was last located; empty: it has none.
+	PositionPolicy string `json:"position_policy"`
+	Position       string `json:"position,omitempty"`
+
+	// Plan is the configuration as it was worked out, with the voters that there are.
 	Plan Plan `json:"plan"`
-	// Voters and Observers are who takes part, as this node is configured.
+	// Voters and Observers are who takes part: of Membership, and before that as this
+	// node is configured.
 	Voters    []protocol.NodeID `json:"voters"`
 	Observers []protocol.NodeID `json:"observers,omitempty"`
 	// Peers are the other nodes, as this node's connections show them.
@@ -65,7 +86,10 @@ func (n *Node) Status() NodeStatus {
 		ID: n.cfg.ID, Cluster: n.cfg.Cluster, Election: n.cfg.Name, Program: n.cfg.Program,
 		Role: protocol.Down.String(), Founded: l.Membership != nil, Term: l.View.Term, Incarnation: l.Incarnation, Started: l.Started,
 		Leader: l.State.Leader, Stale: l.State.Stale, Active: l.View.Active, LeaseLeft: l.LeaseLeft,
-		Plan: n.plan, Voters: ids(n.cfg.Voters), Observers: ids(n.cfg.Observers),
+		Paused: n.isPaused(), Priority: cmp.Or(int(n.priority.Load()), driver.DefaultPriority),
+		PositionPolicy: string(cmp.Or(n.cfg.Position, quorum.IgnorePosition)), Position: n.locator.position(),
+		Plan: n.Plan(), Voters: ids(n.voters()), Observers: ids(n.observers()),
+		Join: n.cfg.Join, Dir: n.self.Dir, Membership: n.membershipNow(),
 		Peers: make([]PeerStatus, 0, len(l.Peers)), Counters: l.Counters,
 	}
 	if l.View.Role != 0 {

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
 )
 
 const wantURL = "want one such as peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs"
@@ -37,6 +39,29 @@ var parameters = map[string]func(c *Config, value string) error{
 	"era": func(c *Config, v string) (err error) {
 		if c.Era, err = strconv.ParseUint(v, 10, 64); err != nil || c.Era > fence.MaxEra {
 			return fmt.Errorf("%q; want a number from 0 to %d", v, uint64(fence.MaxEra))
+		}
+		return nil
+	},
+	"priority": func(c *Config, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 0 || n > driver.MaxPriority {
+			return fmt.Errorf("%q; want a number from 1 to %d, or 0 for a voter that never leads", v, driver.MaxPriority)
+		}
+		if c.Priority = n; n == 0 {
+			c.Priority = driver.NeverLead
+		}
+		return nil
+	},
+	"position": func(c *Config, v string) error {
+		c.Position = quorum.PositionPolicy(v)
+		if p := c.Position; p != quorum.IgnorePosition && p != quorum.PreferPosition && p != quorum.RequirePosition {
+			return fmt.Errorf("%q; want %s, %s or %s", v, quorum.IgnorePosition, quorum.PreferPosition, quorum.RequirePosition)
+		}
+		return nil
+	},
+	"join": func(c *Config, v string) (err error) {
+		if c.Join, err = strconv.ParseBool(v); err != nil {
+			return fmt.Errorf("%q; want true or false", v)
 		}
 		return nil
 	},
@@ -85,6 +110,9 @@ func duration(field func(*Config) *time.Duration) func(*Config, string) error {
 //	profile=NAME    lan (the default), fast, wan or calm
 //	heartbeat=, promise=   times that replace the profile's
 //	era=N           the upper part of tokens
+//	priority=N      how gladly this one leads: 1 to 1000, 100 by default; 0: never
+//	position=POLICY ignore (the default), prefer or require; see [Config]
+//	join=true       found nothing, and wait to be added (elect member add)
 //	observers=LIST  of further participants, as in o1,o2@host:port
 //
 // Errors do not repeat the URL. No configuration is checked beyond its syntax:

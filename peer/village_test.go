@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,14 +20,17 @@ import (
 // village connects nodes within one process and one bubble of fake time: every
 // message takes hop, and who is cut off hears nothing. The disks are real ones.
 type village struct {
-	t    *testing.T
-	data string
-	all  []protocol.NodeID // voters
-	obs  []protocol.NodeID
-	hop  time.Duration
-	disk func(id protocol.NodeID, save func([]byte) error) func([]byte) error // nil: as it is
+	t      *testing.T
+	data   string
+	all    []protocol.NodeID // voters
+	obs    []protocol.NodeID
+	late   []protocol.NodeID // who are to join; only added to beneath mu
+	change func(*Config)     // of each configuration; may be nil
+	hop    time.Duration
+	disk   func(id protocol.NodeID, save func([]byte) error) func([]byte) error // nil: as it is
 
 	mu     sync.Mutex
+	moved  map[protocol.NodeID]string // to other addresses than those of the beginning
 	stalls map[protocol.NodeID]*alley
 	nodes  map[protocol.NodeID]*Node
 	cut    map[protocol.NodeID]bool
@@ -39,6 +44,7 @@ type alley struct {
 	id   protocol.NodeID
 	cfg  link.Config
 	up   map[protocol.NodeID]*alley
+	want link.Peers // whom it dials
 	last map[protocol.NodeID]clock.Boot
 	stop chan struct{}
 	wg   sync.WaitGroup
@@ -57,13 +63,17 @@ func inVillage(t *testing.T, voters int, do func(t *testing.T, v *village)) {
 }
 
 func (v *village) config(id protocol.NodeID) Config {
-	cfg := Config{ID: id, Name: "job", Data: v.data, Listener: nowhere{}}
-	for i, id := range v.all {
-		cfg.Voters = append(cfg.Voters, Peer{id, fmt.Sprintf("127.0.0.1:%d", i+1)})
+	cfg := Config{ID: id, Name: "job", Data: v.data, Listener: nowhere{}, Join: slices.Contains(v.late, id)}
+	for _, id := range v.all {
+		cfg.Voters = append(cfg.Voters, v.peer(id))
+	}
+	if cfg.Join && !slices.Contains(v.all, id) {
+		cfg.Voters = append(cfg.Voters, v.peer(id))
 	}
 	for _, id := range v.obs {
 		cfg.Observers = append(cfg.Observers, Peer{ID: id})
 	}
+	cfg.dialer = v.dial
 	cfg.connect = func(lc link.Config) links { return v.connect(id, lc) }
 	cfg.now = func() protocol.Reading {
 		v.mu.Lock()
@@ -71,11 +81,38 @@ func (v *village) config(id protocol.NodeID) Config {
 		mono := protocol.Instant(time.Since(v.start) + time.Hour)
 		return protocol.Reading{Boot: mono.Add(v.slept[id]), Mono: mono}
 	}
+	if v.change != nil {
+		v.change(&cfg)
+	}
 	if v.disk != nil {
 		cfg.disk = func(save func([]byte) error) func([]byte) error { return v.disk(id, save) }
 	}
 	return cfg
 }
+
+// peer is somebody with his address.
+func (v *village) peer(id protocol.NodeID) Peer { return Peer{id, v.address(id)} }
+
+// where is the address at which somebody answers, with mu held.
+func (v *village) where(id protocol.NodeID) string {
+	if at := v.moved[id]; at != "" {
+		return at
+	}
+	return v.address(id)
+}
+
+func (v *village) address(id protocol.NodeID) string {
+	n, _ := strconv.Atoi(strings.TrimLeft(string(id), "no"))
+	return fmt.Sprintf("127.0.0.1:%d", n)
+}
+
+func (v *village) everybody() []protocol.NodeID {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.everybodyLocked()
+}
+
+func (v *village) everybodyLocked() []protocol.NodeID { return slices.Concat(v.all, v.obs, v.late) }
 
 func (v *village) open(id protocol.NodeID) *Node {
 	v.t.Helper()
@@ -132,13 +169,13 @@ func (v *village) sleeps(id protocol.NodeID, d time.Duration) {
 
 // connect introduces a node to all others, again and again, as real links do.
 func (v *village) connect(id protocol.NodeID, cfg link.Config) links {
-	a := &alley{v: v, id: id, cfg: cfg, up: map[protocol.NodeID]*alley{}, last: map[protocol.NodeID]clock.Boot{}, stop: make(chan struct{})}
+	a := &alley{v: v, id: id, cfg: cfg, want: cfg.Peers, up: map[protocol.NodeID]*alley{}, last: map[protocol.NodeID]clock.Boot{}, stop: make(chan struct{})}
 	v.mu.Lock()
 	v.stalls[id] = a
 	v.mu.Unlock()
 	a.wg.Go(func() {
 		for {
-			for _, other := range slices.Concat(v.all, v.obs) {
+			for _, other := range v.everybody() {
 				a.meet(other)
 			}
 			select {
@@ -163,12 +200,17 @@ func (a *alley) meet(id protocol.NodeID) {
 		a.hear(id)
 		b.hear(a.id)
 	}
+	wanted := b != nil && (len(a.want[id]) > 0 || len(b.want[a.id]) > 0)
+	var own, other wire.Hello
+	if b != nil {
+		own, other = a.cfg.Hello, b.cfg.Hello
+	}
 	v.mu.Unlock()
-	if apart || known {
+	if apart || known || !wanted {
 		return
 	}
-	forB, refusesB := a.cfg.Admit(&b.cfg.Hello, wire.Node)
-	forA, refusesA := b.cfg.Admit(&a.cfg.Hello, wire.Node)
+	forB, refusesB := a.cfg.Admit(&other, wire.Node)
+	forA, refusesA := b.cfg.Admit(&own, wire.Node)
 	if refusesB != nil {
 		b.cfg.Refused(a.id, refusesB)
 	}
@@ -220,6 +262,24 @@ func (a *alley) SetIncarnation(i uint64) {
 	a.cfg.Hello.Incarnation = i
 }
 
+// SetPeers drops those who are in no more, who learn why.
+func (a *alley) SetPeers(held protocol.ConfigID, peers link.Peers, outside func(protocol.NodeID) *wire.Refusal) {
+	a.v.mu.Lock()
+	a.cfg.Hello.Held, a.want = held, peers
+	var gone []*alley
+	for id, b := range a.up {
+		if _, in := peers[id]; !in {
+			delete(a.up, id)
+			delete(b.up, a.id)
+			gone = append(gone, b)
+		}
+	}
+	a.v.mu.Unlock()
+	for _, b := range gone {
+		b.cfg.Refused(a.id, outside(b.id))
+	}
+}
+
 func (a *alley) Announce(w *wire.Welcome) {
 	for _, b := range a.neighbours() {
 		b.cfg.Welcomed(a.id, w)
@@ -242,8 +302,9 @@ func (a *alley) Peers() []link.PeerInfo {
 	a.v.mu.Lock()
 	defer a.v.mu.Unlock()
 	var all []link.PeerInfo
-	for _, id := range a.v.all {
-		if id != a.id {
+	for _, id := range a.v.everybodyLocked() {
+		_, wanted := a.want[id]
+		if id != a.id && (wanted || a.up[id] != nil) {
 			all = append(all, link.PeerInfo{ID: id, Connected: a.up[id] != nil, LastHeard: a.last[id], Err: errors.New("away")})
 		}
 	}

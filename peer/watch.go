@@ -62,7 +62,8 @@ func (n *Node) remember(before *protocol.View) {
 	if l == before.Leader || l.ID == "" || l.ID == n.cfg.ID {
 		return
 	}
-	token := n.token(n.leading(l).token)
+	n.lastCount = n.leading(l).token
+	token := n.token(n.lastCount)
 	n.scribe.put(disk.History{At: time.Now(), Event: "follows", Leader: l.ID, Token: token})
 	n.log.Info("follows", "leader", l.ID, "token", token)
 }
@@ -131,8 +132,8 @@ func (n *Node) survey() {
 		return
 	case reach:
 		w.settled = true
-		n.showNobody(false, nil)
-	case n.machine == nil && n.cfg.voter():
+		n.showNobody(false, n.standsNot())
+	case n.machine == nil && (n.cfg.voter() || n.cfg.Join):
 		w.settled = false
 		n.showNobody(false, n.unfounded())
 	default:
@@ -202,15 +203,16 @@ func (n *Node) reaches(now protocol.Instant) bool {
 		return false
 	}
 	heard := 0
-	if n.cfg.voter() {
+	if n.votes() {
 		heard++
 	}
+	voters := n.voters()
 	for _, p := range n.link.Peers() {
-		if has(n.cfg.Voters, p.ID) && n.hears(&p, now) {
+		if has(voters, p.ID) && n.hears(&p, now) {
 			heard++
 		}
 	}
-	return heard >= n.plan.Quorum
+	return heard > len(voters)/2
 }
 
 func (n *Node) hears(p *link.PeerInfo, now protocol.Instant) bool {
@@ -220,6 +222,9 @@ func (n *Node) hears(p *link.PeerInfo, now protocol.Instant) bool {
 // unfounded says for whom the first start waits, for people.
 func (n *Node) unfounded() error {
 	n.forget()
+	if n.cfg.Join {
+		return n.unjoined()
+	}
 	missing := n.missing(func(p *link.PeerInfo) bool {
 		_, welcome := n.welcomes[p.ID]
 		return !welcome
@@ -228,6 +233,23 @@ func (n *Node) unfounded() error {
 		return fmt.Errorf("%s; waiting for %s", says, missing)
 	}
 	return fmt.Errorf("the first start of an election needs all its voters: waiting for %s", missing)
+}
+
+// unjoined says what a node waits for that is to be added, for people.
+func (n *Node) unjoined() error {
+	text := fmt.Sprintf("%s waits until it is added (join=true): run elect member add %s, or elect member replace %s for a disk that was lost", n.cfg.ID, n.here(), n.cfg.ID)
+	if says := n.refusers(func(refusal) bool { return true }); says != "" {
+		text += "; " + says
+	}
+	return errors.New(text)
+}
+
+// here is this node with the address that others are to find it at, for people.
+func (n *Node) here() string {
+	if p := find(slices.Concat(n.cfg.Voters, n.cfg.Observers), n.cfg.ID); p != nil && p.Addr != "" {
+		return p.String()
+	}
+	return string(n.cfg.ID) + "@HOST:PORT"
 }
 
 // unreachable says why nothing is known, for people.
@@ -248,8 +270,9 @@ func (n *Node) unreachable(now protocol.Instant) error {
 // refuse this node is told before, once.
 func (n *Node) missing(is func(*link.PeerInfo) bool) string {
 	var all []string
+	voters := n.voters()
 	for _, p := range n.link.Peers() {
-		if !has(n.cfg.Voters, p.ID) || !is(&p) {
+		if !has(voters, p.ID) || !is(&p) {
 			continue
 		}
 		switch {
@@ -331,7 +354,7 @@ type look struct {
 	State       driver.State  // what observers are shown; stale, with a cause, while nothing is known
 	Incarnation uint64
 	Started     time.Time
-	Membership  *protocol.Membership // that the machine booted with; nil: not founded
+	Membership  *protocol.Membership // the newest that is known; nil: not founded
 	LeaseLeft   time.Duration
 	Counters    Counters
 	Peers       []link.PeerInfo

@@ -46,7 +46,7 @@ func (n *Node) testament() driver.Testament {
 		Incarnation: n.incarnation.Load(), Voters: make(map[protocol.NodeID]string),
 		CertsDir: n.cfg.Certs, CA: n.cfg.CA, Cert: n.cfg.Cert, Key: n.cfg.Key, Idle: n.plan.Promise, Program: n.cfg.Program,
 	}
-	for _, p := range n.cfg.Voters {
+	for _, p := range n.voters() {
 		if p.ID != n.cfg.ID {
 			t.Voters[p.ID] = p.Addr
 		}

@@ -72,6 +72,16 @@ certificates, with the times of --profile. The kinds take turns, round by round:
   cut        all connections of the leading program are cut → another is active
   resign     elect resign → the next command's first instruction
   freeze     SIGSTOP to the leading program → another is active; then SIGCONT
+  yielded    a program that works as soon as it is elected resigns: its work has
+             returned → another is elected
+  transfer   elect transfer --to: the old command is about to end → the first
+             instruction of the next one
+
+and, only if it is asked for, because a round takes many promises,
+
+  rolling    all nodes of elect run are restarted by SIGTERM, one after the other,
+             the leader last, after a transfer: for how long no command was at
+             work; and for how long an observer saw nobody lead at other times
 
 A round begins when all nodes are connected and no voter is bound by an earlier
 life: one promise after a node was started again. The programs write down when
@@ -83,8 +93,9 @@ clock, go, system, cpus, load_before, load_after, idle {candidates, seconds,
 mean_percent, max_percent} and takeovers, a list of {kill, rounds, min_ms,
 median_ms, p90_ms, p99_ms, max_ms}. With --peers: peers, profile, promise_ms,
 worst_takeover_ms, security, directory, command, clock, go, system, cpus,
-load_before, load_after, tenures, lost, violations and takeovers, a list of {kill, what,
-rounds, min_ms, median_ms, p90_ms, p99_ms, max_ms, stale_ms, took_ms}.`
+load_before, load_after, tenures, lost, strayed, violations and takeovers, a list
+of {kill, what, rounds, min_ms, median_ms, p90_ms, p99_ms, max_ms, stale_ms,
+beyond_ms, took_ms}.`
 
 func newFailover(openers elect.Openers) *cobra.Command {
 	var format output
@@ -117,7 +128,7 @@ func newFailover(openers elect.Openers) *cobra.Command {
 				if err := checkPeers(cmd, &peers); err != nil {
 					return err
 				}
-				if peers.Kills, err = killsNamed(kill, failover.PeerKills()); err != nil {
+				if peers.Kills, err = killsNamed(kill, failover.PeerKills(), failover.Rolling); err != nil {
 					return err
 				}
 				peers.Rounds = cfg.Rounds

@@ -21,11 +21,13 @@ import (
 	"github.com/electd/elect/protocol"
 )
 
-// killsNamed are the ways to bring a leader down that a flag names.
-func killsNamed(named string, all []failover.Kill) ([]failover.Kill, error) {
+// killsNamed are the ways to bring a leader down that a flag names: all is every
+// one but those that are apart.
+func killsNamed(named string, all []failover.Kill, apart ...failover.Kill) ([]failover.Kill, error) {
 	if named == "all" {
 		return all, nil
 	}
+	all = slices.Concat(all, apart)
 	var kills []failover.Kill
 	for name := range strings.SplitSeq(named, ",") {
 		if k := failover.Kill(name); !slices.Contains(all, k) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,13 @@ const membersHelp = `Show the voters and observers of an election among peers: e
 is, and what its connections to the others are like. Round trips and last contacts
 are the leader's, or those of the first that answers where nobody leads. A node that
 is stopped or hangs may be connected still, and does not answer: the age of its last
-contact tells.
+contact tells. The lag of a voter is how long ago the leader has sent what it has
+answered last.
+
+Who takes part is the newest membership that they tell of, also where the URL lists
+others: those it does not list are asked, too. A node that waits to be added is shown
+as joining, one that takes no part any more as a stranger. A membership is settled
+when a majority has it on their disks; only then it can be changed, with elect member.
 
 Exit codes: 0 a majority of the voters answers, and somebody leads; 3 a majority
 answers, and nobody leads; 69 no majority answers.
@@ -34,13 +41,19 @@ answers, and nobody leads; 69 no majority answers.
   answers   how many voters have answered
   leader    the id of the leader, or null
   seen_by   whose connections are shown, or null
+  membership  the newest, or null: term and count, which order memberships, settled
+            (said by the leader), voters and observers
   members   a list, voters first:
-              id, kind (voter or observer), address
+              id, kind (voter, observer, joining or stranger), address
               status           what it says of itself; null when it did not answer
               error            why it did not; left out when it did
               connected        whether seen_by has a connection to it
               rtt_ns           of that connection; 0 when not known
               last_contact_ns  how long ago it was heard; -1 when never or not known
+              lag_ns           of a voter, as the leader knows it; -1 when not known
+              priority         how gladly it leads: -1 never, 0 not known
+              position         where it is in what the leader's work writes
+              paused           it votes and does not stand
               program          its version
 -o yaml writes the same on several lines.`
 
@@ -63,7 +76,7 @@ func newMembers(openers elect.Openers) *cobra.Command {
 			defer c.Close()
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), askTimeout, errNoAnswer)
 			defer cancel()
-			m := membersOf(c.Statuses(ctx), voters)
+			m := membersOf(c.Members(ctx), voters)
 			m.Election, m.Name = p.shown(), p.name
 			if err := format.write(cmd.OutOrStdout(), m, m.write); err != nil {
 				return err
@@ -85,7 +98,9 @@ type members struct {
 	Answers  int              `json:"answers"`
 	Leader   *protocol.NodeID `json:"leader"`
 	SeenBy   *protocol.NodeID `json:"seen_by"`
-	Members  []member         `json:"members"`
+	// Membership is the newest one that they tell of.
+	Membership *peer.MembershipStatus `json:"membership"`
+	Members    []member               `json:"members"`
 
 	voters int
 	cause  string // why nobody leads, by one of them
@@ -101,13 +116,31 @@ type member struct {
 	Connected   bool             `json:"connected"`
 	RTT         time.Duration    `json:"rtt_ns"`
 	LastContact time.Duration    `json:"last_contact_ns"`
+	Lag         time.Duration    `json:"lag_ns"`
+	Priority    int              `json:"priority"`
+	Position    string           `json:"position,omitempty"`
+	Paused      bool             `json:"paused,omitempty"`
 	Program     string           `json:"program,omitempty"`
 }
 
 // membersOf puts together what the nodes have answered, voters first: each about
 // itself, and one of them about its connections.
 func membersOf(results []peer.NodeResult, voters int) *members {
-	m := &members{Members: []member{}, voters: voters, Quorum: voters/2 + 1}
+	m := &members{Members: []member{}, Membership: peer.Newest(results)}
+	kind := func(i int, id protocol.NodeID) string { // by the URL, until they tell
+		if i < voters {
+			return "voter"
+		}
+		return "observer"
+	}
+	if m.Membership != nil {
+		voters = len(m.Membership.Voters)
+		kind = func(_ int, id protocol.NodeID) string { return kindOf(m.Membership, id) }
+		results = slices.SortedStableFunc(slices.Values(results), func(a, b peer.NodeResult) int {
+			return cmp.Compare(rankOf(kind(0, a.Peer.ID)), rankOf(kind(0, b.Peer.ID)))
+		})
+	}
+	m.voters, m.Quorum = voters, voters/2+1
 	var seen *peer.NodeStatus // whose connections are shown
 	var leader *elect.Leader
 	for _, r := range results {
@@ -133,22 +166,23 @@ func membersOf(results []peer.NodeResult, voters int) *members {
 		m.SeenBy = &seen.ID
 	}
 	for i, r := range results {
-		e := member{ID: r.Peer.ID, Kind: "voter", Address: r.Peer.Addr, Status: r.Status, LastContact: -1}
-		if i >= voters {
-			e.Kind = "observer"
-		}
+		e := member{ID: r.Peer.ID, Kind: kind(i, r.Peer.ID), Address: r.Peer.Addr, Status: r.Status, LastContact: -1, Lag: -1}
 		if r.Err != nil {
 			e.Error = oneLine(r.Err.Error())
 		}
 		if r.Status != nil {
 			e.Program = r.Status.Program
+			e.Priority, e.Position, e.Paused = r.Status.Priority, r.Status.Position, r.Status.Paused
+			if e.Kind == "stranger" && r.Status.Join {
+				e.Kind = "joining"
+			}
 		}
 		m.add(e, seen)
 	}
 	if seen != nil {
 		for _, o := range seen.Observers { // those whom the URL does not list
 			if !slices.ContainsFunc(m.Members, func(e member) bool { return e.ID == o }) {
-				m.add(member{ID: o, Kind: "observer", LastContact: -1}, seen)
+				m.add(member{ID: o, Kind: "observer", LastContact: -1, Lag: -1}, seen)
 			}
 		}
 	}
@@ -159,6 +193,15 @@ func membersOf(results []peer.NodeResult, voters int) *members {
 func (m *members) add(e member, seen *peer.NodeStatus) {
 	if e.Kind == "voter" && e.Status != nil {
 		m.Answers++
+	}
+	if m.Membership != nil {
+		if i := slices.IndexFunc(m.Membership.Voters, func(v peer.VoterStatus) bool { return v.ID == e.ID }); i >= 0 {
+			v := &m.Membership.Voters[i]
+			e.Lag = v.Lag
+			if e.Status == nil {
+				e.Priority, e.Position = v.Priority, v.Position
+			}
+		}
 	}
 	if e.Address == "" { // nobody can ask it: what is known is a connection to others
 		e.Error = ""
@@ -196,7 +239,14 @@ func (m *members) verdict() error {
 
 func (m *members) write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tKIND\tROLE\tRTT\tLAST CONTACT\tVERSION\tADDRESS\tTROUBLE")
+	positions := slices.ContainsFunc(m.Members, func(e member) bool { return e.Position != "" })
+	position := func(text string) string {
+		if positions {
+			return text + "\t"
+		}
+		return ""
+	}
+	fmt.Fprintln(t, "ID\tKIND\tROLE\tPRIORITY\t"+position("POSITION")+"RTT\tLAST CONTACT\tLAG\tVERSION\tADDRESS\tTROUBLE")
 	for _, e := range m.Members {
 		rtt, heard := "-", "-"
 		if m.SeenBy != nil && *m.SeenBy == e.ID {
@@ -207,13 +257,54 @@ func (m *members) write(w io.Writer) error {
 		if e.RTT > 0 {
 			rtt = e.RTT.Round(time.Microsecond).String()
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, e.Kind, e.role(), rtt, heard, or(e.Program), or(e.Address), or(e.trouble()))
+		lag := "-"
+		if e.Lag >= 0 {
+			lag = e.Lag.Round(time.Millisecond).String()
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, e.Kind, e.role(), e.eagerness(), position(or(e.Position)), rtt, heard, lag, or(e.Program), or(e.Address), or(e.trouble()))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil || m.Membership == nil {
+		return err
+	}
+	settled := ""
+	if m.Leader != nil && !m.Membership.Settled {
+		settled = ", not settled yet"
+	}
+	_, err := fmt.Fprintf(w, "membership %s%s: %s; a majority is %d\n", m.Membership.Version(), settled, describe(m.Membership), m.Quorum)
+	return err
+}
+
+// kindOf is what somebody is in a membership.
+func kindOf(m *peer.MembershipStatus, id protocol.NodeID) string {
+	switch {
+	case slices.ContainsFunc(m.Voters, func(v peer.VoterStatus) bool { return v.ID == id }):
+		return "voter"
+	case slices.ContainsFunc(m.Observers, func(o peer.ObserverStatus) bool { return o.ID == id }):
+		return "observer"
+	}
+	return "stranger"
+}
+
+// rankOf orders the kinds.
+func rankOf(kind string) int { return slices.Index([]string{"voter", "observer", "stranger"}, kind) }
+
+// eagerness is the priority, for people.
+func (e *member) eagerness() string {
+	switch {
+	case e.Kind != "voter" && e.Kind != "joining" || e.Priority == 0:
+		return "-"
+	case e.Priority < 0:
+		return "never"
+	}
+	return fmt.Sprint(e.Priority)
 }
 
 // role is what a member does, for people.
 func (e *member) role() string {
+	paused := ""
+	if e.Paused {
+		paused = ", paused"
+	}
 	switch s := e.Status; {
 	case s == nil && e.Address != "":
 		return "no answer" // its last contact says whether the others hear it
@@ -221,12 +312,14 @@ func (e *member) role() string {
 		return "connected"
 	case s == nil:
 		return "?"
+	case !s.Founded && s.Join:
+		return "waiting"
 	case !s.Founded:
 		return "founding"
 	case s.Active:
-		return fmt.Sprintf("%s (token %v, lease %v)", s.Role, s.Token, s.LeaseLeft.Round(time.Millisecond))
+		return fmt.Sprintf("%s (token %v, lease %v)%s", s.Role, s.Token, s.LeaseLeft.Round(time.Millisecond), paused)
 	default:
-		return s.Role
+		return s.Role + paused
 	}
 }
 

@@ -47,9 +47,9 @@ func TestMembers(t *testing.T) {
 		"all well": {
 			[]peer.NodeResult{node("n1", "follower", 0, nil), node("n2", "leader", 7, nil), node("n3", "follower", 0, nil)}, exit.OK, "",
 			[]string{
-				"n1 voter follower 210µs 40ms ago v1 n1.example:7400 -",
-				"n2 voter leader (token 7, lease 700ms) - itself v1 n2.example:7400 -",
-				"n3 voter follower 210µs 40ms ago v1 n3.example:7400 -",
+				"n1 voter follower - 210µs 40ms ago - v1 n1.example:7400 -",
+				"n2 voter leader (token 7, lease 700ms) - - itself - v1 n2.example:7400 -",
+				"n3 voter follower - 210µs 40ms ago - v1 n3.example:7400 -",
 			},
 		},
 		"one is down": {
@@ -57,17 +57,17 @@ func TestMembers(t *testing.T) {
 				s.Peers[1] = peer.PeerStatus{ID: "n3", LastContact: -5, Error: "dial: refused"}
 			}), silent("n3")}, exit.OK, "",
 			[]string{
-				"n2 voter leader (token 7, lease 700ms) - itself v1 n2.example:7400 no connection to n3: dial: refused",
-				"n3 voter no answer - - - n3.example:7400 connection refused",
+				"n2 voter leader (token 7, lease 700ms) - - itself - v1 n2.example:7400 no connection to n3: dial: refused",
+				"n3 voter no answer - - - - - n3.example:7400 connection refused",
 			},
 		},
 		"reached by the leader only": {
 			[]peer.NodeResult{node("n1", "follower", 0, nil), node("n2", "leader", 7, nil), silent("n3")}, exit.OK, "",
-			[]string{"n3 voter no answer 210µs 40ms ago v1 n3.example:7400 connection refused"},
+			[]string{"n3 voter no answer - 210µs 40ms ago - v1 n3.example:7400 connection refused"},
 		},
 		"frozen": {
 			[]peer.NodeResult{node("n1", "follower", 0, nil), node("n2", "leader", 7, func(s *peer.NodeStatus) { s.Peers[1].LastContact = 83 * time.Second }), silent("n3")}, exit.OK, "",
-			[]string{"n3 voter no answer 210µs 1m23s ago v1 n3.example:7400 connection refused"},
+			[]string{"n3 voter no answer - 210µs 1m23s ago - v1 n3.example:7400 connection refused"},
 		},
 		"nobody leads": {
 			[]peer.NodeResult{node("n1", "candidate", 0, without("")), node("n2", "follower", 0, without("")), silent("n3")}, exit.NoLeader, "", nil,
@@ -77,7 +77,7 @@ func TestMembers(t *testing.T) {
 				without("waiting for n3")(s)
 				s.Founded, s.Peers = false, nil
 			}), node("n2", "down", 0, without("waiting for n3")), silent("n3")}, exit.NoLeader, "waiting for n3",
-			[]string{"n1 voter founding - itself v1 n1.example:7400 waiting for n3"},
+			[]string{"n1 voter founding - - itself - v1 n1.example:7400 waiting for n3"},
 		},
 		"no majority": {
 			[]peer.NodeResult{silent("n1"), node("n2", "leader", 7, nil), silent("n3")}, exit.Unavailable, "1 of 3 voters of nightly answer; want 2, a majority", nil,
@@ -85,14 +85,31 @@ func TestMembers(t *testing.T) {
 		"nobody": {[]peer.NodeResult{silent("n1"), silent("n2"), silent("n3")}, exit.Unavailable, "0 of 3 voters of nightly answer; want 2, a majority", nil},
 		"who leads is not known any more": {
 			[]peer.NodeResult{node("n1", "follower", 0, func(s *peer.NodeStatus) { s.Stale, s.Cause = true, "cut off" }), node("n3", "follower", 0, without("")), silent("n2")},
-			exit.NoLeader, "", []string{"n1 voter follower - itself v1 n1.example:7400 cut off"},
+			exit.NoLeader, "", []string{"n1 voter follower - - itself - v1 n1.example:7400 cut off"},
 		},
 		"an observer, and one that only the leader knows": {
 			[]peer.NodeResult{node("n1", "follower", 0, nil), node("n2", "leader", 7, func(s *peer.NodeStatus) {
 				s.Observers = []protocol.NodeID{"o1", "o2", "o3"}
 				s.Peers = append(s.Peers, peer.PeerStatus{ID: "o2", Connected: true, RTT: time.Millisecond, LastContact: 0})
 			}), silent("n3"), node("o1", "observer", 0, nil)}, exit.OK, "",
-			[]string{"o1 observer observer - - v1 o1.example:7400 -", "o2 observer connected 1ms 0s ago - - -", "o3 observer ? - - - - it is not connected"},
+			[]string{"o1 observer observer - - - - v1 o1.example:7400 -", "o2 observer connected - 1ms 0s ago - - - -", "o3 observer ? - - - - - - it is not connected"},
+		},
+		"a membership of others than the URL's": {
+			[]peer.NodeResult{node("n1", "follower", 0, func(s *peer.NodeStatus) { s.Membership = moved(1) }), node("n2", "leader", 7, func(s *peer.NodeStatus) {
+				s.Membership, s.Priority, s.Position = moved(2), 200, "16/7"
+				s.Membership.Settled = true
+				s.Membership.Voters[1].Lag, s.Membership.Voters[1].Priority, s.Membership.Voters[1].Position = 30*time.Millisecond, -1, "16/5"
+			}), silent("n3"), silent("n4"), node("o1", "observer", 0, func(s *peer.NodeStatus) { s.Membership = moved(2) }), node("n5", "down", 0, func(s *peer.NodeStatus) {
+				s.Founded, s.Join, s.Cause = false, true, "n5 waits"
+			})}, exit.Unavailable, "1 of 3 voters of nightly answer; want 2, a majority",
+			[]string{
+				"n2 voter leader (token 7, lease 700ms) 200 16/7 - itself - v1 n2.example:7400 -",
+				"n3 voter no answer never 16/5 210µs 40ms ago 30ms v1 n3.example:7400 connection refused",
+				"o1 observer observer - - - - - v1 o1.example:7400 -",
+				"n1 stranger follower - - 210µs 40ms ago - v1 n1.example:7400 -",
+				"n5 joining waiting - - - - - v1 n5.example:7400 n5 waits",
+				"membership 7.2: the voters n2, n3, n4; observers o1; a majority is 2",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,13 +133,22 @@ func TestMembers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, field := range []string{`"quorum":2`, `"answers":`, `"leader":`, `"seen_by":`, `"members":[{"id":"n1","kind":"voter"`} {
+			for _, field := range []string{`"quorum":2`, `"answers":`, `"leader":`, `"seen_by":`, `"membership":`, `"members":[{"id":"n`, `","kind":"voter"`} {
 				if !strings.Contains(string(raw), field) {
 					t.Errorf("no %s in %s", field, raw)
 				}
 			}
 		})
 	}
+}
+
+// moved is a membership without n1.
+func moved(count uint64) *peer.MembershipStatus {
+	m := &peer.MembershipStatus{Term: 7, Count: count, Observers: []peer.ObserverStatus{{ID: "o1"}}}
+	for _, id := range []protocol.NodeID{"n2", "n3", "n4"} {
+		m.Voters = append(m.Voters, peer.VoterStatus{ID: id, Lag: -1})
+	}
+	return m
 }
 
 // rows makes one space of many.

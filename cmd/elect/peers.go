@@ -27,6 +27,11 @@ const peerScheme = "peer"
 // a configuration that is wrong, which is the caller's matter, from what a disk or
 // a network has against it.
 func openPeer(ctx context.Context, t driver.Target) (driver.Elector, error) {
+	return openPeerWith(ctx, t, func(*peer.Config) {})
+}
+
+// openPeerWith is openPeer with what a URL cannot say.
+func openPeerWith(ctx context.Context, t driver.Target, complete func(*peer.Config)) (driver.Elector, error) {
 	cfg, err := peer.ParseURL(t.URL, t.Name, t.ID)
 	if err == nil {
 		_, err = cfg.Plan()
@@ -35,6 +40,7 @@ func openPeer(ctx context.Context, t driver.Target) (driver.Elector, error) {
 		return nil, exit.With(exit.Usage, err)
 	}
 	cfg.Program, cfg.Logger = readBuild().Version, t.Logger
+	complete(&cfg)
 	listed := func(p peer.Peer) bool { return p.ID == cfg.ID }
 	if !slices.ContainsFunc(cfg.Voters, listed) && !slices.ContainsFunc(cfg.Observers, listed) {
 		c, err := peer.NewClient(cfg)
@@ -131,7 +137,9 @@ type peerFlags struct {
 
 	profile, data, listen, certs string
 	promise, heartbeat           time.Duration
-	insecure                     bool
+	insecure, join               bool
+	priority                     int
+	position                     string
 }
 
 func (f *peerFlags) flags(set *pflag.FlagSet) {
@@ -144,6 +152,9 @@ func (f *peerFlags) flags(set *pflag.FlagSet) {
 	set.StringVar(&f.data, "data", "", "`DIR` that holds a peer's data directories (default: elect-peer in your state directory)")
 	set.StringVar(&f.listen, "listen", "", "`ADDRESS` to listen on for peers (default: this peer's own in the URL)")
 	set.StringVar(&f.certs, "certs", "", "`DIR` with ca.crt, ID.crt and ID.key, as elect certs makes them")
+	set.IntVar(&f.priority, "priority", driver.DefaultPriority, "`NUMBER` from 1 to 1000 that says how gladly this peer leads; 0: it votes and never leads")
+	set.StringVar(&f.position, "position", "", "`POLICY` by which a peer's position counts: ignore, prefer or require (default: ignore)")
+	set.BoolVar(&f.join, "join", false, "wait to be added to a peer election that is there, by elect member")
 	set.BoolVar(&f.insecure, "insecure", false, "let peers talk over a network without certificates")
 }
 
@@ -156,7 +167,7 @@ func profiles() (names []string) {
 }
 
 // peerFlagNames are those flags, and their parameters' names.
-var peerFlagNames = [...]string{"profile", "promise", "heartbeat", "data", "listen", "certs", "insecure"}
+var peerFlagNames = [...]string{"profile", "promise", "heartbeat", "data", "listen", "certs", "insecure", "join", "priority", "position"}
 
 // merge puts the flags into the URL. A flag wins over a parameter, and over those
 // that contradict it.
@@ -222,9 +233,23 @@ func (f *peerFlags) parameters() (all []parameter, err error) {
 			if given && value == "0s" {
 				return nil, exit.Usagef("--%s is 0; want a time such as 100ms", name)
 			}
-		case "insecure":
-			given = given || f.insecure
-			if value = ""; f.insecure {
+		case "priority":
+			given = given || f.priority != driver.DefaultPriority
+			if f.priority < 0 || f.priority > driver.MaxPriority {
+				return nil, exit.Usagef("--priority %d; want 1 to %d, or 0 for a peer that votes and never leads", f.priority, driver.MaxPriority)
+			}
+		case "position":
+			given = given || value != ""
+			if p := quorum.PositionPolicy(value); given && p != quorum.IgnorePosition && p != quorum.PreferPosition && p != quorum.RequirePosition {
+				return nil, exit.Usagef("--position %q; want ignore, prefer or require", value)
+			}
+		case "insecure", "join":
+			on := f.insecure
+			if name == "join" {
+				on = f.join
+			}
+			given = given || on
+			if value = ""; on {
 				value = "true"
 			}
 		default:

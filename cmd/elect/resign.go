@@ -43,11 +43,9 @@ func newResign(openers elect.Openers) *cobra.Command {
 			if err := p.nameArgument(cmd, args); err != nil {
 				return err
 			}
-			var only elect.Token
-			if token != "" {
-				if err := only.UnmarshalText([]byte(token)); err != nil || only == 0 {
-					return exit.Usagef("--token %q; want the leader's token, such as 42", token)
-				}
+			only, err := parseToken(token)
+			if err != nil {
+				return err
 			}
 			e, err := p.open(cmd, openers)
 			if err != nil {
@@ -56,7 +54,7 @@ func newResign(openers elect.Openers) *cobra.Command {
 			defer e.Close()
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), resignTimeout, fmt.Errorf("no answer within %v", resignTimeout))
 			defer cancel()
-			leader, err := recall(ctx, e, only)
+			leader, err := atLeader(ctx, e, only, "resign", e.Recall)
 			if errors.Is(err, elect.ErrNoLeader) {
 				return exit.With(exit.NoLeader, fmt.Errorf("nobody leads %s, so that nobody can resign", p.name))
 			}
@@ -85,18 +83,29 @@ func (r resigned) write(w io.Writer) error {
 	return err
 }
 
-// recall asks the leader with that token, or whoever leads if it is 0, and
-// returns who accepted.
-func recall(ctx context.Context, e *elect.Election, only elect.Token) (elect.Leader, error) {
+// parseToken reads --token; 0 is none.
+func parseToken(text string) (token elect.Token, err error) {
+	if text == "" {
+		return 0, nil
+	}
+	if err := token.UnmarshalText([]byte(text)); err != nil || token == 0 {
+		return 0, exit.Usagef("--token %q; want the leader's token, such as 42", text)
+	}
+	return token, nil
+}
+
+// atLeader asks the leader with that token, or whoever leads if it is 0, to do
+// something, and returns who accepted.
+func atLeader(ctx context.Context, e *elect.Election, only elect.Token, what string, ask func(context.Context, elect.Token) error) (elect.Leader, error) {
 	for {
 		leader, err := e.Leader(ctx)
 		if err != nil {
 			return leader, err
 		}
 		if only != 0 && leader.Token != only {
-			return leader, fmt.Errorf("token %v leads, and not %v; nobody was asked to resign", leader.Token, only)
+			return leader, fmt.Errorf("token %v leads, and not %v; nobody was asked to %s", leader.Token, only, what)
 		}
-		err = e.Recall(ctx, leader.Token)
+		err = ask(ctx, leader.Token)
 		if errors.Is(err, driver.ErrSuperseded) && only == 0 && ctx.Err() == nil {
 			continue // somebody else was elected in between
 		}

@@ -49,9 +49,9 @@ func newRoot(openers elect.Openers) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageFunc(showUsage)
 	root.AddCommand(
-		newRun(openers), newStatus(openers), newWatch(openers), newResign(openers),
-		newMembers(openers), newHistory(openers), newCerts(), newDoctor(),
-		newBench(openers), newDemo(), newSim(), newTrace(), newVersion(), newExitCodes(), newJob(), newSweep(), newStamp(), newNode(openers),
+		newRun(openers), newStatus(openers), newWatch(openers), newResign(openers), newTransfer(openers), newPause(openers), newResume(openers),
+		newMembers(openers), newMember(openers), newHistory(openers), newCerts(), newDoctor(),
+		newBench(openers), newDemo(), newSim(), newCheck(), newTrace(), newVersion(), newExitCodes(), newJob(), newSweep(), newStamp(), newNode(openers),
 	)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

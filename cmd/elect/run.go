@@ -45,13 +45,31 @@ are passed on. At a terminal COMMAND is in the foreground, and Ctrl-C, Ctrl-\ an
 Ctrl-Z are its own; if it ends by Ctrl-C, so does elect.
 
 Among peers, --id says which of the voters of the URL this one is. --profile,
---promise, --heartbeat, --data, --listen, --certs and --insecure are parameters of
-the URL, too, and the flag wins. What the times promise is said at the start. The
+--promise, --heartbeat, --data, --listen, --certs, --insecure, --join, --priority and
+--position are parameters of the URL, too, and the flag wins. What the times promise is said at the start. The
 first start of an election needs all its voters once, and from then on a majority.
 An elect run that ends takes its vote along: with --once, and with a COMMAND that
 ends with 0, fewer voters stay than are needed, sooner or later. There want
 --restart always. With --exclusive=false no keeper ends COMMAND at the end of the
 lease: what it does then is held back by its token alone.
+
+--priority says how gladly a peer leads: of those that stand by the greatest comes
+first, and a leader hands over by itself to a greater one that has been fit for
+five promises, after ten of its own. 0 is for one that votes and never leads.
+
+--position prefer or require has a peer's position count, in a log that COMMAND
+writes and the others copy. --position-command prints it in one line; it is run
+every --position-every, before this peer stands and when its leader has gone, and
+killed after 5 s; while it fails the last position counts. Numbers in positions
+are compared as decimal numbers, so that of a PostgreSQL server is not its LSN
+but the bytes up to it:
+  psql -AtXc "SELECT pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery()
+    THEN GREATEST(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())
+    ELSE pg_current_wal_lsn() END, '0/0')"
+With prefer, one that is behind waits for a while for those that are ahead; with
+require it is not elected by anybody who is ahead of it. --catch-up-command is run
+for one that only its position keeps from leading, and killed when somebody leads.
+These commands find ELECT_ELECTION, ELECT_NAME and ELECT_ID in their environment.
 
 Each flag has a variable: ELECT_NAME for --name, and so on. Inside an elect run,
 where ELECT_TOKEN is set, the inherited ELECT_ELECTION, ELECT_NAME and ELECT_ID,
@@ -70,6 +88,7 @@ const runExample = `  elect run -- ./scheduler
 func newRun(openers elect.Openers) *cobra.Command {
 	var p place
 	var peers peerFlags
+	var positions positionFlags
 	exclusive := true
 	cfg := runner.Config{Openers: openers, Wait: runner.NoLimit, Grace: supervise.DefaultGrace}
 	restart := supervise.OnFailure.String()
@@ -103,6 +122,9 @@ func newRun(openers elect.Openers) *cobra.Command {
 			if err := peers.merge(&p); err != nil {
 				return err
 			}
+			if err := positions.check(&p); err != nil {
+				return err
+			}
 			given := cfg.ID != "" || cmd.Flags().Changed("id")
 			if !given {
 				cfg.ID = elect.DefaultID()
@@ -117,6 +139,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 				}
 			}
 			cfg.URL, cfg.Shown, cfg.Name, cfg.Args = p.election, p.shown(), p.name, args
+			cfg.Openers = positions.openers(openers, []string{"ELECT_ELECTION=" + cfg.Shown, "ELECT_NAME=" + cfg.Name, "ELECT_ID=" + cfg.ID})
 			if cfg.Path, err = lookPath(args[0]); err != nil {
 				return err
 			}
@@ -141,7 +164,9 @@ func newRun(openers elect.Openers) *cobra.Command {
 	f.Var(duration{&cfg.Grace}, "grace", "`TIME` between SIGTERM and SIGKILL")
 	f.BoolVar(&exclusive, "exclusive", true, "start COMMAND only when leadership is proven exclusive; =false when all it does is fenced by its token")
 	peers.flags(f)
-	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(profiles(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	positions.flags(f)
+	_ = cmd.RegisterFlagCompletionFunc("position", cobra.FixedCompletions([]string{"ignore", "prefer", "require"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(profiles(), cobra.ShellCompDirectiveNoFileComp))                               // the flag is there
 	f.BoolVarP(&cfg.Verbose, "verbose", "v", false, "log what happens inside, to stderr")
 	return cmd
 }
@@ -154,6 +179,7 @@ func runSettings(cmd *cobra.Command, cfg *runner.Config) error {
 	if os.Getenv("ELECT_TOKEN") != "" {
 		except = append(except, "election", "name", "id", "exclusive")
 		except = append(except, peerFlagNames[:]...)
+		except = append(except, positionFlagNames[:]...)
 	}
 	once, restart := f.Changed("once"), f.Changed("restart")
 	switch {

@@ -58,11 +58,15 @@ func setUp(env *testscript.Env) error {
 	if err != nil {
 		return err
 	}
-	peers, err := freePeers(3)
+	voters, err := freePeers(8)
 	if err != nil {
 		return err
 	}
-	env.Vars = append(env.Vars, id, raceEnv(), "XDG_STATE_HOME="+filepath.Join(env.WorkDir, "state"), "EXAMPLES="+examples, "PEERS="+peers)
+	env.Vars = append(env.Vars, id, raceEnv(), "XDG_STATE_HOME="+filepath.Join(env.WorkDir, "state"), "EXAMPLES="+examples,
+		"PEERS=peer://"+strings.Join(voters[:3], ",")+"?profile=lan")
+	for i, v := range voters {
+		env.Vars = append(env.Vars, fmt.Sprintf("N%d=%s", i+1, v))
+	}
 	f := &family{env: env.Vars, named: map[string]*started{}}
 	env.Values[familyKey{}] = f
 	env.Defer(func() {
@@ -75,19 +79,18 @@ func setUp(env *testscript.Env) error {
 	return nil
 }
 
-// freePeers is the URL of an election among n peers, on ports of the loopback that
-// are free. Somebody else may take one before they do.
-func freePeers(n int) (string, error) {
-	var voters []string
+// freePeers are n peers as they stand in a URL, on ports of the loopback that are
+// free. Somebody else may take one before they do.
+func freePeers(n int) (voters []string, err error) {
 	for i := range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		defer l.Close() // all are open until all are known
 		voters = append(voters, fmt.Sprintf("n%d@%v", i+1, l.Addr()))
 	}
-	return "peer://" + strings.Join(voters, ",") + "?profile=lan", nil
+	return voters, nil
 }
 
 // end ends what still runs: as a person would, and hard if that does not help.

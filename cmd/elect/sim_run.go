@@ -78,6 +78,7 @@ func newSimRun() *cobra.Command {
 	f.Uint64Var(&r.seeds, "seeds", 0, "how many seeds: `N`")
 	f.IntVar(&r.options.Nodes, "nodes", 0, "`N` voters or candidates (default: the seed draws 3 or 5)")
 	f.IntVar(&r.options.Observers, "observers", 0, "`N` observers beside them")
+	f.IntVar(&r.options.Spares, "spares", 0, "`N` who are no members and may become voters (default: the seed draws)")
 	f.Var(span{&r.options.Faults}, "faults", "virtual `TIME` that faults go on (default: about 60 times what a takeover may take)")
 	f.Lookup("faults").DefValue = "" // the text says it
 	f.BoolVar(&r.options.Beyond, "beyond", false, "also faults beyond what is promised, such as clocks out of bounds; what they break is counted, not failed")

@@ -51,6 +51,10 @@ func abilities(s *suite) {
 			_, ok = m.(driver.Transferrer)
 		case driver.AbilityRecall:
 			_, ok = p.Elector.(driver.Recaller)
+		case driver.AbilityAppoint:
+			_, ok = p.Elector.(driver.Appointer)
+		case driver.AbilityPriority:
+			ok = true // the case of that name tries it
 		case driver.AbilityInherit:
 			_, ok = m.(driver.Inheritable)
 			ok = ok || remote(p)

@@ -3,7 +3,6 @@ package electtest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"time"
 
@@ -217,55 +216,4 @@ func recall(s *suite) {
 		s.still(o, 50*time.Millisecond, "the recalled leader was not released")
 		s.release(m)
 	}
-}
-
-// transfer hands leadership round, so that a successor chosen by chance is
-// found out.
-func transfer(s *suite) {
-	first := s.participant()
-	s.lists(first, driver.AbilityTransfer)
-	m := s.win(first)
-	if _, ok := m.(driver.Transferrer); !ok {
-		s.release(m)
-		s.missing(driver.AbilityTransfer)
-	}
-	holder := 0
-	candidates := []Participant{first, s.participant(), s.participant(), s.participant()}
-	outside := s.participant()
-	ctx, cancel := context.WithCancel(s.Context())
-	defer cancel()
-	results := make([]<-chan result, len(candidates))
-	for round := range 6 {
-		for i, c := range candidates {
-			if i != holder && results[i] == nil {
-				results[i] = s.stand(ctx, c)
-			}
-		}
-		s.still(outside, 50*time.Millisecond, "the holder leads")
-		next := (holder + 1 + round%2) % len(candidates)
-		if err := m.(driver.Transferrer).Transfer(ctx, fmt.Sprintf("p%d", next+1)); err != nil {
-			s.Fatalf("Transfer: %v", err)
-		}
-		s.ended(m)
-		n := s.victory(candidates[next], results[next])
-		s.rose(m, n)
-		results[next], holder, m = nil, next, n
-		for i, r := range results {
-			if r == nil {
-				continue
-			}
-			select {
-			case <-r:
-				s.Fatalf("candidate %d won although leadership was transferred to %d", i+1, next+1)
-			default:
-			}
-		}
-	}
-	cancel() // before the last release, which would elect one of them
-	for _, r := range results {
-		if r != nil {
-			receive(s, r, s.cfg.Patience, "a cancelled Campaign")
-		}
-	}
-	s.release(m)
 }

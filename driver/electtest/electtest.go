@@ -137,4 +137,6 @@ var cases = []struct {
 	{"confirm", confirm},
 	{"recall", recall},
 	{"transfer", transfer},
+	{"appoint", appoint},
+	{"priority", priority},
 }

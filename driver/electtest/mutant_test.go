@@ -86,6 +86,7 @@ type participant struct {
 	campaign func(context.Context, driver.Candidacy) (driver.Mandate, error)
 	observe  func(context.Context) iter.Seq2[driver.State, error]
 	recall   func(context.Context, fence.Token) error
+	appoint  func(context.Context, fence.Token, string) error
 	limits   func() driver.Limits
 	end      func() error
 	mandate  func(*mandate) driver.Mandate // dresses a victory
@@ -97,7 +98,7 @@ func newParticipant(w *world, e *memory.Elector) *participant {
 			Freeze: e.Freeze, Cut: e.Cut, Crash: e.Crash, Lose: e.LoseAnswers, Delay: e.DelayAnswer,
 		},
 		world: w, inner: e,
-		campaign: e.Campaign, observe: e.Observe, recall: e.Recall, limits: e.Limits, end: e.Close,
+		campaign: e.Campaign, observe: e.Observe, recall: e.Recall, appoint: e.Appoint, limits: e.Limits, end: e.Close,
 		mandate: func(m *mandate) driver.Mandate { return m },
 	}
 }
@@ -115,8 +116,11 @@ func (p *participant) Observe(ctx context.Context) iter.Seq2[driver.State, error
 	return p.observe(ctx)
 }
 func (p *participant) Recall(ctx context.Context, t fence.Token) error { return p.recall(ctx, t) }
-func (p *participant) Limits() driver.Limits                           { return p.limits() }
-func (p *participant) Close() error                                    { return p.end() }
+func (p *participant) Appoint(ctx context.Context, t fence.Token, to string) error {
+	return p.appoint(ctx, t, to)
+}
+func (p *participant) Limits() driver.Limits { return p.limits() }
+func (p *participant) Close() error          { return p.end() }
 
 // mandate is likewise hooks all over.
 type mandate struct {
@@ -128,6 +132,7 @@ type mandate struct {
 	check     func() error
 	release   func(context.Context) error
 	confirm   func(context.Context) error
+	eligible  func(string) error
 	transfer  func(context.Context, string) error
 }
 
@@ -135,7 +140,7 @@ func newMandate(m driver.Mandate) *mandate {
 	return &mandate{
 		inner: m,
 		token: m.Token, context: m.Context, remaining: m.Remaining, check: m.Check, release: m.Release,
-		confirm: m.(driver.Confirmer).Confirm, transfer: m.(driver.Transferrer).Transfer,
+		confirm: m.(driver.Confirmer).Confirm, eligible: m.(driver.Transferrer).Eligible, transfer: m.(driver.Transferrer).Transfer,
 	}
 }
 
@@ -145,4 +150,5 @@ func (m *mandate) Remaining() (time.Duration, bool)                  { return m.
 func (m *mandate) Check() error                                      { return m.check() }
 func (m *mandate) Release(ctx context.Context) error                 { return m.release(ctx) }
 func (m *mandate) Confirm(ctx context.Context) error                 { return m.confirm(ctx) }
+func (m *mandate) Eligible(to string) error                          { return m.eligible(to) }
 func (m *mandate) Transfer(ctx context.Context, target string) error { return m.transfer(ctx, target) }

@@ -18,7 +18,7 @@ import (
 // mutants is every mutant by name; "control" is none.
 func mutants() map[string]mutant {
 	all := map[string]mutant{"control": {}}
-	for _, some := range []map[string]mutant{proofs(), tokens(), ends(), campaigns(), observers(), abilities(), faults()} {
+	for _, some := range []map[string]mutant{proofs(), tokens(), ends(), campaigns(), observers(), abilities(), handovers(), faults()} {
 		maps.Copy(all, some)
 	}
 	return all
@@ -519,12 +519,6 @@ func abilities() map[string]mutant {
 					return m
 				}
 			}},
-		"a transfer goes to nobody in particular": {fails: "transfer", says: "won although leadership was transferred|waited .* for a victory",
-			participant: each(func(m *mandate) {
-				m.transfer = func(ctx context.Context, _ string) error { return m.inner.Release(ctx) }
-			})},
-		"a transfer leaves the mandate": {fails: "transfer", says: "end of the mandate's context",
-			participant: each(func(m *mandate) { m.transfer = func(context.Context, string) error { return nil } })},
 	}
 }
 

@@ -82,7 +82,7 @@ type request struct {
 	Call  uint64 // chosen by the sender; answers carry it
 	Op    string
 	Token fence.Token       `json:",omitzero"`  // of the mandate that Op is about
-	To    string            `json:",omitempty"` // of a transfer
+	To    string            `json:",omitempty"` // of a transfer or an appointment
 	Cand  *driver.Candidacy `json:",omitempty"`
 	URL   string            `json:",omitempty"`
 	Name  string            `json:",omitempty"`
@@ -109,7 +109,7 @@ func sentinels() map[string]error {
 		"expired": driver.ErrExpired, "superseded": driver.ErrSuperseded, "resigned": driver.ErrResigned,
 		"unreachable": driver.ErrUnreachable, "unhealthy": driver.ErrUnhealthy, "closed": driver.ErrClosed,
 		"no-leader": driver.ErrNoLeader, "not-exclusive": driver.ErrNotExclusive,
-		"unsupported": driver.ErrUnsupported, "unknown": driver.ErrUnknownOutcome, "canceled": context.Canceled,
+		"unsupported": driver.ErrUnsupported, "ineligible": driver.ErrIneligible, "unknown": driver.ErrUnknownOutcome, "canceled": context.Canceled,
 	}
 }
 
@@ -320,6 +320,12 @@ func (p *process) Recall(ctx context.Context, token fence.Token) error {
 	return r.err()
 }
 
+// Appoint implements driver.Appointer; a back end without it says so.
+func (p *process) Appoint(ctx context.Context, token fence.Token, to string) error {
+	r := p.call(ctx, request{Op: "appoint", Token: token, To: to}, nil)
+	return r.err()
+}
+
 // processMandate is the near end of a mandate. What it can do beyond the
 // contract is added by the two types below, as the far end's Limits say.
 type processMandate struct {
@@ -354,6 +360,11 @@ func (c confirmer) Confirm(ctx context.Context) error {
 }
 
 type transferrer struct{ of *processMandate }
+
+func (t transferrer) Eligible(to string) error {
+	r := t.of.p.call(context.Background(), request{Op: "eligible", Token: t.of.token, To: to}, nil)
+	return r.err()
+}
 
 func (t transferrer) Transfer(ctx context.Context, to string) error {
 	r := t.of.p.call(ctx, request{Op: "transfer", Token: t.of.token, To: to}, nil)

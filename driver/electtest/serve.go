@@ -125,6 +125,14 @@ func (s *server) handle(ctx context.Context, q request) (r reply) {
 		}
 		r.set(rc.Recall(ctx, q.Token))
 		return r
+	case "appoint":
+		a, ok := s.elector.(driver.Appointer)
+		if !ok {
+			r.set(driver.ErrUnsupported)
+			return r
+		}
+		r.set(a.Appoint(ctx, q.Token, q.To))
+		return r
 	}
 	m := s.mandate(q.Token)
 	if m == nil {
@@ -147,6 +155,12 @@ func (s *server) handle(ctx context.Context, q request) (r reply) {
 	case "transfer":
 		if t, ok := m.(driver.Transferrer); ok {
 			r.set(t.Transfer(ctx, q.To))
+			return r
+		}
+		r.set(driver.ErrUnsupported)
+	case "eligible":
+		if t, ok := m.(driver.Transferrer); ok {
+			r.set(t.Eligible(q.To))
 			return r
 		}
 		r.set(driver.ErrUnsupported)

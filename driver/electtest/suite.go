@@ -95,8 +95,12 @@ func (s *suite) win(p Participant) driver.Mandate {
 }
 
 func campaign(ctx context.Context, p Participant) (driver.Mandate, error) {
+	return campaignAs(ctx, p, driver.Candidacy{Exclusive: true})
+}
+
+func campaignAs(ctx context.Context, p Participant, as driver.Candidacy) (driver.Mandate, error) {
 	for {
-		m, err := p.Campaign(ctx, driver.Candidacy{Exclusive: true})
+		m, err := p.Campaign(ctx, as)
 		if err == nil || driver.IsPermanent(err) || errors.Is(err, driver.ErrClosed) || ctx.Err() != nil {
 			return m, err
 		}
@@ -113,9 +117,13 @@ func pause(ctx context.Context, d time.Duration) {
 
 // stand campaigns in the background.
 func (s *suite) stand(ctx context.Context, p Participant) <-chan result {
+	return s.standAs(ctx, p, driver.Candidacy{Exclusive: true})
+}
+
+func (s *suite) standAs(ctx context.Context, p Participant, as driver.Candidacy) <-chan result {
 	c := make(chan result, 1)
 	s.running.Go(func() {
-		m, err := campaign(ctx, p)
+		m, err := campaignAs(ctx, p, as)
 		c <- result{m, err}
 	})
 	return c

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -32,8 +33,9 @@ type Config struct {
 	Lease time.Duration
 }
 
-// Elector is a participant, with its faults. It implements [driver.Elector] and
-// [driver.Recaller].
+// Elector is a participant, with its faults. It implements [driver.Elector],
+// [driver.Recaller] and [driver.Appointer]. It heeds priorities among those that
+// wait; a leader gives way to nobody.
 type Elector struct {
 	cfg    Config
 	link   *link
@@ -85,10 +87,12 @@ func (e *Elector) Crash() {
 func (e *Elector) Limits() driver.Limits {
 	return driver.Limits{
 		Lease: e.cfg.Lease, MinLease: MinLease, MaxLease: MaxLease,
-		Takeover:  e.cfg.Lease,
+		Takeover:  e.cfg.Lease + deference,
 		Exclusive: true,
-		Abilities: []driver.Ability{driver.AbilityConfirm, driver.AbilityTransfer, driver.AbilityRecall},
-		Assumes:   "all participants are in one process",
+		Abilities: []driver.Ability{
+			driver.AbilityConfirm, driver.AbilityTransfer, driver.AbilityRecall, driver.AbilityAppoint, driver.AbilityPriority,
+		},
+		Assumes: "all participants are in one process",
 	}
 }
 
@@ -113,8 +117,16 @@ func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 	if e.closed.Err() != nil {
 		return nil, driver.ErrClosed
 	}
+	if err := driver.CheckPriority(c.Priority); err != nil {
+		return nil, driver.Permanent(err)
+	}
 	ctx, done := e.bound(ctx)
 	defer done()
+	if c.Priority == driver.NeverLead {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	priority := cmp.Or(c.Priority, driver.DefaultPriority)
 	nonce := rand.Text()
 	me := driver.Leader{ID: e.cfg.ID, Metadata: c.Metadata}
 	asked := false
@@ -125,8 +137,8 @@ func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 		}
 		_, linkChanged := e.link.changes()
 		sent := time.Now()
-		a, err := e.link.call(ctx, func() answer { return e.link.store.acquire(e.cfg.Name, nonce, me, e.cfg.Lease) })
-		asked = asked || err == nil && a.granted || errors.Is(err, driver.ErrUnknownOutcome)
+		a, err := e.link.call(ctx, func() answer { return e.link.store.acquire(e.cfg.Name, nonce, me, priority, e.cfg.Lease) })
+		asked = asked || err == nil || errors.Is(err, driver.ErrUnknownOutcome)
 		switch {
 		case ctx.Err() != nil:
 			e.withdraw(nonce, asked)
@@ -147,13 +159,13 @@ func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 	}
 }
 
-// withdraw takes back what a cancelled candidacy may have been granted. It is
-// best effort: out of reach, it lapses.
+// withdraw takes back a cancelled candidacy, and what it may have been granted.
+// It is best effort: out of reach, it lapses.
 func (e *Elector) withdraw(nonce string, asked bool) {
 	if !asked || e.link.reachable() != nil {
 		return
 	}
-	e.link.store.release(e.cfg.Name, nonce, "")
+	e.link.store.withdraw(e.cfg.Name, nonce)
 }
 
 // Observe implements [driver.Elector].
@@ -206,12 +218,19 @@ func token(l *driver.Leader) fence.Token {
 
 // Recall implements [driver.Recaller].
 func (e *Elector) Recall(ctx context.Context, want fence.Token) error {
+	return e.Appoint(ctx, want, "")
+}
+
+// Appoint implements [driver.Appointer].
+func (e *Elector) Appoint(ctx context.Context, want fence.Token, to string) error {
 	ctx, done := e.bound(ctx)
 	defer done()
-	a, err := e.link.call(ctx, func() answer { return e.link.store.recall(e.cfg.Name, want) })
+	a, err := e.link.call(ctx, func() answer { return e.link.store.recall(e.cfg.Name, want, to) })
 	switch {
 	case err != nil:
 		return err
+	case a.refusal != nil:
+		return a.refusal
 	case a.granted:
 		return nil
 	case a.holder == "":

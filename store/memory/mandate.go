@@ -172,6 +172,14 @@ func (m *mandate) Confirm(ctx context.Context) error {
 // Release implements [driver.Mandate].
 func (m *mandate) Release(ctx context.Context) error { return m.leave(ctx, "") }
 
+// Eligible implements [driver.Transferrer].
+func (m *mandate) Eligible(to string) error {
+	if m.e.link.reachable() != nil {
+		return nil // nothing is known
+	}
+	return m.e.link.store.eligible(m.e.cfg.Name, to)
+}
+
 // Transfer implements [driver.Transferrer]. The store keeps the place for the
 // successor for one lease.
 func (m *mandate) Transfer(ctx context.Context, to string) error { return m.leave(ctx, to) }

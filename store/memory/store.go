@@ -1,8 +1,10 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"sync"
 	"time"
@@ -104,18 +106,66 @@ type register struct {
 	expires time.Time // by the store's clock: no earlier than lease after the request landed
 
 	recalled  bool
+	appointed string    // whom the holder was asked to hand over to
 	successor string    // id for which a transferred register is kept,
 	reserved  time.Time // until then
+
+	freed   time.Time          // when the last holder let go, or lapsed
+	waiting map[string]*waiter // candidacies that were refused, by nonce
 }
+
+// waiter is a candidacy that waits for a register.
+type waiter struct {
+	id       string
+	priority int
+	asked    time.Time // when it was refused last
+}
+
+// deference is how long a free register is kept for waiters of a greater
+// priority: they hear of it at once, or are gone.
+const deference = 10 * time.Millisecond
 
 // lapse frees the register if its lease has run out.
 func (r *register) lapse(now time.Time) {
 	if r.holder != "" && !now.Before(r.expires) {
-		r.holder = ""
+		r.free(r.expires)
 	}
 }
 
-func (r *register) free() { r.holder, r.recalled = "", false }
+func (r *register) free(at time.Time) {
+	r.holder, r.recalled, r.appointed, r.freed = "", false, "", at
+}
+
+// outranked reports whether one of a greater priority waits and may still come.
+func (r *register) outranked(priority int, now time.Time) bool {
+	if !now.Before(r.freed.Add(deference)) {
+		return false
+	}
+	for _, w := range r.waiting {
+		if w.priority > priority {
+			return true
+		}
+	}
+	return false
+}
+
+// wait notes that a candidacy waits.
+func (r *register) wait(nonce, id string, priority int, now time.Time) {
+	if r.waiting == nil {
+		r.waiting = map[string]*waiter{}
+	}
+	r.waiting[nonce] = &waiter{id, priority, now}
+}
+
+// candidate reports whether a candidacy of id waits.
+func (r *register) candidate(id string) bool {
+	for _, w := range r.waiting {
+		if w.id == id {
+			return true
+		}
+	}
+	return false
+}
 
 // register returns the record of an election, lapsed if it is time. The caller
 // holds s.mu.
@@ -138,6 +188,7 @@ type answer struct {
 	recalled bool
 	wake     time.Time // when an unchanged record is worth asking for again; zero for never
 	changed  <-chan struct{}
+	refusal  error // why an appointment was refused
 }
 
 func (s *Store) describe(r *register, granted bool) answer {
@@ -148,13 +199,16 @@ func (s *Store) describe(r *register, granted bool) answer {
 		a.wake = s.holdOff
 	} else if now.Before(r.reserved) {
 		a.wake = r.reserved
+	} else if end := r.freed.Add(deference); now.Before(end) {
+		a.wake = end
 	}
 	return a
 }
 
 // acquire takes a free register, or prolongs one that nonce holds already, so
-// that a candidate whose answer was lost may ask again.
-func (s *Store) acquire(name, nonce string, candidate driver.Leader, lease time.Duration) answer {
+// that a candidate whose answer was lost may ask again. Among those that wait
+// the one with the greatest priority takes it.
+func (s *Store) acquire(name, nonce string, candidate driver.Leader, priority int, lease time.Duration) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -163,7 +217,9 @@ func (s *Store) acquire(name, nonce string, candidate driver.Leader, lease time.
 	case r.holder == nonce:
 		r.expires = now.Add(lease)
 		return s.describe(r, true)
-	case r.holder != "", now.Before(s.holdOff), r.successor != "" && r.successor != candidate.ID && now.Before(r.reserved):
+	case r.holder != "", now.Before(s.holdOff), r.successor != "" && r.successor != candidate.ID && now.Before(r.reserved),
+		r.successor != candidate.ID && r.outranked(priority, now):
+		r.wait(nonce, candidate.ID, priority, now)
 		return s.describe(r, false)
 	}
 	token, err := fence.NewToken(s.era, r.count+1)
@@ -173,7 +229,9 @@ func (s *Store) acquire(name, nonce string, candidate driver.Leader, lease time.
 	r.count++
 	s.longest = max(s.longest, lease)
 	candidate.Token, candidate.Since = token, now
-	*r = register{holder: nonce, leader: candidate, count: r.count, lease: lease, expires: now.Add(lease)}
+	delete(r.waiting, nonce)
+	maps.DeleteFunc(r.waiting, func(_ string, w *waiter) bool { return w.priority > priority && w.asked.Before(r.freed) }) // they did not come
+	*r = register{holder: nonce, leader: candidate, count: r.count, lease: lease, expires: now.Add(lease), waiting: r.waiting}
 	s.broadcast()
 	return s.describe(r, true)
 }
@@ -190,7 +248,7 @@ func (s *Store) renew(name, nonce string, lease time.Duration) answer {
 }
 
 // release frees the register if nonce holds it, and keeps it for the candidate
-// called successor, if any, for one lease.
+// called successor, or the one that was appointed, if any, for one lease.
 func (s *Store) release(name, nonce, successor string) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +256,8 @@ func (s *Store) release(name, nonce, successor string) answer {
 	if r.holder != nonce {
 		return s.describe(r, false)
 	}
-	r.free()
+	successor = cmp.Or(successor, r.appointed)
+	r.free(time.Now())
 	if successor != "" {
 		r.successor, r.reserved = successor, time.Now().Add(r.lease)
 	}
@@ -206,16 +265,55 @@ func (s *Store) release(name, nonce, successor string) answer {
 	return s.describe(r, true)
 }
 
-func (s *Store) recall(name string, token fence.Token) answer {
+// withdraw ends a candidacy, whatever it has come to.
+func (s *Store) withdraw(name, nonce string) answer {
+	s.mu.Lock()
+	r := s.register(name)
+	if _, waits := r.waiting[nonce]; waits {
+		delete(r.waiting, nonce)
+		s.broadcast() // somebody may have deferred to it
+	}
+	s.mu.Unlock()
+	return s.release(name, nonce, "")
+}
+
+// recall asks the holder to let go, in favour of the candidate called to, if it
+// is not empty.
+func (s *Store) recall(name string, token fence.Token, to string) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.register(name)
 	if r.holder == "" || token != 0 && r.leader.Token != token {
 		return s.describe(r, false)
 	}
+	if to != "" {
+		if err := r.eligible(to); err != nil {
+			a := s.describe(r, false)
+			a.refusal = err
+			return a
+		}
+		r.appointed = to
+	}
 	r.recalled = true
 	s.broadcast()
 	return s.describe(r, true)
+}
+
+// eligible says why a candidate could not take over from the holder.
+func (r *register) eligible(to string) error {
+	switch {
+	case to == r.leader.ID:
+		return fmt.Errorf("%w: %s leads already", driver.ErrIneligible, to)
+	case !r.candidate(to):
+		return fmt.Errorf("%w: no candidate %s waits", driver.ErrIneligible, to)
+	}
+	return nil
+}
+
+func (s *Store) eligible(name, to string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.register(name).eligible(to)
 }
 
 func (s *Store) read(name string) answer {

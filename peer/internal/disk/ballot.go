@@ -76,7 +76,8 @@ func openBallots(f file, path string, voted bool) (b *ballots, data []byte, warn
 // Remedy is what there is to do where a voter's memory is lost, for people.
 const Remedy = "A voter that has forgotten its votes could help to elect a second leader, so it stays out; the others go on while they are a majority. " +
 	"Want the directory as it was, and never a backup of it, which has forgotten votes too and may vote twice. " +
-	"Without it: wait until a member can be replaced, which is to come, or begin anew with all: " +
+	"Without it: empty the directory, start this node with join=true, and run elect member replace with its id; " +
+	"where no majority is left, begin anew with all: " +
 	"stop all voters and observers, empty their directories, and start them with a higher era; where nobody ever led, the same era will do"
 
 // create writes zeros where the slots will be, so that they have their place on

@@ -6,6 +6,7 @@
 //	identity          cluster, election, id and the directory's own random id
 //	ballot            the voter's durable state, in two slots
 //	pins              the other voters' directories, until the election is founded
+//	paused            whether an operator has paused the node
 //	history.ndjson    changes of leadership; history-old.ndjson has those before
 //	flight-*.ndjson   the flight recorder's; this package leaves them alone
 //

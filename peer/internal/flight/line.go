@@ -203,6 +203,16 @@ func (w *writing) message(m *protocol.Message) {
 	w.bool(`,"granted":`, m.Granted)
 	w.bool(`,"unhealthy":`, m.Unhealthy)
 	w.text(`,"reason":`, string(m.Reason))
+	w.int(`,"priority":`, int64(m.Priority))
+	w.text(`,"position":`, m.Position)
+	if m.Held != (protocol.ConfigID{}) {
+		w.raw(`,"held":{"term":`)
+		w.number(m.Held.Term)
+		w.raw(`,"version":`)
+		w.number(m.Held.Version)
+		w.raw(`}`)
+	}
+	w.odd = w.odd || m.Handover != nil // there is one in a transfer
 	w.leadership(&m.Leader)
 	if m.Ranking != nil {
 		w.raw(`,"ranking":[`)

@@ -20,7 +20,7 @@ func drawn(r *rand.Rand, v reflect.Value, members []*protocol.Membership) {
 	switch v.Kind() {
 	case reflect.Uint64:
 		v.SetUint(r.Uint64() >> r.IntN(64))
-	case reflect.Int64:
+	case reflect.Int64, reflect.Int:
 		v.SetInt(int64(r.Uint64() >> r.IntN(64)))
 	case reflect.Uint8:
 		v.SetUint(r.Uint64N(7))
@@ -38,6 +38,12 @@ func drawn(r *rand.Rand, v reflect.Value, members []*protocol.Membership) {
 			drawn(r, v.Index(i), members)
 		}
 	case reflect.Pointer:
+		if v.Type().Elem() == reflect.TypeFor[protocol.Handover]() {
+			if r.IntN(20) == 0 {
+				v.Set(reflect.ValueOf(&protocol.Handover{Term: 7, Target: "n2"}))
+			}
+			return
+		}
 		v.Set(reflect.ValueOf(members[r.IntN(len(members))]))
 	case reflect.Struct:
 		for _, field := range v.Fields() {
@@ -112,7 +118,7 @@ func TestNoFieldIsMissing(t *testing.T) {
 		of   any
 		want int
 	}{
-		{trace.Event{}, 18}, {protocol.Input{}, 11}, {protocol.Message{}, 19}, {protocol.View{}, 11},
+		{trace.Event{}, 18}, {protocol.Input{}, 11}, {protocol.Message{}, 23}, {protocol.View{}, 11},
 		{protocol.Send{}, 3}, {protocol.Leadership{}, 3}, {protocol.Reading{}, 2}, {protocol.Effects{}, 5},
 	} {
 		if got := reflect.TypeOf(c.of).NumField(); got != c.want {

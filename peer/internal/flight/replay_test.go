@@ -241,7 +241,7 @@ func TestChanged(t *testing.T) {
 			}
 		}
 	}
-	if found < tried || tried < 10 {
+	if found < tried || tried < 6 {
 		t.Errorf("%d of %d changes were found", found, tried)
 	}
 }

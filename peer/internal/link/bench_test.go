@@ -24,7 +24,7 @@ func bench(b *testing.B) (n1 *Link, back chan struct{}, hello wire.Hello, addr s
 		b.Fatal(err)
 	}
 	w := &town{}
-	start := func(id protocol.NodeID, l net.Listener, peers map[protocol.NodeID]string, receive func(protocol.NodeID, *wire.Letter)) *Link {
+	start := func(id protocol.NodeID, l net.Listener, peers Peers, receive func(protocol.NodeID, *wire.Letter)) *Link {
 		identity, err := certs.LoadDir(dir, string(id))
 		if err != nil {
 			b.Fatal(err)
@@ -49,7 +49,7 @@ func bench(b *testing.B) (n1 *Link, back chan struct{}, hello wire.Hello, addr s
 		n2.Send(from, l)
 	})
 	close(ready)
-	n1 = start("n1", nil, map[protocol.NodeID]string{"n2": listener.Addr().String()}, func(protocol.NodeID, *wire.Letter) { back <- struct{}{} })
+	n1 = start("n1", nil, Peers{"n2": {listener.Addr().String()}}, func(protocol.NodeID, *wire.Letter) { back <- struct{}{} })
 	for len(n1.Peers()) == 0 || !n1.Peers()[0].Connected || !n2connected(n2) {
 	}
 	return n1, back, w.hello(""), listener.Addr().String(), tls

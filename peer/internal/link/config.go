@@ -48,8 +48,9 @@ type Config struct {
 	// Listener accepts; the Link owns it. Nil: this node only dials, as observers
 	// do.
 	Listener net.Listener
-	// Peers are the nodes to keep a connection with, each with its host and port.
-	Peers map[protocol.NodeID]string
+	// Peers are the nodes to keep a connection with, each with the addresses, host
+	// and port, that it may be found at; without one it is not dialled.
+	Peers Peers
 	// TLS is this node's certificate. Nil: plain TCP, and everybody is who he
 	// says he is.
 	TLS *certs.Identity
@@ -84,10 +85,14 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// Peers are nodes, and where each may be found: of several addresses the next one is
+// tried when one has failed.
+type Peers map[protocol.NodeID][]string
+
 // PeerInfo is how the connection with a node is.
 type PeerInfo struct {
 	ID          protocol.NodeID
-	Addr        string // as configured, else where it calls from
+	Addr        string // where it is dialled, else where it calls from
 	Connected   bool
 	RTT         time.Duration // as the kernel measures it; 0 where it does not say
 	Retransmits uint64        // of the present connection

@@ -281,6 +281,9 @@ func (c *conn) endedByThem(err error) (bool, error) {
 	return endedThere(err), err
 }
 
+// errGone is that the node was removed while it was connected.
+var errGone = errors.New("it takes no part any more")
+
 func raise(v *atomic.Uint64, n uint64) {
 	for old := v.Load(); n > old; old = v.Load() {
 		if v.CompareAndSwap(old, n) {
@@ -298,6 +301,9 @@ func (c *conn) read() error {
 		if err != nil {
 			return err
 		}
+		if p.gone.Load() {
+			return errGone
+		}
 		l.heard(p)
 		switch {
 		case f.Letter != nil:
@@ -312,6 +318,9 @@ func (c *conn) read() error {
 			// waits until this side has closed.
 			l.yield(c)
 		case f.Refusal != nil:
+			if f.Refusal.Code != wire.CodeFrame {
+				l.cfg.Refused(p.id, f.Refusal)
+			}
 			return f.Refusal
 		default:
 			return fmt.Errorf("%s sent a frame that nodes do not send", p.id)

@@ -95,7 +95,7 @@ func TestSilentStrangers(t *testing.T) {
 	case <-time.After(deadline):
 		t.Error("the flood does not come")
 	}
-	n2 := w.start("n2", nil, func(cfg *Config) { cfg.Idle = 5 * time.Second; cfg.Peers["n1"] = far.Addr() })
+	n2 := w.start("n2", nil, func(cfg *Config) { cfg.Idle = 5 * time.Second; cfg.Peers["n1"] = []string{far.Addr()} })
 	eventually(t, "connected", func() bool { return n2.connected("n1") })
 	n1.logged("too many connections of strangers", "from=127.0.0.2")
 	close(stop)
@@ -147,7 +147,7 @@ func TestVictim(t *testing.T) {
 func TestHomes(t *testing.T) {
 	w := &town{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
-	n2 := w.start("n2", nil, func(c *Config) { c.Peers["n7"], c.Peers["n8"] = "10.1.2.3:1", "localhost:1" })
+	n2 := w.start("n2", nil, func(c *Config) { c.Peers["n7"], c.Peers["n8"] = []string{"10.1.2.3:1"}, []string{"localhost:1"} })
 	n2.talk(n1, 1)
 	for _, c := range []struct {
 		r    *resident

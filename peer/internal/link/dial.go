@@ -2,9 +2,12 @@ package link
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"time"
+
+	"github.com/electd/elect/peer/internal/wire"
 )
 
 // dial keeps a connection with a node: whenever there is none it dials, and reads
@@ -25,7 +28,7 @@ func (l *Link) dial(p *peer) {
 			}
 			continue
 		}
-		if l.ctx.Err() != nil {
+		if p.ctx.Err() != nil {
 			return
 		}
 		l.failed(p, err)
@@ -41,12 +44,12 @@ func (l *Link) dial(p *peer) {
 	}
 }
 
-// awaitNone waits until there is no connection with the node. False: the Link is
-// closed.
+// awaitNone waits until there is no connection with the node, and an address to
+// dial. False: the Link is closed, or the node was removed.
 func (l *Link) awaitNone(p *peer, pauses *pauses) bool {
 	for {
 		l.mu.Lock()
-		connected, closing := len(p.conns) > 0, l.closing
+		wanted, closing := len(p.conns) == 0 && len(p.addrs) > 0, l.closing || p.gone.Load()
 		if p.lasted {
 			p.lasted = false
 			pauses.reset(steady)
@@ -55,18 +58,19 @@ func (l *Link) awaitNone(p *peer, pauses *pauses) bool {
 		if closing {
 			return false
 		}
-		if !connected {
+		if wanted {
 			return true
 		}
 		select {
 		case <-p.wake:
-		case <-l.ctx.Done():
+		case <-p.ctx.Done():
 			return false
 		}
 	}
 }
 
-// rest waits, or until there is a connection. False: the Link is closed.
+// rest waits, or until there is a connection. False: the Link is closed, or the
+// node was removed.
 func (l *Link) rest(p *peer, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -81,7 +85,7 @@ func (l *Link) rest(p *peer, d time.Duration) bool {
 		case <-t.C:
 			return true
 		case <-p.wake:
-		case <-l.ctx.Done():
+		case <-p.ctx.Done():
 			return false
 		}
 	}
@@ -89,9 +93,15 @@ func (l *Link) rest(p *peer, d time.Duration) bool {
 
 // try dials once.
 func (l *Link) try(p *peer) (*conn, error) {
-	ctx, cancel := context.WithTimeout(l.ctx, dialTime(l.cfg.Idle))
+	ctx, cancel := context.WithTimeout(p.ctx, dialTime(l.cfg.Idle))
 	defer cancel()
-	raw, err := l.cfg.Dial(ctx, p.addr)
+	l.mu.Lock()
+	addr := p.at()
+	l.mu.Unlock()
+	if addr == "" {
+		return nil, errNoAddress // it was taken away a moment ago
+	}
+	raw, err := l.cfg.Dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +125,8 @@ func (l *Link) try(p *peer) (*conn, error) {
 	return c, err
 }
 
+var errNoAddress = errors.New("no address of it is known")
+
 // dialTime is how long an attempt to connect may take. The packets of one that
 // began while the network was cut come again too seldom: after one second, then
 // after two more. A new attempt finds out sooner that it is healed.
@@ -135,8 +147,13 @@ func (l *Link) failed(p *peer, err error) {
 	why, level := reason(err), slog.LevelWarn
 	l.mu.Lock()
 	p.err = err
+	addr := p.at()
+	p.turn++ // perhaps it is to be found elsewhere
 	if !p.met && isRefused(err) && time.Since(l.begun) < starting {
 		level = slog.LevelInfo
+	}
+	if r, ok := errors.AsType[*wire.Refusal](err); ok && !r.Final {
+		level = slog.LevelInfo // whoever is told by Config.Refused says how loud that is
 	}
 	told, known := p.told[why]
 	news := len(p.conns) == 0 && (!known || told < level)
@@ -148,7 +165,7 @@ func (l *Link) failed(p *peer, err error) {
 	}
 	l.mu.Unlock()
 	if news {
-		l.log.Log(l.ctx, level, "cannot connect", "peer", p.id, "addr", p.addr, "cause", err)
+		l.log.Log(l.ctx, level, "cannot connect", "peer", p.id, "addr", addr, "cause", err)
 	}
 }
 

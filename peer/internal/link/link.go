@@ -30,6 +30,7 @@ type Link struct {
 	mu        sync.Mutex
 	hello     wire.Hello
 	announced *wire.Welcome
+	set       uint64 // how often SetPeers was called
 	peers     map[protocol.NodeID]*peer
 	live      map[*conn]struct{} // complete ones, until they have ended
 	closing   bool
@@ -42,17 +43,23 @@ type Link struct {
 // peer is a node and the connections with it.
 type peer struct {
 	id   protocol.NodeID
-	addr string        // to dial; "" is not dialled
 	wake chan struct{} // the dialler looks again
+	gone atomic.Bool   // it was removed: nothing that it says counts
 
 	sent, received, dropped atomic.Uint64
 	lastHeard               atomic.Int64
 
 	// Beneath the Link's lock:
-	conns   []*conn // the newest last: that one is sent on
-	closed  uint64  // the life that has closed one of several connections
-	lasted  bool    // a connection has lasted since the dialler last looked
-	from    string  // where it calls from
+	addrs   []string           // to dial, in turn; none: it is not dialled
+	turn    int                // which of them
+	dialled bool               // it has a dialler
+	stop    context.CancelFunc // of the dialler
+	ctx     context.Context    // of the dialler; ended by stop and by Close
+	passing bool               // it is none of Peers: Admit has let it in all the same
+	conns   []*conn            // the newest last: that one is sent on
+	closed  uint64             // the life that has closed one of several connections
+	lasted  bool               // a connection has lasted since the dialler last looked
+	from    string             // where it calls from
 	program string
 	err     error
 	home    netip.Addr            // where it was dialled with success, or is configured to be
@@ -80,12 +87,11 @@ func Start(cfg Config) *Link {
 		l.log = slog.New(slog.DiscardHandler)
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	for id, addr := range cfg.Peers {
-		l.peers[id] = &peer{id: id, addr: addr, home: ipIn(addr), wake: make(chan struct{}, 1)}
+	l.mu.Lock()
+	for id, addrs := range cfg.Peers {
+		l.add(id, addrs)
 	}
-	for _, p := range l.peers {
-		l.work.Go(func() { l.dial(p) })
-	}
+	l.mu.Unlock()
 	if cfg.Listener != nil {
 		l.work.Go(l.accept)
 	}
@@ -151,7 +157,7 @@ func (l *Link) Peers() []PeerInfo {
 	var newest []*conn
 	for _, p := range l.peers {
 		i := PeerInfo{
-			ID: p.id, Addr: p.addr, Connected: len(p.conns) > 0, LastHeard: clock.Boot(p.lastHeard.Load()), Program: p.program,
+			ID: p.id, Addr: p.at(), Connected: len(p.conns) > 0, LastHeard: clock.Boot(p.lastHeard.Load()), Program: p.program,
 			Sent: p.sent.Load(), Received: p.received.Load(), Dropped: p.dropped.Load(), Err: p.err,
 		}
 		if i.Addr == "" {
@@ -229,20 +235,29 @@ func (l *Link) twin(p *peer, life, incarnation uint64) *wire.Refusal {
 }
 
 // join makes a complete connection count, by the rules of the package's
-// documentation. A refusal is for the other side.
-func (l *Link) join(c *conn, h *wire.Hello) *wire.Refusal {
+// documentation. set is that of before Admit was asked. A refusal is for the other
+// side.
+func (l *Link) join(c *conn, h *wire.Hello, set uint64) *wire.Refusal {
 	var abort, tell []*conn
 	_ = c.raw.SetDeadline(time.Time{})
 	c.out.loosen()
 	l.mu.Lock()
+	for l.set != set { // who takes part has changed since Admit was asked
+		set = l.set
+		l.mu.Unlock()
+		if _, r := l.admit(h); r != nil {
+			return r
+		}
+		l.mu.Lock()
+	}
 	if l.closing {
 		l.mu.Unlock()
 		return &wire.Refusal{Code: wire.CodeBusy, Says: string(l.cfg.Hello.ID) + " is about to end"}
 	}
 	p := l.peers[h.ID]
-	if p == nil { // an observer: Admit knows it
-		p = &peer{id: h.ID}
-		l.peers[h.ID] = p
+	if p == nil { // Admit knows it, or knows why
+		p = l.add(h.ID, nil)
+		p.passing = true
 	}
 	c.peer = p
 	if r := l.twin(p, h.Life, h.Incarnation); r != nil {
@@ -322,6 +337,9 @@ func (l *Link) leave(c *conn, byThem bool) (last bool) {
 			p.closed = c.life
 		}
 	}
+	if p.passing && len(p.conns) == 0 && l.peers[p.id] == p {
+		l.drop(p)
+	}
 	l.mu.Unlock()
 	p.look()
 	return last
@@ -347,7 +365,8 @@ func (l *Link) run(c *conn) {
 	if last && byThem {
 		l.cfg.Closed(c.peer.id, c.incarnation.Load())
 	}
-	if _, broken := errors.AsType[net.Error](err); last && !byThem && !broken {
+	_, broken := errors.AsType[net.Error](err)
+	if _, refused := errors.AsType[*wire.Refusal](err); last && !byThem && !broken && !refused {
 		// A plain close would look like this process's death.
 		_ = c.raw.SetDeadline(time.Now().Add(flushTime))
 		<-c.done

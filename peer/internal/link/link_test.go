@@ -89,7 +89,7 @@ func TestTieRule(t *testing.T) {
 			t.Fatal("it was not dialled by the only one who dials")
 		}
 		other.work.Go(func() {
-			if c, err := other.try(&peer{id: old.id, addr: w.addrs[old.id]}); err == nil {
+			if c, err := other.try(&peer{id: old.id, addrs: []string{w.addrs[old.id]}, ctx: other.ctx}); err == nil {
 				other.run(c)
 			}
 		})

@@ -110,6 +110,7 @@ func greet(s *stream, self *wire.Hello, expect protocol.NodeID) (h *wire.Hello, 
 	if r := check(self, h, s.id, s.id != ""); r != nil {
 		return nil, nil, true, r
 	}
+	s.frames.SetMax(wire.MaxFrame) // a Welcome has all addresses in it
 	switch f, err = s.frames.Next(); {
 	case err != nil:
 		return nil, nil, false, err
@@ -149,6 +150,7 @@ func (l *Link) meet(s *stream, p *peer) (*conn, error) {
 		}
 		return nil, err
 	}
+	set := l.asked()
 	w, r := l.admit(h)
 	if r != nil {
 		s.refuse(r)
@@ -156,7 +158,7 @@ func (l *Link) meet(s *stream, p *peer) (*conn, error) {
 	}
 	c := newConn(l, s, h, true)
 	c.say(&wire.Frame{Welcome: w}) // before anything else
-	if r := l.join(c, h); r != nil {
+	if r := l.join(c, h, set); r != nil {
 		s.refuse(r)
 		return nil, r
 	}
@@ -214,10 +216,12 @@ func (l *Link) dropped(g *guest, kept bool, err error) {
 
 // receiveNode goes on with a node. A refusal is for it.
 func (l *Link) receiveNode(s *stream, h *wire.Hello) *wire.Refusal {
+	set := l.asked()
 	w, r := l.admit(h)
 	if r != nil {
 		return r
 	}
+	s.frames.SetMax(wire.MaxFrame)
 	if err := s.put(&wire.Frame{Hello: l.self()}, &wire.Frame{Welcome: w}); err != nil {
 		l.broken(s, h, err)
 		return nil
@@ -235,7 +239,7 @@ func (l *Link) receiveNode(s *stream, h *wire.Hello) *wire.Refusal {
 		return &wire.Refusal{Code: wire.CodeFrame, Says: "want a Welcome or a Refusal"}
 	}
 	c := newConn(l, s, h, false)
-	if r := l.join(c, h); r != nil {
+	if r := l.join(c, h, set); r != nil {
 		return r
 	}
 	l.cfg.Welcomed(h.ID, f.Welcome)

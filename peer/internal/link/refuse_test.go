@@ -11,7 +11,6 @@ import (
 
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 // TestRefusals: who does not belong is told why, the node that refuses logs why,
@@ -54,7 +53,7 @@ func TestRefusals(t *testing.T) {
 			at: []string{"both sides are n1"}, there: []string{"both sides are n1"},
 		},
 		"another node at the address": {
-			change: func(w *town, cfg *Config) { cfg.Peers = map[protocol.NodeID]string{"n2": w.addrs["n1"]} },
+			change: func(w *town, cfg *Config) { cfg.Peers = Peers{"n2": {w.addrs["n1"]}} },
 			at:     []string{"does not accept this node's certificate"}, there: []string{"is for n1 of cluster test", "want n2 of cluster test"},
 		},
 		"a node that Admit refuses": {
@@ -77,7 +76,7 @@ func TestRefusals(t *testing.T) {
 			n1, n2 := w.start("n1", l1, admit), w.start("n2", l2, admit)
 			n1.talk(n2, 1)
 			n3 := w.start("n3", nil, func(cfg *Config) {
-				cfg.Peers = map[protocol.NodeID]string{"n1": w.addrs["n1"]}
+				cfg.Peers = Peers{"n1": {w.addrs["n1"]}}
 				c.change(w, cfg)
 			})
 			if c.code != "" {
@@ -142,7 +141,7 @@ func TestNewerNodeAnswers(t *testing.T) {
 func TestCallsItself(t *testing.T) {
 	w := &town{t: t}
 	l1 := w.listen("n1")
-	n1 := w.start("n1", l1, func(cfg *Config) { cfg.Peers["n2"] = w.addrs["n1"] })
+	n1 := w.start("n1", l1, func(cfg *Config) { cfg.Peers["n2"] = []string{w.addrs["n1"]} })
 	n1.logged("cannot connect", "n1 called itself")
 }
 
@@ -150,7 +149,7 @@ func TestCallsItself(t *testing.T) {
 func TestAddressesMixedUp(t *testing.T) {
 	w := &town{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
-	n3 := w.start("n3", nil, func(cfg *Config) { cfg.Peers = map[protocol.NodeID]string{"n2": w.addrs["n1"]} })
+	n3 := w.start("n3", nil, func(cfg *Config) { cfg.Peers = Peers{"n2": {w.addrs["n1"]}} })
 	n3.logged("cannot connect", "n1 answers where n2 was expected")
 	eventually(t, "refused", func() bool { return n3.peer("n2").Err != nil && !n1.connected("n3") })
 }

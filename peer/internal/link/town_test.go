@@ -119,7 +119,7 @@ func (w *town) start(id protocol.NodeID, listener net.Listener, change func(*Con
 	w.t.Helper()
 	r := &resident{t: w.t, id: id, events: make(chan event, 1<<16)}
 	cfg := Config{
-		Hello: w.hello(id), Listener: listener, Peers: make(map[protocol.NodeID]string), TLS: w.identity(id), Idle: 2 * time.Second,
+		Hello: w.hello(id), Listener: listener, Peers: make(Peers), TLS: w.identity(id), Idle: 2 * time.Second,
 		Admit: func(h *wire.Hello, _ wire.Caller) (*wire.Welcome, *wire.Refusal) {
 			r.events <- event{kind: "admit", who: h.ID}
 			return nil, nil
@@ -136,7 +136,7 @@ func (w *town) start(id protocol.NodeID, listener net.Listener, change func(*Con
 	}
 	for other, addr := range w.addrs {
 		if other != id {
-			cfg.Peers[other] = addr
+			cfg.Peers[other] = []string{addr}
 		}
 	}
 	if change != nil {

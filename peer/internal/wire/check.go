@@ -17,6 +17,10 @@ const (
 	// MaxMetadata holds whatever JSON makes of driver.MaxMetadata: each byte
 	// may become six, and each entry has its quotation marks.
 	MaxMetadata = 40 << 10
+	// MaxPosition is the longest position of a participant.
+	MaxPosition = 256
+	// MaxPriority is the greatest priority; the least is protocol.NeverLead.
+	MaxPriority = 1000
 	// MaxBody is the longest Body of a message.
 	MaxBody = 64 << 10
 	// MaxTime is the longest time that a message may tell. It is far above what
@@ -128,6 +132,22 @@ func (l *Letter) checkOwn() error {
 			return fmt.Errorf("letter.message.leader: %w", err)
 		}
 	}
+	if m.Priority < protocol.NeverLead || m.Priority > MaxPriority {
+		return fmt.Errorf("letter.message.priority: %d; want %d to %d", m.Priority, protocol.NeverLead, MaxPriority)
+	}
+	if err := long("letter.message.position", m.Position, MaxPosition); err != nil {
+		return err
+	}
+	if h := m.Handover; h != nil {
+		if _, err := protocol.ParseNodeID(string(h.Leader.ID)); err != nil {
+			return fmt.Errorf("letter.message.handover.leader: %w", err)
+		}
+		if h.Target != "" {
+			if _, err := protocol.ParseNodeID(string(h.Target)); err != nil {
+				return fmt.Errorf("letter.message.handover.target: %w", err)
+			}
+		}
+	}
 	if err := ids("letter.message.ranking", m.Ranking, protocol.MaxVoters); err != nil {
 		return err
 	}
@@ -153,6 +173,11 @@ func membership(field string, m *protocol.Membership) error {
 	}
 	if err := m.Validate(); err != nil {
 		return fmt.Errorf("%s: %w", field, err)
+	}
+	for _, a := range m.Addresses {
+		if !utf8.ValidString(a.Addr) {
+			return fmt.Errorf("%s.addresses: that of %s is %.70q; want UTF-8", field, a.ID, a.Addr)
+		}
 	}
 	return nil
 }

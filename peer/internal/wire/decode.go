@@ -118,6 +118,7 @@ func decodeHello(p *wirepb.Hello) (*Hello, error) {
 	h := &Hello{
 		Version: p.GetVersion(), Oldest: p.GetOldest(), Cluster: p.GetCluster(), Election: p.GetElection(), ID: protocol.NodeID(p.GetId()),
 		Incarnation: p.GetIncarnation(), Life: p.GetLife(), Program: cut(p.GetProgram(), maxName), Era: p.GetEra(), Promise: time.Duration(p.GetPromise()),
+		Join: p.GetJoin(), Held: protocol.ConfigID{Term: p.GetHeld().GetTerm(), Version: p.GetHeld().GetVersion()},
 	}
 	switch c := p.GetCaller(); c {
 	case wirepb.Caller_CALLER_NODE:
@@ -144,13 +145,19 @@ func decodeLetter(p *wirepb.Letter) (*Letter, error) {
 		Promise: time.Duration(b.GetPromiseNs()), Residual: time.Duration(b.GetResidualNs()),
 		PrevTerm: b.GetPrevTerm(), RetryAfter: time.Duration(b.GetRetryAfterNs()),
 		Granted: b.GetGranted(), Unhealthy: b.GetUnhealthy(), Reason: protocol.Reason(b.GetReason()),
-		Metadata: b.GetMetadata(), Body: b.GetBody(),
+		Metadata: b.GetMetadata(), Body: b.GetBody(), Priority: int(b.GetPriority()), Position: b.GetPosition(),
+		Held: protocol.ConfigID{Term: b.GetHeld().GetTerm(), Version: b.GetHeld().GetVersion()},
 	}}
 	m := &l.Message
 	if k := b.GetLeader(); k != nil {
 		m.Leader = protocol.Leadership{ID: protocol.NodeID(k.GetId()), Incarnation: k.GetIncarnation(), Term: k.GetTerm()}
 	}
 	var err error
+	if k := b.GetHandover(); k != nil {
+		if m.Handover, err = decodeHandover(k); err != nil {
+			return nil, err
+		}
+	}
 	if m.Ranking, err = decodeIDs("letter.message.ranking", b.GetRanking(), protocol.MaxVoters); err != nil {
 		return nil, err
 	}
@@ -176,8 +183,24 @@ func decodeMembership(field string, p *wirepb.Membership) (*protocol.Membership,
 		}
 	}
 	var err error
-	m.Observers, err = decodeIDs(field+".observers", p.GetObservers(), MaxObservers)
-	return m, err
+	if m.Observers, err = decodeIDs(field+".observers", p.GetObservers(), MaxObservers); err != nil {
+		return m, err
+	}
+	if n, most := len(p.GetAddresses()), len(m.Voters)+len(m.Observers); n > most {
+		return m, fmt.Errorf("%s.addresses: %d of them for %d participants; want one for each at most", field, n, most)
+	}
+	for _, a := range p.GetAddresses() {
+		m.Addresses = append(m.Addresses, protocol.Address{ID: protocol.NodeID(a.GetId()), Addr: a.GetAddr()})
+	}
+	return m, nil
+}
+
+func decodeHandover(p *wirepb.Handover) (*protocol.Handover, error) {
+	h := &protocol.Handover{
+		Incarnation: p.GetIncarnation(), Term: p.GetTerm(), Seq: p.GetSeq(), Target: protocol.NodeID(p.GetTarget()),
+		Leader: protocol.Voter{ID: protocol.NodeID(p.GetLeader().GetId())},
+	}
+	return h, decodeDir("letter.message.handover.leader.dir", &h.Leader.Dir, p.GetLeader().GetDir())
 }
 
 func decodeIDs(field string, texts []string, most int) ([]protocol.NodeID, error) {

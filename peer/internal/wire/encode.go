@@ -46,7 +46,7 @@ func encode(f *Frame) *wirepb.Frame {
 		return &wirepb.Frame{Kind: &wirepb.Frame_Hello{Hello: &wirepb.Hello{
 			Version: h.Version, Oldest: h.Oldest, Caller: encodeCaller(h.Caller), Cluster: h.Cluster, Election: h.Election,
 			Id: string(h.ID), Dir: encodeDir(&h.Dir), Incarnation: h.Incarnation, Life: h.Life, Voters: encodeIDs(h.Voters),
-			Program: cut(h.Program, maxName), Era: h.Era, Promise: int64(h.Promise),
+			Program: cut(h.Program, maxName), Era: h.Era, Promise: int64(h.Promise), Join: h.Join, Held: encodeConfig(h.Held),
 		}}}
 	case f.Welcome != nil:
 		w := f.Welcome
@@ -89,7 +89,17 @@ func encodeMembership(m *protocol.Membership) *wirepb.Membership {
 		p.list[i] = &p.voters[i]
 	}
 	p.membership.Voters, p.membership.Observers = p.list[:len(m.Voters)], encodeIDs(m.Observers)
+	for i := range m.Addresses {
+		p.membership.Addresses = append(p.membership.Addresses, &wirepb.Address{Id: string(m.Addresses[i].ID), Addr: m.Addresses[i].Addr})
+	}
 	return &p.membership
+}
+
+func encodeConfig(c protocol.ConfigID) *wirepb.ConfigID {
+	if c == (protocol.ConfigID{}) {
+		return nil
+	}
+	return &wirepb.ConfigID{Term: c.Term, Version: c.Version}
 }
 
 func encodeIDs(ids []protocol.NodeID) []string {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"math"
 	"time"
 	"unicode/utf8"
 
@@ -44,11 +45,28 @@ const (
 	messageRanking     = 17
 	messageMetadata    = 18
 	messageBody        = 19
+	messagePriority    = 20
+	messagePosition    = 21
+	messageHeld        = 22
+	messageHandover    = 23
 
 	membershipConfigTerm = 1
 	membershipVersion    = 2
 	membershipVoters     = 3
 	membershipObservers  = 4
+	membershipAddresses  = 5
+
+	addressID   = 1
+	addressAddr = 2
+
+	configTerm    = 1
+	configVersion = 2
+
+	handoverLeader      = 1
+	handoverIncarnation = 2
+	handoverTerm        = 3
+	handoverSeq         = 4
+	handoverTarget      = 5
 
 	voterID  = 1
 	voterDir = 2
@@ -102,23 +120,53 @@ func appendMessage(b []byte, m *protocol.Message) []byte {
 		b = protowire.AppendString(protowire.AppendTag(b, messageRanking, protowire.BytesType), string(id))
 	}
 	b = appendText(b, messageMetadata, m.Metadata)
-	return appendText(b, messageBody, m.Body)
+	b = appendText(b, messageBody, m.Body)
+	b = appendUint(b, messagePriority, protowire.EncodeZigZag(int64(m.Priority)))
+	b = appendText(b, messagePosition, m.Position)
+	if m.Held != (protocol.ConfigID{}) {
+		var start int
+		b, start = open(b, messageHeld)
+		b = appendUint(b, configTerm, m.Held.Term)
+		b = appendUint(b, configVersion, m.Held.Version)
+		b = shut(b, start)
+	}
+	if h := m.Handover; h != nil {
+		var start int
+		b, start = open(b, messageHandover)
+		b = appendVoter(b, handoverLeader, &h.Leader)
+		b = appendUint(b, handoverIncarnation, h.Incarnation)
+		b = appendUint(b, handoverTerm, h.Term)
+		b = appendUint(b, handoverSeq, h.Seq)
+		b = appendText(b, handoverTarget, h.Target)
+		b = shut(b, start)
+	}
+	return b
 }
 
 func appendMembership(b []byte, m *protocol.Membership) []byte {
 	b = appendUint(b, membershipConfigTerm, m.ConfigTerm)
 	b = appendUint(b, membershipVersion, m.Version)
 	for i := range m.Voters {
-		var start int
-		b, start = open(b, membershipVoters)
-		b = appendText(b, voterID, m.Voters[i].ID)
-		b = appendDir(b, voterDir, &m.Voters[i].Dir)
-		b = shut(b, start)
+		b = appendVoter(b, membershipVoters, &m.Voters[i])
 	}
 	for _, id := range m.Observers {
 		b = protowire.AppendString(protowire.AppendTag(b, membershipObservers, protowire.BytesType), string(id))
 	}
+	for i := range m.Addresses {
+		var start int
+		b, start = open(b, membershipAddresses)
+		b = appendText(b, addressID, m.Addresses[i].ID)
+		b = appendText(b, addressAddr, m.Addresses[i].Addr)
+		b = shut(b, start)
+	}
 	return b
+}
+
+func appendVoter(b []byte, field protowire.Number, v *protocol.Voter) []byte {
+	b, start := open(b, field)
+	b = appendText(b, voterID, v.ID)
+	b = appendDir(b, voterDir, &v.Dir)
+	return shut(b, start)
 }
 
 // open begins a field whose length is known only at its end, and shut ends it.
@@ -180,6 +228,7 @@ type known struct {
 	leader   string
 	metadata string
 	body     string
+	position string
 }
 
 // letter reads the payload of a frame if it is a letter such as appendLetter
@@ -241,6 +290,13 @@ func (k *known) message(b []byte, m *protocol.Message) bool {
 			case messageBody:
 				ok = same(&k.body, s.bytes)
 				m.Body = k.body
+			case messagePosition:
+				ok = same(&k.position, s.bytes)
+				m.Position = k.position
+			case messageHeld:
+				ok = held(s.bytes, &m.Held)
+			case messageHandover:
+				m.Handover, ok = handover(s.bytes)
 			default:
 				ok = false
 			}
@@ -269,6 +325,8 @@ func (k *known) message(b []byte, m *protocol.Message) bool {
 			m.Granted = v != 0
 		case messageUnhealthy:
 			m.Unhealthy = v != 0
+		case messagePriority:
+			m.Priority = int(protowire.DecodeZigZag(v & math.MaxUint32)) // of 32 bits, as the generated code takes it
 		default:
 			ok = false
 		}
@@ -294,6 +352,31 @@ func (k *known) leadership(b []byte, l *protocol.Leadership) bool {
 		}
 	}
 	return !s.odd
+}
+
+func held(b []byte, c *protocol.ConfigID) bool {
+	s := scan{b: b}
+	for s.next() {
+		switch {
+		case s.field == configTerm && !s.block:
+			c.Term = s.number
+		case s.field == configVersion && !s.block:
+			c.Version = s.number
+		default:
+			return false
+		}
+	}
+	return !s.odd
+}
+
+// handover is rare, and left to the generated code.
+func handover(b []byte) (*protocol.Handover, bool) {
+	var p wirepb.Handover
+	if proto.Unmarshal(b, &p) != nil {
+		return nil, false
+	}
+	h, err := decodeHandover(&p)
+	return h, err == nil
 }
 
 // membership makes k.member what b says, by the generated code where it is not

@@ -23,6 +23,7 @@ type letterpb struct {
 	letter  wirepb.Letter
 	message wirepb.Message
 	leader  wirepb.Leadership
+	held    wirepb.ConfigID
 }
 
 func encodeLetter(l *Letter) *wirepb.Frame {
@@ -41,6 +42,17 @@ func encodeLetter(l *Letter) *wirepb.Frame {
 		b.Leader = &p.leader
 	}
 	b.Ranking, b.Metadata, b.Body = encodeIDs(m.Ranking), m.Metadata, m.Body
+	b.Priority, b.Position = int32(m.Priority), m.Position
+	if m.Held != (protocol.ConfigID{}) {
+		p.held.Term, p.held.Version = m.Held.Term, m.Held.Version
+		b.Held = &p.held
+	}
+	if h := m.Handover; h != nil {
+		b.Handover = &wirepb.Handover{
+			Leader:      &wirepb.Voter{Id: string(h.Leader.ID), Dir: encodeDir(&h.Leader.Dir)},
+			Incarnation: h.Incarnation, Term: h.Term, Seq: h.Seq, Target: string(h.Target),
+		}
+	}
 	return &p.frame
 }
 
@@ -74,6 +86,19 @@ func draw(r *rand.Rand) *Letter {
 	if r.IntN(2) == 0 {
 		l.Message.Leader = protocol.Leadership{ID: id(r.IntN(9)), Incarnation: number(), Term: number()}
 	}
+	if r.IntN(2) == 0 {
+		l.Message.Priority = r.IntN(MaxPriority+2) + protocol.NeverLead
+		l.Message.Position = text(MaxPosition)
+		l.Message.Held = protocol.ConfigID{Term: number(), Version: number()}
+	}
+	if r.IntN(4) == 0 {
+		l.Message.Handover = &protocol.Handover{
+			Leader: protocol.Voter{ID: id(r.IntN(9)), Dir: dir}, Incarnation: number(), Term: number(), Seq: number(),
+		}
+		if r.IntN(2) == 0 {
+			l.Message.Handover.Target = id(r.IntN(9))
+		}
+	}
 	for i := range r.IntN(protocol.MaxVoters + 1) {
 		l.Message.Ranking = append(l.Message.Ranking, id(i))
 	}
@@ -84,6 +109,16 @@ func draw(r *rand.Rand) *Letter {
 		}
 		for i := range r.IntN(3) * r.IntN(17) {
 			m.Observers = append(m.Observers, protocol.NodeID(strings.Repeat("o", i+1)))
+		}
+		for _, v := range m.Voters {
+			if r.IntN(2) == 0 {
+				m.Addresses = append(m.Addresses, protocol.Address{ID: v.ID, Addr: strings.Repeat("a", 1+r.IntN(protocol.MaxAddress))})
+			}
+		}
+		for _, o := range m.Observers {
+			if r.IntN(3) == 0 {
+				m.Addresses = append(m.Addresses, protocol.Address{ID: o, Addr: strings.Repeat("é", 1+r.IntN(protocol.MaxAddress/2))})
+			}
 		}
 		l.Message.Membership = m
 	}
@@ -176,8 +211,12 @@ func FuzzLetter(f *testing.F) {
 func TestLetterAllocatesOnce(t *testing.T) {
 	l := &Letter{Since: 1, Token: 12, Message: protocol.Message{
 		Type: "heartbeat", Dir: protocol.DirID{1}, Incarnation: 4, Term: 12, Seq: 123456, Promise: time.Second,
-		Membership: &protocol.Membership{Voters: []protocol.Voter{{ID: "n1"}, {ID: "n2"}, {ID: "n3"}}},
-		Ranking:    []protocol.NodeID{"n2", "n3"}, Metadata: `{"address":"10.0.0.1:80"}`,
+		Membership: &protocol.Membership{
+			Voters:    []protocol.Voter{{ID: "n1"}, {ID: "n2"}, {ID: "n3"}},
+			Addresses: []protocol.Address{{ID: "n1", Addr: "127.0.0.1:1"}, {ID: "n2", Addr: "127.0.0.1:2"}, {ID: "n3", Addr: "127.0.0.1:3"}},
+		},
+		Priority: 100, Position: "0/16B3748", Held: protocol.ConfigID{Term: 12, Version: 3},
+		Ranking: []protocol.NodeID{"n2", "n3"}, Metadata: `{"address":"10.0.0.1:80"}`,
 	}}
 	b := appendLetter(nil, l)
 	var k known

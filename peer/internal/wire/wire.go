@@ -27,7 +27,7 @@ const (
 // Sizes of a frame's payload, in bytes.
 const (
 	MaxFrame = 256 << 10 // of somebody who is admitted
-	MaxHello = 16 << 10  // before that
+	MaxHello = 16 << 10  // before that; a Welcome is read after it
 )
 
 // Frame is one thing said. Exactly one field is set.
@@ -75,6 +75,12 @@ type Hello struct {
 	// Promise is what the node asks for when it leads; 0 for witnesses and
 	// clients.
 	Promise time.Duration
+	// Join says that the node waits for a membership that lists it, and founds
+	// nothing; false for witnesses and clients.
+	Join bool
+	// Held is the newest membership that the node has; zero before there is one,
+	// and for witnesses and clients.
+	Held protocol.ConfigID
 	// Program is the version of the program, for people.
 	Program string
 }
@@ -121,6 +127,8 @@ const (
 	CodeEra         Code = "era"         // another era of tokens configured
 	CodeDuplicate   Code = "duplicate"   // two processes with one id
 	CodeUnknown     Code = "unknown"     // the id takes no part
+	CodeRemoved     Code = "removed"     // the id takes no part in a newer membership than that of its own
+	CodeUnfounded   Code = "unfounded"   // one waits to join, and the other one to found
 	CodeBusy        Code = "busy"        // too many connections
 	CodeCertificate Code = "certificate" // none, or not of this authority
 	CodeFrame       Code = "frame"       // what arrived could not be read

@@ -36,6 +36,12 @@ func membership(voters, observers int) *protocol.Membership {
 	for i := range observers {
 		m.Observers = append(m.Observers, protocol.NodeID("o"+strconv.Itoa(i+1)))
 	}
+	for i := range voters {
+		m.Addresses = append(m.Addresses, protocol.Address{ID: m.Voters[i].ID, Addr: "127.0.0.1:" + strconv.Itoa(7400+i)})
+	}
+	for i := range observers / 2 { // the others listen nowhere
+		m.Addresses = append(m.Addresses, protocol.Address{ID: m.Observers[i], Addr: "[::1]:" + strconv.Itoa(7500+i)})
+	}
 	return m
 }
 
@@ -53,6 +59,7 @@ func whole() []*wire.Frame {
 		{Hello: &wire.Hello{
 			Version: 1, Oldest: 1, Caller: wire.Node, Cluster: "elect", Election: "nightly-é", ID: "n1", Dir: dir(9), Incarnation: 3, Life: math.MaxUint64,
 			Voters: []protocol.NodeID{"n1", "n2", "n10"}, Program: "v1.2.3", Era: 7, Promise: time.Second,
+			Join: true, Held: protocol.ConfigID{Term: 5, Version: 6},
 		}},
 		{Welcome: &wire.Welcome{Membership: membership(9, 100), Program: "v1.2.3"}},
 		{Refusal: &wire.Refusal{Code: wire.CodeDirectory, Says: "another directory", Final: true}},
@@ -60,6 +67,8 @@ func whole() []*wire.Frame {
 			Type: "vote-reply", Dir: dir(1), Incarnation: 1, Term: 2, Membership: membership(9, 2), Echo: 3, Round: 4, Seq: 5,
 			Promise: 6, Residual: wire.MaxTime, PrevTerm: 7, RetryAfter: 8, Granted: true, Unhealthy: true, Reason: "voted",
 			Leader: protocol.Leadership{ID: "n2", Incarnation: 9, Term: 10}, Ranking: []protocol.NodeID{"n3", "n1"}, Metadata: "m", Body: "b",
+			Priority: protocol.NeverLead, Position: "0/16B37é", Held: protocol.ConfigID{Term: 11, Version: 12},
+			Handover: &protocol.Handover{Leader: protocol.Voter{ID: "n2", Dir: dir(2)}, Incarnation: 13, Term: 14, Seq: 15, Target: "n3"},
 		}}},
 		{Request: &wire.Request{Call: 1, Verb: "resign", Token: math.MaxInt64, Body: []byte("{}")}},
 		{Response: &wire.Response{Call: 1, More: true, Body: []byte("null"), Code: "busy", Error: "too many"}},
@@ -98,7 +107,7 @@ func TestRoundTrip(t *testing.T) {
 		if size := len(b) - 4; !ok || size != int(binary.BigEndian.Uint32(b)) {
 			t.Fatalf("frame %d: wrong length or beginning in % x", i, b)
 		}
-		if (f.Hello != nil || f.Welcome != nil || f.Refusal != nil) && len(b) > wire.MaxHello {
+		if (f.Hello != nil || f.Refusal != nil) && len(b) > wire.MaxHello {
 			t.Errorf("frame %d: %d bytes, more than may be said before admission", i, len(b))
 		}
 		payload := b[4:]
@@ -124,6 +133,8 @@ func TestNoFieldIsForgotten(t *testing.T) {
 			t.Errorf("%s is zero: whole() is to have a value in it", path)
 		case v.Kind() == reflect.Pointer:
 			zero(path, v.Elem())
+		case v.Kind() == reflect.Slice:
+			zero(path+"[0]", v.Index(0))
 		case v.Kind() == reflect.Struct:
 			for i := range v.NumField() {
 				zero(path+"."+v.Type().Field(i).Name, v.Field(i))
@@ -151,6 +162,12 @@ func TestOutOfRange(t *testing.T) {
 		l := *whole()[3].Letter
 		change(&l.Message)
 		return &wire.Frame{Letter: &l}
+	}
+	addressed := func(all ...protocol.Address) *wire.Frame {
+		return message(func(m *protocol.Message) {
+			m.Membership = membership(3, 0)
+			m.Membership.Addresses = all
+		})
 	}
 	many := make([]protocol.NodeID, 10)
 	for i := range many {
@@ -191,6 +208,19 @@ func TestOutOfRange(t *testing.T) {
 		{message(func(m *protocol.Message) { m.Metadata = strings.Repeat("m", wire.MaxMetadata+1) }), "letter.message.metadata"},
 		{message(func(m *protocol.Message) { m.Metadata = "\xff" }), "letter.message.metadata"},
 		{message(func(m *protocol.Message) { m.Body = strings.Repeat("m", wire.MaxBody+1) }), "letter.message.body"},
+		{message(func(m *protocol.Message) { m.Priority = -2 }), "letter.message.priority: -2; want -1 to 1000"},
+		{message(func(m *protocol.Message) { m.Priority = 1001 }), "letter.message.priority: 1001"},
+		{message(func(m *protocol.Message) { m.Position = strings.Repeat("9", 257) }), "letter.message.position: 257 bytes; want at most 256"},
+		{message(func(m *protocol.Message) { m.Position = "\xff" }), "letter.message.position"},
+		{message(func(m *protocol.Message) { m.Handover = &protocol.Handover{} }), "letter.message.handover.leader"},
+		{message(func(m *protocol.Message) {
+			m.Handover = &protocol.Handover{Leader: protocol.Voter{ID: "n1"}, Target: "n 2"}
+		}), "letter.message.handover.target"},
+		{addressed(protocol.Address{ID: "n9", Addr: "x"}), "letter.message.membership: membership: an address of n9"},
+		{addressed(protocol.Address{ID: "n1"}), "an address of n1 with 0 bytes"},
+		{addressed(protocol.Address{ID: "n1", Addr: strings.Repeat("x", 321)}), "an address of n1 with 321 bytes"},
+		{addressed(protocol.Address{ID: "n1", Addr: "\xff"}), "letter.message.membership.addresses: that of n1"},
+		{addressed(protocol.Address{ID: "n1", Addr: "x"}, protocol.Address{ID: "n1", Addr: "y"}), "two addresses of n1"},
 		{message(func(m *protocol.Message) { m.Membership = membership(10, 0) }), "letter.message.membership: membership: 10 voters"},
 		{&wire.Frame{Request: &wire.Request{}}, "request.verb"},
 		{&wire.Frame{Request: &wire.Request{Verb: "x", Token: 1 << 63}}, "request.token"},
@@ -234,6 +264,10 @@ func TestDecodeRefuses(t *testing.T) {
 		{field(kind, field(vote, typed, field(5, bytes.Repeat(one, 10)))), "letter.message.membership.voters: 10"},
 		{field(kind, field(vote, typed, field(5, field(3, field(1, []byte("n1")), field(2, []byte{1}))))), "letter.message.membership.voters.dir: 1"},
 		{field(kind, field(vote, typed, field(5, one, bytes.Repeat(field(4, []byte("o")), 101)))), "letter.message.membership.observers: 101"},
+		{field(kind, field(vote, typed, field(5, one, bytes.Repeat(field(5, field(1, []byte("n1")), field(2, []byte("a"))), 2)))), "letter.message.membership.addresses: 2 of them for 1"},
+		{field(kind, field(vote, typed, number(20, 3))), "letter.message.priority: -2"},
+		{field(kind, field(vote, typed, field(23))), "letter.message.handover.leader"},
+		{field(kind, field(vote, typed, field(23, field(1, field(1, []byte("n1")), field(2, []byte{1}))))), "letter.message.handover.leader.dir: 1"},
 		{field(kind, field(vote, typed, bytes.Repeat(field(17, []byte("n1")), 10))), "letter.message.ranking: 10"},
 		{field(kind, field(vote, typed, field(18, []byte{0xff}))), "frame: string field contains invalid UTF-8"},
 		{field(1, number(1, 1), number(2, 1)), "hello.caller: 0"},

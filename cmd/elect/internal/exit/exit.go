@@ -38,11 +38,11 @@ var table = []struct {
 	code, means string
 }{
 	{"0", "done; also: run was told to end (SIGTERM, SIGINT) while it stood by"},
-	{num(NoLeader), "nobody leads (status, resign, members)"},
+	{num(NoLeader), "nobody leads (status, resign, members, member)"},
 	{num(Usage), "the command line is wrong: an unknown verb or flag, a bad name or URL"},
 	{num(Unavailable), "the back end cannot be reached, or is wrong for good"},
 	{num(CannotCreate), "the state directory, or a file or answer of a verb, cannot be written (a full disk)"},
-	{num(Lost), "leadership was lost under run --once"},
+	{num(Lost), "leadership was lost under run --once, or during a change by member"},
 	{num(Safety), "sim: a run violated safety, such as two that lead at once"},
 	{num(Liveness), "sim: a run violated liveness: nobody led in time"},
 	{num(Crash), "sim: a machine crashed"},

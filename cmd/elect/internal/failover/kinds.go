@@ -4,11 +4,14 @@ import "slices"
 
 // The further ways in which the leader of a peers' election is brought down.
 const (
-	Elected Kill = "elected" // SIGKILL to a program that embeds the library and works as soon as it is elected
-	Guarded Kill = "guarded" // SIGKILL to a program that embeds the library under a guardian
-	Resign  Kill = "resign"  // asked to resign, as elect resign does: for elect run
-	Freeze  Kill = "freeze"  // SIGSTOP to a program that embeds the library, and SIGCONT when another leads
-	Cut     Kill = "cut"     // cut off from all others, and healed when another leads
+	Elected  Kill = "elected"  // SIGKILL to a program that embeds the library and works as soon as it is elected
+	Guarded  Kill = "guarded"  // SIGKILL to a program that embeds the library under a guardian
+	Resign   Kill = "resign"   // asked to resign, as elect resign does: for elect run
+	Yielded  Kill = "yielded"  // asked to resign: for a program that works as soon as it is elected
+	Transfer Kill = "transfer" // asked to hand over to a named one, as elect transfer does: for elect run
+	Rolling  Kill = "rolling"  // all nodes of elect run are restarted in turn, the leader last, after a transfer
+	Freeze   Kill = "freeze"   // SIGSTOP to a program that embeds the library, and SIGCONT when another leads
+	Cut      Kill = "cut"      // cut off from all others, and healed when another leads
 )
 
 // mode is what the nodes of one election are.
@@ -38,12 +41,21 @@ var kinds = [...]kind{
 	{Guarded, guarded, "SIGKILL to the program, under a guardian → another is active"},
 	{Graceful, exclusive, "the leader's work has returned → another is active"},
 	{Parent, commands, "SIGKILL to elect run → the next command's first instruction"},
+	{Yielded, tokens, "the leader's work has returned → another is elected"},
 	{Cut, cabled, "the leader is cut off → another is active"},
 	{Resign, commands, "asked to resign → the next command's first instruction"},
 	{Freeze, exclusive, "SIGSTOP to the program → another is active"},
+	{Transfer, commands, "the old command is about to end → the command of the named one's first instruction"},
 }
 
-// PeerKills are all ways to bring down the leader of a peers' election.
+// rolling is apart, because a round of it takes many promises: it has no turn
+// unless it is asked for.
+func rolling() kind {
+	return kind{Rolling, commands, "all nodes are restarted: without a command at work, in all"}
+}
+
+// PeerKills are all ways to bring down the leader of a peers' election, but
+// Rolling.
 func PeerKills() []Kill {
 	var all []Kill
 	for _, k := range kinds {
@@ -54,5 +66,8 @@ func PeerKills() []Kill {
 
 // chosen are the kinds with these names, in their own order.
 func chosen(kills []Kill) []kind {
+	if slices.Contains(kills, Rolling) {
+		return append(chosen(slices.DeleteFunc(slices.Clone(kills), func(k Kill) bool { return k == Rolling })), rolling())
+	}
 	return slices.DeleteFunc(slices.Clone(kinds[:]), func(k kind) bool { return !slices.Contains(kills, k.kill) })
 }

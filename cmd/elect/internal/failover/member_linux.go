@@ -99,7 +99,11 @@ func readStamps(f *os.File, tell func(probe.Report)) error {
 		if err != nil {
 			return err
 		}
-		tell(probe.Report{Event: probe.Active, PID: record.PID, At: clock.Boot(record.At)})
+		event := probe.Active
+		if record.Over {
+			event = probe.Ended
+		}
+		tell(probe.Report{Event: event, PID: record.PID, At: clock.Boot(record.At)})
 	}
 }
 

@@ -31,6 +31,7 @@ func RunPeers(ctx context.Context, cfg PeersConfig) (report *PeersReport, err er
 		for _, s := range squads {
 			report.Tenures += len(s.lives)
 			report.Lost += s.lost
+			report.Strayed += s.strayed
 			err = errors.Join(err, s.close())
 		}
 		report.LoadAfter = machine.Load()
@@ -56,9 +57,10 @@ func RunPeers(ctx context.Context, cfg PeersConfig) (report *PeersReport, err er
 	}
 	took := map[Kill][]time.Duration{}
 	stale := map[Kill]time.Duration{}
+	var beyond time.Duration
 	defer func() {
 		for _, k := range all {
-			report.add(k, took[k.kill], stale[k.kill])
+			report.add(k, took[k.kill], stale[k.kill], beyond)
 		}
 	}()
 	for round := range cfg.Rounds {
@@ -67,7 +69,8 @@ func RunPeers(ctx context.Context, cfg PeersConfig) (report *PeersReport, err er
 		}
 		for _, k := range all {
 			s := squads[k.mode]
-			d, err := s.round(ctx, k.kill)
+			d, err := s.play(ctx, k.kill)
+			beyond = max(beyond, s.beyond)
 			if err != nil {
 				return report, fmt.Errorf("%s, round %d: %w", k.kill, round+1, err)
 			}

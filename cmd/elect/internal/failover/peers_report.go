@@ -44,6 +44,7 @@ type PeersReport struct {
 	Takeovers  []PeerTakeover `json:"takeovers"`
 	Tenures    int            `json:"tenures"`    // that were judged
 	Lost       int            `json:"lost"`       // nodes that ended by themselves between rounds, on a busy machine
+	Strayed    int            `json:"strayed"`    // transfers after which another than the named one led, on a busy machine
 	Violations []string       `json:"violations"` // two that led at once, tokens that did not rise
 }
 
@@ -55,8 +56,11 @@ type PeerTakeover struct {
 	Times
 	// Stale is the longest for which the old leader believed that it led while
 	// another did: after SIGCONT, behind a cut. 0 is what is promised.
-	Stale float64   `json:"stale_ms"`
-	Took  []float64 `json:"took_ms"` // of each round, in order
+	Stale float64 `json:"stale_ms"`
+	// Beyond is the longest for which observers saw nobody lead, in a round of
+	// Rolling, before or after the transfer.
+	Beyond float64   `json:"beyond_ms,omitzero"`
+	Took   []float64 `json:"took_ms"` // of each round, in order
 }
 
 func newPeersReport(cfg *PeersConfig) *PeersReport {
@@ -70,11 +74,11 @@ func newPeersReport(cfg *PeersConfig) *PeersReport {
 }
 
 // add adds what the rounds of one kind took.
-func (r *PeersReport) add(k kind, took []time.Duration, stale time.Duration) {
+func (r *PeersReport) add(k kind, took []time.Duration, stale, beyond time.Duration) {
 	if len(took) == 0 {
 		return
 	}
-	t := PeerTakeover{Kill: k.kill, What: k.what, Rounds: len(took), Stale: millis(stale)}
+	t := PeerTakeover{Kill: k.kill, What: k.what, Rounds: len(took), Stale: millis(stale), Beyond: millis(beyond)}
 	for _, d := range took {
 		t.Took = append(t.Took, millis(d))
 	}
@@ -106,11 +110,19 @@ func (r *PeersReport) Write(w io.Writer) error {
 	for _, k := range r.Takeovers {
 		fmt.Fprintf(t, "%s\t%s\n", k.Kill, k.What)
 	}
+	for _, k := range r.Takeovers {
+		if k.Kill == Rolling {
+			fmt.Fprintf(t, "beyond\t%.2f ms at most without a leader, as observers saw it, before or after the transfer of a rolling restart\n", k.Beyond)
+		}
+	}
 	fmt.Fprintf(t, "stale\tthe longest that an old leader believed to lead while another did\n")
 	fmt.Fprintf(t, "\nprofile\t%s: a promise of %v ms, takeover in %.0f ms at worst\n", r.Profile, r.Promise, r.Worst)
 	fmt.Fprintf(t, "judged\t%d tenures, %d violations\n", r.Tenures, len(r.Violations))
 	if r.Lost > 0 {
 		fmt.Fprintf(t, "lost\t%d nodes ended by themselves between rounds: the machine was busy\n", r.Lost)
+	}
+	if r.Strayed > 0 {
+		fmt.Fprintf(t, "strayed\t%d transfers went to another than the named one: the machine was busy\n", r.Strayed)
 	}
 	for _, v := range r.Violations {
 		fmt.Fprintf(t, "VIOLATION\t%s\n", v)

@@ -13,8 +13,9 @@ func TestChosen(t *testing.T) {
 		kills []Kill
 		want  string
 	}{
-		{PeerKills(), "elected child guarded graceful parent cut resign freeze"},
+		{PeerKills(), "elected child guarded graceful parent yielded cut resign freeze transfer"},
 		{[]Kill{Freeze, Elected}, "elected freeze"},
+		{[]Kill{Rolling, Freeze}, "freeze rolling"},
 		{nil, ""},
 	} {
 		var got []string
@@ -40,12 +41,14 @@ func TestTurns(t *testing.T) {
 func TestPeersReport(t *testing.T) {
 	r := newPeersReport(&PeersConfig{Peers: 3, Profile: "fast", Dir: t.TempDir()})
 	r.Promise, r.Worst, r.Tenures = 200, 259.2, 21
-	r.add(kinds[0], nil, 0)
-	r.add(kinds[1], spread(10), 0)
-	r.add(kinds[7], []time.Duration{210 * time.Millisecond}, 1500*time.Microsecond)
+	r.add(kinds[0], nil, 0, 0)
+	r.add(kinds[1], spread(10), 0, 0)
+	r.add(kinds[8], []time.Duration{210 * time.Millisecond}, 1500*time.Microsecond, 0)
+	r.add(rolling(), []time.Duration{3 * time.Millisecond}, 0, 40*time.Microsecond)
 	if err := r.Err(); err != nil {
 		t.Errorf("nothing was violated: %v", err)
 	}
+	r.Strayed = 1
 	r.Violations = append(r.Violations, "a and b led at once")
 	if err := r.Err(); err == nil || !strings.Contains(err.Error(), "a and b led at once") {
 		t.Errorf("a violation is an error that says it: %v", err)
@@ -63,6 +66,8 @@ func TestPeersReport(t *testing.T) {
 		"KIND n MIN MEDIAN P90 P99 MAX STALE",
 		"child 10 1.00 5.00 9.00 10.00 10.00 0.00",
 		"freeze 1 210.00 210.00 210.00 210.00 210.00 1.50",
+		"beyond 0.04 ms at most without a leader, as observers saw it, before or after the transfer of a rolling restart",
+		"strayed 1 transfers went to another than the named one: the machine was busy",
 		"profile fast: a promise of 200 ms, takeover in 259 ms at worst",
 		"judged 21 tenures, 1 violations",
 		"VIOLATION a and b led at once",

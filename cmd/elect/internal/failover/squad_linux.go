@@ -48,9 +48,12 @@ type squad struct {
 	leader  *member
 	pid     int           // of the process that leads: the command, or the program
 	token   fence.Token   // of the newest leader
+	heir    string        // to whom the leader was asked to hand over last
 	bound   time.Duration // until when what was started last may bind others by an earlier life
 
-	lost int // nodes that ended by themselves
+	lost    int           // nodes that ended by themselves
+	strayed int           // transfers after which another than the named one led
+	beyond  time.Duration // of the latest rolling restart: nobody led, as observers saw it, and no transfer was under way
 
 	lives      []life
 	violations []string
@@ -65,7 +68,7 @@ func newSquad(cfg *PeersConfig, m mode, dir string) (*squad, error) {
 		members: map[string]*member{},
 	}
 	var err error
-	if s.command, err = stamp.Build(dir, 0, nil); err != nil {
+	if s.command, err = stamp.BuildLast(dir); err != nil {
 		return nil, err
 	}
 	if s.ring, err = ring.New(ring.Config{Dir: dir, Profile: cfg.Profile, Voters: cfg.Peers, Cables: m == cabled}); err != nil {
@@ -135,7 +138,7 @@ func (s *squad) round(ctx context.Context, k Kill) (took time.Duration, err erro
 		s.bury(old)
 	}
 	want := probe.Active
-	if k == Elected {
+	if s.mode == tokens {
 		want = probe.Elected
 	}
 	last := s.pid
@@ -143,13 +146,22 @@ func (s *squad) round(ctx context.Context, k Kill) (took time.Duration, err erro
 	if err != nil {
 		return 0, err
 	}
-	if k == Graceful {
+	switch k {
+	case Transfer:
+		if err := s.lastWord(ctx, old); err != nil {
+			return 0, err
+		}
+		before = time.Duration(old.ended)
+		if s.heir != next.from.id {
+			s.strayed++
+		}
+	case Graceful, Yielded:
 		if err := s.lastWord(ctx, old); err != nil {
 			return 0, err
 		}
 		before = time.Duration(old.ended)
 	}
-	if s.mode != tokens && !watched && k != Graceful && work.alive() {
+	if s.mode != tokens && !watched && k != Graceful && k != Transfer && work.alive() {
 		s.violations = append(s.violations, fmt.Sprintf("process %d led when process %d of %s had become active %v before", last, next.PID, next.from.id, now()-time.Duration(next.At)))
 	}
 	took = time.Duration(next.At) - before
@@ -167,8 +179,11 @@ func (s *squad) strike(ctx context.Context, k Kill, work handle) error {
 		return work.signal(unix.SIGKILL)
 	case Parent:
 		return s.leader.cand.Signal(unix.SIGKILL)
-	case Graceful:
+	case Graceful, Yielded:
 		return s.leader.order(probe.Resign)
+	case Transfer:
+		s.heir = s.other(s.leader.id)
+		return s.client.Appoint(ctx, 0, s.heir)
 	case Resign:
 		return s.client.Recall(ctx, 0)
 	case Freeze:

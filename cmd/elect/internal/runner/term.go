@@ -141,7 +141,7 @@ func (r *run) stop(ctx context.Context, family *supervise.Family) *elect.LostErr
 		}
 		return nil
 	case elect.ReasonResigned:
-		r.say.Say("lost %s (token %v): asked to resign", r.cfg.Name, loss.Token)
+		r.say.Say("lost %s (token %v): %s", r.cfg.Name, loss.Token, asked(loss))
 		family.Stop(context.Background())
 	default:
 		r.say.Say("lost %s (token %v): %s", r.cfg.Name, loss.Token, because(loss))
@@ -150,6 +150,17 @@ func (r *run) stop(ctx context.Context, family *supervise.Family) *elect.LostErr
 		family.Stop(sudden)
 	}
 	return loss
+}
+
+// asked is what was asked of a leader that resigned: to hand over, or to pause, or
+// else simply that.
+func asked(loss *elect.LostError) string {
+	for _, what := range []string{"asked to hand over", "paused", "another has a greater priority"} {
+		if strings.HasSuffix(fmt.Sprint(loss.Err), ": "+what) {
+			return what
+		}
+	}
+	return "asked to resign"
 }
 
 // because is why leadership was lost: the reason and what is known of it, which may

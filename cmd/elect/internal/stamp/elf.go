@@ -4,7 +4,8 @@ import "encoding/binary"
 
 // elf returns a static program for linux/amd64 that writes its record, takes and
 // touches that many bytes of memory and writes the second one (not with 0), and
-// then waits for a signal to end it.
+// then waits for a signal to end it. With last it waits for SIGTERM, says when that
+// came, and ends.
 //
 //	        sub   rsp, 64
 //	        CLOCK_GETTIME(CLOCK_BOOTTIME, rsp)
@@ -32,7 +33,21 @@ import "encoding/binary"
 //	fail:   mov   eax, 60           ; exit
 //	        mov   edi, 1
 //	        syscall
-func elf(memory uint64) []byte {
+//
+// ; with last, instead of wait:
+//
+//	        mov   qword [rsp+32], 1<<14 ; SIGTERM
+//	        RT_SIGPROCMASK(SIG_BLOCK, rsp+32, 0, 8)
+//	wait:   RT_SIGTIMEDWAIT(rsp+32, 0, 0, 8)
+//	        cmp   eax, 15
+//	        jne   wait
+//	        bts   qword [rsp+16], 62
+//	        CLOCK_GETTIME(CLOCK_BOOTTIME, rsp)
+//	        WRITE(1, rsp, 24)
+//	        mov   eax, 60           ; exit
+//	        xor   edi, edi
+//	        syscall
+func elf(memory uint64, last bool) []byte {
 	const origin = 0x400000
 
 	gettime := []byte{
@@ -52,6 +67,31 @@ func elf(memory uint64) []byte {
 		0xb8, 34, 0, 0, 0, //          mov eax, 34: pause
 		0x0f, 0x05, //                 syscall
 		0xeb, 0xf7, //                 jmp -9
+	}
+	if last {
+		wait = []byte{
+			0x48, 0xc7, 0x44, 0x24, 32, 0, 0x40, 0, 0, // mov qword [rsp+32], 1<<14
+			0xb8, 14, 0, 0, 0, //      mov eax, 14: rt_sigprocmask
+			0x31, 0xff, //             xor edi, edi: SIG_BLOCK
+			0x48, 0x8d, 0x74, 0x24, 32, // lea rsi, [rsp+32]
+			0x31, 0xd2, //             xor edx, edx
+			0x41, 0xba, 8, 0, 0, 0, // mov r10d, 8
+			0x0f, 0x05, //             syscall
+			0xb8, 128, 0, 0, 0, //     mov eax, 128: rt_sigtimedwait
+			0x48, 0x8d, 0x7c, 0x24, 32, // lea rdi, [rsp+32]
+			0x31, 0xf6, //             xor esi, esi
+			0x31, 0xd2, //             xor edx, edx
+			0x41, 0xba, 8, 0, 0, 0, // mov r10d, 8
+			0x0f, 0x05, //             syscall
+			0x83, 0xf8, 15, //         cmp eax, 15
+			0x75, 0xe5, //             jne -27
+			0x48, 0x0f, 0xba, 0x6c, 0x24, 16, 62, // bts qword [rsp+16], 62
+		}
+		wait = append(append(wait, gettime...), write...)
+		wait = append(wait,
+			0xb8, 60, 0, 0, 0, //      mov eax, 60: exit
+			0x31, 0xff, //             xor edi, edi
+			0x0f, 0x05) //             syscall
 	}
 	code := []byte{0x48, 0x83, 0xec, 64} // sub rsp, 64
 	code = append(code, gettime...)

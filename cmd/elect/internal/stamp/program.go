@@ -21,8 +21,21 @@ func Build(dir string, memory uint64, fallback []string) ([]string, error) {
 	if !Native {
 		return append(fallback[:len(fallback):len(fallback)], strconv.FormatUint(memory, 10)), nil
 	}
-	path := filepath.Join(dir, "stamp")
-	if err := os.WriteFile(path, elf(memory), 0o700); err != nil {
+	return write(dir, "stamp", elf(memory, false))
+}
+
+// BuildLast is Build for a program that has a last word: at SIGTERM it writes a
+// record that is Over, and ends with 0. It is for [Native] systems only.
+func BuildLast(dir string) ([]string, error) {
+	if !Native {
+		return nil, fmt.Errorf("no measuring program can be made for %s/%s; want linux/amd64", runtime.GOOS, runtime.GOARCH)
+	}
+	return write(dir, "stamp-last", elf(0, true))
+}
+
+func write(dir, name string, program []byte) ([]string, error) {
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, program, 0o700); err != nil {
 		return nil, fmt.Errorf("the measuring program was not written: %w", err)
 	}
 	return []string{path}, nil

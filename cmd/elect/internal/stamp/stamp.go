@@ -20,16 +20,21 @@ import (
 
 // Size of a record: seconds and nanoseconds of the clock, and the process id,
 // 64 bits each in the order of the machine. With memory asked for there is a
-// second record, with [ready] set in the id, when all of it was touched.
+// second record, with [ready] set in the id, when all of it was touched; where a
+// last word is asked for there is one with [over] set.
 const Size = 24
 
-const ready = 1 << 63
+const (
+	ready = 1 << 63
+	over  = 1 << 62
+)
 
 // Record is what the program wrote.
 type Record struct {
 	At    time.Duration // on the clock of [Now]
 	PID   int
 	Ready bool // its memory is there; the program's second record
+	Over  bool // it was told to end, and does; its last record
 }
 
 // Read reads the next record.
@@ -44,8 +49,9 @@ func Read(r io.Reader) (Record, error) {
 	}
 	return Record{
 		At:    time.Duration(second)*time.Second + time.Duration(nano),
-		PID:   int(id &^ ready),
+		PID:   int(id &^ (ready | over)),
 		Ready: id&ready != 0,
+		Over:  id&over != 0,
 	}, nil
 }
 
@@ -56,6 +62,9 @@ func (r Record) appendTo(dst []byte) []byte {
 	id := uint64(r.PID)
 	if r.Ready {
 		id |= ready
+	}
+	if r.Over {
+		id |= over
 	}
 	return binary.NativeEndian.AppendUint64(dst, id)
 }

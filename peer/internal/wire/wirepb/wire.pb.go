@@ -2,7 +2,7 @@
 //
 // A connection carries frames: the length of the payload in four bytes, in
 // big-endian order, then the payload, which is one Frame. At most 16 KiB before
-// a caller is admitted and 256 KiB after. The caller speaks first: Hello; the
+// the other side is admitted and 256 KiB after, from its Welcome on. The caller speaks first: Hello; the
 // other side answers Hello. Each then says Welcome or Refusal.
 //
 // Every number is checked against the range that stands beside it. A text is
@@ -265,7 +265,13 @@ type Hello struct {
 	Era uint64 `protobuf:"varint,12,opt,name=era,proto3" json:"era,omitempty"`
 	// The promise that the node asks for when it leads, in nanoseconds: 0 to 30
 	// days. 0 for witnesses and clients.
-	Promise       int64 `protobuf:"varint,13,opt,name=promise,proto3" json:"promise,omitempty"`
+	Promise int64 `protobuf:"varint,13,opt,name=promise,proto3" json:"promise,omitempty"`
+	// The node waits for a membership that lists it, and founds nothing. False for
+	// witnesses and clients.
+	Join bool `protobuf:"varint,14,opt,name=join,proto3" json:"join,omitempty"`
+	// The newest membership that the node has. Absent: none yet, a witness or a
+	// client.
+	Held          *ConfigID `protobuf:"bytes,15,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -389,6 +395,20 @@ func (x *Hello) GetPromise() int64 {
 		return x.Promise
 	}
 	return 0
+}
+
+func (x *Hello) GetJoin() bool {
+	if x != nil {
+		return x.Join
+	}
+	return false
+}
+
+func (x *Hello) GetHeld() *ConfigID {
+	if x != nil {
+		return x.Held
+	}
+	return nil
 }
 
 // Welcome: the other side is admitted, and its directory pinned durably.
@@ -603,7 +623,14 @@ type Message struct {
 	// At most 40 KiB.
 	Metadata string `protobuf:"bytes,18,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// At most 64 KiB.
-	Body          string `protobuf:"bytes,19,opt,name=body,proto3" json:"body,omitempty"`
+	Body string `protobuf:"bytes,19,opt,name=body,proto3" json:"body,omitempty"`
+	// How gladly the sender would lead: -1 (never) to 1000. 0: not known.
+	Priority int32 `protobuf:"zigzag32,20,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Where the sender is in what the leader's work writes. At most 256 bytes.
+	Position string `protobuf:"bytes,21,opt,name=position,proto3" json:"position,omitempty"`
+	// The newest membership that the sender has durably; absent: not known.
+	Held          *ConfigID `protobuf:"bytes,22,opt,name=held,proto3" json:"held,omitempty"`
+	Handover      *Handover `protobuf:"bytes,23,opt,name=handover,proto3" json:"handover,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -771,6 +798,34 @@ func (x *Message) GetBody() string {
 	return ""
 }
 
+func (x *Message) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Message) GetPosition() string {
+	if x != nil {
+		return x.Position
+	}
+	return ""
+}
+
+func (x *Message) GetHeld() *ConfigID {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+func (x *Message) GetHandover() *Handover {
+	if x != nil {
+		return x.Handover
+	}
+	return nil
+}
+
 // Membership is who takes part.
 type Membership struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -779,7 +834,9 @@ type Membership struct {
 	// 1 to 9, each id once, ordered as in Hello.
 	Voters []*Voter `protobuf:"bytes,3,rep,name=voters,proto3" json:"voters,omitempty"`
 	// Node ids, at most 100, each once, none of a voter.
-	Observers     []string `protobuf:"bytes,4,rep,name=observers,proto3" json:"observers,omitempty"`
+	Observers []string `protobuf:"bytes,4,rep,name=observers,proto3" json:"observers,omitempty"`
+	// At most one for each voter and observer.
+	Addresses     []*Address `protobuf:"bytes,5,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -842,6 +899,201 @@ func (x *Membership) GetObservers() []string {
 	return nil
 }
 
+func (x *Membership) GetAddresses() []*Address {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+// Address is where a participant is reached.
+type Address struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// 1 to 320 bytes, such as "10.0.0.1:7400".
+	Addr          string `protobuf:"bytes,2,opt,name=addr,proto3" json:"addr,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Address) Reset() {
+	*x = Address{}
+	mi := &file_wire_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Address) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Address) ProtoMessage() {}
+
+func (x *Address) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Address.ProtoReflect.Descriptor instead.
+func (*Address) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Address) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Address) GetAddr() string {
+	if x != nil {
+		return x.Addr
+	}
+	return ""
+}
+
+// ConfigID tells memberships apart.
+type ConfigID struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigID) Reset() {
+	*x = ConfigID{}
+	mi := &file_wire_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigID) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigID) ProtoMessage() {}
+
+func (x *ConfigID) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigID.ProtoReflect.Descriptor instead.
+func (*ConfigID) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ConfigID) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *ConfigID) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+// Handover is a leader's word that all it did in that term, and before it in the
+// same incarnation, is over.
+type Handover struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id and directory of the leader; the id must be there.
+	Leader      *Voter `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
+	Incarnation uint64 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Term        uint64 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
+	// The last heartbeat.
+	Seq uint64 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
+	// A node id: who is to follow. Empty: nobody in particular.
+	Target        string `protobuf:"bytes,5,opt,name=target,proto3" json:"target,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Handover) Reset() {
+	*x = Handover{}
+	mi := &file_wire_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Handover) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Handover) ProtoMessage() {}
+
+func (x *Handover) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Handover.ProtoReflect.Descriptor instead.
+func (*Handover) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Handover) GetLeader() *Voter {
+	if x != nil {
+		return x.Leader
+	}
+	return nil
+}
+
+func (x *Handover) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Handover) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *Handover) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Handover) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
 type Voter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -852,7 +1104,7 @@ type Voter struct {
 
 func (x *Voter) Reset() {
 	*x = Voter{}
-	mi := &file_wire_proto_msgTypes[7]
+	mi := &file_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -864,7 +1116,7 @@ func (x *Voter) String() string {
 func (*Voter) ProtoMessage() {}
 
 func (x *Voter) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[7]
+	mi := &file_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -877,7 +1129,7 @@ func (x *Voter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Voter.ProtoReflect.Descriptor instead.
 func (*Voter) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{7}
+	return file_wire_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Voter) GetId() string {
@@ -906,7 +1158,7 @@ type Leadership struct {
 
 func (x *Leadership) Reset() {
 	*x = Leadership{}
-	mi := &file_wire_proto_msgTypes[8]
+	mi := &file_wire_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1170,7 @@ func (x *Leadership) String() string {
 func (*Leadership) ProtoMessage() {}
 
 func (x *Leadership) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[8]
+	mi := &file_wire_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1183,7 @@ func (x *Leadership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leadership.ProtoReflect.Descriptor instead.
 func (*Leadership) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{8}
+	return file_wire_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Leadership) GetId() string {
@@ -972,7 +1224,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_wire_proto_msgTypes[9]
+	mi := &file_wire_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -984,7 +1236,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[9]
+	mi := &file_wire_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -997,7 +1249,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{9}
+	return file_wire_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Request) GetCall() uint64 {
@@ -1045,7 +1297,7 @@ type Response struct {
 
 func (x *Response) Reset() {
 	*x = Response{}
-	mi := &file_wire_proto_msgTypes[10]
+	mi := &file_wire_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1309,7 @@ func (x *Response) String() string {
 func (*Response) ProtoMessage() {}
 
 func (x *Response) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[10]
+	mi := &file_wire_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1322,7 @@ func (x *Response) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Response.ProtoReflect.Descriptor instead.
 func (*Response) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{10}
+	return file_wire_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Response) GetCall() uint64 {
@@ -1121,7 +1373,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x06letter\x18\x04 \x01(\v2\x15.elect.peer.v1.LetterH\x00R\x06letter\x122\n" +
 	"\arequest\x18\x05 \x01(\v2\x16.elect.peer.v1.RequestH\x00R\arequest\x125\n" +
 	"\bresponse\x18\x06 \x01(\v2\x17.elect.peer.v1.ResponseH\x00R\bresponseB\x06\n" +
-	"\x04kind\"\xd4\x02\n" +
+	"\x04kind\"\x95\x03\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x16\n" +
 	"\x06oldest\x18\x02 \x01(\rR\x06oldest\x12-\n" +
@@ -1136,7 +1388,9 @@ const file_wire_proto_rawDesc = "" +
 	" \x03(\tR\x06voters\x12\x18\n" +
 	"\aprogram\x18\v \x01(\tR\aprogram\x12\x10\n" +
 	"\x03era\x18\f \x01(\x04R\x03era\x12\x18\n" +
-	"\apromise\x18\r \x01(\x03R\apromise\"^\n" +
+	"\apromise\x18\r \x01(\x03R\apromise\x12\x12\n" +
+	"\x04join\x18\x0e \x01(\bR\x04join\x12+\n" +
+	"\x04held\x18\x0f \x01(\v2\x17.elect.peer.v1.ConfigIDR\x04held\"^\n" +
 	"\aWelcome\x129\n" +
 	"\n" +
 	"membership\x18\x01 \x01(\v2\x19.elect.peer.v1.MembershipR\n" +
@@ -1149,7 +1403,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x06Letter\x120\n" +
 	"\amessage\x18\x01 \x01(\v2\x16.elect.peer.v1.MessageR\amessage\x12\x19\n" +
 	"\bsince_ns\x18\x02 \x01(\x03R\asinceNs\x12\x14\n" +
-	"\x05token\x18\x03 \x01(\x04R\x05token\"\xac\x04\n" +
+	"\x05token\x18\x03 \x01(\x04R\x05token\"\xc6\x05\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x10\n" +
 	"\x03dir\x18\x02 \x01(\fR\x03dir\x12 \n" +
@@ -1174,14 +1428,31 @@ const file_wire_proto_rawDesc = "" +
 	"\x06leader\x18\x10 \x01(\v2\x19.elect.peer.v1.LeadershipR\x06leader\x12\x18\n" +
 	"\aranking\x18\x11 \x03(\tR\aranking\x12\x1a\n" +
 	"\bmetadata\x18\x12 \x01(\tR\bmetadata\x12\x12\n" +
-	"\x04body\x18\x13 \x01(\tR\x04body\"\x93\x01\n" +
+	"\x04body\x18\x13 \x01(\tR\x04body\x12\x1a\n" +
+	"\bpriority\x18\x14 \x01(\x11R\bpriority\x12\x1a\n" +
+	"\bposition\x18\x15 \x01(\tR\bposition\x12+\n" +
+	"\x04held\x18\x16 \x01(\v2\x17.elect.peer.v1.ConfigIDR\x04held\x123\n" +
+	"\bhandover\x18\x17 \x01(\v2\x17.elect.peer.v1.HandoverR\bhandover\"\xc9\x01\n" +
 	"\n" +
 	"Membership\x12\x1f\n" +
 	"\vconfig_term\x18\x01 \x01(\x04R\n" +
 	"configTerm\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12,\n" +
 	"\x06voters\x18\x03 \x03(\v2\x14.elect.peer.v1.VoterR\x06voters\x12\x1c\n" +
-	"\tobservers\x18\x04 \x03(\tR\tobservers\")\n" +
+	"\tobservers\x18\x04 \x03(\tR\tobservers\x124\n" +
+	"\taddresses\x18\x05 \x03(\v2\x16.elect.peer.v1.AddressR\taddresses\"-\n" +
+	"\aAddress\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04addr\x18\x02 \x01(\tR\x04addr\"8\n" +
+	"\bConfigID\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\"\x98\x01\n" +
+	"\bHandover\x12,\n" +
+	"\x06leader\x18\x01 \x01(\v2\x14.elect.peer.v1.VoterR\x06leader\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x12\n" +
+	"\x04term\x18\x03 \x01(\x04R\x04term\x12\x10\n" +
+	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x16\n" +
+	"\x06target\x18\x05 \x01(\tR\x06target\")\n" +
 	"\x05Voter\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03dir\x18\x02 \x01(\fR\x03dir\"R\n" +
@@ -1220,7 +1491,7 @@ func file_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_wire_proto_goTypes = []any{
 	(Caller)(0),        // 0: elect.peer.v1.Caller
 	(*Frame)(nil),      // 1: elect.peer.v1.Frame
@@ -1230,29 +1501,37 @@ var file_wire_proto_goTypes = []any{
 	(*Letter)(nil),     // 5: elect.peer.v1.Letter
 	(*Message)(nil),    // 6: elect.peer.v1.Message
 	(*Membership)(nil), // 7: elect.peer.v1.Membership
-	(*Voter)(nil),      // 8: elect.peer.v1.Voter
-	(*Leadership)(nil), // 9: elect.peer.v1.Leadership
-	(*Request)(nil),    // 10: elect.peer.v1.Request
-	(*Response)(nil),   // 11: elect.peer.v1.Response
+	(*Address)(nil),    // 8: elect.peer.v1.Address
+	(*ConfigID)(nil),   // 9: elect.peer.v1.ConfigID
+	(*Handover)(nil),   // 10: elect.peer.v1.Handover
+	(*Voter)(nil),      // 11: elect.peer.v1.Voter
+	(*Leadership)(nil), // 12: elect.peer.v1.Leadership
+	(*Request)(nil),    // 13: elect.peer.v1.Request
+	(*Response)(nil),   // 14: elect.peer.v1.Response
 }
 var file_wire_proto_depIdxs = []int32{
 	2,  // 0: elect.peer.v1.Frame.hello:type_name -> elect.peer.v1.Hello
 	3,  // 1: elect.peer.v1.Frame.welcome:type_name -> elect.peer.v1.Welcome
 	4,  // 2: elect.peer.v1.Frame.refusal:type_name -> elect.peer.v1.Refusal
 	5,  // 3: elect.peer.v1.Frame.letter:type_name -> elect.peer.v1.Letter
-	10, // 4: elect.peer.v1.Frame.request:type_name -> elect.peer.v1.Request
-	11, // 5: elect.peer.v1.Frame.response:type_name -> elect.peer.v1.Response
+	13, // 4: elect.peer.v1.Frame.request:type_name -> elect.peer.v1.Request
+	14, // 5: elect.peer.v1.Frame.response:type_name -> elect.peer.v1.Response
 	0,  // 6: elect.peer.v1.Hello.caller:type_name -> elect.peer.v1.Caller
-	7,  // 7: elect.peer.v1.Welcome.membership:type_name -> elect.peer.v1.Membership
-	6,  // 8: elect.peer.v1.Letter.message:type_name -> elect.peer.v1.Message
-	7,  // 9: elect.peer.v1.Message.membership:type_name -> elect.peer.v1.Membership
-	9,  // 10: elect.peer.v1.Message.leader:type_name -> elect.peer.v1.Leadership
-	8,  // 11: elect.peer.v1.Membership.voters:type_name -> elect.peer.v1.Voter
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	9,  // 7: elect.peer.v1.Hello.held:type_name -> elect.peer.v1.ConfigID
+	7,  // 8: elect.peer.v1.Welcome.membership:type_name -> elect.peer.v1.Membership
+	6,  // 9: elect.peer.v1.Letter.message:type_name -> elect.peer.v1.Message
+	7,  // 10: elect.peer.v1.Message.membership:type_name -> elect.peer.v1.Membership
+	12, // 11: elect.peer.v1.Message.leader:type_name -> elect.peer.v1.Leadership
+	9,  // 12: elect.peer.v1.Message.held:type_name -> elect.peer.v1.ConfigID
+	10, // 13: elect.peer.v1.Message.handover:type_name -> elect.peer.v1.Handover
+	11, // 14: elect.peer.v1.Membership.voters:type_name -> elect.peer.v1.Voter
+	8,  // 15: elect.peer.v1.Membership.addresses:type_name -> elect.peer.v1.Address
+	11, // 16: elect.peer.v1.Handover.leader:type_name -> elect.peer.v1.Voter
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_wire_proto_init() }
@@ -1274,7 +1553,7 @@ func file_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_proto_rawDesc), len(file_wire_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

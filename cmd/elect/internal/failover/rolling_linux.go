@@ -1,0 +1,147 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// play is a round of any kind.
+func (s *squad) play(ctx context.Context, k Kill) (time.Duration, error) {
+	s.beyond = 0
+	if k == Rolling {
+		return s.roll(ctx)
+	}
+	return s.round(ctx, k)
+}
+
+// roll restarts all nodes, one after the other, as an operator does for a new
+// version: those that follow first, and who leads last, when it has handed over.
+// It returns for how long no command was at work. An observer watches for nobody
+// leading at any other time.
+func (s *squad) roll(ctx context.Context) (time.Duration, error) {
+	leader, err := s.calm(ctx)
+	if err != nil {
+		return 0, err
+	}
+	w := s.witness(ctx)
+	defer w.close()
+	for _, id := range s.ring.Voters() {
+		if id == leader {
+			continue
+		}
+		if err := s.restart(ctx, id); err != nil {
+			return 0, err
+		}
+		if again, err := s.calm(ctx); err != nil || again != leader {
+			return 0, errors.Join(err, fmt.Errorf("%s was restarted, and %s leads instead of %s", id, again, leader))
+		}
+	}
+	asked := now()
+	took, err := s.round(ctx, Transfer)
+	if err != nil {
+		return 0, err
+	}
+	next, err := s.calm(ctx)
+	if err != nil {
+		return 0, err
+	}
+	over := now()
+	if err := s.restart(ctx, leader); err != nil {
+		return 0, err
+	}
+	if again, err := s.calm(ctx); err != nil || again != next {
+		return 0, errors.Join(err, fmt.Errorf("%s was restarted, and %s leads instead of %s", leader, again, next))
+	}
+	s.beyond = w.without(asked, over)
+	return took, nil
+}
+
+// calm waits until the election is at rest, and returns who leads.
+func (s *squad) calm(ctx context.Context) (string, error) {
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	work, err := s.rest(ctx)
+	if err != nil {
+		return "", err
+	}
+	work.close()
+	return s.leader.id, nil
+}
+
+// restart ends a node that follows, as a service manager does, and starts it
+// again.
+func (s *squad) restart(ctx context.Context, id string) error {
+	ctx, cancel := s.limit(ctx)
+	defer cancel()
+	m := s.members[id]
+	s.bury(m) // it is meant to end
+	if err := m.cand.Signal(unix.SIGTERM); err != nil {
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	return s.again(ctx, m)
+}
+
+// other is a voter that is not the one called id, the next one in their order.
+func (s *squad) other(id string) string {
+	all := s.ring.Voters()
+	return all[(slices.Index(all, id)+1)%len(all)]
+}
+
+// gaps are the stretches in which an observer sees nobody lead.
+type gaps struct {
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	mu   sync.Mutex
+	from time.Duration // nobody has led since; 0: somebody does
+	all  [][2]time.Duration
+}
+
+// witness begins to observe, by way of all nodes.
+func (s *squad) witness(ctx context.Context) *gaps {
+	ctx, stop := context.WithCancel(ctx)
+	g := &gaps{stop: stop}
+	g.done.Go(func() {
+		for state, err := range s.client.Observe(ctx) {
+			if err != nil {
+				return
+			}
+			g.see(state.Leader != nil && !state.Stale, now())
+		}
+	})
+	return g
+}
+
+func (g *gaps) see(led bool, at time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case led && g.from != 0:
+		g.all = append(g.all, [2]time.Duration{g.from, at})
+		g.from = 0
+	case !led && g.from == 0:
+		g.from = at
+	}
+}
+
+func (g *gaps) close() {
+	g.stop()
+	g.done.Wait()
+}
+
+// without is for how long nobody led in all, but between two instants. It ends the
+// observation.
+func (g *gaps) without(from, to time.Duration) (sum time.Duration) {
+	g.close()
+	g.see(true, now())
+	for _, gap := range g.all {
+		sum += max(min(gap[1], from)-gap[0], 0) + max(gap[1]-max(gap[0], to), 0)
+	}
+	return sum
+}

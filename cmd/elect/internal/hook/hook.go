@@ -1,0 +1,115 @@
+// Package hook runs an operator's commands beside an election, such as the one
+// that tells how far a replica is.
+//
+// A command is run by sh -c, with nothing to read, in a process group of its
+// own, which is killed when the command's time is over, when its context ends,
+// and when it has ended and left something behind. What it prints is bounded. A
+// Command may be used by any number of goroutines, each Run being a process of
+// its own. Whatever goes wrong is an error, with the last that the command wrote
+// to stderr.
+package hook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// Command is what to run.
+type Command struct {
+	Text  string        // for sh -c
+	Env   []string      // of the command, beside this process's own, which it overrules
+	Limit time.Duration // after which it is killed; 0: when its context ends
+}
+
+// The greatest sizes, in bytes.
+const (
+	maxOutput = 4 << 10 // of what is read; what is beyond is an error
+	maxTold   = 200     // of stderr, in an error
+)
+
+// delay is between SIGTERM and SIGKILL, and how long output may be held open by
+// somebody who left the process group.
+const delay = time.Second
+
+// Line runs the command, which is to print one line, and returns that.
+func (c *Command) Line(ctx context.Context, env ...string) (string, error) {
+	out, err := c.Run(ctx, env...)
+	if err != nil {
+		return "", err
+	}
+	line := strings.TrimSpace(out)
+	switch {
+	case line == "":
+		return "", errors.New("it printed nothing; want one line")
+	case strings.ContainsAny(line, "\n\r"):
+		return "", fmt.Errorf("it printed %d lines, beginning with %.40q; want one line", 1+strings.Count(line, "\n"), line)
+	}
+	return line, nil
+}
+
+// Run runs the command and returns what it wrote to stdout.
+func (c *Command) Run(ctx context.Context, env ...string) (string, error) {
+	if c.Limit > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, c.Limit, fmt.Errorf("it took longer than %v, and was killed", c.Limit))
+		defer stop()
+	}
+	out, errs := &head{most: maxOutput}, &tail{most: maxTold}
+	cmd := exec.CommandContext(ctx, "sh", "-c", c.Text)
+	cmd.Env = append(append(os.Environ(), c.Env...), env...)
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, errs, delay
+	ownGroup(cmd)
+	err := cmd.Run()
+	endGroup(cmd)
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil:
+		if told := errs.text(); told != "" {
+			err = fmt.Errorf("%w: %s", err, told)
+		}
+		return "", err
+	case out.beyond:
+		return "", fmt.Errorf("it printed more than %d bytes", maxOutput)
+	}
+	return out.b.String(), nil
+}
+
+// head keeps the beginning of what is written.
+type head struct {
+	b      bytes.Buffer
+	most   int
+	beyond bool
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	room := min(len(p), h.most-h.b.Len())
+	h.b.Write(p[:room])
+	h.beyond = h.beyond || room < len(p)
+	return len(p), nil
+}
+
+// tail keeps the end.
+type tail struct {
+	b    []byte
+	most int
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.b = append(t.b, p...)
+	if n := len(t.b) - t.most; n > 0 {
+		t.b = append(t.b[:0], t.b[n:]...)
+	}
+	return len(p), nil
+}
+
+// text is that in one line.
+func (t *tail) text() string {
+	return strings.Join(strings.Fields(strings.ToValidUTF8(string(t.b), "?")), " ")
+}

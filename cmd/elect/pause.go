@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/peer"
+	"github.com/electd/elect/protocol"
+)
+
+const pauseHelp = `Have nodes of an election among peers not stand until they are resumed: the nodes
+of --node, which may be given several times, or all voters that answer. A paused
+node goes on voting, and stays paused when it is started again. One that leads
+gives up: its work is stopped, within its own --grace, and the next candidate
+leads. Where all voters are paused nobody leads, and elect status says so.
+
+It returns when the nodes have written it down. elect members and elect history
+show which nodes are paused, since when and by whom.
+
+`
+
+const resumeHelp = `Take elect pause back: the nodes of --node, which may be given several times, or all
+voters that answer, may stand again. A node that is not paused stays as it is.
+
+`
+
+const pauseCodes = `-o json writes one object on one line: election, name, and nodes, a list of objects
+with id, paused, and error if it did not do so.
+
+Exit codes: 0 all nodes of --node have done so, or without --node those that
+answered; those that did not are named on stderr. 69 one of --node has not, or
+nobody has.`
+
+func newPause(openers elect.Openers) *cobra.Command {
+	return pausing(openers, true, "pause", "have nodes not stand, until they are resumed", pauseHelp+pauseCodes,
+		"  elect pause scheduler --node n2      # before its machine is serviced\n  elect resume scheduler --node n2")
+}
+
+func newResume(openers elect.Openers) *cobra.Command {
+	return pausing(openers, false, "resume", "let paused nodes stand again", resumeHelp+pauseCodes,
+		"  elect resume scheduler               # all of them")
+}
+
+func pausing(openers elect.Openers, on bool, verb, short, long, example string) *cobra.Command {
+	var p place
+	var format form
+	var nodes []string
+	cmd := &cobra.Command{
+		Use:     verb + " [flags] [NAME]",
+		Short:   short,
+		Long:    long,
+		Example: example,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.nameArgument(cmd, args); err != nil {
+				return err
+			}
+			c, _, err := p.ask(openers, verb)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), resignTimeout, fmt.Errorf("no answer within %v", resignTimeout))
+			defer cancel()
+			which, err := p.pausable(peer.Newest(c.Statuses(ctx)), nodes)
+			if err != nil {
+				return err
+			}
+			r := setPaused(ctx, c, which, on)
+			r.Election, r.Name = p.shown(), p.name
+			if err := format.write(cmd.OutOrStdout(), r, r.write); err != nil {
+				return err
+			}
+			return r.verdict(cmd.ErrOrStderr(), len(nodes) > 0)
+		},
+	}
+	p.flags(cmd.Flags())
+	cmd.Flags().StringSliceVar(&nodes, "node", nil, "`ID` of a voter; may be given several times (default: all voters)")
+	format.flag(cmd.Flags())
+	return cmd
+}
+
+// pausable are the nodes that are meant: those named, or all voters of the newest
+// membership; of the URL, if nobody tells of one.
+func (p *place) pausable(newest *peer.MembershipStatus, named []string) ([]protocol.NodeID, error) {
+	cfg, err := p.peers("")
+	if err != nil {
+		return nil, err
+	}
+	var voters, observers []protocol.NodeID
+	if newest != nil {
+		for _, v := range newest.Voters {
+			voters = append(voters, v.ID)
+		}
+		for _, o := range newest.Observers {
+			observers = append(observers, o.ID)
+		}
+	} else {
+		for _, v := range cfg.Voters {
+			voters = append(voters, v.ID)
+		}
+		for _, o := range cfg.Observers {
+			observers = append(observers, o.ID)
+		}
+	}
+	var all []string
+	for _, v := range voters {
+		all = append(all, string(v))
+	}
+	if len(named) == 0 {
+		return voters, nil
+	}
+	var which []protocol.NodeID
+	for _, id := range named {
+		n := protocol.NodeID(id)
+		switch {
+		case slices.Contains(observers, n):
+			return nil, exit.Usagef("--node %s: an observer never stands; want some of the voters: %s", id, strings.Join(all, ", "))
+		case !slices.Contains(voters, n):
+			return nil, exit.Usagef("--node %q is no voter of this election; want some of: %s", id, strings.Join(all, ", "))
+		case !slices.Contains(which, n):
+			which = append(which, n)
+		}
+	}
+	return which, nil
+}
+
+// paused is the answer to pause and resume. Fields are added, and never renamed or
+// removed.
+type paused struct {
+	Election string       `json:"election"`
+	Name     string       `json:"name"`
+	Nodes    []pausedNode `json:"nodes"`
+
+	on bool
+}
+
+type pausedNode struct {
+	ID     protocol.NodeID `json:"id"`
+	Paused bool            `json:"paused"`
+	Error  string          `json:"error,omitempty"`
+
+	err error
+}
+
+// setPaused asks all of them at the same time.
+func setPaused(ctx context.Context, c *peer.Client, which []protocol.NodeID, on bool) *paused {
+	r := &paused{Nodes: make([]pausedNode, len(which)), on: on}
+	var asking sync.WaitGroup
+	for i, id := range which {
+		asking.Go(func() {
+			n := pausedNode{ID: id, Paused: on}
+			if n.err = c.SetPaused(ctx, id, on); n.err != nil {
+				n.Paused, n.Error = false, oneLine(n.err.Error())
+			}
+			r.Nodes[i] = n
+		})
+	}
+	asking.Wait()
+	return r
+}
+
+func (r *paused) write(w io.Writer) error {
+	is := "is resumed"
+	if r.on {
+		is = "is paused"
+	}
+	for _, n := range r.Nodes {
+		if n.err == nil {
+			if _, err := fmt.Fprintf(w, "%s %s\n", n.ID, is); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// verdict names on stderr those that did not do so.
+func (r *paused) verdict(stderr io.Writer, named bool) error {
+	var failed []string
+	for _, n := range r.Nodes {
+		if n.err != nil {
+			failed = append(failed, fmt.Sprintf("%s: %s", n.ID, n.Error))
+		}
+	}
+	switch {
+	case len(failed) == 0:
+		return nil
+	case named || len(failed) == len(r.Nodes):
+		return exit.With(exit.Unavailable, errors.New(strings.Join(failed, "; ")))
+	}
+	fmt.Fprintf(stderr, "elect: not done by %s\n", strings.Join(failed, "; "))
+	return nil
+}

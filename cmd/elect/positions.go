@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/hook"
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/peer"
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// positionFlags are the commands of elect run by which a peer's position becomes
+// known.
+type positionFlags struct {
+	set     *pflag.FlagSet
+	command string
+	every   time.Duration
+	catchUp string
+}
+
+const (
+	// everyPosition is the default time between two runs of the command: each of
+	// them is a process.
+	everyPosition = time.Second
+	// positionLimit is how long one run may take.
+	positionLimit = 5 * time.Second
+)
+
+// positionFlagNames are the names of those flags.
+var positionFlagNames = [...]string{"position-command", "position-every", "catch-up-command"}
+
+func (f *positionFlags) flags(set *pflag.FlagSet) {
+	f.set, f.every = set, everyPosition
+	set.StringVar(&f.command, "position-command", "", "`COMMAND` for sh -c that prints this peer's position in one line")
+	set.Var(duration{&f.every}, "position-every", "`TIME` between two runs of --position-command")
+	set.StringVar(&f.catchUp, "catch-up-command", "", "`COMMAND` for sh -c that catches up from the peer ELECT_CATCH_UP_FROM, to ELECT_CATCH_UP_POSITION")
+}
+
+// check refuses what would do nothing. The policy is that of the URL, with its
+// flags.
+func (f *positionFlags) check(p *place) error {
+	given := ""
+	for _, name := range positionFlagNames {
+		if flag := f.set.Lookup(name); flag.Value.String() != flag.DefValue {
+			given = "--" + name
+			break
+		}
+	}
+	if given == "" {
+		return nil
+	}
+	if !p.isPeer() {
+		return exit.Usagef("%s is about elections among peers; leave it out, or want --election peer://n1@HOST:PORT,…", given)
+	}
+	cfg, err := p.peers("")
+	switch {
+	case err != nil:
+		return err
+	case cfg.Position == "" || cfg.Position == quorum.IgnorePosition:
+		return exit.Usagef("%s is given, and positions count for nothing; want --position prefer or --position require, too", given)
+	case f.command == "":
+		return exit.Usagef("%s is given, and no --position-command; want one that prints this peer's position", given)
+	case f.every == 0:
+		return exit.Usagef("--position-every is 0; want a time such as 1s")
+	}
+	return nil
+}
+
+// openers are those given, in which peers have these commands.
+func (f *positionFlags) openers(openers elect.Openers, env []string) elect.Openers {
+	if f.command == "" {
+		return openers
+	}
+	with := maps.Clone(openers)
+	with[peerScheme] = func(ctx context.Context, t driver.Target) (driver.Elector, error) {
+		return openPeerWith(ctx, t, func(c *peer.Config) { f.complete(c, env) })
+	}
+	return with
+}
+
+// complete makes functions of the commands.
+func (f *positionFlags) complete(c *peer.Config, env []string) {
+	position := hook.Command{Text: f.command, Env: env, Limit: positionLimit}
+	c.LocateEvery = f.every
+	c.Locate = func(ctx context.Context) (string, error) { return position.Line(ctx) }
+	if f.catchUp == "" {
+		return
+	}
+	catchUp, log := hook.Command{Text: f.catchUp, Env: env}, c.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	c.CatchUp = func(ctx context.Context, from protocol.NodeID, at string) error {
+		out, err := catchUp.Run(ctx, "ELECT_CATCH_UP_FROM="+string(from), "ELECT_CATCH_UP_POSITION="+at)
+		if said := oneLine(out); said != "" {
+			log.Info("the catch-up command has ended", "says", said)
+		}
+		return err
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/driver"
+)
+
+const transferHelp = `Ask the leader of an election to hand over to the candidate with the id --to, or
+to whom it finds best, and wait until somebody else leads: for --wait at most, within
+which the leader's work has to stop. Nobody else leads before it has.
+
+A candidate that the leader knows not to be able to take over is refused with the
+reason, and the leader leads on: one that does not stand by, is paused, has not
+answered lately, or leads already. If it fails after that, another one may lead,
+and the answer says who.
+
+-o json writes one object on one line: election, name, from and to, each of these
+with id and token, of which the latter is a string.
+
+Exit codes: 0 the candidate leads; 3 nobody led; 69 the leader did not answer or
+refused, somebody else leads than the one with --token or the one in --to, nobody
+else leads after --wait, or the back end cannot choose who comes next.`
+
+// transferWait is the default of --wait: the default of --grace, three times.
+const transferWait = 30 * time.Second
+
+func newTransfer(openers elect.Openers) *cobra.Command {
+	var p place
+	var format form
+	var to, token string
+	wait := transferWait
+	cmd := &cobra.Command{
+		Use:     "transfer [flags] [NAME]",
+		Short:   "ask the leader to hand over to another",
+		Long:    transferHelp,
+		Example: "  elect transfer scheduler --to n2\n  elect transfer scheduler           # to whom the leader finds best",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.nameArgument(cmd, args); err != nil {
+				return err
+			}
+			only, err := parseToken(token)
+			if err != nil {
+				return err
+			}
+			if to != "" || cmd.Flags().Changed("to") {
+				if err := driver.CheckID(to); err != nil {
+					return exit.Usagef("--to: %w", err)
+				}
+			}
+			e, err := p.open(cmd, openers)
+			if err != nil {
+				return err
+			}
+			defer e.Close()
+			if !slices.Contains(e.Limits().Abilities, elect.AbilityAppoint) {
+				return exit.With(exit.Unavailable, errors.New("transfer: this back end cannot choose who comes next; elect resign hands over to whoever stands by"))
+			}
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), resignTimeout, fmt.Errorf("no answer within %v", resignTimeout))
+			defer cancel()
+			old, err := atLeader(ctx, e, only, "hand over", func(ctx context.Context, token elect.Token) error { return e.Appoint(ctx, token, to) })
+			if errors.Is(err, elect.ErrNoLeader) {
+				return exit.With(exit.NoLeader, fmt.Errorf("nobody leads %s, so that nobody can hand over", p.name))
+			}
+			if err != nil {
+				return exit.OfBackend(err)
+			}
+			next, err := successor(cmd.Context(), e, old, wait)
+			if err != nil {
+				return exit.With(exit.Unavailable, fmt.Errorf("%s (token %v) has agreed to hand over, and %w", old.ID, old.Token, err))
+			}
+			t := transferred{Election: p.shown(), Name: p.name, From: party{old.ID, old.Token}, To: party{next.ID, next.Token}}
+			if err := format.write(cmd.OutOrStdout(), t, t.write); err != nil {
+				return err
+			}
+			if to != "" && next.ID != to {
+				return exit.With(exit.Unavailable, fmt.Errorf("%s was to take over, and %s leads", to, next.ID))
+			}
+			return nil
+		},
+	}
+	p.flags(cmd.Flags())
+	cmd.Flags().StringVar(&to, "to", "", "`ID` of the candidate that is to lead (default: whom the leader finds best)")
+	cmd.Flags().StringVar(&token, "token", "", "ask only the leader with this `TOKEN` (default: whoever leads)")
+	cmd.Flags().Var(duration{&wait}, "wait", "`TIME` to wait for the successor after the leader has agreed")
+	format.flag(cmd.Flags())
+	return cmd
+}
+
+// successor waits until somebody leads with a greater token than old.
+func successor(ctx context.Context, e *elect.Election, old elect.Leader, wait time.Duration) (elect.Leader, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("nobody else leads after %v", wait))
+	defer cancel()
+	for s, err := range e.Watch(ctx) {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return elect.Leader{}, context.Cause(ctx)
+		case err != nil:
+			return elect.Leader{}, fmt.Errorf("who leads then is not known: %w", err)
+		case s.Leader != nil && !s.Stale && s.Leader.Token > old.Token && s.Leader.ID == old.ID:
+			return elect.Leader{}, fmt.Errorf("leads again with token %v, because nobody took over", s.Leader.Token)
+		case s.Leader != nil && !s.Stale && s.Leader.Token > old.Token:
+			return *s.Leader, nil
+		}
+	}
+	return elect.Leader{}, context.Cause(ctx)
+}
+
+// transferred is the answer to transfer.
+type transferred struct {
+	Election string `json:"election"`
+	Name     string `json:"name"`
+	From     party  `json:"from"`
+	To       party  `json:"to"`
+}
+
+// party is a leader, for an answer.
+type party struct {
+	ID    string      `json:"id"`
+	Token elect.Token `json:"token"`
+}
+
+func (t transferred) write(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s leads %s (token %v); %s (token %v) has handed over\n", t.To.ID, t.Name, t.To.Token, t.From.ID, t.From.Token)
+	return err
+}

@@ -1,0 +1,223 @@
+package electtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/electd/elect/driver"
+)
+
+// transfer hands leadership round, so that a successor chosen by chance is
+// found out.
+func transfer(s *suite) {
+	first := s.participant()
+	s.lists(first, driver.AbilityTransfer)
+	m := s.win(first)
+	if _, ok := m.(driver.Transferrer); !ok {
+		s.release(m)
+		s.missing(driver.AbilityTransfer)
+	}
+	holder, strays := 0, 0
+	candidates := []Participant{first, s.participant(), s.participant(), s.participant()}
+	outside := s.participant()
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	results := make([]<-chan result, len(candidates))
+	for round := range 6 {
+		for i, c := range candidates {
+			if i != holder && results[i] == nil {
+				results[i] = s.stand(ctx, c)
+			}
+		}
+		s.still(outside, 50*time.Millisecond, "the holder leads")
+		next := (holder + 1 + round%2) % len(candidates)
+		s.judges(m, fmt.Sprintf("p%d", holder+1), fmt.Sprintf("p%d", next+1))
+		if err := m.(driver.Transferrer).Transfer(ctx, fmt.Sprintf("p%d", next+1)); err != nil {
+			s.Fatalf("Transfer: %v", err)
+		}
+		s.ended(m)
+		who, n := s.takesOver(first, results, next, &strays, fmt.Sprintf("although leadership was transferred to %d", next+1))
+		s.rose(m, n)
+		results[who], holder, m = nil, who, n
+	}
+	s.retire(cancel, results) // before the last release, which would elect one of them
+	s.release(m)
+}
+
+// judges asserts that a holder knows whom it could hand over to: not to itself,
+// nor to somebody who was never there, and to a candidate that waits, as soon as
+// it has heard of it.
+func (s *suite) judges(m driver.Mandate, self, waiting string) {
+	s.Helper()
+	t := m.(driver.Transferrer)
+	for _, to := range []string{self, "p0"} {
+		if err := t.Eligible(to); !errors.Is(err, driver.ErrIneligible) {
+			s.Errorf("Eligible of %s, who cannot take over from %s, returned %v; want ErrIneligible", to, self, err)
+		}
+	}
+	deadline := time.Now().Add(s.cfg.Patience)
+	for {
+		err := t.Eligible(waiting)
+		switch {
+		case err == nil:
+			return
+		case time.Now().After(deadline):
+			s.Errorf("Eligible of %s, who waits: %v", waiting, err)
+			return
+		}
+		pause(s.Context(), 10*time.Millisecond)
+	}
+}
+
+// appoint hands leadership round from outside.
+func appoint(s *suite) {
+	first, outside := s.participant(), s.participant()
+	s.lists(outside, driver.AbilityAppoint)
+	a, ok := outside.Elector.(driver.Appointer)
+	if !ok {
+		s.missing(driver.AbilityAppoint)
+	}
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	if err := a.Appoint(ctx, 0, "p3"); !errors.Is(err, driver.ErrNoLeader) {
+		s.Errorf("Appoint without a leader returned %v; want ErrNoLeader", err)
+	}
+	m := s.win(first)
+	candidates := []Participant{first, s.participant(), s.participant(), s.participant()}
+	name := func(i int) string { return []string{"p1", "p3", "p4", "p5"}[i] }
+	results := make([]<-chan result, len(candidates))
+	holder, strays := 0, 0
+	for round := range 4 {
+		for i, c := range candidates {
+			if i != holder && results[i] == nil {
+				results[i] = s.stand(ctx, c)
+			}
+		}
+		next := (holder + 1 + round%2) % len(candidates)
+		if _, ok := m.(driver.Transferrer); ok {
+			s.judges(m, name(holder), name(next))
+		}
+		if err := a.Appoint(ctx, m.Token()+1, name(next)); !errors.Is(err, driver.ErrSuperseded) {
+			s.Errorf("Appoint with another token returned %v; want ErrSuperseded", err)
+		}
+		for _, to := range []string{name(holder), "p0"} {
+			if err := a.Appoint(ctx, m.Token(), to); !errors.Is(err, driver.ErrIneligible) {
+				s.Errorf("Appoint of %s, who cannot take over from %s, returned %v; want ErrIneligible", to, name(holder), err)
+			}
+		}
+		if m.Context().Err() != nil {
+			s.Fatalf("Appoint returned an error, and the mandate ended: %v", context.Cause(m.Context()))
+		}
+		if err := a.Appoint(ctx, m.Token(), name(next)); err != nil {
+			s.Fatalf("Appoint: %v", err)
+		}
+		receive(s, m.Context().Done(), s.cfg.Patience, "the end of the context of a leader that was asked to hand over")
+		if cause := context.Cause(m.Context()); !errors.Is(cause, driver.ErrResigned) {
+			s.Errorf("the cause of its end is %v; want ErrResigned", cause)
+		}
+		s.still(outside, 50*time.Millisecond, "the leader that was asked to hand over was not released")
+		s.alone(results, "and the leader that was asked to hand over was not released")
+		s.release(m)
+		who, n := s.takesOver(first, results, next, &strays, fmt.Sprintf("although %s was appointed", name(next)))
+		s.rose(m, n)
+		results[who], holder, m = nil, who, n
+	}
+	s.retire(cancel, results)
+	s.release(m)
+}
+
+// takesOver waits until one of those that stand has won, which is to be next. In
+// real time a busy machine may keep that one from coming forward, and then another
+// may win: twice.
+func (s *suite) takesOver(p Participant, waiting []<-chan result, next int, strays *int, although string) (who int, m driver.Mandate) {
+	s.Helper()
+	deadline := time.After(s.takeover(p))
+	for {
+		for i, c := range waiting {
+			select {
+			case r := <-c: // never, of those that are nil
+				switch {
+				case r.err != nil:
+					s.Fatalf("Campaign: %v", r.err)
+				case i != next && (s.cfg.Bubble || *strays == 2):
+					s.Fatalf("candidate %d won %s", i+1, although)
+				case i != next:
+					*strays++
+				}
+				return i, r.m
+			default:
+			}
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-deadline:
+			s.Fatalf("waited %v for a victory of candidate %d", s.takeover(p), next+1)
+		}
+	}
+}
+
+// alone asserts that none of those who wait has won.
+func (s *suite) alone(waiting []<-chan result, although string) {
+	s.Helper()
+	for i, r := range waiting {
+		if r == nil {
+			continue
+		}
+		select {
+		case <-r:
+			s.Fatalf("candidate %d won %s", i+1, although)
+		default:
+		}
+	}
+}
+
+// retire has all that wait give up.
+func (s *suite) retire(cancel func(), waiting []<-chan result) {
+	s.Helper()
+	cancel()
+	for _, r := range waiting {
+		if r != nil {
+			receive(s, r, s.cfg.Patience, "a cancelled Campaign")
+		}
+	}
+}
+
+// priority: of those that wait the greatest wins, in whatever order they came,
+// and one that is never to lead does not, though nobody else stands.
+func priority(s *suite) {
+	p, never := s.participant(), s.participant()
+	s.lists(p, driver.AbilityPriority)
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	none, end := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer end()
+	if m, err := never.Campaign(none, driver.Candidacy{Exclusive: true, Priority: driver.NeverLead}); err == nil {
+		s.Errorf("a candidate that is never to lead won with token %v", m.Token())
+		s.release(m)
+	}
+	for _, wrong := range []int{driver.NeverLead - 1, driver.MaxPriority + 1} {
+		if _, err := p.Campaign(ctx, driver.Candidacy{Exclusive: true, Priority: wrong}); !driver.IsPermanent(err) {
+			s.Errorf("Campaign with priority %d returned %v; want an error that is marked as permanent", wrong, err)
+		}
+	}
+	m := s.win(p)
+	priorities := []int{0, driver.MaxPriority, 1, driver.DefaultPriority + 1}
+	results := make([]<-chan result, len(priorities))
+	for i, n := range priorities {
+		results[i] = s.standAs(ctx, s.participant(), driver.Candidacy{Exclusive: true, Priority: n})
+	}
+	left := []int{1, 3, 0, 2} // in the order of their priorities
+	for strays := 0; len(left) > 0; {
+		pause(ctx, max(p.Limits().Lease/2, 100*time.Millisecond)) // the leader hears who waits
+		s.alone(results, "while somebody leads")
+		s.release(m)
+		who, n := s.takesOver(p, results, left[0], &strays, fmt.Sprintf("although one of priority %d waits", priorities[left[0]]))
+		s.rose(m, n)
+		left = slices.DeleteFunc(left, func(i int) bool { return i == who })
+		results[who], m = nil, n
+	}
+	s.release(m)
+}

@@ -1,0 +1,81 @@
+package electtest_test
+
+import (
+	"context"
+	"errors"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+)
+
+// handovers go to somebody else, or to whom they should not.
+func handovers() map[string]mutant {
+	return map[string]mutant{
+		"a transfer goes to nobody in particular": {fails: "transfer", says: "won although leadership was transferred|waited .* for a victory",
+			participant: each(func(m *mandate) {
+				m.transfer = func(ctx context.Context, _ string) error { return m.inner.Release(ctx) }
+			})},
+		"a holder would hand over to anybody": {fails: "transfer", says: "who cannot take over from p1, returned <nil>",
+			participant: each(func(m *mandate) { m.eligible = func(string) error { return nil } })},
+		"a holder would hand over to nobody": {fails: "transfer", says: "Eligible of p\\d, who waits: cannot take over",
+			participant: each(func(m *mandate) { m.eligible = func(string) error { return driver.ErrIneligible } })},
+		"an appointment is a recall": {fails: "appoint", says: "although p\\d was appointed|waited .* for a victory|who cannot take over",
+			participant: func(p *participant) {
+				p.appoint = func(ctx context.Context, t fence.Token, _ string) error { return p.inner.Recall(ctx, t) }
+			}},
+		"an appointment goes to whom the holder likes": {fails: "appoint", says: "although p\\d was appointed|waited .* for a victory",
+			participant: func(p *participant) {
+				p.appoint = func(ctx context.Context, t fence.Token, to string) error {
+					if to == "p3" || to == "p4" || to == "p5" {
+						to = ""
+					}
+					return p.inner.Appoint(ctx, t, to)
+				}
+			}},
+		"an appointment releases before the work was joined": {fails: "appoint", says: "asked to hand over was not released",
+			participant: func(p *participant) {
+				p.mandate = func(m *mandate) driver.Mandate {
+					context.AfterFunc(m.inner.Context(), func() { _ = m.inner.Release(context.Background()) })
+					return m
+				}
+			}},
+		"priorities are the other way round": {fails: "priority", says: "although one of priority 1000 waits",
+			participant: func(p *participant) {
+				p.campaign = func(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
+					if c.Priority > 0 && c.Priority <= driver.MaxPriority {
+						c.Priority = driver.MaxPriority + 1 - c.Priority
+					}
+					return p.inner.Campaign(ctx, c)
+				}
+			}},
+		"priorities count for nothing": {fails: "priority", says: "although one of priority \\d+ waits",
+			participant: func(p *participant) {
+				p.campaign = func(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
+					if c.Priority > 0 && c.Priority <= driver.MaxPriority {
+						c.Priority = 0
+					}
+					return p.inner.Campaign(ctx, c)
+				}
+			}},
+		"one that never leads leads": {fails: "priority", says: "never to lead won",
+			participant: func(p *participant) {
+				p.campaign = func(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
+					if c.Priority == driver.NeverLead {
+						c.Priority = 1
+					}
+					return p.inner.Campaign(ctx, c)
+				}
+			}},
+		"a priority may be any number": {fails: "priority", says: "want an error that is marked as permanent",
+			participant: func(p *participant) {
+				p.campaign = func(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
+					if driver.CheckPriority(c.Priority) != nil {
+						return nil, errors.New("try again")
+					}
+					return p.inner.Campaign(ctx, c)
+				}
+			}},
+		"a transfer leaves the mandate": {fails: "transfer", says: "end of the mandate's context",
+			participant: each(func(m *mandate) { m.transfer = func(context.Context, string) error { return nil } })},
+	}
+}

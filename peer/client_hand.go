@@ -1,0 +1,141 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/protocol"
+)
+
+// Recall implements driver.Recaller. It finds the leader as Observe does and
+// asks it, by way of another node if it cannot be reached from here.
+func (c *Client) Recall(ctx context.Context, token fence.Token) error {
+	return c.atLeader(ctx, token, verbResign, resignation{})
+}
+
+// Appoint implements driver.Appointer, in the way of Recall.
+func (c *Client) Appoint(ctx context.Context, token fence.Token, to string) error {
+	return c.atLeader(ctx, token, verbTransfer, appointment{To: to})
+}
+
+// SetPaused pauses the node with that id, which then does not stand and gives
+// up a term that it has, its work being stopped first, or resumes it. It goes on
+// voting. It stays so across restarts of the node. SetPaused returns when the
+// node has accepted and remembers it; 5 s at most.
+func (c *Client) SetPaused(ctx context.Context, id protocol.NodeID, on bool) error {
+	ctx, stop := c.while(ctx)
+	defer stop()
+	if c.life.Err() != nil {
+		return driver.ErrClosed
+	}
+	to := find(c.nodes, id)
+	if to == nil { // it may have been added since
+		for _, r := range c.Statuses(ctx) {
+			if r.Peer.ID == id && r.Peer.Addr != "" {
+				to = &r.Peer
+			}
+		}
+	}
+	if to == nil {
+		return fmt.Errorf("no address of a node %s is known; the nodes are %s", id, list(c.nodes))
+	}
+	verb := verbResume
+	if on {
+		verb = verbPause
+	}
+	_, err := c.request(ctx, *to, pauseLimit, verb, 0, struct{}{})
+	return err
+}
+
+// pauseLimit bounds how long a client waits for a node that is to be paused: it
+// writes that down.
+const pauseLimit = 5 * time.Second
+
+// atLeader asks the leader with that token, or whoever leads if it is 0.
+func (c *Client) atLeader(ctx context.Context, token fence.Token, verb string, body any) error {
+	ctx, stop := c.while(ctx)
+	defer stop()
+	var err error
+	for range 3 { // somebody else may be elected in between
+		if c.life.Err() != nil {
+			return driver.ErrClosed
+		}
+		var s driver.State
+		if s, err = c.look(ctx); err != nil {
+			return err
+		}
+		switch l := s.Leader; {
+		case s.Stale:
+			return fmt.Errorf("who leads cannot be told: %w", s.Cause)
+		case l == nil && s.Cause != nil:
+			return fmt.Errorf("%w: %w", driver.ErrNoLeader, s.Cause)
+		case l == nil:
+			return driver.ErrNoLeader
+		case token != 0 && l.Token != token:
+			return fmt.Errorf("%w: %s leads with token %v, and not with %v", driver.ErrSuperseded, l.ID, l.Token, token)
+		}
+		err = c.byAnyWay(ctx, s.Leader, verb, body)
+		if token != 0 || !errors.Is(err, driver.ErrNoLeader) && !errors.Is(err, driver.ErrSuperseded) {
+			break
+		}
+	}
+	return err
+}
+
+// look observes once.
+func (c *Client) look(ctx context.Context) (driver.State, error) {
+	for s, err := range c.Observe(ctx) {
+		return s, err
+	}
+	return driver.State{}, context.Cause(ctx)
+}
+
+// byAnyWay asks the leader, or else the other nodes, who pass it on.
+func (c *Client) byAnyWay(ctx context.Context, l *driver.Leader, verb string, body any) error {
+	ways := slices.Clone(c.nodes)
+	slices.SortStableFunc(ways, func(a, b Peer) int { return rank(l, a) - rank(l, b) })
+	var trouble trouble
+	asked := false // it may have done so, though nobody said it
+	for _, to := range ways {
+		done, err := c.request(ctx, to, resignLimit+time.Second, verb, l.Token, body) // so that the node's own answer comes first
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case answered(err):
+			if asked && (errors.Is(err, driver.ErrNoLeader) || errors.Is(err, driver.ErrSuperseded)) {
+				return nil
+			}
+			return err
+		}
+		asked = asked || done
+		trouble = append(trouble, nodeError{to, err})
+	}
+	return fmt.Errorf("%w: %s leads with token %v and could not be asked: %w", driver.ErrUnreachable, l.ID, l.Token, trouble)
+}
+
+// rank puts the leader before all others.
+func rank(l *driver.Leader, p Peer) int {
+	if p.ID == protocol.NodeID(l.ID) {
+		return 0
+	}
+	return 1
+}
+
+// request asks one node; asked says that it may have heard it.
+func (c *Client) request(ctx context.Context, to Peer, limit time.Duration, verb string, token fence.Token, body any) (asked bool, err error) {
+	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
+	defer stop()
+	conn, err := c.dial(ctx, to)
+	if err != nil {
+		return false, because(ctx, err)
+	}
+	defer conn.Close()
+	return true, understood(because(ctx, conn.Call(ctx, verb, uint64(token), body, ignore)))
+}

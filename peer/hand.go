@@ -1,0 +1,168 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/protocol"
+)
+
+// appointment is the body of a transfer.
+type appointment struct {
+	// To is the candidate that is to lead; empty is the best.
+	To string `json:"to,omitempty"`
+	// Forwarded is as that of a resignation.
+	Forwarded bool `json:"forwarded,omitempty"`
+}
+
+// transfer answers a client that asks for a transfer.
+func (a *answerer) transfer(ctx context.Context) error {
+	var body appointment
+	if err := a.read(&body); err != nil {
+		return err
+	}
+	token := fence.Token(a.question.Token)
+	if token != 0 && !token.Valid() {
+		return &question{codeBody, fmt.Sprintf("%d is no token; want 0 for whoever leads, or that of the leader", a.question.Token)}
+	}
+	if body.To != "" {
+		if _, err := protocol.ParseNodeID(body.To); err != nil {
+			return &question{codeBody, fmt.Sprintf("the successor: %v; want the id of a voter, or none for the best", err)}
+		}
+	}
+	ctx, stop := context.WithTimeoutCause(ctx, resignLimit, fmt.Errorf("%w: the leader has not answered within %v", driver.ErrUnreachable, resignLimit))
+	defer stop()
+	act := a.host.Appoint
+	if body.Forwarded {
+		act = a.host.appoint
+	}
+	err := act(ctx, token, body.To)
+	a.log.Info("asked to hand over", "by", a.who(), "to", body.To, "token", token, "forwarded", body.Forwarded, "error", err)
+	if err != nil {
+		return err
+	}
+	return a.say(struct{}{}, false)
+}
+
+// Appoint implements [driver.Appointer]: the leader hands over, any other node
+// passes it on to the leader.
+func (n *Node) Appoint(ctx context.Context, token fence.Token, to string) error {
+	return n.atLeader(ctx, n.appoint(ctx, token, to), verbTransfer, token, appointment{To: to, Forwarded: true})
+}
+
+// appoint hands over if this node leads: the work's context ends, and the lease
+// goes on until the work has returned.
+func (n *Node) appoint(ctx context.Context, token fence.Token, to string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	err := driver.ErrNoLeader
+	if !n.call(func() {
+		t := n.tenure
+		switch {
+		case t == nil || t.m.joined.Load():
+		case token != 0 && token != t.m.token:
+			err = fmt.Errorf("%w: the leader has token %v", driver.ErrSuperseded, t.m.token)
+		default:
+			if err = n.eligible(protocol.NodeID(to)); err == nil {
+				n.handTo(protocol.NodeID(to))
+			}
+		}
+	}) {
+		return errClosed
+	}
+	return err
+}
+
+// Eligible implements [driver.Transferrer].
+func (m *mandate) Eligible(to string) error {
+	err := errors.New("")
+	if !m.n.call(func() {
+		if t := m.n.tenure; t == nil || t.m != m {
+			err = nil // it does not lead any more, and Check says why
+			return
+		}
+		err = m.n.eligible(protocol.NodeID(to))
+	}) {
+		return errClosed
+	}
+	return err
+}
+
+// Transfer implements [driver.Transferrer].
+func (m *mandate) Transfer(ctx context.Context, to string) error {
+	m.n.call(func() {
+		if t := m.n.tenure; t != nil && t.m == m {
+			m.n.handTo(protocol.NodeID(to))
+		}
+	})
+	return m.Release(ctx)
+}
+
+// handTo begins to hand over.
+func (n *Node) handTo(to protocol.NodeID) {
+	n.heir = to
+	n.command(protocol.Command{Verb: protocol.Transfer, Target: to})
+}
+
+// members is what the machine of a leader knows of the other voters.
+func (n *Node) members() []protocol.Member {
+	if r, ok := n.machine.(protocol.Reconfigurable); ok {
+		return r.Members(nil)
+	}
+	return nil
+}
+
+// eligible says why a voter could not take over from this node, which leads; to
+// is empty for any.
+func (n *Node) eligible(to protocol.NodeID) error {
+	if to == n.cfg.ID {
+		return fmt.Errorf("%w: %s leads already", driver.ErrIneligible, to)
+	}
+	var known []protocol.NodeID
+	var unfit []string
+	for _, v := range n.members() {
+		known = append(known, v.ID)
+		if to != "" && v.ID != to {
+			continue
+		}
+		why := n.unfit(&v)
+		switch {
+		case why == "":
+			return nil
+		case to != "":
+			return fmt.Errorf("%w: %s %s", driver.ErrIneligible, to, why)
+		}
+		unfit = append(unfit, fmt.Sprintf("%s %s", v.ID, why))
+	}
+	switch {
+	case to != "" && len(known) == 0:
+		return fmt.Errorf("%w: %s is the only voter", driver.ErrIneligible, n.cfg.ID)
+	case to != "":
+		return fmt.Errorf("%w: %s is no voter; want one of %s", driver.ErrIneligible, to, list(known))
+	case len(known) == 0:
+		return fmt.Errorf("%w: there is no other voter", driver.ErrIneligible)
+	}
+	return fmt.Errorf("%w: nobody could: %s", driver.ErrIneligible, strings.Join(unfit, "; "))
+}
+
+// unfit says why a voter would not take over; "" if it would, as far as its last
+// answers tell.
+func (n *Node) unfit(v *protocol.Member) string {
+	silent := n.latest.Boot.Sub(v.Answered)
+	switch {
+	case v.Answered == protocol.Always:
+		return "has not answered yet"
+	case silent > n.plan.Promise/2:
+		return fmt.Sprintf("has not answered for %v", silent.Truncate(unit(silent)))
+	case v.Priority == protocol.NeverLead:
+		return "never leads: its priority is 0"
+	case v.Idle:
+		return "would not stand: it is paused, or does not campaign, or is not well"
+	}
+	return ""
+}

@@ -1,0 +1,200 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/peer/internal/link"
+	"github.com/electd/elect/protocol"
+)
+
+// The leader's node changes who takes part, one voter at a time, each time by a
+// membership of its own that a majority has to have written down before the next
+// one (R15). A voter is added in two steps: as an observer, so that it is connected
+// and has the membership on its disk, and then as a voter. One with another
+// directory takes the place of a voter in three: that one is removed first.
+//
+// Each step is what is missing between the membership that there is and what is
+// wanted. So a change that came to an end half-way is one that is repeated.
+
+// Errors of a change of membership, to be looked for with errors.Is.
+var (
+	// ErrRefused: the change, or the next step of it, would not have been safe or
+	// is not possible, and was not begun. The text says what holds.
+	ErrRefused = errors.New("refused")
+	// ErrUnknown: the next membership was made, and whether it holds is not known.
+	// The change may be repeated.
+	ErrUnknown = errors.New("outcome unknown")
+)
+
+// memberOp is what is to be done with a participant.
+type memberOp string
+
+const (
+	opAdd     memberOp = "add"
+	opRemove  memberOp = "remove"
+	opReplace memberOp = "replace"
+)
+
+// memberRequest is the body of a member.
+type memberRequest struct {
+	Op   memberOp        `json:"op"`
+	ID   protocol.NodeID `json:"id"`
+	Addr string          `json:"addr,omitempty"` // not of a remove; of a replace empty is where it was
+	// Observer adds it as an observer, and not as a voter.
+	Observer bool `json:"observer,omitempty"`
+	// Forwarded is as that of a resignation.
+	Forwarded bool `json:"forwarded,omitempty"`
+}
+
+// memberReply is a piece of the answer: a step that was done, or the end.
+type memberReply struct {
+	Step string        `json:"step,omitempty"`
+	Done *MemberChange `json:"done,omitempty"`
+}
+
+// MemberChange is what a change of membership has come to.
+type MemberChange struct {
+	// Changed is false when all was already as it should be.
+	Changed bool `json:"changed"`
+	// Steps are what was done, for people.
+	Steps []string `json:"steps"`
+	// Membership is the one that holds now, and is settled.
+	Membership MembershipStatus `json:"membership"`
+	// Warnings are those of a Plan, such as that four voters are no better than
+	// three.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+const (
+	// changeLimit bounds all of a change, on the leader's node.
+	changeLimit = 45 * time.Second
+	// readyLimit bounds how long a new participant may take to be connected and to
+	// have the membership.
+	readyLimit = 15 * time.Second
+)
+
+func (q *memberRequest) String() string {
+	text := string(q.Op) + " " + string(q.ID)
+	if q.Addr != "" {
+		text += "@" + q.Addr
+	}
+	if q.Observer {
+		text += " as an observer"
+	}
+	return text
+}
+
+// check says what is wrong with a request, before anybody is asked.
+func (q *memberRequest) check() error {
+	if _, err := protocol.ParseNodeID(string(q.ID)); err != nil {
+		return err
+	}
+	switch q.Op {
+	case opAdd:
+		if err := checkAddr(q.Addr); err != nil {
+			return fmt.Errorf("%s: %w; want where it listens, as in %s@10.0.0.4:7400", q.ID, err, q.ID)
+		}
+	case opReplace:
+		if q.Observer {
+			return errors.New("an observer has no vote to be replaced: add it anew, with another address if it has moved")
+		}
+		if q.Addr == "" {
+			break
+		}
+		if err := checkAddr(q.Addr); err != nil {
+			return fmt.Errorf("%s: %w; want where it listens, as in %s@10.0.0.4:7400, or nothing for where it was", q.ID, err, q.ID)
+		}
+	case opRemove:
+		if q.Addr != "" || q.Observer {
+			return fmt.Errorf("to remove %s wants its id alone", q.ID)
+		}
+	default:
+		return fmt.Errorf("%.40q; want %s, %s or %s", string(q.Op), opAdd, opRemove, opReplace)
+	}
+	return nil
+}
+
+// member answers a client that asks for a change of membership.
+func (a *answerer) member(ctx context.Context) error {
+	var q memberRequest
+	if err := a.read(&q); err != nil {
+		return err
+	}
+	if err := q.check(); err != nil {
+		return &question{codeBody, err.Error()}
+	}
+	ctx, stop := context.WithTimeoutCause(ctx, changeLimit, fmt.Errorf("%w: the change has taken more than %v; elect members shows what holds", ErrUnknown, changeLimit))
+	defer stop()
+	done, err := a.host.reconfigure(ctx, q, func(step string) { _ = a.say(memberReply{Step: step}, true) })
+	a.log.Info("asked to change the membership", "by", a.who(), "change", q.String(), "forwarded", q.Forwarded, "error", err)
+	if err != nil {
+		return err
+	}
+	return a.say(memberReply{Done: done}, false)
+}
+
+// reconfigure changes the membership if this node leads; another one asks the leader,
+// once.
+func (n *Node) reconfigure(ctx context.Context, q memberRequest, step func(string)) (*MemberChange, error) {
+	c := &change{n: n, want: q, tell: step}
+	done, err := c.run(ctx)
+	if q.Forwarded || !errors.Is(err, driver.ErrNoLeader) {
+		return done, err
+	}
+	s, ok := n.led(ctx)
+	switch {
+	case !ok && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case !ok:
+		return nil, errClosed
+	case s.Leader == nil && s.Cause != nil:
+		return nil, fmt.Errorf("%w: %w", driver.ErrNoLeader, s.Cause)
+	case s.Leader == nil || s.Leader.ID == string(n.cfg.ID):
+		return nil, driver.ErrNoLeader
+	}
+	to := find(n.voters(), protocol.NodeID(s.Leader.ID))
+	if to == nil {
+		return nil, fmt.Errorf("%w: the leader, %s, is not among the voters that are known here", driver.ErrUnreachable, s.Leader.ID)
+	}
+	q.Forwarded = true
+	conn, err := n.dial(ctx, *to)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s leads, and cannot be reached from %s: %w", driver.ErrUnreachable, to, n.cfg.ID, err)
+	}
+	defer conn.Close()
+	return callChange(ctx, conn, q, step)
+}
+
+// callChange asks a node for a change. When the connection breaks before the end
+// nobody knows what it has come to.
+func callChange(ctx context.Context, conn conn, q memberRequest, step func(string)) (done *MemberChange, err error) {
+	err = understood(because(ctx, conn.Call(ctx, verbMember, 0, q, func(body json.RawMessage) error {
+		var r memberReply
+		if err := json.Unmarshal(body, &r); err != nil {
+			return fmt.Errorf("%w: the answer cannot be read: %w", ErrUnknown, err)
+		}
+		if r.Step != "" && step != nil {
+			step(r.Step)
+		}
+		if r.Done != nil {
+			done = r.Done
+		}
+		return nil
+	})))
+	_, told := errors.AsType[*answerError](err)
+	if _, other := errors.AsType[*link.CallError](err); other {
+		told = true
+	}
+	switch {
+	case err == nil && done == nil:
+		return nil, fmt.Errorf("%w: the node has answered without an end", ErrUnknown)
+	case err != nil && !told && !errors.Is(err, ErrUnknown):
+		return nil, fmt.Errorf("%w: the node that was asked was lost on the way (%w); elect members shows what holds, and the change may be repeated", ErrUnknown, err)
+	}
+	return done, err
+}

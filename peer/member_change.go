@@ -1,0 +1,434 @@
+package peer
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// change is one change on the leader's node. Its methods are called by the
+// goroutine that serves whoever asked, but for what it has the loop do.
+type change struct {
+	n    *Node
+	want memberRequest
+	tell func(string)
+
+	found NodeStatus // what the new participant said of itself
+	steps []string
+}
+
+func refusedf(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrRefused}, args...)...)
+}
+
+func (c *change) run(ctx context.Context) (*MemberChange, error) {
+	n := c.n
+	if err := c.leads(); err != nil {
+		return nil, err
+	}
+	what := c.want.String()
+	if !n.changing.CompareAndSwap(nil, &what) {
+		now := n.changing.Load()
+		if now == nil {
+			return nil, refusedf("another change has just ended; try again")
+		}
+		return nil, refusedf("another change is under way (%s); want one at a time", *now)
+	}
+	defer n.changing.Store(nil)
+	if err := c.meet(ctx); err != nil {
+		return nil, c.halfway(err)
+	}
+	for {
+		next, did, err := c.next()
+		if err == nil && next == nil {
+			return c.done(), nil
+		}
+		if err == nil {
+			err = c.make(ctx, next)
+		}
+		if err != nil {
+			return nil, c.halfway(err)
+		}
+		now, _ := c.membership()
+		did = fmt.Sprintf("%s (membership %v)", did, now.ID())
+		c.steps = append(c.steps, did)
+		n.log.Info("the membership was changed", "change", what, "step", did)
+		c.tell(did)
+	}
+}
+
+// halfway says what holds when a change ends before it is complete.
+func (c *change) halfway(err error) error {
+	if len(c.steps) == 0 {
+		return err
+	}
+	ms, _ := c.membership()
+	again := "repeat the command to go on from there"
+	if c.want.Op == opReplace && slices.Contains(ms.Observers, c.want.ID) {
+		again = fmt.Sprintf("elect member add %s@%s goes on from there", c.want.ID, c.want.Addr)
+	}
+	return fmt.Errorf("%w. Until then: %s; membership %v has %s: %s", err, strings.Join(c.steps, ", "), ms.ID(), who(ms), again)
+}
+
+func (c *change) done() *MemberChange {
+	ms, settled := c.membership()
+	return &MemberChange{
+		Changed: len(c.steps) > 0, Steps: append([]string{}, c.steps...),
+		Membership: *membershipStatus(ms, settled, nil, 0), Warnings: warnings(len(ms.Voters)),
+	}
+}
+
+// leads is ErrNoLeader unless this node has a proven term.
+func (c *change) leads() error {
+	err := driver.ErrNoLeader
+	if !c.n.call(func() {
+		switch _, ok := c.n.machine.(protocol.Reconfigurable); {
+		case c.n.machine == nil || !c.n.view.Active:
+		case !ok:
+			err = fmt.Errorf("%w: this machine knows no change of membership", driver.ErrUnsupported)
+		default:
+			err = nil
+		}
+	}) {
+		return errClosed
+	}
+	return err
+}
+
+// membership is the newest one. Only a founded node gets here.
+func (c *change) membership() (ms *protocol.Membership, settled bool) {
+	ms = c.n.membership.Load()
+	c.n.call(func() {
+		if r, ok := c.n.machine.(protocol.Reconfigurable); ok {
+			ms, settled = r.Membership()
+		}
+	})
+	return ms, settled
+}
+
+// meet finds out who is at the address of the new participant, and refuses what
+// could not come to its end.
+func (c *change) meet(ctx context.Context) error {
+	n, q := c.n, &c.want
+	ms, _ := c.membership()
+	if q.Op == opRemove {
+		return nil
+	}
+	place := slices.Contains(ms.Observers, q.ID) || ms.Index(q.ID) >= 0
+	if q.Op == opReplace && q.Addr == "" {
+		if q.Addr = n.peerOf(ms, q.ID).Addr; q.Addr == "" {
+			return refusedf("%s is not in membership %v, which has %s, so that its address is not known; want %s@HOST:PORT", q.ID, ms.ID(), who(ms), q.ID)
+		}
+	}
+	if q.ID == n.cfg.ID {
+		return refusedf("%s leads, so that there is nothing to be added or replaced", q.ID)
+	}
+	for _, p := range slices.Concat(n.voters(), n.observers()) {
+		if p.ID != q.ID && p.Addr == q.Addr {
+			return refusedf("%s is the address of %s; want that of %s", q.Addr, p.ID, q.ID)
+		}
+	}
+	if !n.cfg.secured() && !n.cfg.Insecure && !loopback(q.Addr) {
+		return refusedf("%s is an address on a network, and this election has no certificates; want it on the loopback, or certificates at all nodes", q.Addr)
+	}
+	switch {
+	case q.Op == opAdd && q.Observer && ms.Index(q.ID) >= 0:
+		return refusedf("%s is a voter; to make an observer of it, remove it first", q.ID)
+	case q.Op == opReplace && slices.Contains(ms.Observers, q.ID):
+		return refusedf("%s is an observer, and has no vote to be replaced; elect member add %s@%s makes a voter of it", q.ID, q.ID, q.Addr)
+	case !place && !q.Observer && len(ms.Voters) >= protocol.MaxVoters:
+		return refusedf("there are %d voters, the most that are possible; remove one first, or add %s with --observer", len(ms.Voters), q.ID)
+	case !place && len(ms.Observers) >= MaxObservers:
+		return refusedf("there are %d observers, the most that are possible; remove one first", len(ms.Observers))
+	}
+	found, err := c.ask(ctx)
+	if err != nil {
+		return refusedf("%s, from where %s leads, does not answer: %w. Want it running first, with join=true in its URL, as in %s",
+			Peer{q.ID, q.Addr}, n.cfg.ID, err, c.start(ms))
+	}
+	c.found = *found
+	i := ms.Index(q.ID)
+	same := i >= 0 && ms.Voters[i].Dir == found.Dir
+	switch id := found.config(); {
+	case found.Dir == protocol.DirID{}:
+		return refusedf("%s is of a version that does not tell its data directory; want one of this version", q.ID)
+	case !found.Founded && !found.Join:
+		return refusedf("%s was started without join=true, and waits to found an election of its own; start it again, as in %s", q.ID, c.start(ms))
+	case id.Compare(ms.ID()) > 0:
+		return refusedf("%s has membership %v, and the newest here is %v: its data directory is of another founding; want it empty", q.ID, id, ms.ID())
+	case i >= 0 && !same && q.Op == opAdd:
+		return refusedf("%s is a voter with the data directory %s, and the one at %s has %s: its disk was wiped, or it is another machine; want elect member replace %s@%s",
+			q.ID, ms.Voters[i].Dir, q.Addr, found.Dir, q.ID, q.Addr)
+	}
+	if q.Observer || same {
+		return nil
+	}
+	// What the last step would be refused for is a reason not to take the first.
+	without := c.without(ms)
+	for _, way := range []*protocol.Membership{without, c.voter(without)} {
+		if err := n.holds(way); err != nil {
+			return refusedf("%w", err)
+		}
+	}
+	if i < 0 {
+		if err := c.clear(ctx, c.voter(without), false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start is a command that starts the new participant, for people.
+func (c *change) start(ms *protocol.Membership) string {
+	var all []string
+	for _, v := range ms.Voters {
+		if v.ID != c.want.ID {
+			all = append(all, c.n.peerOf(ms, v.ID).String())
+		}
+	}
+	all = append(all[:min(len(all), protocol.MaxVoters-1)], Peer{c.want.ID, c.want.Addr}.String())
+	return fmt.Sprintf("elect run --election 'peer://%s?join=true' --id %s --name %s -- COMMAND", strings.Join(all, ","), c.want.ID, c.n.cfg.Name)
+}
+
+// ask asks the new participant what it is.
+func (c *change) ask(ctx context.Context) (*NodeStatus, error) {
+	ctx, stop := context.WithTimeoutCause(ctx, statusLimit, fmt.Errorf("no answer within %v", statusLimit))
+	defer stop()
+	conn, err := c.n.dial(ctx, Peer{c.want.ID, c.want.Addr})
+	if err != nil {
+		return nil, because(ctx, err)
+	}
+	defer conn.Close()
+	s := new(NodeStatus)
+	err = conn.Call(ctx, verbStatus, 0, nil, func(body json.RawMessage) error { return json.Unmarshal(body, s) })
+	if err == nil && s.ID != c.want.ID {
+		err = fmt.Errorf("%s is there", s.ID)
+	}
+	return s, understood(because(ctx, err))
+}
+
+// next is the next step towards what is wanted, nil when nothing is missing, and
+// what is so once it is done.
+func (c *change) next() (next *protocol.Membership, did string, err error) {
+	q := &c.want
+	ms, _ := c.membership()
+	i, observer := ms.Index(q.ID), slices.Contains(ms.Observers, q.ID)
+	moved := q.Addr != "" && ms.Address(q.ID) != q.Addr
+	switch {
+	case q.Op == opRemove && i < 0 && !observer:
+		return nil, "", nil
+	case q.Op == opRemove && q.ID == c.n.cfg.ID:
+		return nil, "", refusedf("%s leads, and a leader cannot remove itself; want elect transfer first, then the same again", q.ID)
+	case q.Op == opRemove && i >= 0 && len(ms.Voters) == 1:
+		return nil, "", refusedf("%s is the only voter", q.ID)
+	case q.Op == opRemove:
+		return c.without(ms), fmt.Sprintf("%s is removed", q.ID), nil
+	case i >= 0 && ms.Voters[i].Dir != c.found.Dir:
+		return c.without(ms), fmt.Sprintf("%s with the data directory %s is removed", q.ID, ms.Voters[i].Dir), nil
+	case (i >= 0 || observer) && moved:
+		return c.moved(ms), fmt.Sprintf("%s is at %s", q.ID, q.Addr), nil
+	case i >= 0, observer && q.Observer:
+		return nil, "", nil
+	case observer:
+		return c.voter(c.without(ms)), fmt.Sprintf("%s is a voter", q.ID), nil
+	}
+	next = c.moved(c.without(ms))
+	next.Observers = append(next.Observers, q.ID)
+	return next, fmt.Sprintf("%s is an observer", q.ID), nil
+}
+
+// without is ms without the participant in question.
+func (c *change) without(ms *protocol.Membership) *protocol.Membership {
+	id := c.want.ID
+	return &protocol.Membership{
+		Voters:    slices.DeleteFunc(slices.Clone(ms.Voters), func(v protocol.Voter) bool { return v.ID == id }),
+		Observers: slices.DeleteFunc(slices.Clone(ms.Observers), func(o protocol.NodeID) bool { return o == id }),
+		Addresses: slices.DeleteFunc(slices.Clone(ms.Addresses), func(a protocol.Address) bool { return a.ID == id }),
+	}
+}
+
+// moved is ms with the participant in question at the address that it is to have.
+func (c *change) moved(ms *protocol.Membership) *protocol.Membership {
+	next := &protocol.Membership{Voters: ms.Voters, Observers: slices.Clone(ms.Observers), Addresses: slices.Clone(ms.Addresses)}
+	next.Addresses = slices.DeleteFunc(next.Addresses, func(a protocol.Address) bool { return a.ID == c.want.ID })
+	next.Addresses = append(next.Addresses, protocol.Address{ID: c.want.ID, Addr: c.want.Addr})
+	return next
+}
+
+// voter is ms, which does not have it, with the participant in question as a voter.
+func (c *change) voter(ms *protocol.Membership) *protocol.Membership {
+	next := c.moved(ms)
+	next.Voters = append(slices.Clone(ms.Voters), protocol.Voter{ID: c.want.ID, Dir: c.found.Dir})
+	slices.SortFunc(next.Voters, func(a, b protocol.Voter) int { return a.ID.Compare(b.ID) })
+	return next
+}
+
+// holds says why a membership cannot hold with this configuration.
+func (n *Node) holds(next *protocol.Membership) error {
+	if err := next.Validate(); err != nil {
+		return err
+	}
+	if err := fits(next); err != nil {
+		return err
+	}
+	qc, _, err := n.cfg.times()
+	if err != nil {
+		return err
+	}
+	qc.Membership, qc.Self = next, next.Voters[0]
+	if _, err := quorum.New(qc); err != nil {
+		return fmt.Errorf("with %d voters these times cannot hold: %s", len(next.Voters), strings.TrimPrefix(err.Error(), "quorum: "))
+	}
+	return nil
+}
+
+// make takes one step, and returns when a majority has written it down.
+func (c *change) make(ctx context.Context, next *protocol.Membership) error {
+	if err := c.n.holds(next); err != nil {
+		return refusedf("%w", err)
+	}
+	if next.Index(c.want.ID) >= 0 && c.n.membership.Load().Index(c.want.ID) < 0 {
+		if err := c.ready(ctx); err != nil {
+			return err
+		}
+	}
+	before, _ := c.membership()
+	if err := c.clear(ctx, next, true); err != nil {
+		return err
+	}
+	return c.settle(ctx, before)
+}
+
+// clear waits until the machine has nothing against a membership, and has it made
+// if it is to be: what was won or changed a moment ago needs a round trip. What
+// lasts longer than a silent voter may be silent is a refusal.
+func (c *change) clear(ctx context.Context, next *protocol.Membership, do bool) error {
+	n := c.n
+	late := time.NewTimer(2*n.plan.Promise + 5*n.plan.Heartbeat)
+	defer late.Stop()
+	for {
+		err := driver.ErrNoLeader
+		var silent []string
+		if !n.call(func() {
+			r, ok := n.machine.(protocol.Reconfigurable)
+			if !ok || !n.view.Active {
+				return
+			}
+			if err = r.Objection(next); err != nil {
+				silent = n.silent(r.Members(nil))
+			} else if do {
+				n.command(protocol.Command{Verb: protocol.Reconfigure, Membership: next})
+			}
+		}) {
+			return errClosed
+		}
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, driver.ErrNoLeader):
+			return fmt.Errorf("%w: %s does not lead any more, and nothing was changed by this step", driver.ErrNoLeader, n.cfg.ID)
+		}
+		if len(silent) > 0 {
+			err = fmt.Errorf("%w (%s)", err, strings.Join(silent, ", "))
+		}
+		select {
+		case <-time.After(c.look()):
+		case <-late.C:
+			return refusedf("%w", err)
+		case <-ctx.Done():
+			return refusedf("%w; waited until %w", err, context.Cause(ctx))
+		}
+	}
+}
+
+// silent says which voters have not answered their leader, and for how long.
+func (n *Node) silent(all []protocol.Member) (silent []string) {
+	for _, v := range all {
+		switch age := n.latest.Boot.Sub(v.Answered); {
+		case v.Answered == protocol.Always:
+			silent = append(silent, fmt.Sprintf("%s has not answered yet", v.ID))
+		case age > n.plan.Promise/2:
+			silent = append(silent, fmt.Sprintf("%s has not answered for %v", v.ID, age.Truncate(unit(age))))
+		}
+	}
+	return silent
+}
+
+// look is how long to wait before something is looked at again that nothing tells
+// of: a step takes a sync of the disk and a round trip.
+func (c *change) look() time.Duration { return max(c.n.plan.Heartbeat/20, time.Millisecond) }
+
+// settle waits until the membership after before is settled.
+func (c *change) settle(ctx context.Context, before *protocol.Membership) error {
+	n := c.n
+	for {
+		var ms *protocol.Membership
+		settled, leads := false, false
+		var missing []string
+		if !n.call(func() {
+			r, ok := n.machine.(protocol.Reconfigurable)
+			leads = ok && n.view.Active
+			if ms, settled = r.Membership(); leads && !settled {
+				for _, v := range r.Members(nil) {
+					if v.Held.Compare(ms.ID()) < 0 {
+						missing = append(missing, string(v.ID))
+					}
+				}
+			}
+		}) {
+			return fmt.Errorf("%w: %s was closed while the change was made; elect members shows what holds, and it may be repeated", ErrUnknown, n.cfg.ID)
+		}
+		made := ms.Version > before.Version
+		switch {
+		case made && settled:
+			return nil
+		case !leads:
+			return fmt.Errorf("%w: %s does not lead any more, and had %s; elect members shows what holds, and the change may be repeated",
+				ErrUnknown, n.cfg.ID, cmp.Or(map[bool]string{true: fmt.Sprintf("made membership %v, which was not settled yet", ms.ID())}[made], "not made the membership yet"))
+		}
+		select {
+		case <-time.After(c.look()):
+		case <-ctx.Done():
+			if len(missing) == 0 {
+				missing = []string{string(n.cfg.ID)}
+			}
+			return fmt.Errorf("%w: a majority of membership %v has not written it down yet (missing: %s); it will go on by itself, and elect members shows when", ErrUnknown, ms.ID(), strings.Join(missing, ", "))
+		}
+	}
+}
+
+// ready waits until the new participant, an observer, has the membership on its
+// disk: only then its vote counts for something, and so it must not be what a
+// majority needs before.
+func (c *change) ready(ctx context.Context) error {
+	ctx, stop := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("%v have passed", readyLimit))
+	defer stop()
+	ms, _ := c.membership()
+	for {
+		s, err := c.ask(ctx)
+		switch {
+		case err == nil && s.Dir != c.found.Dir:
+			return refusedf("%s has the data directory %s now, and had %s when the change began", c.want.ID, s.Dir, c.found.Dir)
+		case err == nil && s.Founded && s.Incarnation > 0 && s.config().Compare(ms.ID()) >= 0:
+			return nil
+		case err == nil && s.Cause != "":
+			err = errors.New(s.Cause)
+		case err == nil:
+			err = errors.New("it has not heard of it yet")
+		}
+		select {
+		case <-time.After(c.look()):
+		case <-ctx.Done():
+			return refusedf("%s does not have membership %v, although %w: %w", c.want.ID, ms.ID(), context.Cause(ctx), err)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package peer
+
+import (
+	"slices"
+	"time"
+
+	"github.com/electd/elect/protocol"
+)
+
+// MembershipStatus is the newest membership that a node knows of. Its form in JSON
+// is as stable as that of NodeStatus.
+type MembershipStatus struct {
+	// Term and Count order memberships, Term first: that of the leader who made or
+	// confirmed it, and how many there were.
+	Term  uint64 `json:"term"`
+	Count uint64 `json:"count"`
+	// Settled is said by a node that leads: a majority of the voters has it on their
+	// disks, so that it can be changed again.
+	Settled   bool             `json:"settled"`
+	Voters    []VoterStatus    `json:"voters"`
+	Observers []ObserverStatus `json:"observers"`
+}
+
+// Version is Term and Count, such as 7.3.
+func (m *MembershipStatus) Version() string { return m.id().String() }
+
+func (m *MembershipStatus) id() protocol.ConfigID {
+	return protocol.ConfigID{Term: m.Term, Version: m.Count}
+}
+
+// VoterStatus is a voter. What is below Addr is what the leader knows of another
+// one by its answers, and is said by a node that leads only.
+type VoterStatus struct {
+	ID   protocol.NodeID `json:"id"`
+	Dir  protocol.DirID  `json:"dir"`
+	Addr string          `json:"addr,omitempty"`
+	// Lag is how long ago the leader has sent what the voter answered last;
+	// negative: it has not answered, or this is not said.
+	Lag time.Duration `json:"lag_ns"`
+	// Idle: it would not stand, because it is paused, unwell or no candidate.
+	Idle bool `json:"idle,omitempty"`
+	// Priority is how gladly it leads; negative: never; 0: not known.
+	Priority int    `json:"priority,omitempty"`
+	Position string `json:"position,omitempty"`
+	// Behind: its position is behind the leader's.
+	Behind bool `json:"behind,omitempty"`
+	// Held is the newest membership that it has on its disk, such as 7.3.
+	Held string `json:"held,omitempty"`
+}
+
+// ObserverStatus is an observer.
+type ObserverStatus struct {
+	ID   protocol.NodeID `json:"id"`
+	Addr string          `json:"addr,omitempty"`
+}
+
+// membershipStatus shows a membership, with what its leader knows of the others.
+func membershipStatus(ms *protocol.Membership, settled bool, known []protocol.Member, now protocol.Instant) *MembershipStatus {
+	s := &MembershipStatus{
+		Term: ms.ConfigTerm, Count: ms.Version, Settled: settled,
+		Voters: make([]VoterStatus, 0, len(ms.Voters)), Observers: make([]ObserverStatus, 0, len(ms.Observers)),
+	}
+	for _, v := range ms.Voters {
+		e := VoterStatus{ID: v.ID, Dir: v.Dir, Addr: ms.Address(v.ID), Lag: -1}
+		if i := slices.IndexFunc(known, func(m protocol.Member) bool { return m.Voter == v }); i >= 0 {
+			k := &known[i]
+			if k.Answered != protocol.Always {
+				e.Lag = max(now.Sub(k.Answered), 0)
+			}
+			e.Idle, e.Priority, e.Position, e.Behind = k.Idle, k.Priority, k.Position, k.Behind
+			if k.Held != (protocol.ConfigID{}) {
+				e.Held = k.Held.String()
+			}
+		}
+		s.Voters = append(s.Voters, e)
+	}
+	for _, id := range ms.Observers {
+		s.Observers = append(s.Observers, ObserverStatus{ID: id, Addr: ms.Address(id)})
+	}
+	return s
+}
+
+// loopLimit is how long a status waits for the loop, which is never busy for so
+// long unless the process hangs.
+const loopLimit = 200 * time.Millisecond
+
+// membershipNow is what this node shows of its membership, nil before it is founded.
+func (n *Node) membershipNow() *MembershipStatus {
+	ms := n.membership.Load()
+	if ms == nil {
+		return nil
+	}
+	if v := n.seen.Load(); v == nil || !v.Elected {
+		return membershipStatus(ms, false, nil, 0)
+	}
+	told := make(chan *MembershipStatus, 1)
+	n.inbox.put(item{do: func() {
+		if r, ok := n.machine.(protocol.Reconfigurable); ok {
+			ms, settled := r.Membership()
+			told <- membershipStatus(ms, settled, r.Members(nil), n.latest.Boot)
+		}
+	}})
+	late := time.NewTimer(loopLimit)
+	defer late.Stop()
+	select {
+	case s := <-told:
+		return s
+	case <-late.C:
+	}
+	return membershipStatus(ms, false, nil, 0)
+}
+
+// config is what a node's status says of the membership that it has.
+func (s *NodeStatus) config() protocol.ConfigID {
+	if s.Membership == nil {
+		return protocol.ConfigID{}
+	}
+	return s.Membership.id()
+}
+
+// where is a participant of a membership that a node has told of.
+func (m *MembershipStatus) where() (voters, observers []Peer) {
+	for _, v := range m.Voters {
+		voters = append(voters, Peer{v.ID, v.Addr})
+	}
+	for _, o := range m.Observers {
+		observers = append(observers, Peer(o))
+	}
+	return voters, observers
+}

@@ -1,0 +1,224 @@
+package peer
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/electd/elect/peer/internal/disk"
+	"github.com/electd/elect/peer/internal/link"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// Once an election is founded, who takes part is what the machine says: the
+// newest membership that this node knows of, which is in its ballot and travels in
+// every message. The list of the URL founds the election, and afterwards only says
+// where to call first; so a URL that has grown old admits nobody and keeps nobody
+// out.
+
+// voters and observers are who takes part and where, as far as this node knows.
+func (n *Node) voters() []Peer {
+	ms := n.membership.Load()
+	if ms == nil {
+		return n.cfg.Voters
+	}
+	all := make([]Peer, 0, len(ms.Voters))
+	for _, v := range ms.Voters {
+		all = append(all, n.peerOf(ms, v.ID))
+	}
+	return all
+}
+
+func (n *Node) observers() []Peer {
+	ms := n.membership.Load()
+	if ms == nil {
+		return n.cfg.Observers
+	}
+	all := make([]Peer, 0, len(ms.Observers))
+	for _, id := range ms.Observers {
+		all = append(all, n.peerOf(ms, id))
+	}
+	return all
+}
+
+func (n *Node) peerOf(ms *protocol.Membership, id protocol.NodeID) Peer {
+	p := Peer{ID: id}
+	if addrs := n.addresses(ms, id); len(addrs) > 0 {
+		p.Addr = addrs[0]
+	}
+	return p
+}
+
+// votes reports whether this node is a voter, as far as it knows: with this very
+// directory.
+func (n *Node) votes() bool {
+	ms := n.membership.Load()
+	if ms == nil {
+		return n.cfg.voter()
+	}
+	return ms.Has(n.self)
+}
+
+// listed reports whether this node takes part in ms. An observer is known by its
+// id alone: it never counts.
+func (n *Node) listed(ms *protocol.Membership) bool {
+	return ms.Has(n.self) || slices.Contains(ms.Observers, n.self.ID)
+}
+
+// addresses are those at which a participant may be found, in the order in which
+// they are tried. Until the membership is changed for the first time those of the
+// founding are each node's own, as its URL has them: they may be different ones
+// from place to place.
+func (n *Node) addresses(ms *protocol.Membership, id protocol.NodeID) []string {
+	var own string
+	if p := find(slices.Concat(n.cfg.Voters, n.cfg.Observers), id); p != nil {
+		own = p.Addr
+	}
+	all := []string{ms.Address(id), own}
+	if ms.Version <= 1 && own != "" {
+		all = all[1:]
+	}
+	all = slices.DeleteFunc(all, func(a string) bool { return a == "" })
+	return slices.Compact(all)
+}
+
+// routes are with whom this node keeps connections, and where it dials them.
+// Observers do not talk to each other.
+func (n *Node) routes(ms *protocol.Membership) link.Peers {
+	routes := make(link.Peers)
+	if ms == nil {
+		for _, p := range n.cfg.Voters {
+			routes[p.ID] = []string{p.Addr}
+		}
+		delete(routes, n.cfg.ID)
+		return routes
+	}
+	for _, v := range ms.Voters {
+		routes[v.ID] = n.addresses(ms, v.ID)
+	}
+	if ms.Has(n.self) {
+		for _, id := range ms.Observers {
+			routes[id] = n.addresses(ms, id)
+		}
+	}
+	delete(routes, n.cfg.ID)
+	return routes
+}
+
+// founding is the membership of an election that is founded by this node's
+// configuration: all but the directories.
+func (c *Config) founding() *protocol.Membership {
+	ms := &protocol.Membership{Version: 1, Observers: ids(c.Observers)}
+	for _, id := range ids(c.Voters) {
+		ms.Voters = append(ms.Voters, protocol.Voter{ID: id})
+		ms.Addresses = append(ms.Addresses, protocol.Address{ID: id, Addr: find(c.Voters, id).Addr})
+	}
+	for _, id := range ms.Observers {
+		if addr := find(c.Observers, id).Addr; addr != "" {
+			ms.Addresses = append(ms.Addresses, protocol.Address{ID: id, Addr: addr})
+		}
+	}
+	return ms
+}
+
+// fits says why a membership could not be written down: a ballot has its place on
+// the disk from the beginning.
+func fits(ms *protocol.Membership) error {
+	b := quorum.Ballot{
+		Term: quorum.MaxTerm, VotedFor: ms.Voters[0], Membership: ms, MaxPromise: quorum.LongestPromise, Incarnation: 1<<64 - 1,
+	}
+	if size := len(b.Append(nil)); size > disk.MaxBallot {
+		return fmt.Errorf("%d participants whose ids and addresses take %d bytes on the disk; want at most %d: shorter ones, or fewer observers",
+			len(ms.Voters)+len(ms.Observers), size, disk.MaxBallot)
+	}
+	return nil
+}
+
+// follow takes over a membership that the machine has come to, after a step.
+func (n *Node) follow() {
+	r, ok := n.machine.(protocol.Reconfigurable)
+	if !ok {
+		return
+	}
+	ms, _ := r.Membership()
+	before := n.membership.Load()
+	if ms == before || ms == nil {
+		return
+	}
+	n.membership.Store(ms) // before the links are told: Admit goes by it
+	if before != nil && before.Version == ms.Version && before.ConfigTerm == ms.ConfigTerm {
+		return // the same one, in another place of the memory
+	}
+	n.replan(ms)
+	n.rewire(ms)
+	if before != nil && before.Version == ms.Version && slices.Equal(before.Voters, ms.Voters) {
+		return // it has only got the term of a new leader
+	}
+	n.log.Info("the membership", "version", ms.ID(), "voters", list(ms.Voters), "observers", orNone(ms.Observers))
+	if n.link != nil {
+		n.link.Announce(&wire.Welcome{Membership: ms, Program: n.cfg.Program})
+	}
+	if own := n.refusals[n.cfg.ID]; own.Refusal != nil && own.Code == wire.CodeRemoved && n.listed(ms) {
+		delete(n.refusals, n.cfg.ID)
+	}
+	if !n.listed(ms) {
+		r := n.outside(ms, n.cfg.ID)
+		r.Final = !n.cfg.Join
+		n.log.Warn("this node takes no part any more", "version", ms.ID(), "voters", list(ms.Voters))
+		n.inbox.put(item{do: func() { n.refuse(n.cfg.ID, r) }}) // not within the step, whose effects are still to come
+	}
+}
+
+// rewire has the links keep connections with those of ms, and with nobody else.
+func (n *Node) rewire(ms *protocol.Membership) {
+	if n.link == nil {
+		return // run makes them
+	}
+	n.link.SetPeers(ms.ID(), n.routes(ms), func(id protocol.NodeID) *wire.Refusal { return n.outside(ms, id) })
+}
+
+// outside is what somebody is told who is not in ms. That ms is newer than what he
+// knows himself, and so the last word, only his Hello tells.
+func (n *Node) outside(ms *protocol.Membership, id protocol.NodeID) *wire.Refusal {
+	return &wire.Refusal{Code: wire.CodeRemoved, Says: fmt.Sprintf(
+		"%s takes no part in membership %v any more: it has %s. To have it back, start it with join=true and run elect member add %s@HOST:PORT",
+		id, ms.ID(), who(ms), id)}
+}
+
+// who is the participants of a membership, for people.
+func who(ms *protocol.Membership) string {
+	text := "the voters "
+	if len(ms.Voters) == 1 {
+		text = "the voter "
+	}
+	all := make([]protocol.NodeID, len(ms.Voters))
+	for i, v := range ms.Voters {
+		all[i] = v.ID
+	}
+	text += list(all)
+	if len(ms.Observers) > 0 {
+		text += " and the observers " + list(ms.Observers)
+	}
+	return text
+}
+
+// replan counts the voters anew.
+func (n *Node) replan(ms *protocol.Membership) {
+	p := n.plan
+	qc, _, err := n.cfg.times()
+	if err != nil {
+		return // New has looked
+	}
+	qc.Membership, qc.Self = ms, ms.Voters[0]
+	p.count(&qc)
+	n.counting.Store(&p)
+}
+
+// Plan is what the configuration comes to, with the voters that there are.
+func (n *Node) Plan() Plan {
+	if p := n.counting.Load(); p != nil {
+		return *p
+	}
+	return n.plan
+}

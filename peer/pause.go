@@ -1,0 +1,118 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/peer/internal/disk"
+	"github.com/electd/elect/protocol"
+)
+
+// pausing is whether an operator has paused this node. It is written down before
+// anybody is told.
+type pausing struct {
+	turn chan struct{} // held while it is written
+	last atomic.Pointer[disk.Pause]
+}
+
+// open reads what was said in an earlier life.
+func (p *pausing) open(n *Node) {
+	p.turn = make(chan struct{}, 1)
+	was, err := n.dir.Pause()
+	p.last.Store(&was)
+	if err != nil {
+		n.log.Warn("whether this node is paused cannot be told", "error", err)
+	} else if was.Paused {
+		n.log.Warn("this node is paused: it votes and does not stand", "by", was.By, "since", was.At)
+	}
+}
+
+func (n *Node) isPaused() bool {
+	p := n.pausing.last.Load()
+	return p != nil && p.Paused
+}
+
+// SetPaused pauses this node, which then does not stand and gives up a term that
+// it has, its work being stopped first, or resumes it. It goes on voting. It
+// stays so across restarts: it is on the disk when SetPaused returns nil, and
+// after an error what was said before still counts. To pause a node that is
+// paused changes nothing.
+func (n *Node) SetPaused(ctx context.Context, on bool) error {
+	return n.setPaused(ctx, on, "this program")
+}
+
+func (n *Node) setPaused(ctx context.Context, on bool, by string) error {
+	if !n.votes() {
+		return fmt.Errorf("%w: %s is an observer and never stands", driver.ErrUnsupported, n.cfg.ID)
+	}
+	select {
+	case n.pausing.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-n.pausing.turn }()
+	p := disk.Pause{Paused: on, By: by, At: time.Now()}
+	if n.isPaused() == on {
+		return nil
+	}
+	if err := n.dir.SetPause(p); err != nil {
+		return fmt.Errorf("%s cannot write it down, and nothing has changed: %w", n.cfg.ID, err)
+	}
+	if !n.call(func() {
+		n.pausing.last.Store(&p)
+		n.note(pauseEvent(on), n.known(), by, p.At)
+		if on {
+			n.locator.enough(errPaused{n.cfg.ID})
+		}
+		n.command(protocol.Command{Verb: pauseVerb(on)})
+	}) {
+		return errClosed
+	}
+	n.log.Warn("this node is "+pauseEvent(on), "by", by)
+	return nil
+}
+
+func pauseVerb(on bool) protocol.Verb {
+	if on {
+		return protocol.Pause
+	}
+	return protocol.Resume
+}
+
+func pauseEvent(on bool) string {
+	if on {
+		return eventPaused
+	}
+	return eventResumed
+}
+
+// known is the token of whoever leads or led last, as far as this node has seen;
+// 0 if it has seen nobody.
+func (n *Node) known() fence.Token { return n.token(n.lastCount) }
+
+// pause answers a client that pauses or resumes this very node.
+func (a *answerer) pause(ctx context.Context, on bool) error {
+	if err := a.read(&struct{}{}); err != nil {
+		return err
+	}
+	if err := a.host.setPaused(ctx, on, a.who()); err != nil {
+		return err
+	}
+	return a.say(struct{}{}, false)
+}
+
+// standsNot is why this node does not stand, for people, where nobody leads.
+func (n *Node) standsNot() error {
+	if n.isPaused() {
+		return errPaused{n.cfg.ID}
+	}
+	return nil
+}
+
+type errPaused struct{ id protocol.NodeID }
+
+func (e errPaused) Error() string { return fmt.Sprintf("%s is paused", e.id) }

@@ -1,0 +1,239 @@
+package peer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// locator asks the application how far it is (R13), and has it catch up. It does
+// so in goroutines of its own: nothing in a turn of the loop waits for it.
+type locator struct {
+	n    *Node
+	ctx  context.Context // ends with the node
+	end  context.CancelFunc
+	runs sync.WaitGroup
+	kick chan chan struct{} // asks for a fresh position now; what is sent is closed when it is known
+
+	last  atomic.Pointer[string]
+	wrong atomic.Bool // the last call failed
+
+	// Owned by the loop.
+	moot context.CancelCauseFunc // ends the CatchUp that is under way; nil: none is
+}
+
+// position is the last one that is known.
+func (l *locator) position() string {
+	if p := l.last.Load(); p != nil {
+		return *p
+	}
+	return ""
+}
+
+// start begins to ask. It is called before the loop runs.
+func (l *locator) start(n *Node) {
+	l.n, l.kick = n, make(chan chan struct{})
+	l.ctx, l.end = context.WithCancel(context.Background())
+	if n.cfg.Position == "" || n.cfg.Position == quorum.IgnorePosition {
+		return
+	}
+	if n.cfg.Locate == nil {
+		if n.votes() {
+			n.log.Warn("positions count in this election, and this voter has none: it is behind all that have one", "position", string(n.cfg.Position))
+		}
+		return
+	}
+	l.runs.Go(l.run)
+}
+
+// close ends what runs, and waits for it.
+func (l *locator) close() {
+	l.end()
+	l.runs.Wait()
+}
+
+func (l *locator) run() {
+	again := time.NewTicker(cmp.Or(l.n.cfg.LocateEvery, l.n.plan.Heartbeat))
+	defer again.Stop()
+	for {
+		l.ask()
+		select {
+		case <-l.ctx.Done():
+			return
+		case <-again.C:
+		case known := <-l.kick:
+			l.ask()
+			close(known)
+		}
+	}
+}
+
+// ask asks once, and tells the machine if it has changed.
+func (l *locator) ask() {
+	at, err := l.n.cfg.Locate(l.ctx)
+	switch {
+	case l.ctx.Err() != nil:
+		return
+	case err == nil && len(at) > quorum.MaxPosition:
+		err = fmt.Errorf("a position of %d bytes; want at most %d", len(at), quorum.MaxPosition)
+	case err == nil && !utf8.ValidString(at):
+		err = fmt.Errorf("the position %.40q is not UTF-8", at)
+	}
+	if err != nil {
+		if !l.wrong.Swap(true) {
+			l.n.log.Warn("the position is not known; the last one counts", "position", l.position(), "error", err)
+		}
+		return
+	}
+	if l.wrong.Swap(false) {
+		l.n.log.Warn("the position is known again", "position", at) // as loud as the trouble was
+	}
+	if p := l.last.Load(); p != nil && *p == at {
+		return
+	}
+	l.n.call(func() {
+		l.last.Store(&at)
+		l.n.command(protocol.Command{Verb: protocol.Locate, Position: at})
+	})
+}
+
+// fresh asks now, and waits until that is answered: for a promise at most.
+func (l *locator) fresh(ctx context.Context) {
+	if !l.asks() {
+		return
+	}
+	late := time.NewTimer(l.n.plan.Promise)
+	defer late.Stop()
+	known := make(chan struct{})
+	select {
+	case l.kick <- known:
+	case <-late.C:
+		return
+	case <-ctx.Done():
+		return
+	case <-l.ctx.Done():
+		return
+	}
+	select {
+	case <-known:
+	case <-late.C:
+	case <-ctx.Done():
+	case <-l.ctx.Done():
+	}
+}
+
+// asks reports whether there is somebody to ask, and a use for it.
+func (l *locator) asks() bool {
+	if l.n == nil {
+		return false // it boots
+	}
+	c := &l.n.cfg
+	return c.Locate != nil && c.Position != "" && c.Position != quorum.IgnorePosition
+}
+
+// soon asks as soon as that is possible, unless it is being done.
+func (l *locator) soon() {
+	if l.asks() {
+		select {
+		case l.kick <- make(chan struct{}):
+		default:
+		}
+	}
+}
+
+// instruct tells a machine that has just booted what it cannot remember.
+func (n *Node) instruct() {
+	if n.isPaused() {
+		n.command(protocol.Command{Verb: protocol.Pause})
+	}
+	if at := n.locator.position(); at != "" {
+		n.command(protocol.Command{Verb: protocol.Locate, Position: at})
+	}
+}
+
+// catchUp carries the order out. One that is under way goes on: of two that are
+// equally far now this, now that one is named.
+func (l *locator) catchUp(n *Node, from protocol.NodeID, position string) {
+	if n.cfg.CatchUp == nil || n.ending || l.moot != nil {
+		return
+	}
+	ctx, end := context.WithCancelCause(l.ctx)
+	l.moot = end
+	n.log.Info("behind: catching up", "from", from, "position", position, "own", l.position())
+	l.runs.Go(func() {
+		defer end(nil)
+		err := n.cfg.CatchUp(ctx, from, position)
+		if ctx.Err() == nil && err != nil {
+			n.log.Warn("catching up failed", "from", from, "position", position, "error", err)
+		}
+		n.inbox.put(item{do: func() { l.moot = nil }})
+		l.fresh(l.ctx)
+	})
+}
+
+// enough ends a CatchUp that is of no use any more.
+func (l *locator) enough(why error) {
+	if l.moot != nil {
+		l.moot(why)
+	}
+}
+
+// whereabouts takes notice of a new view: of what it means for positions.
+func (n *Node) whereabouts(before *protocol.View) {
+	v := &n.view
+	if v.Leader.ID == "" && before.Leader.ID != "" {
+		n.locator.soon()
+	}
+	if n.locator.moot != nil && v.Leader.ID != "" {
+		n.locator.enough(fmt.Errorf("%s leads", v.Leader.ID))
+	}
+}
+
+// align waits until who takes over is as far as this participant, whose work has
+// returned, so that nobody refuses it for its position: for two promises at most,
+// or twice LocateEvery, in which the lease is renewed and nobody else leads.
+func (n *Node) align(ctx context.Context, m *mandate) {
+	if !n.locator.asks() {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, 2*max(n.plan.Promise, n.cfg.LocateEvery))
+	defer stop()
+	n.locator.fresh(ctx)
+	again := time.NewTicker(max(n.plan.Heartbeat/4, time.Millisecond))
+	defer again.Stop()
+	for {
+		wait := false
+		if !n.call(func() { wait = n.tenure != nil && n.tenure.m == m && n.ahead() }) || !wait {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			n.log.Warn("whoever takes over is behind: it may take a while until it is elected")
+			return
+		}
+	}
+}
+
+// ahead reports whether all those who may take over are behind this node, of whom
+// there is one at least.
+func (n *Node) ahead() bool {
+	heirs := 0
+	for _, v := range n.members() {
+		if n.unfit(&v) != "" || n.heir != "" && v.ID != n.heir {
+			continue
+		}
+		heirs++
+		if !v.Behind {
+			return false
+		}
+	}
+	return heirs > 0
+}
