@@ -77,6 +77,10 @@ var repository = house{
 			why: "a driver of the machines; it must not see how production drives them",
 		},
 		{
+			at: "sim/teeth/...", may: []string{"sim/...", "check/...", "protocol/...", "fence"}, others: nothing,
+			why: "it hunts mutants with both drivers of the machines, and writes one table",
+		},
+		{
 			at: "check/...", may: []string{"protocol/...", "fence"}, others: nothing,
 			why: "a driver of the machines; it must not see how production drives them",
 		},

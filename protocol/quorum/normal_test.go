@@ -225,3 +225,73 @@ func holds(typ reflect.Type) bool {
 	}
 	return false
 }
+
+// TestDeaf hands machines of random worlds the messages that they were deaf to
+// at some time before, in this life or in an earlier one: each has to do no more
+// than a hint about nobody.
+func TestDeaf(t *testing.T) {
+	type heard struct {
+		from protocol.NodeID
+		msg  protocol.Message
+		deaf bool
+	}
+	tried := 0
+	for seed := uint64(1); seed <= 60; seed++ {
+		w := chaos(seed, nil)
+		if w.jumps {
+			continue
+		}
+		kept, steps := map[protocol.Voter][]heard{}, 0 // whose disk was wiped is another
+		var one, other protocol.Effects
+		w.after = func(n *node, in *protocol.Input, _ *protocol.Effects) {
+			all := kept[n.cfg.Self]
+			if in.Kind == protocol.Receive && len(all) < 60 {
+				all = append(all, heard{from: in.From, msg: in.Message})
+				kept[n.cfg.Self] = all
+			}
+			if steps++; steps%5 != 0 {
+				return
+			}
+			state := n.m.AppendState(nil)
+			clone := func() *Machine {
+				m, err := New(n.cfg)
+				if err == nil {
+					err = m.LoadState(state)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				return m
+			}
+			m := clone()
+			for i := range all {
+				h := &all[i]
+				if !h.deaf {
+					b, err := DecodeBallot(n.disk)
+					h.deaf = err == nil && m.Deaf(h.from, &h.msg) && h.msg.Membership.Compare(b.Membership) <= 0
+					continue
+				}
+				place := m.place(protocol.Voter{ID: h.from, Dir: h.msg.Dir})
+				if place >= 0 && (h.msg.Priority != m.priorityOf(place) || h.msg.Position != m.known[place].position) {
+					continue // its sender has changed
+				}
+				a, b := clone(), clone()
+				one.Reset()
+				other.Reset()
+				a.Step(&protocol.Input{Kind: protocol.Receive, Now: in.Now, From: h.from, Message: h.msg}, &one)
+				b.Step(&protocol.Input{Kind: protocol.PeerClosed, Now: in.Now, From: "nobody"}, &other)
+				a.Normalize(in.Now)
+				b.Normalize(in.Now)
+				if fmt.Sprint(one) != fmt.Sprint(other) || string(a.AppendState(nil)) != string(b.AppendState(nil)) {
+					t.Fatalf("seed %d, step %d: %s hears a %s of %s: %+v\n%+v\n%+v", seed, steps, n.name(), h.msg.Type, h.from, h.msg, one, other)
+				}
+				tried++
+			}
+		}
+		w.run(2 * time.Second)
+	}
+	if tried < 1000 {
+		t.Errorf("only %d were tried", tried)
+	}
+	t.Logf("%d messages", tried)
+}

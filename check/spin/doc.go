@@ -1,0 +1,11 @@
+// Package spin states the quorum protocol a second time, in Promela, and has
+// the model checker spin go through every state of four small worlds. The models
+// are written from the rules (R1 to R15) and not from the machine: where the two
+// disagree, one of them is wrong. README.md says what each model leaves out and
+// why nothing is lost by it.
+//
+// There is no code here beside the tests. They write the verifiers that spin
+// generates, and what these leave behind, into temporary directories; they run
+// at most two at a time. Without spin or gcc they are skipped, unless CI=true:
+// then they fail.
+package spin
