@@ -227,18 +227,18 @@ func TestBounds(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for want, w := range map[string]World{
-		"nodes: 6; want 1 to 5":        {Mode: Async, Nodes: 6, Terms: 1, Messages: 1},
-		"terms: 0; want 1 to 7":        {Mode: Async, Nodes: 3, Messages: 1},
-		"messages in flight: 9; want":  {Mode: Async, Nodes: 3, Terms: 1, Messages: 9},
-		"candidates: 4; want 0 to 3":   {Mode: Async, Nodes: 3, Candidates: 4, Terms: 1, Messages: 1},
-		`mode ""; want async or timed`: {Nodes: 3, Terms: 1, Messages: 1},
-		"are of mode timed":            {Mode: Async, Nodes: 3, Terms: 1, Messages: 1, Ticks: 3},
-		"ticks: 0; want 1 to 255":      {Mode: Timed, Nodes: 3, Terms: 1, Messages: 1},
-		"waits are of mode async":      {Mode: Timed, Nodes: 3, Terms: 1, Messages: 1, Ticks: 3, Waits: 1},
-		`begins "x"`:                   {Mode: Async, Nodes: 3, Terms: 1, Messages: 1, Begin: "x"},
-		"has 3 nodes or more":          {Mode: Async, Nodes: 2, Terms: 1, Messages: 1, Begin: Apart},
-		"0 voters; want 1 to 9":        {Mode: Async, Nodes: 2, Terms: 1, Messages: 1, Memberships: [][]protocol.NodeID{{"n7"}}},
-		"drift: 300000 ppm":            {Mode: Timed, Nodes: 2, Terms: 1, Messages: 1, Ticks: 1, Rates: []int{70, 100}},
+		"nodes: 6; want 1 to 5":          {Mode: Async, Nodes: 6, Terms: 1, Messages: 1},
+		"terms: 0; want 1 to 7":          {Mode: Async, Nodes: 3, Messages: 1},
+		"messages in flight: 9; want":    {Mode: Async, Nodes: 3, Terms: 1, Messages: 9},
+		"candidates: 4; want 0 to 3":     {Mode: Async, Nodes: 3, Candidates: 4, Terms: 1, Messages: 1},
+		`mode ""; want async or timed`:   {Nodes: 3, Terms: 1, Messages: 1},
+		"are of mode timed":              {Mode: Async, Nodes: 3, Terms: 1, Messages: 1, Ticks: 3},
+		"ticks: 0; want 1 to 255":        {Mode: Timed, Nodes: 3, Terms: 1, Messages: 1},
+		"waits are of mode async":        {Mode: Timed, Nodes: 3, Terms: 1, Messages: 1, Ticks: 3, Waits: 1},
+		`begins "x"`:                     {Mode: Async, Nodes: 3, Terms: 1, Messages: 1, Begin: "x"},
+		"has 3 nodes or more":            {Mode: Async, Nodes: 2, Terms: 1, Messages: 1, Begin: Apart},
+		`a membership with "n7"`:         {Mode: Async, Nodes: 2, Terms: 1, Messages: 1, Memberships: [][]protocol.NodeID{{"n7"}}},
+		"a rate of 70 %; want 80 to 120": {Mode: Timed, Nodes: 2, Terms: 1, Messages: 1, Ticks: 1, Rates: []int{70, 100}},
 	} {
 		if err := w.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v; want %q", w, err, want)

@@ -139,6 +139,11 @@ func (w *World) Validate() error {
 		return fmt.Errorf("a world that begins %q has 3 nodes or more", Apart)
 	}
 	for _, all := range w.Memberships {
+		for _, id := range all {
+			if !slices.Contains(w.ids(), id) {
+				return fmt.Errorf("a membership with %q; the nodes are %v", id, w.ids())
+			}
+		}
 		if err := w.members(all).Validate(); err != nil {
 			return err
 		}
@@ -156,6 +161,11 @@ func (w *World) Validate() error {
 	case Timed:
 		if err := in("ticks", w.Ticks, 1, maxTicks); err != nil {
 			return err
+		}
+		for _, r := range w.Rates {
+			if r < 80 || r > 120 {
+				return fmt.Errorf("a rate of %d %%; want 80 to 120: drift is bounded by 20 %%", r)
+			}
 		}
 		if w.Waits > 0 {
 			return errors.New("waits are of mode async; in mode timed, time passes by itself")
@@ -202,6 +212,15 @@ func (w *World) drift() int64 {
 
 // id is the id of the i-th node.
 func id(i int) protocol.NodeID { return protocol.NodeID(fmt.Sprintf("n%d", i+1)) }
+
+// ids are those of all nodes.
+func (w *World) ids() []protocol.NodeID {
+	var all []protocol.NodeID
+	for i := range w.Nodes {
+		all = append(all, id(i))
+	}
+	return all
+}
 
 func voter(i int) protocol.Voter {
 	v := protocol.Voter{ID: id(i)}

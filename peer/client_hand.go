@@ -35,7 +35,7 @@ func (c *Client) SetPaused(ctx context.Context, id protocol.NodeID, on bool) err
 	}
 	to := find(c.nodes, id)
 	if to == nil { // it may have been added since
-		for _, r := range c.Statuses(ctx) {
+		for _, r := range c.Members(ctx) {
 			if r.Peer.ID == id && r.Peer.Addr != "" {
 				to = &r.Peer
 			}

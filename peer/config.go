@@ -109,12 +109,13 @@ type Config struct {
 	Position quorum.PositionPolicy
 	// Locate tells how far this participant is. It is called in a goroutine of
 	// its own, one call at a time: every LocateEvery, before each Campaign of this
-	// node, when its leader has gone, before it hands over, and after CatchUp. While it takes its time
-	// nothing waits for it but a Campaign, for a Promise at most, and the last
-	// position counts. So does the last one after an error, which is logged. A
-	// position has at most [quorum.MaxPosition] bytes of UTF-8. Its ctx ends with
-	// the node, and Close waits until it returns. With a nil Locate this
-	// participant is behind all that have one.
+	// node, when its leader has gone, before it hands over, and after CatchUp.
+	// While it takes its time nothing waits for it but a Campaign, for a Promise
+	// at most, and a hand-over, and the last position counts. So does the last one
+	// after an error, which is logged; until there is one this participant neither
+	// stands nor gives a vote. A position has at most [quorum.MaxPosition] bytes of
+	// UTF-8. Its ctx ends with the node, and Close waits until it returns. With a
+	// nil Locate this participant is behind all that have one.
 	Locate func(ctx context.Context) (string, error)
 	// LocateEvery is the time between two calls of Locate; 0 means Heartbeat. A
 	// leader that hands over waits until its successor is as far as it is, which

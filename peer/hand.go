@@ -83,12 +83,15 @@ func (m *mandate) Eligible(to string) error {
 	err := errors.New("")
 	if !m.n.call(func() {
 		if t := m.n.tenure; t == nil || t.m != m {
-			err = nil // it does not lead any more, and Check says why
+			err = driver.ErrNoLeader
 			return
 		}
 		err = m.n.eligible(protocol.NodeID(to))
 	}) {
 		return errClosed
+	}
+	if why := m.over.Load(); why != nil && errors.Is(err, driver.ErrNoLeader) {
+		return *why
 	}
 	return err
 }
@@ -140,6 +143,8 @@ func (n *Node) eligible(to protocol.NodeID) error {
 		unfit = append(unfit, fmt.Sprintf("%s %s", v.ID, why))
 	}
 	switch {
+	case len(known) == 0 && len(n.voters()) > 1: // its term is over for good, and its work has yet to return
+		return fmt.Errorf("%w: %s does not lead any more", driver.ErrNoLeader, n.cfg.ID)
 	case to != "" && len(known) == 0:
 		return fmt.Errorf("%w: %s is the only voter", driver.ErrIneligible, n.cfg.ID)
 	case to != "":

@@ -15,8 +15,9 @@ import (
 // pausing is whether an operator has paused this node. It is written down before
 // anybody is told.
 type pausing struct {
-	turn chan struct{} // held while it is written
-	last atomic.Pointer[disk.Pause]
+	turn   chan struct{} // held while it is written
+	unsure bool          // the latest write failed: what is on the disk is not known; of whoever has the turn
+	last   atomic.Pointer[disk.Pause]
 }
 
 // open reads what was said in an earlier life.
@@ -25,6 +26,7 @@ func (p *pausing) open(n *Node) {
 	was, err := n.dir.Pause()
 	p.last.Store(&was)
 	if err != nil {
+		p.unsure = true
 		n.log.Warn("whether this node is paused cannot be told", "error", err)
 	} else if was.Paused {
 		n.log.Warn("this node is paused: it votes and does not stand", "by", was.By, "since", was.At)
@@ -38,9 +40,10 @@ func (n *Node) isPaused() bool {
 
 // SetPaused pauses this node, which then does not stand and gives up a term that
 // it has, its work being stopped first, or resumes it. It goes on voting. It
-// stays so across restarts: it is on the disk when SetPaused returns nil, and
-// after an error what was said before still counts. To pause a node that is
-// paused changes nothing.
+// stays so across restarts: it is on the disk when SetPaused returns nil. After an
+// error the node does what it did before, and what it will do after its next start
+// is not known, until it is said again. To pause a node that is paused changes
+// nothing.
 func (n *Node) SetPaused(ctx context.Context, on bool) error {
 	return n.setPaused(ctx, on, "this program")
 }
@@ -56,12 +59,14 @@ func (n *Node) setPaused(ctx context.Context, on bool, by string) error {
 	}
 	defer func() { <-n.pausing.turn }()
 	p := disk.Pause{Paused: on, By: by, At: time.Now()}
-	if n.isPaused() == on {
+	if n.isPaused() == on && !n.pausing.unsure {
 		return nil
 	}
 	if err := n.dir.SetPause(p); err != nil {
-		return fmt.Errorf("%s cannot write it down, and nothing has changed: %w", n.cfg.ID, err)
+		n.pausing.unsure = true
+		return fmt.Errorf("%s cannot write it down, goes on as before, and may have forgotten either at its next start: want it said again: %w", n.cfg.ID, err)
 	}
+	n.pausing.unsure = false
 	if !n.call(func() {
 		n.pausing.last.Store(&p)
 		n.note(pauseEvent(on), n.known(), by, p.At)

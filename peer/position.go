@@ -153,8 +153,8 @@ func (n *Node) instruct() {
 	if n.isPaused() {
 		n.command(protocol.Command{Verb: protocol.Pause})
 	}
-	if at := n.locator.position(); at != "" {
-		n.command(protocol.Command{Verb: protocol.Locate, Position: at})
+	if at := n.locator.last.Load(); at != nil {
+		n.command(protocol.Command{Verb: protocol.Locate, Position: *at})
 	}
 }
 

@@ -17,8 +17,11 @@ func byHand() []Invariant {
 	return append(byClock(), OneLeader, Once, TokensRise, FIFO, NoStale)
 }
 
-// byMemory: what was acknowledged is forgotten, votes and tokens included.
-func byMemory() []Invariant { return append(byHand(), OneVote, VoteSaved) }
+// byMemory: what was acknowledged is forgotten, votes, tokens and memberships
+// included.
+func byMemory() []Invariant {
+	return append(byHand(), OneVote, VoteSaved, Adjacent, OneMembership, DurableFirst)
+}
 
 // Excused lists the invariants that need not hold in the schedule's run, because
 // it breaks an assumption that p makes about clocks, disks, stores or hands. It

@@ -76,6 +76,13 @@ func Faults() []Fault {
 		{Kind: OpWithdraw, Group: "operator", Says: "Node stops being a candidate For"},
 		{Kind: OpSicken, Group: "operator", Says: "Node is unhealthy For"},
 		{Kind: OpConfirm, Group: "operator", Says: "Node's term is to be proven anew"},
+		{Kind: OpTransfer, Group: "operator", Says: "Node is asked to hand over to Peer, to the best successor if there is none"},
+		{Kind: OpStandBack, Group: "operator", Says: "Node is paused by its operator For, restarts included: it votes, and does not stand"},
+		{Kind: OpLocate, Group: "operator", Says: "Node's position is Count beyond that of all others; with 0 it stands still For"},
+		{Kind: OpAdd, Group: "operator", Says: "Node is to become a voter; whoever leads is asked for the next step, Every, For"},
+		{Kind: OpRemove, Group: "operator", Says: "Node is to be no voter and no observer any more; asked for likewise"},
+		{Kind: OpReplace, Group: "operator", Says: "Node's new directory is to be a voter in the place of its old one, if its disk was wiped; asked for likewise"},
+		{Kind: OpReconfigure, Group: "operator", Says: "the voters are to be Group; asked for likewise, and with Value 1 for all at once first"},
 	}
 	for i := range all {
 		all[i].Beyond = all[i].Kind.beyond()
@@ -103,6 +110,12 @@ func Promises() []Promise {
 		{ToldInTime, "the work was told to stop before its lease ended"},
 		{FIFO, "a queue's leaders come in the order of their entries"},
 		{Orders, "Elected, Lead, Stop in this order, each once, tokens as announced"},
+		{Adjacent, "a membership's majorities share a voter with those of the one that it comes from, and of all others that may still elect"},
+		{OneMembership, "a membership's term and version are one membership's, everywhere"},
+		{DurableFirst, "a reconfiguration was durable before anybody used it or was told"},
+		{VoterLeads, "who is elected is a voter of the membership that it has"},
+		{NotBehind, "where positions are required, nobody gives its vote to one who is behind it"},
+		{NeverLeads, "nobody is elected whose priority is never, or who knows that its operator has paused it"},
 		{Live, "after the faults, one stable leader in time"},
 		{NoPanic, "no machine panics"},
 	}

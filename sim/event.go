@@ -25,6 +25,8 @@ const (
 	evStore              // the store's
 	evWork               // the work's
 	evWrite              // a write reaches the guarded resource
+	evAppend             // the leader's position moves on
+	evLocate             // a participant's position does; ref is a letter's place
 )
 
 // event is something that happens at a true time. It holds no pointers: what it

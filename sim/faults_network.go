@@ -20,6 +20,13 @@ func (k OpKind) shapes() bool {
 // reshape works out what is the matter with every link.
 func (w *World) reshape() {
 	noise := &w.schedule.Links
+	on := w.shaping[:0]
+	for i := range w.ops {
+		if w.ops[i].on && w.op(i).Kind.shapes() {
+			on = append(on, i)
+		}
+	}
+	w.shaping = on
 	for from := range w.width {
 		for to := range w.width {
 			s := &w.shapes[from*w.width+to]
@@ -28,11 +35,8 @@ func (w *World) reshape() {
 				continue
 			}
 			loss, double := noise.Loss, noise.Duplicate
-			for i := range w.ops {
+			for _, i := range on {
 				op := w.op(i)
-				if !w.ops[i].on || !op.Kind.shapes() {
-					continue
-				}
 				if w.cuts(op, &w.ops[i], from, to) {
 					s.cut = true
 				}

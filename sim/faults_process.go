@@ -180,6 +180,7 @@ func (w *World) wake(n *node) {
 // wipe empties n's disk. It is another voter's from now on.
 func (w *World) wipe(n *node) {
 	n.wipes++
+	n.position = 0
 	n.self.Dir = w.dir(n.base, n.wipes)
 	n.disk.slots, n.disk.number = [2]slot{}, 0
 }
@@ -191,6 +192,7 @@ func (w *World) startTwin(n, twin *node) {
 		return
 	}
 	twin.self, twin.wipes, twin.clock = n.self, n.wipes, n.clock
+	twin.spare, twin.membership, twin.position = n.spare, n.membership, n.position
 	twin.disk.slots, twin.disk.number = n.disk.slots, n.disk.number
 	w.boot(twin)
 }
@@ -318,6 +320,18 @@ func (w *World) beginOperator(n *node, op *Op, st *opState) {
 		if n.sick++; n.sick == 1 {
 			w.command(n, protocol.Command{Verb: protocol.Sicken})
 		}
+	case OpTransfer:
+		w.command(n, protocol.Command{Verb: protocol.Transfer, Target: op.Peer})
+	case OpStandBack:
+		if op.For <= 0 {
+			st.on = false
+			return
+		}
+		if n.paused++; n.paused == 1 {
+			w.command(n, protocol.Command{Verb: protocol.Pause})
+		}
+	case OpLocate:
+		w.beginLocate(n, op, st)
 	}
 }
 

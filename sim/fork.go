@@ -23,7 +23,7 @@ func (w *World) Fork() *World {
 	for i := range w.links {
 		c.links[i] = w.links[i].clone()
 	}
-	c.shapes = slices.Clone(w.shapes)
+	c.shapes, c.shaping = slices.Clone(w.shapes), nil
 	c.flights, c.waiting, c.letters = w.flights.clone(), w.waiting.clone(), w.letters.clone()
 	for i := range c.letters.all {
 		a := &c.letters.all[i].answer

@@ -17,7 +17,7 @@ func TestForkOfProtocols(t *testing.T) {
 	for _, p := range protocols.All() {
 		t.Run(p.Name, func(t *testing.T) {
 			for seed := range uint64(4) {
-				s, err := sim.Generate(p, 100+seed, sim.Options{Observers: int(seed % 2)})
+				s, err := sim.Generate(p, 100+seed, sim.Options{Observers: int(seed % 2), Profile: [...]string{"swarm", "members"}[seed/2]})
 				if err != nil {
 					t.Fatal(err)
 				}

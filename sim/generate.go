@@ -18,6 +18,9 @@ type Options struct {
 	Nodes int
 	// Observers are beside them.
 	Observers int
+	// Spares may become voters; 0 leaves it to the seed how many there are, if the
+	// protocol's membership can change, and negative is none.
+	Spares int
 	// Profile is one of Profiles; empty is "swarm".
 	Profile string
 	// Faults and Settle are the lengths of the two phases. Faults 0 is 60
@@ -40,6 +43,8 @@ type Profile struct {
 	Says string `json:"says"`
 
 	groups []group
+	// churn: who takes part changes all the time.
+	churn bool
 	// storm: delays near the times by which the protocol decides, and faults
 	// that follow each other closely. Nobody can be asked to be live in it.
 	storm bool
@@ -67,7 +72,8 @@ var profiles = []Profile{
 	{Name: "disks", Says: "slow, failing and full disks, torn and lost writes", groups: []group{disks, process}},
 	{Name: "stores", Says: "outages, lost and late answers, lagging reads, lost watches, expiry", groups: []group{stores, process}},
 	{Name: "storm", Says: "as swarm, all the time and on slow networks and disks; no liveness phase", groups: []group{network, partition, process, clocks, disks, stores, operator}, storm: true},
-	{Name: "operators", Says: "resignations, withdrawals and ill health, racing crashes", groups: []group{operator, process}},
+	{Name: "operators", Says: "resignations, transfers, pauses, ill health and changes of who takes part, racing crashes", groups: []group{operator, process}},
+	{Name: "members", Says: "who takes part changes all the time, among cuts, crashes and failing disks", groups: []group{operator, partition, process, disks}, churn: true},
 }
 
 // Profiles lists the families of faults.
@@ -147,6 +153,18 @@ var faults = []fault{
 	{OpWithdraw, operator, false, 2, func(d *draw, op *Op) { op.Node, op.For = d.node(), d.span() }},
 	{OpSicken, operator, false, 2, func(d *draw, op *Op) { op.Node, op.For = d.node(), d.span() }},
 	{OpConfirm, operator, false, 1, func(d *draw, op *Op) { op.Node = d.node() }},
+
+	{OpTransfer, operator, false, 4, func(d *draw, op *Op) { d.transfer(op) }},
+	{OpStandBack, operator, false, 2, func(d *draw, op *Op) { op.Node, op.For = d.node(), d.span() }},
+	{OpLocate, operator, false, 2, func(d *draw, op *Op) { d.locate(op) }},
+	{OpAdd, operator, false, 3, func(d *draw, op *Op) { op.Node = d.joiner(); d.work(op); d.favour(op, op.Node) }},
+	{OpRemove, operator, false, 2, func(d *draw, op *Op) { op.Node = d.node(); d.work(op) }},
+	{OpReplace, operator, false, 2, func(d *draw, op *Op) { d.replace(op) }},
+	{OpReconfigure, operator, false, 2, func(d *draw, op *Op) {
+		op.Group, op.Value = d.cast(), float64(d.IntN(2))
+		d.work(op)
+		d.favour(op, op.Group[d.IntN(len(op.Group))])
+	}},
 }
 
 // Generate draws a schedule from a seed. Equal arguments give equal schedules.
@@ -159,10 +177,17 @@ func Generate(p *Protocol, seed uint64, o Options) (*Schedule, error) {
 		}
 		return nil, fmt.Errorf("profile %q; want one of %v", o.Profile, names)
 	}
-	if o.Nodes < 0 || o.Nodes > MaxNodes || o.Observers < 0 || o.Observers > MaxNodes {
-		return nil, fmt.Errorf("%d nodes and %d observers; want at most %d of each", o.Nodes, o.Observers, MaxNodes)
+	if o.Nodes < 0 || o.Nodes > MaxNodes || o.Observers < 0 || o.Observers > MaxNodes || o.Spares > MaxNodes {
+		return nil, fmt.Errorf("%d nodes with %d observers and %d spares; want at most %d of each", o.Nodes, o.Observers, o.Spares, MaxNodes)
 	}
-	patience, err := p.Patience(o.Config)
+	if o.Spares > 0 && p.Members == nil {
+		return nil, fmt.Errorf("%d spares; want none: who takes part in %s is fixed", o.Spares, p.Name)
+	}
+	settings := slices.Contains(profiles[i].groups, operator) // to be drawn
+	if settings && len(o.Config) == 0 && p.Draw != nil {
+		o.Config = p.Draw(rand.New(rand.NewPCG(seed, 0xc0_4f_16)), electors(cmp.Or(o.Nodes, 5), o.Observers, max(o.Spares, 0)))
+	}
+	least, patience, yields, err := p.leastSettle(o.Config)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
@@ -170,10 +195,10 @@ func Generate(p *Protocol, seed uint64, o Options) (*Schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
-	d := &draw{Rand: rand.New(rand.NewPCG(seed, 0x5c_4e_d0_1e)), protocol: p, patience: patience, ppm: drift.PPM, beyond: o.Beyond, longest: 5 * patience, only: o.Only}
+	d := &draw{Rand: rand.New(rand.NewPCG(seed, 0x5c_4e_d0_1e)), protocol: p, patience: patience, ppm: drift.PPM, beyond: o.Beyond, longest: 5 * patience, only: o.Only, churn: profiles[i].churn}
 	s := &Schedule{
 		Format: 1, Protocol: p.Name, Config: o.Config, Seed: seed, Profile: profiles[i].Name, Observers: o.Observers,
-		Nodes: o.Nodes, Faults: max(o.Faults, 0), Settle: max(o.Settle, 0), Beyond: o.Beyond,
+		Spares: max(o.Spares, 0), Nodes: o.Nodes, Faults: max(o.Faults, 0), Settle: max(o.Settle, 0), Beyond: o.Beyond,
 	}
 	storm := profiles[i].storm
 	if s.Nodes == 0 {
@@ -185,7 +210,7 @@ func Generate(p *Protocol, seed uint64, o Options) (*Schedule, error) {
 		s.Faults = 60 * patience
 	}
 	if o.Settle == 0 && !storm {
-		s.Settle = 30 * patience
+		s.Settle = max(30*patience, least) + yields
 	}
 	if p.Breaks != nil {
 		if d.breaks, err = p.Breaks(o.Config); err != nil {
@@ -193,6 +218,9 @@ func Generate(p *Protocol, seed uint64, o Options) (*Schedule, error) {
 		}
 	}
 	d.schedule = s
+	if settings && p.Members != nil {
+		d.company(o.Spares, profiles[i].churn)
+	}
 	d.noise(profiles[i].groups)
 	if storm {
 		d.rougher()
@@ -219,6 +247,8 @@ type draw struct {
 	beyond   bool
 	breaks   []OpKind // what is beyond the model for this protocol
 	wipes    []protocol.NodeID
+	churn    bool
+	also     []Op // what goes with the operation that is being drawn
 }
 
 // noise draws what is there all the time.
@@ -254,7 +284,7 @@ func (d *draw) noise(groups []group) {
 	if d.protocol.Store != StoreNone {
 		s.Store.Rate = d.rate()
 	}
-	for range s.Nodes + s.Observers {
+	for range s.Nodes + s.Observers + s.Spares {
 		s.Clocks = append(s.Clocks, ClockSpec{Rate: d.rate(), Zero: time.Duration(d.Int64N(int64(time.Hour)))})
 	}
 }
@@ -294,14 +324,15 @@ func (d *draw) ops(groups []group, storm bool) error {
 			continue
 		case (f.group == network || f.group == partition || f.group == disks) && d.protocol.Store != StoreNone:
 			continue // its participants have no links with each other, and no disk
-		case f.kind == OpWitness && d.protocol.Death == nil:
+		case f.kind == OpWitness && d.protocol.Death == nil, f.kind.elects() && d.protocol.Members == nil:
 			continue
 		case !d.beyond && slices.Contains(d.breaks, f.kind):
 			continue // whoever deletes a leader's key by hand makes another leader
 		}
 		// In a swarm about half of the kinds are left out, and in a storm most, so
 		// that the others meet.
-		if len(d.only) == 0 && d.IntN(4) >= few || len(d.only) > 0 && !slices.Contains(d.only, f.kind) {
+		always := d.churn && f.kind.reconfigures()
+		if len(d.only) == 0 && d.IntN(4) >= few && !always || len(d.only) > 0 && !slices.Contains(d.only, f.kind) {
 			continue
 		}
 		if f.kind == OpWipe && d.protocol.Store != StoreNone {
@@ -331,12 +362,19 @@ func (d *draw) ops(groups []group, storm bool) error {
 			if len(op.Group) > 0 || !op.Kind.groups() { // one voter is no two halves
 				s.Ops = append(s.Ops, op)
 			}
+			for _, op := range d.also {
+				if op.At <= Time(s.Faults) {
+					s.Ops = append(s.Ops, op)
+				}
+			}
+			d.also = d.also[:0]
 			break
 		}
 		if len(s.Ops) > MaxOps {
 			return fmt.Errorf("faults for %v (--faults) are more than %d operations with seed %d; want a shorter time, such as %v", s.Faults, MaxOps, s.Seed, plainly(at))
 		}
 	}
+	sortOps(s)
 	return nil
 }
 
@@ -361,7 +399,7 @@ func (d *draw) aim(op *Op, storm bool) {
 		return
 	}
 	switch op.Kind {
-	case OpTwin, OpRestore, OpWipe, OpFlip:
+	case OpTwin, OpRestore, OpWipe, OpFlip, OpAdd, OpReplace, OpTransfer, OpLocate:
 		return // these need a name, or are counted by it
 	case OpReset:
 		op.Peer = ""
@@ -393,15 +431,28 @@ func (d *draw) core() {
 
 func voterID(i int) protocol.NodeID    { return protocol.NodeID("n" + strconv.Itoa(i+1)) }
 func observerID(i int) protocol.NodeID { return protocol.NodeID("o" + strconv.Itoa(i+1)) }
+func spareID(i int) protocol.NodeID    { return protocol.NodeID("s" + strconv.Itoa(i+1)) }
 
-func (d *draw) size() int { return d.schedule.Nodes }
+// size is how many have something to be cut off from: the voters, and the spares.
+func (d *draw) size() int { return d.schedule.Nodes + d.schedule.Spares }
 
-func (d *draw) voter() protocol.NodeID { return voterID(d.IntN(d.schedule.Nodes)) }
+// voter draws a voter, or a spare.
+func (d *draw) voter() protocol.NodeID {
+	i := d.IntN(d.size())
+	if k := i - d.schedule.Nodes; k >= 0 {
+		return spareID(k)
+	}
+	return voterID(i)
+}
 
 func (d *draw) node() protocol.NodeID {
-	if i := d.IntN(d.schedule.Nodes + d.schedule.Observers); i >= d.schedule.Nodes {
-		return observerID(i - d.schedule.Nodes)
-	} else {
+	s := d.schedule
+	switch i := d.IntN(s.Nodes + s.Observers + s.Spares); {
+	case i >= s.Nodes+s.Observers:
+		return spareID(i - s.Nodes - s.Observers)
+	case i >= s.Nodes:
+		return observerID(i - s.Nodes)
+	default:
 		return voterID(i)
 	}
 }
@@ -430,8 +481,8 @@ func (d *draw) some(n int) []protocol.NodeID { return d.others("", n) }
 // others draws n voters that are not one.
 func (d *draw) others(one protocol.NodeID, n int) []protocol.NodeID {
 	var all []protocol.NodeID
-	for i := range d.schedule.Nodes {
-		if id := voterID(i); id != one {
+	for _, id := range electors(d.schedule.Nodes, 0, d.schedule.Spares) {
+		if id != one {
 			all = append(all, id)
 		}
 	}
@@ -443,7 +494,7 @@ func (d *draw) others(one protocol.NodeID, n int) []protocol.NodeID {
 // the voters that were is left.
 func (d *draw) wiped() protocol.NodeID {
 	id := d.voter()
-	if slices.Contains(d.wipes, id) {
+	if slices.Contains(d.wipes, id) || d.schedule.index(id) >= d.schedule.Nodes {
 		return id
 	}
 	if len(d.wipes) >= (d.schedule.Nodes-1)/2 {

@@ -155,10 +155,14 @@ func (w *World) deliver(n *node, e event) {
 		w.flights.put(e.ref)
 		return
 	}
+	if n.waits && e.kind == evDeliver {
+		w.called(n, f.message.Membership)
+	}
 	if !n.up {
 		w.flights.put(e.ref)
 		return
 	}
+	f = &w.flights.all[e.ref]
 	f.arrived = true
 	if n.frozen {
 		w.shelve(n, e)

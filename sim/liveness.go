@@ -1,6 +1,13 @@
 package sim
 
-import "time"
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/electd/elect/protocol"
+)
 
 // The liveness phase: when the faults have ended, the world heals a core of
 // participants who can all talk to each other (or to the store), and leaves the
@@ -9,7 +16,8 @@ import "time"
 // there are few terms.
 //
 // Somebody outside the core may lead too, if enough of the world is left to it.
-// But nobody promises how long that lasts: when it ends, the time begins anew.
+// But nobody promises how long that lasts: when it ends, the time begins anew. So
+// it does when a leader hands over to one of a higher priority.
 const (
 	settleWithin = 10
 	settleHold   = 5
@@ -18,7 +26,21 @@ const (
 )
 
 // LeastSettle is how long a Settle has to be for the liveness phase to be judged.
+// A protocol whose leaders hand over by themselves needs what it Yields on top.
 func LeastSettle(patience time.Duration) time.Duration { return (settleWithin + settleHold) * patience }
+
+// leastSettle is LeastSettle of the protocol, in that configuration.
+func (p *Protocol) leastSettle(config json.RawMessage) (least, patience, yields time.Duration, err error) {
+	if patience, err = p.Patience(config); err != nil {
+		return 0, 0, 0, err
+	}
+	if p.Yields != nil {
+		if yields, err = p.Yields(config); err != nil {
+			return 0, 0, 0, err
+		}
+	}
+	return LeastSettle(patience) + yields, patience, yields, nil
+}
 
 // liveness is what is kept of the liveness phase.
 type liveness struct {
@@ -38,8 +60,8 @@ func (o *oracle) healing(w *World) {
 	for i := range o.seats {
 		o.seats[i].mark.cut = 0
 	}
-	patience, err := w.protocol.Patience(w.schedule.Config)
-	if err != nil || w.schedule.Settle < LeastSettle(patience) {
+	least, patience, _, err := w.protocol.leastSettle(w.schedule.Config)
+	if err != nil || w.schedule.Settle < least || w.hopeless {
 		return
 	}
 	o.live = liveness{on: true, healed: w.now, patience: Time(patience), since: w.now, from: w.now}
@@ -48,11 +70,19 @@ func (o *oracle) healing(w *World) {
 
 // crowned is called when n's term begins, if it is a leader that counts.
 func (l *liveness) crowned(w *World, n *node) {
-	inside := w.schedule.inCore(n.id)
+	inside := w.inCore(n)
 	if inside && l.inside {
 		l.terms++
 	}
 	l.inside = inside
+}
+
+// yields is called when a leader hands over by itself, to one who ranks higher.
+// Then the time begins anew; fewTerms bounds how often that may be.
+func (l *liveness) yields(w *World) {
+	if l.on {
+		l.from = w.now
+	}
 }
 
 // look sees who leads now. If somebody's lease has lapsed, that was at the time
@@ -69,7 +99,7 @@ func (l *liveness) look(w *World, o *oracle, lapsed Time) {
 		if s.servesUntil(w) <= w.now {
 			continue
 		}
-		if w.schedule.inCore(w.nodes[i].id) {
+		if w.inCore(w.nodes[i]) {
 			insiders++
 			in = s.mark.crown
 		} else {
@@ -113,13 +143,76 @@ func (o *oracle) judge(w *World) {
 	case l.holder == 0:
 		w.fail(Live, nil, "nobody leads at the end, and since %s; the world was healed at %s", l.since, l.healed)
 	case l.since > limit && !l.outsider:
-		w.fail(Live, nil, "the term that leads at the end has done so without a gap since %s; want since %s at the latest, %d patiences after the healing or the last outsider's term", l.since, limit, settleWithin)
+		w.fail(Live, nil, "the term that leads at the end has done so without a gap since %s; want since %s at the latest, %d patiences after the healing, the last outsider's term, or the last that was handed over by itself", l.since, limit, settleWithin)
 	case l.terms > fewTerms:
 		w.fail(Live, nil, "%d terms of the core followed each other after the healing at %s; want at most %d", l.terms, l.healed, fewTerms)
 	default:
 		w.seen.add(SawSettled)
-		if k := len(w.schedule.Core); k > 0 && k < w.schedule.Nodes {
-			w.seen.add(SawSettledInPart)
+		for _, n := range w.nodes[:w.width] {
+			if !n.observer && !w.inCore(n) {
+				w.seen.add(SawSettledInPart)
+			}
 		}
 	}
+}
+
+// chooseCore finds out who is healed: the schedule's core, and with it as many
+// voters as it takes for a majority of each membership that may still count, the
+// newest settled one among them. Where disks were wiped there may be none; then
+// nobody can be asked to be live.
+func (w *World) chooseCore() {
+	if w.core = math.MaxUint32; len(w.schedule.Core) > 0 {
+		w.core = 0
+		for _, id := range w.schedule.Core {
+			w.core |= 1 << w.index(id)
+		}
+	}
+	if w.protocol.Members == nil {
+		return
+	}
+	for _, ms := range w.living() {
+		in, leaders := 0, 0
+		for _, add := range [...]bool{false, true} {
+			for _, v := range ms.Voters {
+				n := w.named(v.ID)
+				if n == nil || n.self != v {
+					continue // its disk was wiped
+				}
+				leads := w.never>>n.base&1 == 0
+				if w.inCore(n) == add || add && in >= ms.Quorum() && (leaders > 0 || !leads) {
+					continue
+				}
+				w.core |= 1 << n.base
+				in++
+				if leads {
+					leaders++
+				}
+			}
+		}
+		w.hopeless = w.hopeless || in < ms.Quorum() || leaders == 0
+	}
+}
+
+// living are the memberships that somebody has, or has on its disk, and that no
+// settled one has replaced.
+func (w *World) living() []*protocol.Membership {
+	var all []*protocol.Membership
+	add := func(ms *protocol.Membership) {
+		if ms != nil && ms.Compare(w.oracle.members.settled) >= 0 && !slices.ContainsFunc(all, func(o *protocol.Membership) bool { return alike(o, ms) }) {
+			all = append(all, ms)
+		}
+	}
+	add(w.oracle.members.settled)
+	for _, n := range w.nodes {
+		if m, ok := n.machine.(protocol.Reconfigurable); ok {
+			ms, _ := m.Membership()
+			add(ms)
+		}
+		if data, _ := n.disk.content(); data != nil {
+			if ms, err := w.protocol.Members(data); err == nil {
+				add(ms)
+			}
+		}
+	}
+	return all
 }

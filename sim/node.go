@@ -51,7 +51,16 @@ type node struct {
 	wipes       int    // how often its disk was lost
 	withdrawn   int    // operations by which it is no candidate
 	sick        int
+	paused      int // operations by which its operator has paused it
 	observer    bool
+
+	// Who takes part, as its first boot was told; see spare.
+	membership *protocol.Membership
+	spare      bool // nobody lists it at the beginning
+	waits      bool // its process runs, and waits to be called
+
+	position uint64 // in the leader's log; 0: nowhere
+	still    int    // operations by which it stands still
 }
 
 // held is a message that waits for a save.
@@ -69,7 +78,7 @@ type letter struct {
 // participant is what n's machine is made for.
 func (w *World) participant(n *node) Participant {
 	return Participant{
-		Self: n.self, Index: n.base, Observer: n.observer, Membership: w.membership,
+		Self: n.self, Index: n.base, Observer: n.observer, Membership: n.membership,
 		Config: w.schedule.Config, Work: w.schedule.Work,
 	}
 }
@@ -80,6 +89,16 @@ func (w *World) boot(n *node) {
 	if !ok {
 		return // no slot can be read: it says so, and does not start
 	}
+	if n.spare && data == nil {
+		n.waits = true // a process without a machine
+		return
+	}
+	w.start(n, data)
+}
+
+// start makes n's machine, of what its disk says.
+func (w *World) start(n *node, data []byte) {
+	n.waits = false
 	m, err := w.protocol.New(w.participant(n))
 	if err != nil {
 		w.fail(NoPanic, n, "no machine can be made: %v", err)
@@ -99,13 +118,23 @@ func (w *World) boot(n *node) {
 	w.input.Kind, w.input.Durable = protocol.Boot, data
 	w.step(n, &w.input)
 	w.input.Durable = nil
-	if !n.observer && n.withdrawn == 0 {
+	if n.withdrawn == 0 && w.campaigns(n) {
 		w.command(n, protocol.Command{Verb: protocol.Campaign})
 	}
 	if n.sick > 0 {
 		w.command(n, protocol.Command{Verb: protocol.Sicken})
 	}
+	if n.paused > 0 {
+		w.command(n, protocol.Command{Verb: protocol.Pause})
+	}
+	if w.protocol.Members != nil {
+		w.tellPosition(n)
+	}
 }
+
+// campaigns reports whether n is a candidate unless it is told otherwise. An
+// observer is one where it may be promoted.
+func (w *World) campaigns(n *node) bool { return !n.observer || w.protocol.Members != nil }
 
 // step hands one input to n's machine, now, and carries out what comes of it. n
 // is up and not frozen.

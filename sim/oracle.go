@@ -17,11 +17,13 @@ type oracle struct {
 	rose    int32    // the seat that led with it
 	serving serving
 	live    liveness
+	members memberships
 
 	// For the sometimes-properties only.
 	restarts  bool
 	contested uint64 // a term in which two stood, and that nobody has won so far
 	fallen    fallen // the last leader that is one no more
+	handing   handing
 }
 
 // stage is how far the orders of one term have come.
@@ -61,6 +63,11 @@ type seat struct {
 
 	durable Vote // what its disk says of its vote
 
+	members *protocol.Membership // as its machine has it
+	told    *protocol.Membership // that it has sent last
+	held    protocol.ConfigID    // of the membership on its disk
+	paused  bool                 // its machine was told to pause
+
 	mark mark // for the sometimes-properties
 }
 
@@ -76,6 +83,7 @@ func (o *oracle) clone() oracle {
 	c := *o
 	c.seats = slices.Clone(o.seats)
 	c.reigns = slices.Clone(o.reigns)
+	c.members.book = slices.Clone(o.members.book)
 	c.ballots = slices.Clone(o.ballots)
 	for i := range c.ballots {
 		c.ballots[i] = o.ballots[i].clone()
@@ -105,12 +113,20 @@ func (o *oracle) stepped(w *World, n *node, in *protocol.Input, fx *protocol.Eff
 		o.refresh(w, n, s)
 	}
 	o.notice(w, n, s, in, fx)
+	if w.protocol.Members != nil {
+		o.member(w, n, s, fx)
+		if w.strict {
+			o.votes(w, n, in, fx)
+		}
+	}
 }
 
 // ordered is called for each order as it is carried out.
 func (o *oracle) ordered(w *World, n *node, ord *protocol.Order) {
 	s := o.seat(n)
 	switch ord.Kind {
+	case protocol.CatchUp:
+		w.catchUp(n, ord)
 	case protocol.Elected:
 		w.work.elected(w, n, ord.Token)
 	case protocol.Lead:
@@ -130,6 +146,12 @@ func (o *oracle) sent(w *World, n *node, m *protocol.Send) {
 	if w.protocol.Grants != nil {
 		o.granted(w, n, m)
 	}
+	if ms := m.Message.Membership; ms != nil && w.protocol.Members != nil {
+		o.told(w, n, ms)
+	}
+	if m.Message.Handover != nil {
+		o.handing.target = int32(w.index(m.Message.Handover.Target))
+	}
 	if m.Message.Incarnation != 0 {
 		o.seat(n).mark.incarnation = m.Message.Incarnation
 	}
@@ -138,7 +160,7 @@ func (o *oracle) sent(w *World, n *node, m *protocol.Send) {
 // booted is called when a life begins.
 func (o *oracle) booted(w *World, n *node) {
 	s := o.seat(n)
-	s.up, s.frozen = true, false
+	s.up, s.frozen, s.paused = true, false, false
 	o.board(w, n, s)
 	o.noticeBoot(w, s)
 }

@@ -24,6 +24,7 @@ func (o *oracle) order(w *World, n *node, s *seat, in *protocol.Input, ord *prot
 		}
 		s.stage, s.token = stageElected, ord.Token
 		o.wins(w, n, s)
+		o.may(w, n, s)
 		o.noticeElected(w, n, s)
 		if electedCounts(w) {
 			o.crowned(w, n, s)
@@ -49,10 +50,14 @@ func (o *oracle) order(w *World, n *node, s *seat, in *protocol.Input, ord *prot
 			w.fail(Orders, n, "stops token %d while it is %s with token %d", ord.Token, s.stage, s.token)
 		}
 		o.noticeStop(w, n, s, in)
-		s.renews = in.Kind == protocol.Do
-		o.fell(w, n, s, fallen{resigned: s.renews})
+		s.renews = in.Kind == protocol.Do || ord.Reason == outranked
+		if ord.Reason == outranked {
+			o.live.yields(w)
+		}
+		o.fell(w, n, s, fallen{resigned: s.renews, outranked: ord.Reason == outranked})
 		s.stage, s.token, s.joining = stageNone, 0, ord.Token
 		o.changed(w)
+	case protocol.CatchUp:
 	default:
 		w.fail(Orders, n, "order %s", ord.Kind)
 	}

@@ -22,6 +22,9 @@ type act struct {
 	saves  [][]byte // each before the sends
 	sends  []protocol.Send
 	asks   []protocol.Ask
+	// From now on its machine has this membership, if not nil.
+	members *protocol.Membership
+	settled bool
 }
 
 // actor is a machine that does what a script says, right or wrong.
@@ -31,7 +34,13 @@ type actor struct {
 	saves uint64
 	asks  uint64
 	view  protocol.View
+	now   act // what it was told of a membership last
 }
+
+// Membership and what follows implement [protocol.Reconfigurable].
+func (m *actor) Membership() (*protocol.Membership, bool)        { return m.now.members, m.now.settled }
+func (m *actor) Objection(*protocol.Membership) error            { return nil }
+func (m *actor) Members(dst []protocol.Member) []protocol.Member { return dst }
 
 func newActor(acts []act) *actor { return &actor{acts: acts, view: protocol.View{Role: protocol.Down}} }
 
@@ -47,6 +56,9 @@ func (m *actor) Step(in *protocol.Input, fx *protocol.Effects) {
 		a := &m.acts[m.next]
 		m.next++
 		m.view = a.view
+		if a.members != nil {
+			m.now = *a
+		}
 		if m.view.Active {
 			m.view.Read = in.Now
 		}
@@ -85,6 +97,11 @@ func (m *actor) AppendState(dst []byte) []byte {
 func (m *actor) LoadState(src []byte) error {
 	d := protocol.NewDecoder(src)
 	m.next, m.saves, m.asks = d.Uint(), d.Uint(), d.Uint()
+	for i := range m.acts[:m.next] {
+		if m.acts[i].members != nil {
+			m.now = m.acts[i]
+		}
+	}
 	v := d.Bytes()
 	m.view = protocol.View{}
 	if err := json.Unmarshal(v, &m.view); err != nil {

@@ -26,7 +26,7 @@ func (o *oracle) board(w *World, n *node, s *seat) {
 	if s.ballot >= 0 {
 		w.seen.add(SawWipedReturns)
 	}
-	s.durable = Vote{}
+	s.durable, s.held = Vote{}, protocol.ConfigID{}
 	for i := range o.ballots {
 		if o.ballots[i].voter == n.self {
 			s.ballot = int32(i)
@@ -39,6 +39,9 @@ func (o *oracle) board(w *World, n *node, s *seat) {
 
 // durable is called when a save became durable, and when a restart reads one.
 func (o *oracle) durable(w *World, n *node, data []byte) {
+	if w.protocol.Members != nil && len(data) > 0 {
+		o.holds(w, n, data)
+	}
 	if w.protocol.Vote == nil || len(data) == 0 {
 		return
 	}
@@ -66,6 +69,9 @@ func (o *oracle) granted(w *World, n *node, m *protocol.Send) {
 	}
 	s := o.seat(n)
 	o.board(w, n, s)
+	if n.observer {
+		w.seen.add(SawPromotedVotes)
+	}
 	if s.durable.Term < term || s.durable.Term == term && s.durable.For.ID != m.To {
 		w.fail(VoteSaved, n, "grants %s its vote in term %d while its disk says %s in term %d", m.To, term, s.durable.For, s.durable.Term)
 	}

@@ -79,8 +79,14 @@ func (s *Schedule) Validate(p *Protocol) error {
 	if s.Observers < 0 || s.Observers > MaxNodes {
 		return fmt.Errorf("schedule: observers: %d; want 0 to %d", s.Observers, MaxNodes)
 	}
-	if len(s.Clocks) > s.Nodes+s.Observers {
-		return fmt.Errorf("schedule: clocks: %d of them; want at most %d", len(s.Clocks), s.Nodes+s.Observers)
+	if s.Spares < 0 || s.Spares > MaxNodes {
+		return fmt.Errorf("schedule: spares: %d; want 0 to %d", s.Spares, MaxNodes)
+	}
+	if s.Spares > 0 && p.Members == nil {
+		return fmt.Errorf("schedule: spares: %d; want 0: who takes part in %s is fixed", s.Spares, p.Name)
+	}
+	if all := s.Nodes + s.Observers + s.Spares; len(s.Clocks) > all {
+		return fmt.Errorf("schedule: clocks: %d of them; want at most %d", len(s.Clocks), all)
 	}
 	for i, c := range s.Clocks {
 		if c.Rate < -maxRate || c.Rate > maxRate {
@@ -102,6 +108,12 @@ func (s *Schedule) Validate(p *Protocol) error {
 	if most := s.writes(); most > MaxWork {
 		span := s.Faults + s.Settle
 		return fmt.Errorf("schedule: work.every: %v, which is %d writes in %v; want 0, or at least %v: %d writes at most", s.Work.Every, most, span, span/MaxWork+1, MaxWork)
+	}
+	if s.Log.Every > 0 && (s.Faults+s.Settle)/s.Log.Every > MaxWork {
+		return fmt.Errorf("schedule: log.every: %v, which is more than %d times in %v; want 0, or a longer time", s.Log.Every, MaxWork, s.Faults+s.Settle)
+	}
+	if s.Log != (Log{}) && p.Members == nil {
+		return fmt.Errorf("schedule: log: %s knows no positions; want none", p.Name)
 	}
 	for i := range s.Ops {
 		if err := s.validateOp(i, p); err != nil {
@@ -149,7 +161,7 @@ func (s *Schedule) validateNoise() error {
 		{"faults", s.Faults}, {"settle", s.Settle}, {"links.delay", s.Links.Delay}, {"links.jitter", s.Links.Jitter},
 		{"disks.sync", s.Disks.Sync}, {"disks.jitter", s.Disks.Jitter},
 		{"store.delay", s.Store.Delay}, {"store.jitter", s.Store.Jitter}, {"store.timeout", s.Store.Timeout},
-		{"work.every", s.Work.Every}, {"work.think", s.Work.Think}, {"work.flight", s.Work.Flight}, {"work.drain", s.Work.Drain}, {"work.stop", s.Work.Stop},
+		{"log.every", s.Log.Every}, {"log.lag", s.Log.Lag}, {"work.every", s.Work.Every}, {"work.think", s.Work.Think}, {"work.flight", s.Work.Flight}, {"work.drain", s.Work.Drain}, {"work.stop", s.Work.Stop},
 	} {
 		if d.d < 0 || d.d > MaxSpan {
 			return fmt.Errorf("%s: %v; want 0 to %v", d.name, d.d, MaxSpan)
@@ -208,8 +220,14 @@ func (s *Schedule) validateOp(i int, p *Protocol) error {
 	if len(op.Group) > 2*MaxNodes {
 		return fmt.Errorf("group: %d participants; want at most %d", len(op.Group), 2*MaxNodes)
 	}
+	if len(op.Group) == 0 && op.Kind == OpReconfigure {
+		return errors.New("group: it is empty; want the voters, such as [\"n1\"]")
+	}
 	if len(op.Group) == 0 && op.Kind.groups() {
 		return errors.New("group: it is empty, and nobody would be cut off; want participants, such as [\"n1\"]")
+	}
+	if op.Kind == OpReconfigure && len(op.Group) > MaxNodes {
+		return fmt.Errorf("group: %d voters; want at most %d", len(op.Group), MaxNodes)
 	}
 	if op.For < 0 || op.For > MaxSpan {
 		return fmt.Errorf("for: %v; want 0 to %v", op.For, MaxSpan)
@@ -221,7 +239,7 @@ func (s *Schedule) validateOp(i int, p *Protocol) error {
 		return fmt.Errorf("count: %d; want 0 or more", op.Count)
 	}
 	switch op.Kind {
-	case OpSwizzle, OpFlap, OpCrashLoop, OpStrobe:
+	case OpSwizzle, OpFlap, OpCrashLoop, OpStrobe, OpAdd, OpRemove, OpReplace, OpReconfigure:
 		if op.Every <= 0 || op.For/maxTicks >= op.Every {
 			return fmt.Errorf("every: %v; want more than 0, and more than a %dth of for (%v)", op.Every, maxTicks, op.For)
 		}
@@ -239,6 +257,9 @@ func (s *Schedule) validateOp(i int, p *Protocol) error {
 		if !(v >= 0 && v <= 1) {
 			return fmt.Errorf("value: %v; want 0 to 1", v)
 		}
+	}
+	if op.Kind.elects() && p.Members == nil {
+		return fmt.Errorf("kind: who takes part in %s is fixed, and it knows no positions and no transfers", p.Name)
 	}
 	if op.Kind.stores() && p.Store == StoreNone {
 		return fmt.Errorf("kind: protocol %s has no store", p.Name)
@@ -258,10 +279,20 @@ func (s *Schedule) index(id protocol.NodeID) int {
 // groups reports whether an operation is nothing without a Group.
 func (k OpKind) groups() bool {
 	switch k {
-	case OpHalves, OpThird, OpBridge, OpChain, OpSwizzle:
+	case OpHalves, OpThird, OpBridge, OpChain, OpSwizzle, OpReconfigure:
 		return true
 	}
 	return false
+}
+
+// reconfigures reports whether an operation changes who takes part.
+func (k OpKind) reconfigures() bool {
+	return k == OpAdd || k == OpRemove || k == OpReplace || k == OpReconfigure
+}
+
+// elects reports whether an operation is for protocols whose membership can change.
+func (k OpKind) elects() bool {
+	return k == OpTransfer || k == OpStandBack || k == OpLocate || k.reconfigures()
 }
 
 // stores reports whether an operation is the store's.
@@ -283,5 +314,5 @@ func (k OpKind) known() bool {
 		OpResign, OpWithdraw, OpSicken, OpConfirm:
 		return true
 	}
-	return k.shapes() || k.stores()
+	return k.shapes() || k.stores() || k.elects()
 }

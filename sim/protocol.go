@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"time"
 
 	"github.com/electd/elect/protocol"
@@ -30,6 +31,24 @@ type Protocol struct {
 	// Incarnation is the boot counter in a Save's Data; needed with Death, and
 	// for PeerClosed.
 	Incarnation func(data []byte) (uint64, error)
+	// Members is the membership in a Save's Data, for the invariants on memberships;
+	// nil if who takes part is fixed. Then there are no spares, no positions, and no
+	// operations that need them. Machines of a protocol that has it implement
+	// [protocol.Reconfigurable].
+	Members func(data []byte) (*protocol.Membership, error)
+	// Draw draws what a schedule's configuration leaves to the seed, such as
+	// priorities, for those who may ever vote; nil if there is nothing to draw.
+	Draw func(r *rand.Rand, ids []protocol.NodeID) json.RawMessage
+	// Never reports whether a participant never leads, by its configuration; nil if
+	// there are none such.
+	Never func(config json.RawMessage, id protocol.NodeID) (bool, error)
+	// Requires reports whether nobody may be elected by one whose position it is
+	// behind, and Compare orders positions; both nil if positions never count.
+	Requires func(config json.RawMessage) (bool, error)
+	Compare  func(a, b string) int
+	// Yields is how long after its term began a leader may hand over by itself, at
+	// the longest; nil if none ever does.
+	Yields func(config json.RawMessage) (time.Duration, error)
 	// Patience is how long, at the longest, a healthy world takes from the loss
 	// of a leader to the next proven one. The liveness phase waits for a few of it.
 	Patience func(config json.RawMessage) (time.Duration, error)
@@ -50,10 +69,10 @@ type Protocol struct {
 // Participant is what a machine is made for.
 type Participant struct {
 	Self       protocol.Voter
-	Index      int  // n1 is 0
-	Observer   bool // o1, o2, …
-	Membership *protocol.Membership
-	Config     json.RawMessage // the schedule's
+	Index      int                  // n1 is 0
+	Observer   bool                 // o1, o2, …
+	Membership *protocol.Membership // of the founders; a spare's is that by which it was called
+	Config     json.RawMessage      // the schedule's
 	Work       Work
 }
 
@@ -90,8 +109,16 @@ const (
 	ToldInTime  Invariant = "told-in-time"        // the work was told to stop before its lease ended
 	FIFO        Invariant = "first-in-first-out"  // a queue's leaders come in the order of their entries
 	Orders      Invariant = "orders"              // Elected, Lead, Stop in this order, each once, tokens as announced
-	Live        Invariant = "live"                // after the faults, one stable leader in time
-	NoPanic     Invariant = "no-panic"            // no machine panics
+
+	Adjacent      Invariant = "adjacent-overlap" // a membership's majorities share a voter with those of the one that it comes from, and of all others that may still elect
+	OneMembership Invariant = "one-membership"   // a membership's term and version are one membership's, everywhere
+	DurableFirst  Invariant = "durable-first"    // a reconfiguration was durable before anybody used it or was told
+	VoterLeads    Invariant = "voter-leads"      // who is elected is a voter of the membership that it has
+	NotBehind     Invariant = "not-behind"       // where positions are required, nobody gives its vote to one who is behind it
+	NeverLeads    Invariant = "never-leads"      // nobody is elected whose priority is never, or who knows that its operator has paused it
+
+	Live    Invariant = "live"     // after the faults, one stable leader in time
+	NoPanic Invariant = "no-panic" // no machine panics
 )
 
 // Expectation is what a protocol promises of an invariant.

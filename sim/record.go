@@ -112,7 +112,13 @@ func (r *Recorder) event(w *World, rec *Record) error {
 		e.Kind, e.Says = trace.Heal, rec.Op.String()
 	case RecordHeal:
 		e.Kind, e.Says = trace.Heal, "the faults are over"
-		if core := w.schedule.Core; len(core) > 0 {
+		if len(w.schedule.Core) > 0 {
+			var core []protocol.NodeID
+			for _, n := range w.nodes[:w.width] {
+				if w.inCore(n) {
+					core = append(core, n.id)
+				}
+			}
 			e.Says += "; who can talk to each other: " + ids(core)
 		}
 	case RecordViolation:

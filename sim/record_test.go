@@ -46,7 +46,7 @@ func TestRecordedRunsVerify(t *testing.T) {
 			}
 			for seed := range uint64(4) {
 				// Beyond: twins, and disks that are restored.
-				s, err := sim.Generate(p, seed, sim.Options{Observers: 1, Faults: 15 * patience, Settle: 5 * patience, Beyond: true})
+				s, err := sim.Generate(p, seed, sim.Options{Observers: 1, Faults: 15 * patience, Settle: 5 * patience, Beyond: true, Profile: [...]string{"swarm", "members"}[seed%2]})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -21,6 +21,9 @@ type Schedule struct {
 	Profile   string          `json:"profile,omitempty"`
 	Nodes     int             `json:"nodes"`               // voters or candidates: n1, n2, …
 	Observers int             `json:"observers,omitempty"` // o1, o2, …
+	// Spares are s1, s2, …: no membership lists them at the beginning. Each waits
+	// until a message reaches it with one that does, and takes part from then on.
+	Spares int `json:"spares,omitempty"`
 	// Faults is how long faults go on, Settle how long the healed world is then
 	// given to become stable (the liveness phase); 0 leaves that phase out.
 	Faults time.Duration `json:"faults"`
@@ -39,7 +42,8 @@ type Schedule struct {
 	Disks  DiskNoise   `json:"disks"`
 	Store  StoreNoise  `json:"store,omitzero"`
 	Work   Work        `json:"work"`
-	Clocks []ClockSpec `json:"clocks,omitempty"` // of n1, n2, …, o1, …; those that are missing are perfect
+	Log    Log         `json:"log,omitzero"`
+	Clocks []ClockSpec `json:"clocks,omitempty"` // of n1, n2, …, o1, …, s1, …; those that are missing are perfect
 	Ops    []Op        `json:"ops"`              // by rising At
 }
 
@@ -100,6 +104,13 @@ type Work struct {
 	// Outlives: work whose process is killed goes on until its lease has ended,
 	// as a child process may, unless a keeper ends it and says so.
 	Outlives bool `json:"outlives,omitempty"`
+}
+
+// Log is what the leader's program writes and the others copy: where each is in
+// it is its position. Positions are numbers, and "" is where nothing was written.
+type Log struct {
+	Every time.Duration `json:"every,omitempty"` // the leader's position moves on by one, so often; 0 is never
+	Lag   time.Duration `json:"lag,omitempty"`   // so much later the others have it, and one who catches up has what it lacked
 }
 
 // ClockSpec is a participant's clock at the beginning.
@@ -214,4 +225,13 @@ const (
 	OpWithdraw OpKind = "withdraw" // Node stops being a candidate For
 	OpSicken   OpKind = "sicken"   // Node is unhealthy For
 	OpConfirm  OpKind = "confirm"  // Node's term is to be proven anew
+
+	OpTransfer  OpKind = "transfer"   // Node is asked to hand over to Peer, to the best successor if there is none
+	OpStandBack OpKind = "stand-back" // Node is paused by its operator For, restarts included: it votes, and does not stand
+	OpLocate    OpKind = "locate"     // Node's position is Count beyond that of all others; with 0 it stands still For
+
+	OpAdd         OpKind = "add"         // Node is to become a voter; whoever leads is asked for the next step, Every, For
+	OpRemove      OpKind = "remove"      // Node is to be no voter and no observer any more; asked for likewise
+	OpReplace     OpKind = "replace"     // Node's new directory is to be a voter in the place of its old one, if its disk was wiped; asked for likewise
+	OpReconfigure OpKind = "reconfigure" // the voters are to be Group; asked for likewise, and with Value 1 for all at once first
 )

@@ -97,7 +97,7 @@ func (k *shrinker) try(did string, change func(s *Schedule) bool) bool {
 	k.best, k.result, k.found = s, r, r.Violation
 	if k.progress != nil {
 		k.progress(ShrinkStep{
-			Runs: k.runs, Did: did, Nodes: s.Nodes + s.Observers, Ops: len(s.Ops), Until: time.Duration(k.found.At),
+			Runs: k.runs, Did: did, Nodes: s.Nodes + s.Observers + s.Spares, Ops: len(s.Ops), Until: time.Duration(k.found.At),
 		})
 	}
 	return true
@@ -147,8 +147,8 @@ func (k *shrinker) cut(slack int) {
 	if k.found.At > Time(k.best.Faults) || k.invariant == Live {
 		// The healed world is to blame: what can go is time before it.
 		k.try("shorter liveness phase", func(s *Schedule) bool {
-			least := LeastSettle(k.patience)
-			if s.Settle <= least {
+			least, _, _, err := k.protocol.leastSettle(s.Config)
+			if err != nil || s.Settle <= least {
 				return false
 			}
 			s.Settle = least
@@ -267,6 +267,12 @@ func (k *shrinker) noise() {
 	} {
 		zero(k, f.did, f.at)
 	}
+	zero(k, "no log", func(s *Schedule) *Log { return &s.Log })
+	k.try("no settings", func(s *Schedule) bool {
+		changed := len(s.Config) > 0
+		s.Config = nil
+		return changed
+	})
 	k.rounder("rounder delays", func(s *Schedule) []*time.Duration {
 		return []*time.Duration{&s.Links.Delay, &s.Disks.Sync, &s.Store.Delay, &s.Store.Timeout}
 	})
@@ -286,6 +292,13 @@ func zero[T comparable](k *shrinker, did string, at func(s *Schedule) *T) bool {
 
 // fewer takes participants away, the last ones first.
 func (k *shrinker) fewer() {
+	for i := k.best.Spares; i > 0 && !k.over(); i-- {
+		k.try("fewer spares", func(s *Schedule) bool {
+			without(s, spareID(s.Spares-1), s.Nodes+s.Observers+s.Spares-1)
+			s.Spares--
+			return true
+		})
+	}
 	for i := k.best.Observers; i > 0 && !k.over(); i-- {
 		k.try("fewer observers", func(s *Schedule) bool {
 			without(s, observerID(s.Observers-1), s.Nodes+s.Observers-1)

@@ -56,6 +56,18 @@ const (
 	SawLateAnswer
 	SawSettled
 	SawSettledInPart
+	SawTransferRaced
+	SawHeirDied
+	SawHandedOver
+	SawOutranked
+	SawHeldBack
+	SawCaughtUp
+	SawChangeRefused
+	SawChangedInPartition
+	SawDeposedUnsettled
+	SawReadmitted
+	SawPromotedVotes
+	SawAllReplaced
 
 	sometimesCount
 )
@@ -78,6 +90,9 @@ func ofWitnesses(p *Protocol) bool {
 func ofWaiting(p *Protocol) bool {
 	return p.Store == StoreNone && !p.Leaseless || p.Store == StoreZooKeeper
 }
+
+// ofMembers are the protocols whose membership can change.
+func ofMembers(p *Protocol) bool { return p.Members != nil }
 
 // ofQuorums are the protocols in which peers promise leases to each other.
 func ofQuorums(p *Protocol) bool { return p.Store == StoreNone && !p.Leaseless && p.Vote != nil }
@@ -128,6 +143,19 @@ var sometimes = [sometimesCount]struct {
 	SawLateAnswer:       {"late-answer", "an answer arrived after the term that had asked was over", ofStores},
 	SawSettled:          {"settled", "the healed world was stable in time", ofAll},
 	SawSettledInPart:    {"settled-in-part", "it was, with a part of the world left broken", ofAll},
+
+	SawTransferRaced:      {"transfer-raced-crash", "a leader was asked to hand over, and it or its heir died before the next one led", ofMembers},
+	SawHeirDied:           {"heir-died", "the one that a leader handed over to died, and another took over", ofMembers},
+	SawHandedOver:         {"handed-over", "a term that was handed over began without a pre-vote", ofMembers},
+	SawOutranked:          {"outranked", "a leader handed over by itself to one of a higher priority", ofMembers},
+	SawHeldBack:           {"held-back", "a candidate was held back because its position was behind", ofMembers},
+	SawCaughtUp:           {"caught-up", "a candidate that was held back caught up, and was elected", ofMembers},
+	SawChangeRefused:      {"change-refused", "a leader objected to a reconfiguration", ofMembers},
+	SawChangedInPartition: {"changed-in-partition", "a membership changed while a partition lasted", ofMembers},
+	SawDeposedUnsettled:   {"deposed-unsettled", "a leader's term ended after it had made a membership durable and before that was settled", ofMembers},
+	SawReadmitted:         {"readmitted", "a voter whose disk was wiped became one again", ofMembers},
+	SawPromotedVotes:      {"promoted-votes", "one who was no voter at the beginning gave its vote", ofMembers},
+	SawAllReplaced:        {"all-replaced", "none of the voters of the beginning was one any more", ofMembers},
 }
 
 // ofNone: it is told when it is seen, but too rare to be asked for.
@@ -230,19 +258,35 @@ type mark struct {
 	cut         Time // until when a partition keeps it apart
 	unknown     bool // an answer was lost since it was elected, or since it stood
 	waited      bool // it was elected in an earlier step
+	role        protocol.Role
+	handed      uint64 // the term that it began by a leader's word
+	behind      bool   // it was held back by its position,
+	caught      bool   // and has another one since
+}
+
+// handing is a transfer that somebody was asked for, until the next one leads.
+type handing struct {
+	some, heirDied bool
+	from, target   int32
 }
 
 // fallen is a leader that is one no more, until the next.
 type fallen struct {
-	some, died, resigned bool
-	seat                 int32
-	promised             Time
+	some, died, resigned, outranked bool
+	seat                            int32
+	promised                        Time
 }
 
 // fell is called when a term ends.
 func (o *oracle) fell(w *World, n *node, s *seat, f fallen) {
 	f.some, f.seat, f.promised = true, int32(n.index), s.mark.promised
 	o.fallen = f
+	if i, ok := o.members.find(o.members.open); ok && o.members.book[i].seat == int32(n.index) {
+		if s.held.Compare(o.members.open) >= 0 {
+			w.seen.add(SawDeposedUnsettled)
+		}
+		o.members.open = protocol.ConfigID{}
+	}
 }
 
 // notice looks for situations in a step.
@@ -277,7 +321,20 @@ func (o *oracle) notice(w *World, n *node, s *seat, in *protocol.Input, fx *prot
 		}
 	case protocol.Replied:
 		o.noticeAnswer(w, s, &in.Answer)
+	case protocol.Do:
+		switch in.Command.Verb {
+		case protocol.Pause:
+			s.paused = true
+		case protocol.Resume:
+			s.paused = false
+		case protocol.Locate:
+			s.mark.caught = s.mark.behind
+		}
 	}
+	if in.Kind == protocol.Receive && in.Message.Handover != nil && v.Role == protocol.Candidate && s.mark.role != protocol.Candidate {
+		s.mark.handed = v.Term
+	}
+	s.mark.role = v.Role
 	if s.stage != stageNone {
 		if s.active && v.Term > s.token && w.protocol.Store == StoreNone {
 			w.seen.add(SawReanchored)
@@ -334,6 +391,12 @@ func (o *oracle) noticeElected(w *World, n *node, s *seat) {
 			w.seen.add(SawSplitVote)
 		}
 	}
+	if s.mark.handed == s.token {
+		w.seen.add(SawHandedOver)
+	}
+	if s.mark.caught {
+		w.seen.add(SawCaughtUp)
+	}
 	s.mark.waited, s.mark.unknown, s.mark.confirmed = false, false, n.view.Confirmed
 	if f := &o.fallen; f.some && f.died && int(f.seat) != n.index && f.promised > w.now {
 		w.seen.add(SawElectedEarly)
@@ -360,7 +423,14 @@ func (o *oracle) noticeCrown(w *World, n *node) {
 		if f.resigned {
 			w.seen.add(SawResigned)
 		}
+		if f.outranked {
+			w.seen.add(SawOutranked)
+		}
 	}
+	if h := &o.handing; h.some && h.heirDied && int(h.target) != n.index {
+		w.seen.add(SawHeirDied)
+	}
+	o.handing = handing{}
 	for i := range o.seats {
 		if i != n.index && o.seats[i].mark.cut > w.now {
 			w.seen.add(SawCutOff)
@@ -368,11 +438,21 @@ func (o *oracle) noticeCrown(w *World, n *node) {
 	}
 	o.fallen = fallen{}
 	for i := range o.seats {
-		o.seats[i].mark.cut = 0
+		k := &o.seats[i].mark
+		k.cut, k.behind, k.caught = 0, false, false
 	}
 }
 
+// behind is called when n's machine says that its position is behind another's.
+func (o *oracle) behind(w *World, n *node) {
+	o.seat(n).mark.behind = true
+	w.seen.add(SawHeldBack)
+}
+
 func (o *oracle) noticeStop(w *World, n *node, s *seat, in *protocol.Input) {
+	if in.Kind == protocol.Do && in.Command.Verb == protocol.Transfer {
+		o.handing = handing{some: true, from: int32(n.index), target: int32(w.index(in.Command.Target))}
+	}
 	if s.stage == stageElected && !electedCounts(w) {
 		w.seen.add(SawWinnerStopped)
 	}
@@ -387,6 +467,11 @@ func (o *oracle) noticeStop(w *World, n *node, s *seat, in *protocol.Input) {
 
 func (o *oracle) noticeDeath(w *World, n *node, s *seat) {
 	o.restarts = true
+	if h := &o.handing; h.some && (int(h.from) == n.index || int(h.target) == n.index) {
+		w.seen.add(SawTransferRaced)
+		h.heirDied = h.heirDied || int(h.target) == n.index
+	}
+	s.mark.behind, s.mark.caught = false, false
 	s.mark.promised = max(s.until, s.mark.promised)
 	if s.stage == stageElected && !electedCounts(w) {
 		w.seen.add(SawWinnerDied)

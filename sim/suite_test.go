@@ -22,32 +22,34 @@ type ground struct {
 	name    string
 	options sim.Options
 	seeds   int
+	script  func(s *sim.Schedule) // changes what was drawn, if not nil
 }
 
 // grounds is what every change is tried on: bounded work, the same each time.
 func grounds(p *sim.Protocol) []ground {
 	var all []ground
 	for _, f := range sim.Profiles() {
-		g := ground{f.Name, sim.Options{Profile: f.Name}, 40}
+		g := ground{name: f.Name, options: sim.Options{Profile: f.Name}, seeds: 40}
 		if f.Name == "swarm" || f.Name == "storm" {
 			g.seeds = 200
 		}
 		all = append(all, g)
 	}
-	all = append(all, ground{"observers", sim.Options{Observers: 2}, 20})
+	all = append(all, ground{name: "observers", options: sim.Options{Observers: 2}, seeds: 20})
 	switch p.Name {
 	case "quorum":
 		for n := 1; n <= sim.MaxNodes; n++ {
-			all = append(all, ground{fmt.Sprintf("%d voters", n), sim.Options{Nodes: n}, 10})
+			all = append(all, ground{name: fmt.Sprintf("%d voters", n), options: sim.Options{Nodes: n}, seeds: 10})
 		}
+		all = append(all, ground{name: "three become five", options: sim.Options{Profile: "swarm", Nodes: 3, Spares: 5}, seeds: 40, script: becomeFive})
 	case "lease":
-		all = append(all, ground{"different durations", sim.Options{
+		all = append(all, ground{name: "different durations", options: sim.Options{
 			Config: json.RawMessage(`{"each": {"n1": {"duration": 5000000000}, "n2": {"duration": 8000000000}}}`),
-		}, 40}, ground{"versions that begin anew", sim.Options{Config: json.RawMessage(`{"global_versions": false}`)}, 40})
+		}, seeds: 40}, ground{name: "versions that begin anew", options: sim.Options{Config: json.RawMessage(`{"global_versions": false}`)}, seeds: 40})
 	default:
 		all = append(all,
-			ground{"short sessions", sim.Options{Config: json.RawMessage(`{"ttl": 4000000000}`)}, 20},
-			ground{"a long hold", sim.Options{Config: json.RawMessage(`{"hold": 10000000000}`)}, 40})
+			ground{name: "short sessions", options: sim.Options{Config: json.RawMessage(`{"ttl": 4000000000}`)}, seeds: 20},
+			ground{name: "a long hold", options: sim.Options{Config: json.RawMessage(`{"hold": 10000000000}`)}, seeds: 40})
 	}
 	return all
 }
@@ -66,6 +68,9 @@ func TestSuite(t *testing.T) {
 					s, err := sim.Generate(p, seed+1, g.options)
 					if err != nil {
 						t.Fatalf("%s: %v", g.name, err)
+					}
+					if g.script != nil {
+						g.script(s)
 					}
 					r := run(t, p, s)
 					if r.Violation != nil {

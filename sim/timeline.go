@@ -15,7 +15,7 @@ type opState struct {
 	on       bool
 	op       *Op // what it was about when it began, if it names Leader; never changed
 	ticks    int
-	away     uint32 // of a swizzle, by place in Group: who is cut off
+	away     uint32 // of a swizzle, by place in Group: who is cut off; of a reconfigure, that all was asked for at once
 	order    []int8 // and in which order they are healed
 	twin     int32  // of a twin: which one
 	snapshot *[2]slot
@@ -27,12 +27,16 @@ func (w *World) populate() {
 	w.membership = &protocol.Membership{Version: 1}
 	for i := range w.width {
 		id := voterID(i)
-		if i >= s.Nodes {
+		switch {
+		case i >= s.Nodes+s.Observers:
+			id = spareID(i - s.Nodes - s.Observers)
+		case i >= s.Nodes:
 			id = observerID(i - s.Nodes)
 			w.membership.Observers = append(w.membership.Observers, id)
 		}
 		n := w.newNode(i, i, id)
-		n.observer = i >= s.Nodes
+		n.observer, n.spare = i >= s.Nodes, i >= s.Nodes+s.Observers
+		n.membership = w.membership
 		if i < len(s.Clocks) {
 			n.clock = clock{rate: s.Clocks[i].Rate, boot: protocol.Instant(s.Clocks[i].Zero), mono: protocol.Instant(s.Clocks[i].Zero)}
 		}
@@ -54,7 +58,7 @@ func (w *World) populate() {
 		if k < 0 {
 			k = len(w.nodes) - w.width
 			n := w.newNode(len(w.nodes), base, s.Ops[i].Node)
-			n.observer = w.nodes[base].observer
+			n.observer, n.membership = w.nodes[base].observer, w.membership
 			w.nodes = append(w.nodes, n)
 		}
 		w.ops[i].twin = int32(w.width + k)
@@ -87,6 +91,7 @@ func (w *World) populate() {
 			}
 		}
 	}
+	w.operator = *w.stream("operator")
 	w.reshape()
 }
 
@@ -159,19 +164,20 @@ func (w *World) plan() {
 		}
 		w.in(time.Duration(op.At), event{kind: evOp, ref: int32(i)})
 	}
+	if s.Log.Every > 0 {
+		w.in(s.Log.Every, event{kind: evAppend})
+	}
 	if s.Settle > 0 {
 		w.in(s.Faults, event{kind: evHeal})
 	}
 	w.in(s.Faults+s.Settle, event{kind: evEnd})
 }
 
-// inCore reports whether that participant is healed for the liveness phase.
-func (s *Schedule) inCore(id protocol.NodeID) bool {
-	return len(s.Core) == 0 || slices.Contains(s.Core, id)
-}
+// inCore reports whether n is healed for the liveness phase, which has begun.
+func (w *World) inCore(n *node) bool { return w.core>>n.base&1 == 1 }
 
 // mended reports whether n has been healed.
-func (w *World) mended(n *node) bool { return w.healed && w.schedule.inCore(n.id) }
+func (w *World) mended(n *node) bool { return w.healed && w.inCore(n) }
 
 // begin is an operation's first moment.
 func (w *World) begin(i int) {
@@ -206,7 +212,7 @@ func (w *World) begin(i int) {
 			w.beginDisk(n, op, st)
 		case OpKill, OpPowerLoss, OpPause, OpPauseSend, OpPauseWork, OpSuspend, OpWipe, OpTwin, OpWitness:
 			w.beginProcess(n, op, st)
-		case OpResign, OpWithdraw, OpSicken, OpConfirm:
+		case OpResign, OpWithdraw, OpSicken, OpConfirm, OpTransfer, OpStandBack, OpLocate:
 			w.beginOperator(n, op, st)
 		}
 	}
@@ -224,7 +230,7 @@ func (w *World) begin(i int) {
 func (w *World) tick(i int) bool {
 	op, st := w.op(i), &w.ops[i]
 	n := w.named(op.Node)
-	if !st.on || w.healed && (op.Kind.shapes() || n != nil && w.mended(n)) {
+	if !st.on || w.healed && (op.Kind.shapes() || op.Kind.reconfigures() || n != nil && w.mended(n)) {
 		return false
 	}
 	tick := st.ticks
@@ -254,6 +260,11 @@ func (w *World) tick(i int) bool {
 	case OpStrobe:
 		if n != nil {
 			w.strobe(n, op, tick%2 == 0)
+		}
+	case OpAdd, OpRemove, OpReplace, OpReconfigure:
+		if w.reconfigure(n, op, st) {
+			st.on = false
+			return true
 		}
 	default:
 		st.on = op.For > 0
@@ -304,13 +315,19 @@ func (w *World) endNode(n *node, op *Op, st *opState) {
 			w.die(t, byKill)
 		}
 	case OpWithdraw:
-		if n.withdrawn--; n.withdrawn == 0 && !n.observer {
+		if n.withdrawn--; n.withdrawn == 0 && w.campaigns(n) {
 			w.command(n, protocol.Command{Verb: protocol.Campaign})
 		}
 	case OpSicken:
 		if n.sick--; n.sick == 0 {
 			w.command(n, protocol.Command{Verb: protocol.Recover})
 		}
+	case OpStandBack:
+		if n.paused--; n.paused == 0 {
+			w.command(n, protocol.Command{Verb: protocol.Resume})
+		}
+	case OpLocate:
+		n.still--
 	}
 }
 
@@ -319,6 +336,7 @@ func (w *World) endNode(n *node, op *Op, st *opState) {
 // others stays, and what they are cut off from, for good.
 func (w *World) heal() {
 	w.healed = true
+	w.chooseCore()
 	w.tell(nil, RecordHeal, "")
 	for i := range w.ops {
 		op, st := w.op(i), &w.ops[i]
@@ -361,12 +379,12 @@ func (w *World) heal() {
 
 // strange says what a schedule cannot be about, for errors.
 func strange(id protocol.NodeID, s *Schedule) error {
-	return fmt.Errorf("participant %q; want n1 to n%d%s", id, s.Nodes, observersUpTo(s.Observers))
+	return fmt.Errorf("participant %q; want n1 to n%d%s%s", id, s.Nodes, upTo("o", s.Observers), upTo("s", s.Spares))
 }
 
-func observersUpTo(n int) string {
+func upTo(letter string, n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", or o1 to o%d", n)
+	return fmt.Sprintf(", or %[1]s1 to %[1]s%[2]d", letter, n)
 }

@@ -25,16 +25,23 @@ type World struct {
 	burst  int // events in a row at one instant
 	agenda agenda
 
-	nodes []*node // n1, …, o1, …, and then a twin of each that gets one
+	nodes []*node // n1, …, o1, …, s1, …, and then a twin of each that gets one
 
 	links   []link  // from·len(nodes) + to
 	shapes  []shape // from·width + to, of bases: what is the matter with each link
+	shaping []int   // scratch of reshape
 	width   int     // participants without twins
-	flights slab[flight]
-	waiting slab[waiting]
-	letters slab[letter]
-	ops     []opState
+	core    uint32  // who is healed, by place; see chooseCore
+	never   uint32  // who never leads, by place
+	strict  bool    // positions are required
+	// No majority is left that could be healed.
+	hopeless bool
+	flights  slab[flight]
+	waiting  slab[waiting]
+	letters  slab[letter]
+	ops      []opState
 
+	operator stream // of what operators choose
 	store    storeModel
 	oracle   oracle
 	work     work
@@ -115,7 +122,7 @@ func New(p *Protocol, s *Schedule) (*World, error) {
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	w := &World{protocol: p, excused: excused, schedule: s, width: s.Nodes + s.Observers, hash: s.Seed}
+	w := &World{protocol: p, excused: excused, schedule: s, width: s.Nodes + s.Observers + s.Spares, hash: s.Seed}
 	w.populate()
 	for _, n := range w.nodes[:w.width] {
 		// A configuration that no machine can be made of is the schedule's fault.
@@ -126,8 +133,34 @@ func New(p *Protocol, s *Schedule) (*World, error) {
 	if p.Store != StoreNone {
 		w.store = newStore(p.Store, w)
 	}
+	if err := w.appoint(); err != nil {
+		return nil, err
+	}
+	w.oracle.founded(w.membership)
 	w.plan()
 	return w, nil
+}
+
+// appoint finds out who never leads, and whether positions are required.
+func (w *World) appoint() (err error) {
+	if w.protocol.Requires != nil {
+		if w.strict, err = w.protocol.Requires(w.schedule.Config); err != nil {
+			return fmt.Errorf("config: %w", err)
+		}
+	}
+	if w.protocol.Never == nil {
+		return nil
+	}
+	for _, n := range w.nodes[:w.width] {
+		never, err := w.protocol.Never(w.schedule.Config, n.id)
+		if err != nil {
+			return fmt.Errorf("config: %s: %w", n.id, err)
+		}
+		if never {
+			w.never |= 1 << n.base
+		}
+	}
+	return nil
 }
 
 // Now is the true time.
@@ -218,6 +251,10 @@ func (w *World) happen(e event) bool {
 		w.ops[e.ref].snapshot = w.nodes[e.node].disk.copySlots()
 	case evHeal:
 		w.heal()
+	case evAppend:
+		w.appendLog()
+	case evLocate:
+		w.copied(w.nodes[e.node], e)
 	case evEnd:
 		w.finish()
 	}
@@ -314,6 +351,8 @@ func (w *World) index(id protocol.NodeID) int {
 		return k - 1
 	case id[0] == 'o' && k <= w.schedule.Observers:
 		return w.schedule.Nodes + k - 1
+	case id[0] == 's' && k <= w.schedule.Spares:
+		return w.schedule.Nodes + w.schedule.Observers + k - 1
 	}
 	return -1
 }

@@ -47,9 +47,6 @@ written; 130 interrupted.
 cut, bytes, bytes_per_state, wall_seconds, states_per_second, violation: null or
 {invariant, node, says}, and kept.`
 
-// notExhausted is the exit code if a bound ended the exploration.
-const notExhausted = 83
-
 // checkRun is the command line of check.
 type checkRun struct {
 	protocol    string
@@ -180,6 +177,7 @@ func (r *checkRun) run(cmd *cobra.Command) error {
 		return exit.With(exit.Usage, err)
 	}
 	report := newCheckReport(w, result, time.Since(tell.begin))
+	report.limit = r.limit
 	var errs []error
 	if result.Trail != nil {
 		if err := keepTrail(r.keep, result.Trail); err != nil {
@@ -195,7 +193,7 @@ func (r *checkRun) run(cmd *cobra.Command) error {
 	case check.Violated:
 		return ending(cmd, codeOfCheck(result.Violation), errs...)
 	case check.Bounded:
-		return ending(cmd, notExhausted, errs...)
+		return ending(cmd, exit.NotExhausted, errs...)
 	case check.Stopped:
 		return ending(cmd, exit.OK, append([]error{byInterrupt()}, errs...)...)
 	}
@@ -303,6 +301,7 @@ type checkReport struct {
 	Kept      string           `json:"kept,omitempty"`
 
 	trail *check.Trail
+	limit uint64
 }
 
 func newCheckReport(w check.World, r *check.Result, took time.Duration) *checkReport {
@@ -337,9 +336,13 @@ func (r *checkReport) show(_ context.Context, out io.Writer, format output) {
 	case check.Exhausted:
 		row("violated", "nothing; all that these bounds allow was explored")
 	case check.Bounded:
-		row("violated", "nothing so far; NOT EXHAUSTED: --limit or --memory was reached, and %s states wait", thousands(r.Queue))
+		bound := "--memory"
+		if r.limit > 0 && r.States >= r.limit {
+			bound = "--limit"
+		}
+		row("violated", "nothing so far; NOT EXHAUSTED: %s was reached", bound)
 	case check.Stopped:
-		row("violated", "nothing so far; NOT EXHAUSTED: interrupted, and %s states wait", thousands(r.Queue))
+		row("violated", "nothing so far; NOT EXHAUSTED: interrupted")
 	case check.Violated:
 		row("violated", "%v", r.Violation)
 	}

@@ -34,7 +34,7 @@ voters that answer, may stand again. A node that is not paused stays as it is.
 `
 
 const pauseCodes = `-o json writes one object on one line: election, name, and nodes, a list of objects
-with id, paused, and error if it did not do so.
+with id, paused, and, if it did not do so, error; paused is null then.
 
 Exit codes: 0 all nodes of --node have done so, or without --node those that
 answered; those that did not are named on stderr. 69 one of --node has not, or
@@ -70,7 +70,7 @@ func pausing(openers elect.Openers, on bool, verb, short, long, example string) 
 			defer c.Close()
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), resignTimeout, fmt.Errorf("no answer within %v", resignTimeout))
 			defer cancel()
-			which, err := p.pausable(peer.Newest(c.Statuses(ctx)), nodes)
+			which, err := p.pausable(peer.Newest(c.Members(ctx)), nodes)
 			if err != nil {
 				return err
 			}
@@ -145,7 +145,7 @@ type paused struct {
 
 type pausedNode struct {
 	ID     protocol.NodeID `json:"id"`
-	Paused bool            `json:"paused"`
+	Paused *bool           `json:"paused"` // null where it is not known
 	Error  string          `json:"error,omitempty"`
 
 	err error
@@ -157,9 +157,9 @@ func setPaused(ctx context.Context, c *peer.Client, which []protocol.NodeID, on 
 	var asking sync.WaitGroup
 	for i, id := range which {
 		asking.Go(func() {
-			n := pausedNode{ID: id, Paused: on}
+			n := pausedNode{ID: id, Paused: &on}
 			if n.err = c.SetPaused(ctx, id, on); n.err != nil {
-				n.Paused, n.Error = false, oneLine(n.err.Error())
+				n.Paused, n.Error = nil, oneLine(n.err.Error())
 			}
 			r.Nodes[i] = n
 		})

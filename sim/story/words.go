@@ -45,10 +45,33 @@ func message(m *protocol.Message) string {
 	if m.Residual > 0 {
 		add("residual %s", short(m.Residual))
 	}
+	if h := m.Handover; h != nil {
+		add("%s hands over to %s", h.Leader.ID, h.Target)
+	}
+	if ms := m.Membership; ms != nil && ms.Version > 1 {
+		add("membership %s", ms.ID())
+	}
 	if len(parts) == 0 {
 		return string(m.Type)
 	}
 	return fmt.Sprintf("%s(%s)", m.Type, strings.Join(parts, ", "))
+}
+
+// voters are those of a membership, and its observers.
+func voters(ms *protocol.Membership) string {
+	var ids []string
+	for _, v := range ms.Voters {
+		ids = append(ids, string(v.ID))
+	}
+	text := strings.Join(ids, ", ")
+	if len(ms.Observers) > 0 {
+		ids = ids[:0]
+		for _, id := range ms.Observers {
+			ids = append(ids, string(id))
+		}
+		text += " (observers: " + strings.Join(ids, ", ") + ")"
+	}
+	return text
 }
 
 // input is what a node was told.
@@ -90,6 +113,17 @@ func (t *teller) input(e *trace.Event, at int64) string {
 			return fmt.Sprintf("%s is unhealthy", id)
 		case protocol.Recover:
 			return fmt.Sprintf("%s is healthy again", id)
+		case protocol.Transfer:
+			if in.Command.Target == "" {
+				return fmt.Sprintf("%s is told to hand over", id)
+			}
+			return fmt.Sprintf("%s is told to hand over to %s", id, in.Command.Target)
+		case protocol.Locate:
+			return fmt.Sprintf("%s is at position %q", id, in.Command.Position)
+		case protocol.Reconfigure:
+			if ms := in.Command.Membership; ms != nil {
+				return fmt.Sprintf("%s is told to make %s the voters", id, voters(ms))
+			}
 		}
 		return fmt.Sprintf("%s is told to %s", id, in.Command.Verb)
 	}
@@ -135,6 +169,9 @@ func outcome(l *lane, was *protocol.View, e *trace.Event) []string {
 		return parts
 	}
 	for _, o := range fx.Orders {
+		if o.Kind == protocol.CatchUp {
+			add("is behind %s, which is at %q", o.From, o.Position)
+		}
 		if o.Kind == protocol.Stop {
 			text := fmt.Sprintf("stops its work (token %d)", o.Token)
 			if o.Reason != "" {

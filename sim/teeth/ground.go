@@ -274,7 +274,7 @@ func ofQuorum(mutant string) Ground {
 				sim.Op{At: ms(10_000), Kind: sim.OpBridge, Node: "n2", Group: []protocol.NodeID{"n1"}, For: 30 * time.Second})
 		}}
 	}
-	return Ground{}
+	return ofMembers(mutant)
 }
 
 func ofLease(mutant string) Ground {

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/electd/elect/protocol/queue"
+	"github.com/electd/elect/protocol/quorum"
 )
 
 // Seeds is how many seeds a mutant has to survive, on each of its grounds, to
@@ -20,6 +22,10 @@ type Harmless struct{ Protocol, Name, Rule, Says, Why string }
 // Equivalent lists what was tried as a mutant and is none.
 func Equivalent() []Harmless {
 	return []Harmless{
+		{
+			quorum.Name, "older-membership-wins", "R15", "helps candidates whose membership is older than the voter's",
+			"the answer carries the voter's membership, and a candidate that learns of a newer one gives its round up before it counts the answer. A leader does not learn from others; it holds rounds only while its lease lives, and meanwhile nobody else is in a tenure and can change the membership",
+		},
 		{
 			queue.Name + "-zookeeper", "adopt-from-older-session", "Q2", "keeps its nonce, and adopts an entry of another session",
 			"no entry of an older session is left to be adopted: a candidacy ends when the store has said that its session is gone, and the next one looks for its entry only after a write through the quorum. Only a client library that replaced a session which is alive could show the difference; the random net of package queue has one, and there this mutant dies",
@@ -47,14 +53,19 @@ func Table(w io.Writer, kills []Kill) {
 
 A test that has never failed has shown nothing. So each rule of the protocols that guards something can be switched off, by name, in
 builds with the tag `+"`mutants`"+`, and the simulator hunts what is left of the machine: it runs seed after seed until an invariant fails.
-There are %d such mutants of %d protocols. A mutant that survives %d seeds fails the build; the toughest took %d runs.
+There are %d such mutants of %d protocols. A mutant that survives %d seeds, and the exhaustive checker besides, fails the build;
+the toughest took %d runs.
 
 `+"```\ngo run -tags mutants ./sim/teeth/hunt                # all of them\ngo run -tags mutants ./sim/teeth/hunt -only no-verify   # one\n```"+`
 
-*Runs* is how many runs it took, counted from seed 1. *Ground* is the kind of world: `+"`swarm`"+` draws which faults there are from the seed;
-`+"`storm`"+` is that on slow networks, without a rest; the others are for rules that are about something which these two seldom have. On every
-ground the machines as they are hold: a test sees to that. The table holds no times and is the same on every machine; it changes when a
-machine or the world does.
+*Runs* is how many runs it took, counted from seed 1, and *events* how many had happened in the last of these when it was found. *Ground*
+is the kind of world: `+"`swarm`"+` draws which faults there are from the seed; `+"`storm`"+` is that on slow networks, without a rest; the others are for
+rules that are about something which these two seldom have. On every ground the machines as they are hold: a test sees to that. The table
+holds no times and is the same on every machine; it changes when a machine or the world does.
+
+*Checker* is what the exhaustive checker (`+"`elect check`"+`) finds wrong with the same mutant, in how many states of its world it did, and how many steps the
+shortest way there has. It hunts in worlds that are each as small as the mutant's death needs; where there is a dash, it has none: the rule is about
+something that its worlds do not have, or only larger ones.
 
 Most mutants are killed by an invariant of the simulator. Some rules are not about safety, and their grounds judge by more: *undisturbed*, a
 healthy leader stays; *prompt*, a leader that is gone is replaced in time; *joined*, nobody leads before the work of who has resigned has
@@ -62,16 +73,23 @@ returned; *no-herd*, who leaves a queue wakes one; *lawful*, a leader whose ball
 after its tenure ended by itself, and one candidacy has one entry in one session.
 `, len(kills), protocols, Seeds, longest)
 	for _, name := range order {
-		fmt.Fprintf(w, "\n## %s\n\n| mutant | rule | what it does | killed by | runs | ground |\n|---|---|---|---|---|---|\n", name)
+		checker, rule := "", ""
+		if name == quorum.Name {
+			checker, rule = " checker |", "---|"
+		}
+		fmt.Fprintf(w, "\n## %s\n\n| mutant | rule | what it does | killed by | runs | events | ground |%s\n|---|---|---|---|---|---|---|%s\n", name, checker, rule)
 		for _, k := range kills {
 			if k.Protocol != name {
 				continue
 			}
-			by, ground := "**nothing**", "–"
+			by, ground, events := "**nothing**", "–", "–"
 			if k.Seed != 0 {
-				by, ground = string(k.Violation.Invariant), k.Ground.Name
+				by, ground, events = string(k.Violation.Invariant), k.Ground.Name, strconv.FormatUint(k.Violation.Event, 10)
 			}
-			fmt.Fprintf(w, "| %s | %s | %s | %s | %d | %s |\n", k.Name, k.Rule, sentence(k.Says), by, k.Runs, ground)
+			if checker != "" {
+				ground += " | " + k.checked()
+			}
+			fmt.Fprintf(w, "| %s | %s | %s | %s | %d | %s | %s |\n", k.Name, k.Rule, sentence(k.Says), by, k.Runs, events, ground)
 		}
 	}
 	if e := Equivalent(); len(e) > 0 {
@@ -80,6 +98,14 @@ after its tenure ended by itself, and one candidacy has one entry in one session
 			fmt.Fprintf(w, "| %s | %s %s | %s | %s |\n", h.Name, h.Protocol, h.Rule, sentence(h.Says), sentence(h.Why))
 		}
 	}
+}
+
+// checked is what the checker has found, in how many states and steps.
+func (k *Kill) checked() string {
+	if k.Checked == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%s in %d states, %d steps", k.Checked.Invariant, k.Checked.States, k.Checked.Steps)
 }
 
 // sentence begins with a capital, ends without a full stop, and fits in a cell.

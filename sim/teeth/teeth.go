@@ -1,6 +1,7 @@
 // Package teeth shows that the simulator bites. It switches single rules of the
 // machines off, by name, and lets the simulator hunt each of these mutants: how
-// many runs does it take until an invariant fails?
+// many runs does it take until an invariant fails? The exhaustive checker hunts
+// those that it has a world for, too.
 //
 // Mutants exist only in builds with the tag "mutants"; [Hunt] in any other build
 // returns an error. The package's test makes such a build and fails if a mutant
@@ -60,7 +61,11 @@ type Kill struct {
 	Runs      int            `json:"runs"`
 	Seed      uint64         `json:"seed"`
 	Violation *sim.Violation `json:"violation,omitempty"`
+	Checked   *Checked       `json:"checked,omitempty"` // nil: the checker has no world for it, or it has survived there
 }
+
+// Dead reports whether the simulator or the checker has killed it.
+func (k *Kill) Dead() bool { return k.Seed != 0 || k.Checked != nil }
 
 // ErrNoMutants says that this build has no mutants.
 var ErrNoMutants = errors.New("this build has no mutants: build with -tags mutants")
@@ -107,6 +112,9 @@ func hunt(ctx context.Context, m Mutant, seeds int) (Kill, error) {
 	k := Kill{Mutant: m}
 	p, err := mutated(m)
 	if err != nil {
+		return k, err
+	}
+	if k.Checked, err = checked(ctx, m); err != nil {
 		return k, err
 	}
 	all := grounds(m)

@@ -62,13 +62,16 @@ func TestTable(t *testing.T) {
 	m := Mutant{"lease", "no-wait", "L4", "takes what it can | gets."}
 	var page strings.Builder
 	Table(&page, []Kill{
-		{Mutant: m, Ground: Ground{Name: "swarm"}, Runs: 7, Seed: 3, Violation: &sim.Violation{Invariant: sim.Exclusive}},
+		{Mutant: m, Ground: Ground{Name: "swarm"}, Runs: 7, Seed: 3, Violation: &sim.Violation{Invariant: sim.Exclusive, Event: 512}},
 		{Mutant: Mutant{"queue", "other", "Q1", "survives"}, Runs: 4000},
+		{Mutant: Mutant{"quorum", "both", "R4", "wins"}, Ground: Ground{Name: "storm"}, Runs: 1, Seed: 1, Violation: &sim.Violation{Invariant: sim.Once, Event: 9}, Checked: &Checked{"once", 77, 8}},
+		{Mutant: Mutant{"quorum", "one", "R4", "wins"}, Ground: Ground{Name: "storm"}, Runs: 1, Seed: 1, Violation: &sim.Violation{Invariant: sim.Once, Event: 9}},
 	})
 	for _, want := range []string{
-		"| no-wait | L4 | Takes what it can \\| gets | exclusive | 7 | swarm |",
-		"| other | Q1 | Survives | **nothing** | 4000 | – |",
-		"2 such mutants of 2 protocols", "the toughest took 7 runs",
+		"| no-wait | L4 | Takes what it can \\| gets | exclusive | 7 | 512 | swarm |",
+		"| other | Q1 | Survives | **nothing** | 4000 | – | – |",
+		"| storm | once in 77 states, 8 steps |", "| storm | – |",
+		"4 such mutants of 3 protocols", "the toughest took 7 runs",
 	} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("no %q in\n%s", want, page.String())

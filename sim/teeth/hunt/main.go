@@ -56,6 +56,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	kills, err := teeth.Hunt(ctx, mutants, *seeds, func(k teeth.Kill) {
 		if k.Seed == 0 {
 			fmt.Fprintf(out, "%6.1fs  %-16s %-28s SURVIVES %d runs\n", time.Since(start).Seconds(), k.Protocol, k.Name, k.Runs)
+		}
+		if k.Checked != nil {
+			fmt.Fprintf(out, "%6.1fs  %-16s %-28s checker: %s in %d states, %d steps\n", time.Since(start).Seconds(), k.Protocol, k.Name, k.Checked.Invariant, k.Checked.States, k.Checked.Steps)
+		}
+		if k.Seed == 0 {
 			return
 		}
 		fmt.Fprintf(out, "%6.1fs  %-16s %-28s %5d runs, %s, seed %d: %s\n", time.Since(start).Seconds(), k.Protocol, k.Name, k.Runs, k.Ground.Name, k.Seed, k.Violation)
@@ -67,7 +72,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	for _, k := range kills {
-		if k.Seed == 0 {
+		if !k.Dead() {
 			err = errors.Join(err, fmt.Errorf("%s %s survived %d runs", k.Protocol, k.Name, k.Runs))
 		}
 	}

@@ -27,6 +27,7 @@ const (
 	Safety        = 80
 	Liveness      = 81
 	Crash         = 82
+	NotExhausted  = 83
 	WaitOver      = 124
 	NotExecutable = 126
 	NotFound      = 127
@@ -43,9 +44,10 @@ var table = []struct {
 	{num(Unavailable), "the back end cannot be reached, or is wrong for good"},
 	{num(CannotCreate), "the state directory, or a file or answer of a verb, cannot be written (a full disk)"},
 	{num(Lost), "leadership was lost under run --once, or during a change by member"},
-	{num(Safety), "sim: a run violated safety, such as two that lead at once"},
+	{num(Safety), "sim, check: safety was violated, as by two that lead at once"},
 	{num(Liveness), "sim: a run violated liveness: nobody led in time"},
-	{num(Crash), "sim: a machine crashed"},
+	{num(Crash), "sim, check: a machine crashed"},
+	{num(NotExhausted), "check: a bound stopped it before everything was explored"},
 	{num(WaitOver), "run --wait ran out before this candidate was elected; stderr says why"},
 	{num(NotExecutable), "COMMAND cannot be executed"},
 	{num(NotFound), "COMMAND was not found"},

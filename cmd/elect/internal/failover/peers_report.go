@@ -57,9 +57,9 @@ type PeerTakeover struct {
 	// Stale is the longest for which the old leader believed that it led while
 	// another did: after SIGCONT, behind a cut. 0 is what is promised.
 	Stale float64 `json:"stale_ms"`
-	// Beyond is the longest for which observers saw nobody lead, in a round of
-	// Rolling, before or after the transfer.
-	Beyond float64   `json:"beyond_ms,omitzero"`
+	// Beyond is the longest for which an observer saw nobody lead, in a round of
+	// Rolling, before or after the transfer. 0 is what is promised.
+	Beyond *float64  `json:"beyond_ms,omitempty"`
 	Took   []float64 `json:"took_ms"` // of each round, in order
 }
 
@@ -78,7 +78,11 @@ func (r *PeersReport) add(k kind, took []time.Duration, stale, beyond time.Durat
 	if len(took) == 0 {
 		return
 	}
-	t := PeerTakeover{Kill: k.kill, What: k.what, Rounds: len(took), Stale: millis(stale), Beyond: millis(beyond)}
+	t := PeerTakeover{Kill: k.kill, What: k.what, Rounds: len(took), Stale: millis(stale)}
+	if k.kill == Rolling {
+		ms := millis(beyond)
+		t.Beyond = &ms
+	}
 	for _, d := range took {
 		t.Took = append(t.Took, millis(d))
 	}
@@ -88,10 +92,15 @@ func (r *PeersReport) add(k kind, took []time.Duration, stale, beyond time.Durat
 
 // Err is what must not happen, if it did.
 func (r *PeersReport) Err() error {
-	if len(r.Violations) == 0 {
-		return nil
+	if len(r.Violations) > 0 {
+		return errors.New("SAFETY: " + strings.Join(r.Violations, "; "))
 	}
-	return errors.New("SAFETY: " + strings.Join(r.Violations, "; "))
+	for _, k := range r.Takeovers {
+		if k.Beyond != nil && *k.Beyond > 0 {
+			return fmt.Errorf("in a rolling restart nobody led for %v ms before or after the transfer", *k.Beyond)
+		}
+	}
+	return nil
 }
 
 // Write writes the report for people.
@@ -111,8 +120,8 @@ func (r *PeersReport) Write(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%s\n", k.Kill, k.What)
 	}
 	for _, k := range r.Takeovers {
-		if k.Kill == Rolling {
-			fmt.Fprintf(t, "beyond\t%.2f ms at most without a leader, as observers saw it, before or after the transfer of a rolling restart\n", k.Beyond)
+		if k.Beyond != nil {
+			fmt.Fprintf(t, "beyond\t%.2f ms at most without a leader, as observers saw it, before or after the transfer of a rolling restart\n", *k.Beyond)
 		}
 	}
 	fmt.Fprintf(t, "stale\tthe longest that an old leader believed to lead while another did\n")

@@ -42,23 +42,22 @@ func (s *squad) roll(ctx context.Context) (time.Duration, error) {
 			return 0, errors.Join(err, fmt.Errorf("%s was restarted, and %s leads instead of %s", id, again, leader))
 		}
 	}
-	asked := now()
 	took, err := s.round(ctx, Transfer)
 	if err != nil {
 		return 0, err
 	}
+	window := s.handed
 	next, err := s.calm(ctx)
 	if err != nil {
 		return 0, err
 	}
-	over := now()
 	if err := s.restart(ctx, leader); err != nil {
 		return 0, err
 	}
 	if again, err := s.calm(ctx); err != nil || again != next {
 		return 0, errors.Join(err, fmt.Errorf("%s was restarted, and %s leads instead of %s", leader, again, next))
 	}
-	s.beyond = w.without(asked, over)
+	s.beyond = w.without(window[0], window[1])
 	return took, nil
 }
 

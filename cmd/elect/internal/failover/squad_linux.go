@@ -46,10 +46,11 @@ type squad struct {
 	members map[string]*member // those that are meant to be alive, by id
 	all     []*member
 	leader  *member
-	pid     int           // of the process that leads: the command, or the program
-	token   fence.Token   // of the newest leader
-	heir    string        // to whom the leader was asked to hand over last
-	bound   time.Duration // until when what was started last may bind others by an earlier life
+	pid     int              // of the process that leads: the command, or the program
+	token   fence.Token      // of the newest leader
+	handed  [2]time.Duration // from just before the latest strike until all may know of the next leader
+	heir    string           // to whom the leader was asked to hand over last
+	bound   time.Duration    // until when what was started last may bind others by an earlier life
 
 	lost    int           // nodes that ended by themselves
 	strayed int           // transfers after which another than the named one led
@@ -130,6 +131,7 @@ func (s *squad) round(ctx context.Context, k Kill) (took time.Duration, err erro
 		}
 	}
 	before := now()
+	struck := before
 	if err := s.strike(ctx, k, work); err != nil {
 		return 0, err
 	}
@@ -161,10 +163,14 @@ func (s *squad) round(ctx context.Context, k Kill) (took time.Duration, err erro
 		}
 		before = time.Duration(old.ended)
 	}
-	if s.mode != tokens && !watched && k != Graceful && k != Transfer && work.alive() {
+	if s.mode != tokens && !watched && k != Graceful && work.alive() {
 		s.violations = append(s.violations, fmt.Sprintf("process %d led when process %d of %s had become active %v before", last, next.PID, next.from.id, now()-time.Duration(next.At)))
 	}
 	took = time.Duration(next.At) - before
+	if took < 0 {
+		s.violations = append(s.violations, fmt.Sprintf("process %d of %s ran %v before the work of %s had ended", next.PID, next.from.id, -took, old.id))
+	}
+	s.handed = [2]time.Duration{struck, time.Duration(next.At) + s.plan.Heartbeat}
 	if err := s.mend(ctx, k, old, work); err != nil {
 		return 0, err
 	}
