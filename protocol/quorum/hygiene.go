@@ -84,6 +84,9 @@ func (m *Machine) jump(fx *protocol.Effects) {
 	m.bootUntil = now.Add(m.ballot.MaxPromise)
 	m.promises.clear()
 	m.graceUntil = protocol.Always
+	if m.placeBy != protocol.Never {
+		m.placeBy = now.Add(m.cfg.Promise + m.cfg.Grace)
+	}
 	m.quietUntil = min(m.quietUntil, now.Add(quietBeats*m.cfg.Heartbeat))
 	m.saveAt = min(m.saveAt, now.Add(m.cfg.Heartbeat))
 	if m.heard.at != protocol.Always {

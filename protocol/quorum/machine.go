@@ -38,8 +38,9 @@ type Machine struct {
 	paused    bool
 	priority  int // NeverLead, or 1 to MaxPriority
 	position  string
-	located   bool   // it has been told its position in this life
-	metadata  string // of the next heartbeats
+	located   bool             // it has been told its position in this life
+	placeBy   protocol.Instant // until then it waits to be told
+	metadata  string           // of the next heartbeats
 
 	// As a voter.
 	bootUntil  protocol.Instant // the boot residual (R1, R16)
@@ -196,6 +197,9 @@ func (m *Machine) NextFire() protocol.Instant {
 		}
 	case m.mayStand(), m.idles():
 		at = min(at, m.electAt)
+	}
+	if m.role == protocol.Follower && m.candidate && m.unplaced() {
+		at = min(at, m.placeBy)
 	}
 	if m.heard.contact != protocol.Always && !m.reigning() {
 		at = min(at, m.heard.contact.Add(m.cfg.Promise))

@@ -36,6 +36,7 @@ func (m *Machine) Normalize(at protocol.Reading) (saves uint64) {
 	t.timer(&m.saveAt)
 	t.over(&m.bootUntil)  // the greatest of what is owed; or compared with now
 	t.over(&m.quietUntil) // compared with now
+	t.over(&m.placeBy)    // compared with now
 	t.over(&m.promises.floor)
 	if m.graceUntil != protocol.Always { // grace that is over does not begin anew
 		t.timer(&m.graceUntil)

@@ -102,9 +102,10 @@ func (m *Machine) behind(position string) (time.Duration, bool) {
 }
 
 // unplaced reports whether this participant does not know its position yet,
-// though it counts: after a restart the empty one would let anybody lead.
+// though it counts: after a restart the empty one would let anybody lead. With
+// PreferPosition it waits for a promise and Grace, and goes on without one.
 func (m *Machine) unplaced() bool {
-	return m.cfg.AwaitPosition && m.cfg.Position != IgnorePosition && !m.located && !m.cfg.mutants.Has("position-not-asked")
+	return m.cfg.AwaitPosition && m.cfg.Position != IgnorePosition && !m.located && m.now.Boot < m.placeBy && !m.cfg.mutants.Has("position-not-asked")
 }
 
 // heldBack remembers, of those who refused for their position, the furthest.

@@ -50,7 +50,10 @@ func (m *Machine) boot(durable []byte) {
 	m.metadata, m.priority = m.cfg.Metadata, m.cfg.Priority
 	m.heard.forget()
 	m.promises.floor = protocol.Always
-	m.graceUntil = protocol.Always
+	m.graceUntil, m.placeBy = protocol.Always, protocol.Never
+	if m.cfg.Position == PreferPosition {
+		m.placeBy = now.Add(m.cfg.Promise + m.cfg.Grace)
+	}
 	m.seat()
 	m.role = m.rest()
 	m.electAt = now

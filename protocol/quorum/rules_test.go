@@ -408,3 +408,18 @@ func TestPositionNotKnownYet(t *testing.T) {
 		t.Errorf("it answered %+v", fx.Sends)
 	}
 }
+
+// TestPreferDoesNotWaitForEver has a voter that is never told its position: where
+// positions are preferred it stands after a promise and the grace.
+func TestPreferDoesNotWaitForEver(t *testing.T) {
+	m := start(t, Config{Self: voter(0), Membership: members(1), Position: PreferPosition, AwaitPosition: true}, nil)
+	step(m, &protocol.Input{Kind: protocol.Do, Now: at(time.Second), Command: protocol.Command{Verb: protocol.Campaign}})
+	due := m.NextFire()
+	if want := at(time.Second + m.cfg.Promise + m.cfg.Grace).Boot; due != want {
+		t.Fatalf("it wakes at %v; want %v", due, want)
+	}
+	step(m, &protocol.Input{Kind: protocol.Fire, Now: at(time.Duration(due))})
+	if m.role == protocol.Follower {
+		t.Error("it does not stand")
+	}
+}

@@ -34,7 +34,7 @@ func (m *Machine) AppendState(dst []byte) []byte {
 	dst = protocol.AppendUint(dst, uint64(m.priority))
 	dst = protocol.AppendBool(protocol.AppendString(dst, m.position), m.located)
 	dst = protocol.AppendString(dst, m.metadata)
-	dst = appendInstants(dst, m.bootUntil, m.quietUntil, m.graceUntil)
+	dst = appendInstants(dst, m.bootUntil, m.quietUntil, m.graceUntil, m.placeBy)
 	dst = m.promises.append(dst)
 	dst = m.graves.append(dst)
 	dst = m.heard.append(dst)
@@ -98,7 +98,7 @@ func (m *Machine) load(d *protocol.Decoder) {
 		d.Fail(fmt.Errorf("an own priority of %d, a position of %d bytes", m.priority, len(m.position)))
 	}
 	m.metadata = d.String()
-	m.bootUntil, m.quietUntil, m.graceUntil = d.Instant(), d.Instant(), d.Instant()
+	m.bootUntil, m.quietUntil, m.graceUntil, m.placeBy = d.Instant(), d.Instant(), d.Instant(), d.Instant()
 	m.promises.load(d)
 	m.graves.load(d)
 	m.heard.load(d)
