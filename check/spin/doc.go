@@ -5,7 +5,7 @@
 // why nothing is lost by it.
 //
 // There is no code here beside the tests. They write the verifiers that spin
-// generates, and what these leave behind, into temporary directories; they run
-// at most two at a time. Without spin or gcc they are skipped, unless CI=true:
-// then they fail.
+// generates, and what these leave behind, into temporary directories, and run as
+// many at a time as go test -parallel says. Without spin or gcc they are skipped,
+// unless CI=true: then they fail. With -short or -race they are skipped as well.
 package spin

@@ -146,9 +146,10 @@ inline apart() { assert(!stale(0) && !stale(1) && !stale(2) && !stale(3)) }
 	printf("node %d installs version %d of term %d: members %d\n", v, versionOf(k), termOf(k), voters[k]) }
 
 /* R7. A heartbeat: its term and its config are adopted, and acked. A voter that
- * has a newer config keeps that, and its ack counts all the same. */
+ * has a newer config keeps that, and its ack counts all the same. Who is no voter
+ * is asked for nothing (R8, R14); what it learns, it learns by INSTALL. */
 #define HEARTBEAT(i, v) :: d_step { \
-	leads[i] && term[v] <= term[i] && free(v) && !in(granted[i], v) -> \
+	leads[i] && term[v] <= term[i] && free(v) && !in(granted[i], v) && in(members(i), v) -> \
 	if :: term[v] < term[i] || up[v] || leads[v] -> leave(v) :: else fi; \
 	if :: term[v] < term[i] -> term[v] = term[i]; voted[v] = false :: else fi; \
 	if :: config[v] < config[i] -> config[v] = config[i] :: else fi; KEEP(v) granted[i] = granted[i] | bits(v); PROMISE(i, v) \
@@ -187,7 +188,7 @@ byte disk[N];		/* the config that a restart finds */
 
 /* An ack waits for the save of the term and not for that of the config (R16). */
 #define ACK(i, v) :: d_step { \
-	leads[i] && term[v] <= term[i] && free(v) && !in(prom[term[i]], v) -> \
+	leads[i] && term[v] <= term[i] && free(v) && !in(prom[term[i]], v) && in(members(i), v) -> \
 	if :: term[v] < term[i] || up[v] || leads[v] -> leave(v) :: else fi; \
 	if :: term[v] < term[i] -> term[v] = term[i]; voted[v] = false :: else fi; \
 	PROMISE(i, v) \
