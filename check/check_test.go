@@ -21,6 +21,11 @@ func worlds() []World {
 		{Name: "led", Mode: Async, Nodes: 3, Terms: 3, Messages: 4, Fires: 2, Crashes: 1, Hints: 2, Begin: Led},
 		{Name: "operator", Mode: Async, Nodes: 3, Terms: 2, Messages: 2, Fires: 1, Saves: 1, Resigns: 1, Transfers: 1, Changes: 1, Begin: Led, Memberships: memberships("n1,n2")},
 		{Name: "leases", Mode: Timed, Nodes: 3, Terms: 2, Messages: 2, Fires: 2, Hints: 1, Ticks: 5, Candidates: 2, Rates: []int{80, 120}, Begin: Apart},
+		{Name: "disturbed", Mode: Async, Nodes: 3, Terms: 2, Messages: 2, Fires: 1, Crashes: 1, Candidates: 1, Duplicates: 1, Waits: 1, Failures: 1, Witnesses: 1, Pauses: 1, Begin: Led},
+		{Name: "one in flight", Mode: Async, Nodes: 3, Terms: 2, Messages: 1, Fires: 1, Crashes: 1, Duplicates: 1, Waits: 1, Failures: 1, Witnesses: 1, Pauses: 1, Begin: Led},
+		{Name: "keepers", Mode: Async, Nodes: 3, Terms: 2, Messages: 2, Fires: 2, Crashes: 1, Candidates: 2, Duplicates: 1, Failures: 1, Witnesses: 1, Begin: Led},
+		{Name: "cold", Mode: Async, Nodes: 3, Terms: 2, Messages: 2, Fires: 3, Voters: 2, Duplicates: 1, Failures: 1, Begin: Cold},
+		{Name: "witness", Mode: Timed, Nodes: 3, Terms: 2, Messages: 2, Fires: 1, Crashes: 1, Witnesses: 1, Ticks: 3, Candidates: 2, Rates: []int{80, 120}, Swing: true, Outlives: true, Begin: Apart},
 		{Name: "restarts", Mode: Timed, Nodes: 3, Terms: 2, Messages: 2, Fires: 1, Crashes: 1, Ticks: 4, Candidates: 2, Promise: 6, Outlives: true, Begin: Apart},
 	}
 }
@@ -29,10 +34,10 @@ func worlds() []World {
 func small() []World {
 	all := worlds()
 	for i := range all {
-		all[i].Messages = 2
+		all[i].Messages = min(all[i].Messages, 2)
 		all[i].Fires = min(all[i].Fires, 1)
 		all[i].Ticks = min(all[i].Ticks, 3)
-		all[i].Saves, all[i].Transfers = 0, 0
+		all[i].Saves, all[i].Transfers, all[i].Waits, all[i].Pauses = 0, 0, 0, 0
 	}
 	return all
 }

@@ -414,6 +414,20 @@ func (w *World) String() string {
 	case Apart:
 		b.WriteString("; n1 leads, and n2 has not heard of it for long")
 	}
+	for _, ids := range w.Memberships {
+		fmt.Fprintf(&b, "; may become %v", ids)
+	}
+	if w.Promise > 0 {
+		fmt.Fprintf(&b, "; promises of %d heartbeats", w.Promise)
+	}
+	for i := range w.Nodes {
+		if p := w.Promises[id(i)]; p > 0 {
+			fmt.Fprintf(&b, "; %s: %d heartbeats", id(i), p)
+		}
+		if p := w.Priorities[id(i)]; p != 0 {
+			fmt.Fprintf(&b, "; %s: priority %d", id(i), p)
+		}
+	}
 	if w.Mutant != "" {
 		fmt.Fprintf(&b, "; without a rule: %s", w.Mutant)
 	}

@@ -167,12 +167,7 @@ func because(ctx context.Context, err error) error {
 }
 
 // all asks every node at the same time and returns how that went, by node.
-func (c *Client) all(ctx context.Context, limit time.Duration, verb string, each func(node int, body json.RawMessage) error) []error {
-	return c.these(ctx, c.nodes, limit, verb, each)
-}
-
-// these asks some nodes as all does.
-func (c *Client) these(ctx context.Context, nodes []Peer, limit time.Duration, verb string, each func(node int, body json.RawMessage) error) []error {
+func (c *Client) all(ctx context.Context, nodes []Peer, limit time.Duration, verb string, each func(node int, body json.RawMessage) error) []error {
 	ctx, stop := c.while(ctx)
 	defer stop()
 	errs := make([]error, len(nodes))
@@ -204,7 +199,7 @@ var errNowhere = errors.New("no address of it is known")
 // statuses asks some nodes.
 func (c *Client) statuses(ctx context.Context, nodes []Peer) []NodeResult {
 	results := make([]NodeResult, len(nodes))
-	errs := c.these(ctx, nodes, statusLimit, verbStatus, func(i int, body json.RawMessage) error {
+	errs := c.all(ctx, nodes, statusLimit, verbStatus, func(i int, body json.RawMessage) error {
 		s := new(NodeStatus)
 		if err := json.Unmarshal(body, s); err != nil {
 			return fmt.Errorf("its status cannot be read: %w", err)

@@ -12,16 +12,22 @@ import (
 	"github.com/electd/elect/protocol"
 )
 
-// History asks every node at the same time what it remembers and makes one
-// history of it, ordered by token and then by time. Of an event that several
+// History asks every node at the same time what it remembers, those that have
+// joined since the configuration was written too, and makes one history of it, ordered by token and then by time. Of an event that several
 // nodes noted the earliest stays; that others followed a leader is left out
 // where the leader's own account is there.
 //
 // When some nodes do not answer, what the others remember is returned with an
 // error that names those: it matches driver.ErrUnreachable.
 func (c *Client) History(ctx context.Context) ([]Event, error) {
-	pieces := make([][]Event, len(c.nodes))
-	errs := c.all(ctx, historyLimit, verbHistory, func(i int, body json.RawMessage) error {
+	var nodes []Peer
+	for _, r := range c.Members(ctx) {
+		if r.Peer.Addr != "" {
+			nodes = append(nodes, r.Peer)
+		}
+	}
+	pieces := make([][]Event, len(nodes))
+	errs := c.all(ctx, nodes, historyLimit, verbHistory, func(i int, body json.RawMessage) error {
 		var events []Event
 		if err := json.Unmarshal(body, &events); err != nil {
 			return fmt.Errorf("its history cannot be read: %w", err)
@@ -32,7 +38,7 @@ func (c *Client) History(ctx context.Context) ([]Event, error) {
 	var missing trouble
 	for i, err := range errs {
 		if err != nil {
-			missing = append(missing, nodeError{c.nodes[i], err})
+			missing = append(missing, nodeError{nodes[i], err})
 		}
 	}
 	history := mergeHistories(pieces)

@@ -69,11 +69,31 @@ func (c *Client) change(ctx context.Context, q memberRequest, step func(string))
 		}
 		var done *MemberChange
 		if done, err = c.changeBy(ctx, s.Leader, q, step); !errors.Is(err, driver.ErrNoLeader) {
+			if done != nil {
+				done.Warnings = append(done.Warnings, c.few(&done.Membership)...)
+			}
 			return done, err
 		}
 		wait(ctx, retryFirst)
 	}
 	return nil, err
+}
+
+// few says that the configuration lists too few of the voters that there are now to
+// be that of a voter, whom an empty directory lets found the election anew with those
+// of its list; nil if it lists enough.
+func (c *Client) few(m *MembershipStatus) []string {
+	listed := 0
+	for _, v := range m.Voters {
+		if has(c.cfg.Voters, v.ID) {
+			listed++
+		}
+	}
+	if listed > len(m.Voters)/2 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the URL lists %d of %d voters: give the units a list of those who are there now, or join=true to all of them; else those of an old list could found the election a second time when they lose their disks",
+		listed, len(m.Voters))}
 }
 
 // changeBy asks the leader, or else another node. Whoever may have heard it is the

@@ -32,8 +32,14 @@ func (m *merger) merge(nodes []Peer, voters int, reports []report) (driver.State
 	var n tally
 	var s driver.State
 	var trouble trouble
-	var paused []string
+	var paused, silent []string // voters
+	idle := 0                   // of those who know, paused
 	for i, r := range reports {
+		if i < voters && r.Paused && r.heard {
+			paused = append(paused, string(nodes[i].ID))
+		} else if i < voters && (!r.heard || r.Stale) {
+			silent = append(silent, string(nodes[i].ID))
+		}
 		var why error
 		switch {
 		case !r.heard && r.err == nil:
@@ -56,7 +62,7 @@ func (m *merger) merge(nodes []Peer, voters int, reports []report) (driver.State
 				n.knowing++
 			}
 			if r.Paused {
-				paused = append(paused, string(nodes[i].ID))
+				idle++
 			}
 			if r.Leader != nil {
 				s.Leader = m.seen
@@ -75,8 +81,12 @@ func (m *merger) merge(nodes []Peer, voters int, reports []report) (driver.State
 		s = driver.State{Leader: m.seen, Stale: true, Cause: fmt.Errorf("%w: %w", driver.ErrUnreachable, trouble)}
 	case s.Leader != nil:
 		s.Cause = nil
-	case n.knowing > 0 && len(paused) == n.knowing:
-		s.Cause = fmt.Errorf("all voters that answer are paused: %s; to have them stand again: elect resume", strings.Join(paused, ", "))
+	case n.knowing > 0 && idle == n.knowing:
+		text := "all voters that answer are paused: " + strings.Join(paused, ", ")
+		if len(silent) > 0 {
+			text += fmt.Sprintf(" (nothing is known of %s)", strings.Join(silent, ", "))
+		}
+		s.Cause = fmt.Errorf("%s; to have them stand again: elect resume", text)
 	}
 	return s, n
 }

@@ -35,8 +35,9 @@ const (
 // error is that every node refuses this client for good, for example because
 // it is of another cluster.
 //
-// The first state comes when a majority of the voters or all nodes have
-// answered, 300 ms after the first one that knows, or after 2.5 s.
+// The first state comes when a majority of the voters knows who leads or all nodes
+// have answered, 300 ms after the first one that knows whether somebody leads, or
+// after 2.5 s.
 func (c *Client) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		if ctx.Err() != nil || c.life.Err() != nil {
@@ -170,7 +171,7 @@ func (b *board) states(ctx context.Context) iter.Seq2[driver.State, error] {
 				yield(driver.State{}, driver.Permanent(s.Cause))
 				return
 			}
-			if waiting && n.told < len(b.nodes) && n.knowing <= b.voters/2 {
+			if waiting && n.told < len(b.nodes) && (n.knowing <= b.voters/2 || s.Leader == nil) {
 				if n.fresh > 0 && !settling {
 					settling = true
 					settled.Reset(settleTime)

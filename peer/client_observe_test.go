@@ -61,6 +61,12 @@ func TestObserveFirstState(t *testing.T) {
 		{"all are frozen", func(w *town) { w.is(frozen, "n1", "n2", "n3") }, "2.5s nobody stale: store or peers unreachable: " +
 			"n1@127.0.0.1:1: no answer yet; n2@127.0.0.1:2: no answer yet; n3@127.0.0.1:3: no answer yet"},
 		{"nobody leads", func(w *town) { w.sees(driver.State{}, "n1", "n2", "n3") }, "0s nobody"},
+		{"nobody leads, and one hangs", func(w *town) { w.sees(driver.State{}, "n1", "n2", "n3"); w.is(lost, "n2") }, "300ms nobody"},
+		{"all who answer are paused", func(w *town) {
+			w.sees(driver.State{}, "n1", "n2", "n3")
+			w.is(frozen, "n2")
+			w.nodes["n1"].paused, w.nodes["n3"].paused = true, true
+		}, "300ms nobody: all voters that answer are paused: n1, n3 (nothing is known of n2); to have them stand again: elect resume"},
 		{"only one knows", func(w *town) {
 			stale := driver.State{Stale: true, Cause: errors.New("cut off")}
 			w.sees(stale, "n1", "n2")

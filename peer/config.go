@@ -43,6 +43,15 @@ func (p Peer) String() string {
 	return string(p.ID) + "@" + p.Addr
 }
 
+// Check says what is wrong with a participant that others have to find: its id, or
+// its address.
+func (p Peer) Check() error {
+	if _, err := protocol.ParseNodeID(string(p.ID)); err != nil {
+		return err
+	}
+	return checkAddr(p.Addr)
+}
+
 // Config configures a participant, or a [Client]. ID, Name and Voters are
 // required; zero means the documented default elsewhere. It is copied; the
 // slices must not be changed afterwards.
@@ -113,7 +122,8 @@ type Config struct {
 	// While it takes its time nothing waits for it but a Campaign, for a Promise
 	// at most, and a hand-over, and the last position counts. So does the last one
 	// after an error, which is logged; until there is one this participant neither
-	// stands nor gives a vote. A position has at most [quorum.MaxPosition] bytes of
+	// stands nor gives a vote: with PreferPosition for three promises after its
+	// start, with RequirePosition for as long as that takes. A position has at most [quorum.MaxPosition] bytes of
 	// UTF-8. Its ctx ends with the node, and Close waits until it returns. With a
 	// nil Locate this participant is behind all that have one.
 	Locate func(ctx context.Context) (string, error)

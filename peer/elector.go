@@ -264,11 +264,7 @@ func (n *Node) atLeader(ctx context.Context, err error, verb string, token fence
 	case s.Leader == nil || s.Leader.ID == string(n.cfg.ID):
 		return driver.ErrNoLeader
 	}
-	p := find(n.voters(), protocol.NodeID(s.Leader.ID))
-	if p == nil {
-		return fmt.Errorf("%w: the leader, %s, is not among the voters that are known here", driver.ErrUnreachable, s.Leader.ID)
-	}
-	return n.forward(ctx, *p, verb, token, body)
+	return n.forward(ctx, protocol.NodeID(s.Leader.ID), verb, token, body)
 }
 
 // led waits until somebody is known to lead: for a heartbeat, because one that was

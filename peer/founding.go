@@ -64,6 +64,13 @@ func (n *Node) admit(h *wire.Hello, caller wire.Caller) (*wire.Welcome, *wire.Re
 		// could follow one of the greater.
 		return nil, &wire.Refusal{Code: wire.CodeEra, Says: fmt.Sprintf("%s is in era %d of tokens, and %s in era %d; want era=%d at every participant", n.cfg.ID, n.cfg.Era, h.ID, h.Era, max(h.Era, n.cfg.Era))}
 	}
+	if caller == wire.Node {
+		if n.apart.Load() {
+			return nil, n.noPart()
+		}
+		id, held := h.ID, h.Held
+		n.inbox.put(item{do: func() { n.called(id, held) }})
+	}
 	ms := n.membership.Load()
 	voter, refusal := false, (*wire.Refusal)(nil)
 	if ms != nil {
@@ -91,10 +98,15 @@ func (n *Node) admit(h *wire.Hello, caller wire.Caller) (*wire.Welcome, *wire.Re
 // his certificate, or from the trust that there is without.
 func (n *Node) admitTo(ms *protocol.Membership, h *wire.Hello, caller wire.Caller) (voter bool, _ *wire.Refusal) {
 	newer := caller == wire.Node && h.Held.Compare(ms.ID()) > 0
+	// A version 1 comes before all others, whatever its term, if it is of the same
+	// founding; see apart.go for what it means if it is not.
+	founders, later := ms.Version <= 1 && h.Held.Version > 1, ms.Version > 1 && h.Held.Version <= 1
 	i := ms.Index(h.ID)
 	switch {
-	case i >= 0 && ms.Voters[i].Dir == h.Dir, newer:
+	case i >= 0 && ms.Voters[i].Dir == h.Dir, newer && (i < 0 || !later):
 		return i >= 0, nil
+	case i < 0 && founders && caller == wire.Node:
+		return false, nil // what he makes of this node says who is right
 	case i >= 0:
 		return true, n.another(h, ms.Voters[i].Dir)
 	case slices.Contains(ms.Observers, h.ID):
@@ -107,7 +119,7 @@ func (n *Node) admitTo(ms *protocol.Membership, h *wire.Hello, caller wire.Calle
 		return false, &wire.Refusal{Code: wire.CodeUnknown, Final: !h.Join, Says: fmt.Sprintf(
 			"%s is not in membership %v, which has %s: %srun elect member add %s@HOST:PORT", h.ID, ms.ID(), who(ms), first, h.ID)}
 	}
-	r := n.outside(ms, h.ID)
+	r := n.outside(ms, h.ID, h.Join)
 	r.Final = !h.Join
 	return false, r
 }
@@ -134,6 +146,8 @@ func (n *Node) admitUnfounded(h *wire.Hello, caller wire.Caller) (voter bool, _ 
 	case caller == wire.Node && !founded && !slices.Equal(ids(n.cfg.Voters), h.Voters):
 		return voter, &wire.Refusal{Code: wire.CodeVoters, Final: true, Says: fmt.Sprintf(
 			"%s has the voters %s, and %s has %s; want the same ones at every participant", n.cfg.ID, list(ids(n.cfg.Voters)), h.ID, list(h.Voters))}
+	case voter && h.Held.Version > 1:
+		return true, nil // it is he who knows which directories count
 	case voter:
 		return true, n.bind(h, caller)
 	}
@@ -192,6 +206,7 @@ func orNone(all []protocol.NodeID) string {
 func (n *Node) welcomed(from protocol.NodeID, w *wire.Welcome) {
 	n.admitted(from)
 	if n.machine != nil {
+		n.compareNotes(from, w.Membership)
 		return
 	}
 	if known := n.welcomes[from]; known == nil || w.Membership != nil && w.Membership.Compare(known) > 0 {
@@ -202,11 +217,11 @@ func (n *Node) welcomed(from protocol.NodeID, w *wire.Welcome) {
 
 // found founds this node, if the time has come.
 func (n *Node) found() {
-	if n.machine != nil {
+	if n.machine != nil || n.apart.Load() {
 		return
 	}
 	ms := n.met()
-	if ms == nil {
+	if ms == nil || ms.Version <= 1 && ms.Has(n.self) && (n.parted() || n.early()) {
 		return
 	}
 	if err := n.boot(ms, nil); err != nil {

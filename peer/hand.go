@@ -167,6 +167,9 @@ func (n *Node) unfit(v *protocol.Member) string {
 	case v.Priority == protocol.NeverLead:
 		return "never leads: its priority is 0"
 	case v.Idle:
+		if n.locator.asks() {
+			return "would not stand: it is paused, or does not campaign, or is not well, or does not know its position"
+		}
 		return "would not stand: it is paused, or does not campaign, or is not well"
 	}
 	return ""

@@ -135,7 +135,7 @@ func (n *Node) arm() {
 func (n *Node) awake() {
 	now := n.read()
 	if now.Jumped(n.anchor) {
-		n.anchor = now
+		n.anchor, n.locator.from = now, now.Boot
 		n.counted.jumped()
 		n.log.Warn("the machine slept, or a clock was set; what was promised counts anew")
 	}
@@ -163,7 +163,7 @@ func (n *Node) handle(it *item) {
 		it.do()
 		return
 	}
-	if n.machine == nil {
+	if n.machine == nil || n.apart.Load() {
 		return
 	}
 	if msg := &it.letter.Message; msg.Type == quorum.Heartbeat {
@@ -305,7 +305,7 @@ func (n *Node) carrySends() {
 }
 
 func (n *Node) send(s *protocol.Send) {
-	if n.link == nil {
+	if n.link == nil || n.apart.Load() {
 		return // booted before the links: nobody is there yet
 	}
 	l := wire.Letter{Message: s.Message}
@@ -384,7 +384,11 @@ func (n *Node) end() {
 	if n.tenure != nil {
 		n.tenure.m.lose(errClosed) // it may have been won by what was left
 	}
+	if n.lone != nil {
+		n.lone.Stop()
+	}
 	n.quit()
+	n.voids.Wait()
 	n.locator.close()
 	_ = n.link.Close()
 	n.saver.close()

@@ -143,8 +143,14 @@ func (a *answerer) member(ctx context.Context) error {
 func (n *Node) reconfigure(ctx context.Context, q memberRequest, step func(string)) (*MemberChange, error) {
 	c := &change{n: n, want: q, tell: step}
 	done, err := c.run(ctx)
-	if q.Forwarded || !errors.Is(err, driver.ErrNoLeader) {
+	switch {
+	case !errors.Is(err, driver.ErrNoLeader):
 		return done, err
+	case len(c.steps) > 0:
+		// Whoever leads now knows nothing of what was done, and would say nothing of it.
+		return nil, fmt.Errorf("%w: %v", ErrUnknown, err)
+	case q.Forwarded:
+		return nil, err
 	}
 	s, ok := n.led(ctx)
 	switch {
@@ -157,14 +163,10 @@ func (n *Node) reconfigure(ctx context.Context, q memberRequest, step func(strin
 	case s.Leader == nil || s.Leader.ID == string(n.cfg.ID):
 		return nil, driver.ErrNoLeader
 	}
-	to := find(n.voters(), protocol.NodeID(s.Leader.ID))
-	if to == nil {
-		return nil, fmt.Errorf("%w: the leader, %s, is not among the voters that are known here", driver.ErrUnreachable, s.Leader.ID)
-	}
 	q.Forwarded = true
-	conn, err := n.dial(ctx, *to)
+	conn, err := n.dialLeader(ctx, protocol.NodeID(s.Leader.ID))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s leads, and cannot be reached from %s: %w", driver.ErrUnreachable, to, n.cfg.ID, err)
+		return nil, err
 	}
 	defer conn.Close()
 	return callChange(ctx, conn, q, step)

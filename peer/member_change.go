@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,12 +47,19 @@ func (c *change) run(ctx context.Context) (*MemberChange, error) {
 		return nil, c.halfway(err)
 	}
 	for {
-		next, did, err := c.next()
+		base, _ := c.membership()
+		next, did, err := c.next(base)
 		if err == nil && next == nil {
-			return c.done(), nil
+			lonely := c.hears(ctx, base)
+			done := c.done()
+			done.Warnings = append(lonely, done.Warnings...)
+			return done, nil
 		}
 		if err == nil {
-			err = c.make(ctx, next)
+			err = c.make(ctx, base, next)
+		}
+		if errors.Is(err, errMoved) {
+			continue
 		}
 		if err != nil {
 			return nil, c.halfway(err)
@@ -66,6 +72,11 @@ func (c *change) run(ctx context.Context) (*MemberChange, error) {
 	}
 }
 
+// errMoved says that a step was made from a membership that is not the newest one
+// any more: there was another leader in between. What is missing now is looked at
+// anew, so that nothing is undone that he has changed.
+var errMoved = errors.New("the membership has changed")
+
 // halfway says what holds when a change ends before it is complete.
 func (c *change) halfway(err error) error {
 	if len(c.steps) == 0 {
@@ -73,7 +84,7 @@ func (c *change) halfway(err error) error {
 	}
 	ms, _ := c.membership()
 	again := "repeat the command to go on from there"
-	if c.want.Op == opReplace && slices.Contains(ms.Observers, c.want.ID) {
+	if c.want.Op == opReplace && ms.Index(c.want.ID) < 0 {
 		again = fmt.Sprintf("elect member add %s@%s goes on from there", c.want.ID, c.want.Addr)
 	}
 	return fmt.Errorf("%w. Until then: %s; membership %v has %s: %s", err, strings.Join(c.steps, ", "), ms.ID(), who(ms), again)
@@ -85,6 +96,56 @@ func (c *change) done() *MemberChange {
 		Changed: len(c.steps) > 0, Steps: append([]string{}, c.steps...),
 		Membership: *membershipStatus(ms, settled, nil, 0), Warnings: warnings(len(ms.Voters)),
 	}
+}
+
+// hearLimit is how long a new voter may take to be connected with the others before
+// that is worth a warning: they dial each other once a second.
+const hearLimit = 2 * time.Second
+
+// hears is lonely, once the new voter has had its time.
+func (c *change) hears(ctx context.Context, ms *protocol.Membership) []string {
+	late := time.NewTimer(hearLimit)
+	defer late.Stop()
+	for {
+		lonely := c.lonely(ms)
+		if lonely == nil {
+			return nil
+		}
+		select {
+		case <-time.After(hearLimit / 20):
+		case <-late.C:
+			return lonely
+		case <-ctx.Done():
+			return lonely
+		}
+		if s, err := c.ask(ctx); err == nil {
+			c.found.Peers = s.Peers
+		}
+	}
+}
+
+// lonely says that the new voter hears too few of the others to help when the leader
+// is gone; nil if it hears enough.
+func (c *change) lonely(ms *protocol.Membership) []string {
+	if c.found.Peers == nil || ms.Index(c.want.ID) < 0 || len(ms.Voters) <= 2 {
+		return nil
+	}
+	var deaf []protocol.NodeID
+	hears := 1 // itself
+	for _, v := range ms.Voters {
+		switch i := slices.IndexFunc(c.found.Peers, func(p PeerStatus) bool { return p.ID == v.ID }); {
+		case v.ID == c.want.ID || v.ID == c.n.cfg.ID:
+		case i >= 0 && c.found.Peers[i].Connected:
+			hears++
+		default:
+			deaf = append(deaf, v.ID)
+		}
+	}
+	if hears > len(ms.Voters)/2 || len(deaf) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s was not connected with %s when it became a voter: without %s it could elect nobody; look whether they can reach each other (elect status)",
+		c.want.ID, list(deaf), c.n.cfg.ID)}
 }
 
 // leads is ErrNoLeader unless this node has a proven term.
@@ -124,13 +185,16 @@ func (c *change) meet(ctx context.Context) error {
 		return nil
 	}
 	place := slices.Contains(ms.Observers, q.ID) || ms.Index(q.ID) >= 0
-	if q.Op == opReplace && q.Addr == "" {
+	bare := q.Op == opReplace && q.Addr == ""
+	if bare {
 		if q.Addr = n.peerOf(ms, q.ID).Addr; q.Addr == "" {
 			return refusedf("%s is not in membership %v, which has %s, so that its address is not known; want %s@HOST:PORT", q.ID, ms.ID(), who(ms), q.ID)
 		}
 	}
-	if q.ID == n.cfg.ID {
-		return refusedf("%s leads, so that there is nothing to be added or replaced", q.ID)
+	if i := ms.Index(q.ID); q.ID == n.cfg.ID && i >= 0 && !q.Observer && (bare || q.Addr == ms.Address(q.ID)) {
+		q.Addr = ms.Address(q.ID) // it is so: whoever leads is there
+		c.found.Dir = ms.Voters[i].Dir
+		return nil
 	}
 	for _, p := range slices.Concat(n.voters(), n.observers()) {
 		if p.ID != q.ID && p.Addr == q.Addr {
@@ -165,6 +229,9 @@ func (c *change) meet(ctx context.Context) error {
 		return refusedf("%s was started without join=true, and waits to found an election of its own; start it again, as in %s", q.ID, c.start(ms))
 	case id.Compare(ms.ID()) > 0:
 		return refusedf("%s has membership %v, and the newest here is %v: its data directory is of another founding; want it empty", q.ID, id, ms.ID())
+	case q.ID == n.cfg.ID && !same:
+		return refusedf("%s leads with the data directory %s, and the one at %s has %s; want elect transfer first, then elect member replace %s@%s",
+			q.ID, n.self.Dir, q.Addr, found.Dir, q.ID, q.Addr)
 	case i >= 0 && !same && q.Op == opAdd:
 		return refusedf("%s is a voter with the data directory %s, and the one at %s has %s: its disk was wiped, or it is another machine; want elect member replace %s@%s",
 			q.ID, ms.Voters[i].Dir, q.Addr, found.Dir, q.ID, q.Addr)
@@ -180,7 +247,7 @@ func (c *change) meet(ctx context.Context) error {
 		}
 	}
 	if i < 0 {
-		if err := c.clear(ctx, c.voter(without), false); err != nil {
+		if err := c.clear(ctx, nil, c.voter(without)); err != nil {
 			return err
 		}
 	}
@@ -216,20 +283,19 @@ func (c *change) ask(ctx context.Context) (*NodeStatus, error) {
 	return s, understood(because(ctx, err))
 }
 
-// next is the next step towards what is wanted, nil when nothing is missing, and
+// next is the next step from ms towards what is wanted, nil when nothing is missing, and
 // what is so once it is done.
-func (c *change) next() (next *protocol.Membership, did string, err error) {
+func (c *change) next(ms *protocol.Membership) (next *protocol.Membership, did string, err error) {
 	q := &c.want
-	ms, _ := c.membership()
 	i, observer := ms.Index(q.ID), slices.Contains(ms.Observers, q.ID)
 	moved := q.Addr != "" && ms.Address(q.ID) != q.Addr
 	switch {
 	case q.Op == opRemove && i < 0 && !observer:
 		return nil, "", nil
-	case q.Op == opRemove && q.ID == c.n.cfg.ID:
-		return nil, "", refusedf("%s leads, and a leader cannot remove itself; want elect transfer first, then the same again", q.ID)
 	case q.Op == opRemove && i >= 0 && len(ms.Voters) == 1:
 		return nil, "", refusedf("%s is the only voter", q.ID)
+	case q.Op == opRemove && q.ID == c.n.cfg.ID:
+		return nil, "", refusedf("%s leads, and a leader cannot remove itself; want elect transfer first, then the same again", q.ID)
 	case q.Op == opRemove:
 		return c.without(ms), fmt.Sprintf("%s is removed", q.ID), nil
 	case i >= 0 && ms.Voters[i].Dir != c.found.Dir:
@@ -291,27 +357,27 @@ func (n *Node) holds(next *protocol.Membership) error {
 	return nil
 }
 
-// make takes one step, and returns when a majority has written it down.
-func (c *change) make(ctx context.Context, next *protocol.Membership) error {
+// make takes one step from base, and returns when a majority has written it down.
+func (c *change) make(ctx context.Context, base, next *protocol.Membership) error {
 	if err := c.n.holds(next); err != nil {
 		return refusedf("%w", err)
 	}
-	if next.Index(c.want.ID) >= 0 && c.n.membership.Load().Index(c.want.ID) < 0 {
-		if err := c.ready(ctx); err != nil {
+	if next.Index(c.want.ID) >= 0 && base.Index(c.want.ID) < 0 {
+		if err := c.ready(ctx, base); err != nil {
 			return err
 		}
 	}
-	before, _ := c.membership()
-	if err := c.clear(ctx, next, true); err != nil {
+	if err := c.clear(ctx, base, next); err != nil {
 		return err
 	}
-	return c.settle(ctx, before)
+	return c.settle(ctx, base, next)
 }
 
 // clear waits until the machine has nothing against a membership, and has it made
-// if it is to be: what was won or changed a moment ago needs a round trip. What
-// lasts longer than a silent voter may be silent is a refusal.
-func (c *change) clear(ctx context.Context, next *protocol.Membership, do bool) error {
+// if there is one that it comes after, base: what was won or changed a moment ago
+// needs a round trip. What lasts longer than a silent voter may be silent is a
+// refusal. If base is not the newest one it is errMoved.
+func (c *change) clear(ctx context.Context, base, next *protocol.Membership) error {
 	n := c.n
 	late := time.NewTimer(2*n.plan.Promise + 5*n.plan.Heartbeat)
 	defer late.Stop()
@@ -323,17 +389,19 @@ func (c *change) clear(ctx context.Context, next *protocol.Membership, do bool) 
 			if !ok || !n.view.Active {
 				return
 			}
-			if err = r.Objection(next); err != nil {
+			if now, _ := r.Membership(); base != nil && now.Compare(base) != 0 {
+				err = errMoved
+			} else if err = r.Objection(next); err != nil {
 				silent = n.silent(r.Members(nil))
-			} else if do {
+			} else if base != nil {
 				n.command(protocol.Command{Verb: protocol.Reconfigure, Membership: next})
 			}
 		}) {
 			return errClosed
 		}
 		switch {
-		case err == nil:
-			return nil
+		case err == nil, errors.Is(err, errMoved):
+			return err
 		case errors.Is(err, driver.ErrNoLeader):
 			return fmt.Errorf("%w: %s does not lead any more, and nothing was changed by this step", driver.ErrNoLeader, n.cfg.ID)
 		}
@@ -345,7 +413,7 @@ func (c *change) clear(ctx context.Context, next *protocol.Membership, do bool) 
 		case <-late.C:
 			return refusedf("%w", err)
 		case <-ctx.Done():
-			return refusedf("%w; waited until %w", err, context.Cause(ctx))
+			return refusedf("%w; the time for it is over", err)
 		}
 	}
 }
@@ -367,8 +435,9 @@ func (n *Node) silent(all []protocol.Member) (silent []string) {
 // of: a step takes a sync of the disk and a round trip.
 func (c *change) look() time.Duration { return max(c.n.plan.Heartbeat/20, time.Millisecond) }
 
-// settle waits until the membership after before is settled.
-func (c *change) settle(ctx context.Context, before *protocol.Membership) error {
+// settle waits until next, which was made after before, is settled. If there is
+// another one in its place it is errMoved.
+func (c *change) settle(ctx context.Context, before, next *protocol.Membership) error {
 	n := c.n
 	for {
 		var ms *protocol.Membership
@@ -389,11 +458,16 @@ func (c *change) settle(ctx context.Context, before *protocol.Membership) error 
 		}
 		made := ms.Version > before.Version
 		switch {
+		case made && settled && !same(ms, next):
+			return errMoved
 		case made && settled:
 			return nil
 		case !leads:
-			return fmt.Errorf("%w: %s does not lead any more, and had %s; elect members shows what holds, and the change may be repeated",
-				ErrUnknown, n.cfg.ID, cmp.Or(map[bool]string{true: fmt.Sprintf("made membership %v, which was not settled yet", ms.ID())}[made], "not made the membership yet"))
+			had := "not made the membership yet"
+			if made {
+				had = fmt.Sprintf("made membership %v, which was not settled yet", ms.ID())
+			}
+			return fmt.Errorf("%w: %s does not lead any more, and had %s; elect members shows what holds, and the change may be repeated", ErrUnknown, n.cfg.ID, had)
 		}
 		select {
 		case <-time.After(c.look()):
@@ -406,19 +480,33 @@ func (c *change) settle(ctx context.Context, before *protocol.Membership) error 
 	}
 }
 
+// same reports whether two memberships have the same participants at the same
+// places.
+func same(a, b *protocol.Membership) bool {
+	return slices.Equal(a.Voters, b.Voters) && sameSet(a.Observers, b.Observers) && sameSet(a.Addresses, b.Addresses)
+}
+
+// sameSet is slices.Equal in any order; nothing is there twice.
+func sameSet[T comparable](a, b []T) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(v T) bool { return !slices.Contains(b, v) })
+}
+
 // ready waits until the new participant, an observer, has the membership on its
 // disk: only then its vote counts for something, and so it must not be what a
 // majority needs before.
-func (c *change) ready(ctx context.Context) error {
+func (c *change) ready(ctx context.Context, ms *protocol.Membership) error {
 	ctx, stop := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("%v have passed", readyLimit))
 	defer stop()
-	ms, _ := c.membership()
 	for {
 		s, err := c.ask(ctx)
+		if err := c.leads(); errors.Is(err, driver.ErrNoLeader) {
+			return fmt.Errorf("%w: %s does not lead any more, and nothing was changed by this step", err, c.n.cfg.ID)
+		}
 		switch {
 		case err == nil && s.Dir != c.found.Dir:
 			return refusedf("%s has the data directory %s now, and had %s when the change began", c.want.ID, s.Dir, c.found.Dir)
 		case err == nil && s.Founded && s.Incarnation > 0 && s.config().Compare(ms.ID()) >= 0:
+			c.found.Peers = s.Peers
 			return nil
 		case err == nil && s.Cause != "":
 			err = errors.New(s.Cause)

@@ -184,7 +184,6 @@ func TestChangeRefused(t *testing.T) {
 		v.refusedChange("n1", memberRequest{Op: opAdd, ID: "n4", Addr: "127.0.0.1:2"}, "127.0.0.1:2 is the address of n2")
 		v.refusedChange("n1", memberRequest{Op: opAdd, ID: "n4", Addr: "192.0.2.4:7400"}, "192.0.2.4:7400 is an address on a network", "no certificates")
 		v.refusedChange("n1", memberRequest{Op: opReplace, ID: "n4"}, "n4 is not in membership", "n4@HOST:PORT")
-		v.refusedChange("n1", memberRequest{Op: opReplace, ID: "n1"}, "n1 leads")
 		for _, bad := range []memberRequest{{Op: "swap", ID: "n4"}, {Op: opAdd, ID: "n4"}, {Op: opAdd, ID: "/", Addr: "127.0.0.1:4"}, {Op: opRemove, ID: "n2", Addr: "127.0.0.1:2"},
 			{Op: opReplace, ID: "n2", Observer: true}, {Op: opAdd, ID: "n4", Addr: "nowhere"}} {
 			if _, err := v.asksDone("n1", bad); err == nil || errors.Is(err, ErrRefused) || errors.Is(err, ErrUnknown) {
@@ -379,7 +378,7 @@ func TestOneVoterGrows(t *testing.T) {
 	inVillage(t, 1, func(t *testing.T, v *village) {
 		n := v.openAll()[0]
 		m := win(t, n)
-		v.refusedChange("n1", memberRequest{Op: opRemove, ID: "n1"}, "n1 leads")
+		v.refusedChange("n1", memberRequest{Op: opRemove, ID: "n1"}, "n1 is the only voter")
 		v.join("n2")
 		v.join("n3")
 		if done := v.add("n1", "n2"); len(done.Warnings) != 1 || !strings.Contains(done.Warnings[0], "two voters") {

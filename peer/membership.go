@@ -1,9 +1,12 @@
 package peer
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
@@ -48,6 +51,47 @@ func (n *Node) peerOf(ms *protocol.Membership, id protocol.NodeID) Peer {
 		p.Addr = addrs[0]
 	}
 	return p
+}
+
+// dialLeader connects with the node that leads, to ask it something. Where the
+// membership and the configuration have different addresses of it each is tried,
+// first the one at which the links have found it.
+func (n *Node) dialLeader(ctx context.Context, id protocol.NodeID) (conn, error) {
+	places := n.places(id)
+	if len(places) == 0 {
+		return nil, fmt.Errorf("%w: the leader, %s, is not among the voters that are known here", driver.ErrUnreachable, id)
+	}
+	var failed error
+	for _, addr := range places {
+		c, err := n.dial(ctx, Peer{id, addr})
+		if err == nil {
+			return c, nil
+		}
+		failed = errors.Join(failed, fmt.Errorf("%s leads, and cannot be reached from %s: %w", Peer{id, addr}, n.cfg.ID, err))
+	}
+	return nil, fmt.Errorf("%w: %w", driver.ErrUnreachable, failed)
+}
+
+// places are the addresses of a voter, the one at which the links are connected with
+// it first.
+func (n *Node) places(id protocol.NodeID) []string {
+	var all []string
+	if ms := n.membership.Load(); ms == nil {
+		if p := find(n.cfg.Voters, id); p != nil {
+			all = []string{p.Addr}
+		}
+	} else if ms.Index(id) >= 0 {
+		all = n.addresses(ms, id)
+	}
+	if len(all) < 2 || n.link == nil {
+		return all
+	}
+	for _, p := range n.link.Peers() {
+		if i := slices.Index(all, p.Addr); p.ID == id && p.Connected && i > 0 {
+			all[0], all[i] = all[i], all[0]
+		}
+	}
+	return all
 }
 
 // votes reports whether this node is a voter, as far as it knows: with this very
@@ -163,7 +207,7 @@ func (n *Node) follow() {
 		delete(n.refusals, n.cfg.ID)
 	}
 	if !n.listed(ms) {
-		r := n.outside(ms, n.cfg.ID)
+		r := n.outside(ms, n.cfg.ID, n.cfg.Join)
 		r.Final = !n.cfg.Join
 		n.log.Warn("this node takes no part any more", "version", ms.ID(), "voters", list(ms.Voters))
 		n.inbox.put(item{do: func() { n.refuse(n.cfg.ID, r) }}) // not within the step, whose effects are still to come
@@ -175,15 +219,20 @@ func (n *Node) rewire(ms *protocol.Membership) {
 	if n.link == nil {
 		return // run makes them
 	}
-	n.link.SetPeers(ms.ID(), n.routes(ms), func(id protocol.NodeID) *wire.Refusal { return n.outside(ms, id) })
+	n.link.SetPeers(ms.ID(), n.routes(ms), func(id protocol.NodeID) *wire.Refusal { return n.outside(ms, id, false) })
 }
 
 // outside is what somebody is told who is not in ms. That ms is newer than what he
-// knows himself, and so the last word, only his Hello tells.
-func (n *Node) outside(ms *protocol.Membership, id protocol.NodeID) *wire.Refusal {
+// knows himself, and so the last word, only his Hello tells; and
+// whether he waits to join.
+func (n *Node) outside(ms *protocol.Membership, id protocol.NodeID, join bool) *wire.Refusal {
+	first := "start it with join=true and "
+	if join {
+		first = ""
+	}
 	return &wire.Refusal{Code: wire.CodeRemoved, Says: fmt.Sprintf(
-		"%s takes no part in membership %v any more: it has %s. To have it back, start it with join=true and run elect member add %s@HOST:PORT",
-		id, ms.ID(), who(ms), id)}
+		"%s takes no part in membership %v any more: it has %s. To have it back, %srun elect member add %s@HOST:PORT",
+		id, ms.ID(), who(ms), first, id)}
 }
 
 // who is the participants of a membership, for people.

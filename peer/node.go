@@ -65,6 +65,8 @@ type Node struct {
 	pausing     pausing
 	locator     locator
 	priority    atomic.Int64 // as in a Candidacy
+	apart       atomic.Bool  // it takes no part any more, see apart.go
+	voids       sync.WaitGroup
 
 	// Owned by the loop.
 	machine protocol.Machine // nil before the election is founded
@@ -90,11 +92,13 @@ type Node struct {
 	own       leadership
 	welcomes  map[protocol.NodeID]*protocol.Membership
 	refusals  map[protocol.NodeID]refusal
-	promises  map[protocol.NodeID]time.Duration // that others ask for when they lead; where it is not ours
-	heir      protocol.NodeID                   // to whom the tenure was to be handed over; may be empty
-	lastCount uint64                            // of the token of whoever leads or led last
-	leaseEnd  protocol.Instant                  // of the tenure, when it was proven last; 0: never
-	ending    bool                              // no victory any more
+	promises  map[protocol.NodeID]time.Duration     // that others ask for when they lead; where it is not ours
+	rivals    map[protocol.NodeID]protocol.ConfigID // who has called with a membership that was changed, see apart.go
+	lone      *time.Timer                           // nil: not too early to found by oneself, or not looked yet
+	heir      protocol.NodeID                       // to whom the tenure was to be handed over; may be empty
+	lastCount uint64                                // of the token of whoever leads or led last
+	leaseEnd  protocol.Instant                      // of the tenure, when it was proven last; 0: never
+	ending    bool                                  // no victory any more
 	watch     watch
 }
 
@@ -243,6 +247,7 @@ func (n *Node) prepare() {
 	n.states = newStates()
 	n.leaders = make(map[protocol.NodeID]leadership)
 	n.welcomes = make(map[protocol.NodeID]*protocol.Membership)
+	n.rivals = make(map[protocol.NodeID]protocol.ConfigID)
 	n.refusals = make(map[protocol.NodeID]refusal)
 	n.promises = make(map[protocol.NodeID]time.Duration)
 	n.timer = time.NewTimer(time.Hour)

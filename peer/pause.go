@@ -115,7 +115,7 @@ func (n *Node) standsNot() error {
 	if n.isPaused() {
 		return errPaused{n.cfg.ID}
 	}
-	return nil
+	return n.placeless()
 }
 
 type errPaused struct{ id protocol.NodeID }

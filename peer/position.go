@@ -3,6 +3,7 @@ package peer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -23,9 +24,10 @@ type locator struct {
 	kick chan chan struct{} // asks for a fresh position now; what is sent is closed when it is known
 
 	last  atomic.Pointer[string]
-	wrong atomic.Bool // the last call failed
+	wrong atomic.Pointer[error] // why the last call failed; nil: it did not
 
 	// Owned by the loop.
+	from protocol.Instant        // since when it waits for the first position
 	moot context.CancelCauseFunc // ends the CatchUp that is under way; nil: none is
 }
 
@@ -87,12 +89,17 @@ func (l *locator) ask() {
 		err = fmt.Errorf("the position %.40q is not UTF-8", at)
 	}
 	if err != nil {
-		if !l.wrong.Swap(true) {
+		if before := l.wrong.Swap(&err); before != nil {
+			return
+		}
+		if l.last.Load() != nil {
 			l.n.log.Warn("the position is not known; the last one counts", "position", l.position(), "error", err)
+		} else {
+			l.n.log.Warn("the position is not known yet: this node neither stands nor gives a vote to others "+l.until(), "error", err)
 		}
 		return
 	}
-	if l.wrong.Swap(false) {
+	if l.wrong.Swap(nil) != nil {
 		l.n.log.Warn("the position is known again", "position", at) // as loud as the trouble was
 	}
 	if p := l.last.Load(); p != nil && *p == at {
@@ -103,6 +110,35 @@ func (l *locator) ask() {
 		l.n.command(protocol.Command{Verb: protocol.Locate, Position: at})
 	})
 }
+
+// until is how long a node waits for its first position, for people.
+func (l *locator) until() string {
+	if l.n.cfg.Position == quorum.RequirePosition {
+		return "until it is"
+	}
+	return fmt.Sprintf("until it is, or for %v", l.n.placing())
+}
+
+// placing is how long a voter of an election that prefers positions waits for its
+// own before it stands without: a promise, and the grace, of which two are the default.
+func (n *Node) placing() time.Duration { return 3 * n.plan.Promise }
+
+// placeless is why this node does not know its position, if it does not stand for
+// that reason; nil otherwise.
+func (n *Node) placeless() error {
+	l := &n.locator
+	if !l.asks() || l.last.Load() != nil || !n.votes() ||
+		n.cfg.Position == quorum.PreferPosition && n.latest.Boot >= l.from.Add(n.placing()) {
+		return nil
+	}
+	why := errNotLocated
+	if p := l.wrong.Load(); p != nil {
+		why = *p
+	}
+	return fmt.Errorf("%s does not know its position yet: %w", n.cfg.ID, why)
+}
+
+var errNotLocated = errors.New("it has asked, and has not been told")
 
 // fresh asks now, and waits until that is answered: for a promise at most.
 func (l *locator) fresh(ctx context.Context) {
@@ -150,6 +186,7 @@ func (l *locator) soon() {
 
 // instruct tells a machine that has just booted what it cannot remember.
 func (n *Node) instruct() {
+	n.locator.from = n.latest.Boot
 	if n.isPaused() {
 		n.command(protocol.Command{Verb: protocol.Pause})
 	}

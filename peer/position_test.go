@@ -1,9 +1,11 @@
 package peer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/protocol/quorum"
 )
@@ -235,6 +238,62 @@ func TestHandOverWaitsForPosition(t *testing.T) {
 			t.Error(o.err)
 		}
 	})
+}
+
+// While a voter has not been told its position since it started it says why it does
+// not stand: with prefer for as long as it waits, with require until it is told.
+func TestPositionNotKnown(t *testing.T) {
+	for policy, says := range map[quorum.PositionPolicy]string{
+		quorum.PreferPosition:  "this node neither stands nor gives a vote to others until it is, or for 3s",
+		quorum.RequirePosition: "this node neither stands nor gives a vote to others until it is",
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			inVillage(t, 3, func(t *testing.T, v *village) {
+				var logged bytes.Buffer
+				l := newLogs()
+				v.change = func(c *Config) {
+					l.config(policy)(c)
+					c.Heartbeat, c.Promise = 100*time.Millisecond, time.Second
+					if c.ID == "n1" {
+						c.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+					}
+				}
+				for _, id := range v.all {
+					l.fails[id] = errors.New("the database is down")
+				}
+				nodes := v.openAll()
+				waits := campaign(t.Context(), nodes[0])
+				const want = "n1 does not know its position yet: the database is down"
+				s := sees(t, nodes[0], "why nobody leads", func(s driver.State) bool { return s.Cause != nil && !s.Stale })
+				if s.Leader != nil || s.Cause.Error() != want {
+					t.Errorf("it shows %+v; want %q", s, want)
+				}
+				<-time.After(10 * time.Second)
+				if policy == quorum.RequirePosition {
+					if len(waits) > 0 || nodes[0].look().State.Cause == nil || nodes[0].look().State.Cause.Error() != want {
+						t.Errorf("elected: %v; it shows %+v", len(waits) > 0, nodes[0].look().State)
+					}
+					l.mu.Lock()
+					clear(l.fails)
+					l.mu.Unlock()
+				} else if len(waits) == 0 {
+					t.Errorf("a preferred position keeps all from standing: %+v", nodes[0].look().State)
+				}
+				o := within(t, waits, "its victory")
+				if o.err != nil {
+					t.Fatal(o.err)
+				}
+				release(t, o.m)
+				if err := nodes[0].standsNot(); err != nil && policy == quorum.RequirePosition {
+					t.Errorf("it would not stand: %v", err)
+				}
+				_ = nodes[0].Close()
+				if text := logged.String(); strings.Count(text, says) != 1 || strings.Contains(text, "the last one counts") {
+					t.Errorf("the log\n%s\nwant %q once", text, says)
+				}
+			})
+		})
+	}
 }
 
 // Positions are ordered by the application, where it wants that.

@@ -43,6 +43,9 @@ func (n *Node) refused(by protocol.NodeID, r *wire.Refusal) {
 		n.log.Log(context.Background(), level, "this node is refused", "by", by, "code", string(r.Code), "says", r.Says)
 	}
 	n.refuse(by, r)
+	if n.machine != nil && r.Code == wire.CodeDirectory {
+		n.parted()
+	}
 }
 
 func (n *Node) refuse(by protocol.NodeID, r *wire.Refusal) {
@@ -152,6 +155,7 @@ func (n *Node) alone() bool {
 // if none does.
 func (n *Node) refusers(which func(refusal) bool) string {
 	var texts []string
+	also := map[int][]protocol.NodeID{}
 	first := map[wire.Code]int{}
 	all := ids(n.voters())
 	for _, id := range slices.SortedFunc(maps.Keys(n.refusals), protocol.NodeID.Compare) {
@@ -165,11 +169,29 @@ func (n *Node) refusers(which func(refusal) bool) string {
 			continue
 		}
 		if at, told := first[r.Code]; told {
-			texts[at] += fmt.Sprintf(" (%s refuses it too)", id)
+			also[at] = append(also[at], id)
 			continue
 		}
 		first[r.Code] = len(texts)
 		texts = append(texts, fmt.Sprintf("%s refuses this node: %s", id, r.Says))
 	}
+	for at, more := range also {
+		refuse := "refuse"
+		if len(more) == 1 {
+			refuse = "refuses"
+		}
+		texts[at] += fmt.Sprintf(" (%s %s it too)", list(more), refuse)
+	}
 	return strings.Join(texts, "; ")
+}
+
+// removed reports whether this node takes no part any more, as it knows itself or
+// was told.
+func (n *Node) removed() bool {
+	for _, r := range n.refusals {
+		if r.Code == wire.CodeRemoved {
+			return true
+		}
+	}
+	return false
 }

@@ -99,7 +99,7 @@ func TestWipedWithOneOther(t *testing.T) {
 		default:
 		}
 		s := sees(t, wiped, "that it is refused", func(s driver.State) bool { return s.Cause != nil })
-		if text := s.Cause.Error(); !strings.HasPrefix(text, "n1 refuses this node: n1 knows n2 by the data directory") || strings.Count(text, "knows n2") != 1 || !strings.Contains(text, "waiting for n1, n3 (away)") {
+		if text := s.Cause.Error(); !strings.HasPrefix(text, "n1 refuses this node: n1 knows n2 by the data directory") || strings.Count(text, "knows n2") != 1 || !strings.Contains(text, "waiting for n1, n3 (away). A voter that") || !strings.Contains(text, "elect member replace") {
 			t.Errorf("the cause is %q", text)
 		}
 		v.open("n3")

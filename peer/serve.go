@@ -14,6 +14,7 @@ import (
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
 )
 
 // The verbs that a node answers.
@@ -352,10 +353,10 @@ func (a *answerer) history() error {
 }
 
 // forward asks the node to, which leads, on behalf of a client that asked here.
-func (n *Node) forward(ctx context.Context, to Peer, verb string, token fence.Token, body any) error {
-	conn, err := n.dial(ctx, to)
+func (n *Node) forward(ctx context.Context, to protocol.NodeID, verb string, token fence.Token, body any) error {
+	conn, err := n.dialLeader(ctx, to)
 	if err != nil {
-		return fmt.Errorf("%w: %s leads, and cannot be reached from %s: %w", driver.ErrUnreachable, to, n.cfg.ID, err)
+		return err
 	}
 	defer conn.Close()
 	return understood(conn.Call(ctx, verb, uint64(token), body, ignore))

@@ -3,12 +3,15 @@ package peer
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/protocol"
 )
 
@@ -331,6 +334,19 @@ func TestAppointFromElsewhere(t *testing.T) {
 	}
 	<-m.Context().Done()
 	release(t, m)
+	// One that the URL does not list is found by the membership.
+	cfg := c.config("visitor")
+	cfg.Voters = cfg.Voters[:1]
+	few, err := NewClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer few.Close()
+	for _, on := range []bool{false, true} {
+		if err := few.SetPaused(t.Context(), "n3", on); err != nil || c.node("n3").isPaused() != on {
+			t.Errorf("n3, which the URL does not list, paused %v: %v, and it is %v", on, err, c.node("n3").isPaused())
+		}
+	}
 	sees(t, client, "that all are paused", func(s driver.State) bool {
 		return s.Leader == nil && s.Cause != nil && strings.Contains(s.Cause.Error(), "all voters that answer are paused: n1, n2, n3")
 	})
@@ -342,6 +358,57 @@ func TestAppointFromElsewhere(t *testing.T) {
 				paused++
 			}
 		}
-		return err == nil && paused == 3
+		return err == nil && paused == 4
 	}, func() string { return "the history does not have who was paused, and by whom" })
+}
+
+// A leader whose term has lapsed, and whose work has yet to return, is none: a
+// transfer is not refused as if it led on.
+func TestAppointAfterLapse(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		nodes := v.openAll()
+		m := win(t, nodes[0])
+		v.isolate("n1", true)
+		<-m.Context().Done()
+		<-time.After(2 * time.Second)
+		for _, to := range []string{"", "n2"} {
+			if err := nodes[0].appoint(t.Context(), 0, to); !errors.Is(err, driver.ErrNoLeader) {
+				t.Errorf("Appoint of %q at one whose term is over: %v; want ErrNoLeader", to, err)
+			}
+			if err := m.(driver.Transferrer).Eligible(to); err == nil || errors.Is(err, driver.ErrIneligible) || !errors.Is(err, context.Cause(m.Context())) {
+				t.Errorf("Eligible of %q: %v; want why the mandate is over, %v", to, err, context.Cause(m.Context()))
+			}
+		}
+		v.isolate("n1", false)
+		release(t, m)
+	})
+}
+
+// After a write that failed nobody knows what is on the disk: what is said next is
+// written, also if it is what the node does anyway.
+func TestPauseWriteFails(t *testing.T) {
+	inVillage(t, 1, func(t *testing.T, v *village) {
+		n := v.openAll()[0]
+		path := filepath.Join(n.path, "paused")
+		if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		err := n.SetPaused(t.Context(), true)
+		if err == nil || !strings.Contains(err.Error(), "want it said again") || n.isPaused() {
+			t.Fatalf("a pause that cannot be written: %v; paused: %v", err, n.isPaused())
+		}
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.dir.SetPause(disk.Pause{Paused: true}); err != nil { // as if it had been written after all
+			t.Fatal(err)
+		}
+		if err := n.SetPaused(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := n.dir.Pause(); err != nil || p.Paused {
+			t.Errorf("a resume after that was not written: %+v, %v", p, err)
+		}
+		release(t, win(t, n))
+	})
 }

@@ -135,6 +135,9 @@ func (v *village) openAll() []*Node {
 		nodes = append(nodes, v.open(id))
 	}
 	<-time.After(100 * time.Millisecond)
+	if len(v.all) == 1 {
+		<-time.After(max(loneFounder, nodes[0].plan.Promise))
+	}
 	for _, n := range nodes {
 		if !n.founded() {
 			v.t.Fatalf("%s is not founded: %v", n.cfg.ID, n.look().State.Cause)

@@ -133,7 +133,10 @@ func (n *Node) survey() {
 	case reach:
 		w.settled = true
 		n.showNobody(false, n.standsNot())
-	case n.machine == nil && (n.cfg.voter() || n.cfg.Join):
+	case n.machine == nil && n.cfg.Join:
+		w.settled = false
+		n.showNobody(true, n.unjoined()) // others may well be led
+	case n.machine == nil && n.cfg.voter():
 		w.settled = false
 		n.showNobody(false, n.unfounded())
 	default:
@@ -222,21 +225,30 @@ func (n *Node) hears(p *link.PeerInfo, now protocol.Instant) bool {
 // unfounded says for whom the first start waits, for people.
 func (n *Node) unfounded() error {
 	n.forget()
-	if n.cfg.Join {
-		return n.unjoined()
-	}
 	missing := n.missing(func(p *link.PeerInfo) bool {
 		_, welcome := n.welcomes[p.ID]
 		return !welcome
 	})
 	if says := n.refusers(func(refusal) bool { return true }); says != "" {
-		return fmt.Errorf("%s; waiting for %s", says, missing)
+		return fmt.Errorf("%s; waiting for %s%s", says, missing, n.advice())
 	}
 	return fmt.Errorf("the first start of an election needs all its voters: waiting for %s", missing)
 }
 
+// advice is what to do where others know this node by another directory, for people:
+// fewer than it takes to end for good, while the rest is silent.
+func (n *Node) advice() string {
+	for by, r := range n.refusals {
+		if by != n.cfg.ID && r.Final && r.Code == wire.CodeDirectory {
+			return ". " + disk.Remedy
+		}
+	}
+	return ""
+}
+
 // unjoined says what a node waits for that is to be added, for people.
 func (n *Node) unjoined() error {
+	n.forget()
 	text := fmt.Sprintf("%s waits until it is added (join=true): run elect member add %s, or elect member replace %s for a disk that was lost", n.cfg.ID, n.here(), n.cfg.ID)
 	if says := n.refusers(func(refusal) bool { return true }); says != "" {
 		text += "; " + says
@@ -255,6 +267,9 @@ func (n *Node) here() string {
 // unreachable says why nothing is known, for people.
 func (n *Node) unreachable(now protocol.Instant) error {
 	n.forget()
+	if n.cfg.Join && n.removed() {
+		return n.unjoined()
+	}
 	missing := n.missing(func(p *link.PeerInfo) bool { return n.machine == nil || !n.hears(p, now) })
 	says := n.refusers(func(refusal) bool { return true })
 	if says != "" {
@@ -263,7 +278,7 @@ func (n *Node) unreachable(now protocol.Instant) error {
 	if n.machine == nil {
 		return fmt.Errorf("%w: %sno voter has told who takes part: waiting for %s", driver.ErrUnreachable, says, missing)
 	}
-	return fmt.Errorf("%w: %sno majority of the voters was heard for %v: waiting for %s", driver.ErrUnreachable, says, n.plan.Promise, missing)
+	return fmt.Errorf("%w: %sno majority of the voters was heard for %v: waiting for %s%s", driver.ErrUnreachable, says, n.plan.Promise, missing, n.advice())
 }
 
 // missing lists voters, each with what is known of why. What those say that

@@ -48,6 +48,9 @@ func (n *Node) testament() driver.Testament {
 	}
 	for _, p := range n.voters() {
 		if p.ID != n.cfg.ID {
+			if places := n.places(p.ID); len(places) > 0 {
+				p.Addr = places[0]
+			}
 			t.Voters[p.ID] = p.Addr
 		}
 	}

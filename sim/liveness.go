@@ -193,8 +193,8 @@ func (w *World) chooseCore() {
 	}
 }
 
-// living are the memberships that somebody has, or has on its disk, and that no
-// settled one has replaced.
+// living are the memberships that somebody has, has on its disk, is writing there,
+// or was asked to make and may be about to, and that no settled one has replaced.
 func (w *World) living() []*protocol.Membership {
 	var all []*protocol.Membership
 	add := func(ms *protocol.Membership) {
@@ -207,11 +207,20 @@ func (w *World) living() []*protocol.Membership {
 		if m, ok := n.machine.(protocol.Reconfigurable); ok {
 			ms, _ := m.Membership()
 			add(ms)
+			add(n.asked)
 		}
-		if data, _ := n.disk.content(); data != nil {
+		stored := func(data []byte) {
+			if data == nil {
+				return
+			}
 			if ms, err := w.protocol.Members(data); err == nil {
 				add(ms)
 			}
+		}
+		data, _ := n.disk.content()
+		stored(data)
+		for i := range n.disk.queue {
+			stored(n.disk.queue[i].data)
 		}
 	}
 	return all

@@ -59,8 +59,9 @@ type node struct {
 	spare      bool // nobody lists it at the beginning
 	waits      bool // its process runs, and waits to be called
 
-	position uint64 // in the leader's log; 0: nowhere
-	still    int    // operations by which it stands still
+	position uint64               // in the leader's log; 0: nowhere
+	still    int                  // operations by which it stands still
+	asked    *protocol.Membership // what it was asked last in this life to make the membership
 }
 
 // held is a message that waits for a save.
@@ -105,7 +106,7 @@ func (w *World) start(n *node, data []byte) {
 		return
 	}
 	n.life++
-	n.up, n.frozen, n.machine, n.view = true, false, m, m.View()
+	n.up, n.frozen, n.machine, n.view, n.asked = true, false, m, m.View(), nil
 	n.due, n.timer, n.spins = never, never, 0
 	n.generation++
 	n.incarnation = 0

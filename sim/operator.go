@@ -41,6 +41,9 @@ func (w *World) reconfigure(n *node, op *Op, st *opState) (done bool) {
 			return false
 		}
 	}
+	asked := *next
+	asked.ConfigTerm, asked.Version = ms.ConfigTerm, ms.Version+1
+	leader.asked = &asked
 	w.command(leader, protocol.Command{Verb: protocol.Reconfigure, Membership: next})
 	return false
 }

@@ -86,7 +86,9 @@ and, only if it is asked for, because a round takes many promises,
 A round begins when all nodes are connected and no voter is bound by an earlier
 life: one promise after a node was started again. The programs write down when
 they believed to lead, in freeze and cut without a pause between two looks. Two that
-led at one instant, or a token that does not rise, are an error.
+led at one instant, a token that does not rise, a command that ran before the last
+one had ended, and in rolling a time without a leader beside the transfer, are an
+error: exit code 1.
 
 -o json writes one object: election, name, candidates, command, memory_bytes,
 clock, go, system, cpus, load_before, load_after, idle {candidates, seconds,
@@ -95,7 +97,7 @@ median_ms, p90_ms, p99_ms, max_ms}. With --peers: peers, profile, promise_ms,
 worst_takeover_ms, security, directory, command, clock, go, system, cpus,
 load_before, load_after, tenures, lost, strayed, violations and takeovers, a list
 of {kill, what, rounds, min_ms, median_ms, p90_ms, p99_ms, max_ms, stale_ms,
-beyond_ms, took_ms}.`
+beyond_ms (of rolling only), took_ms}.`
 
 func newFailover(openers elect.Openers) *cobra.Command {
 	var format output

@@ -65,6 +65,9 @@ func benchPeers(cmd *cobra.Command, cfg failover.PeersConfig, format output) err
 		if len(report.Takeovers) == 0 && err != nil {
 			return err
 		}
+		if err == nil {
+			err = report.Err() // what only all rounds together show
+		}
 		return errors.Join(err, show(cmd, format, report, report.Write))
 	})
 }

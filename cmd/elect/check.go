@@ -37,6 +37,9 @@ elect-check.json in this directory) that --replay runs again.
 
 Memory is what limits it: 20 to 100 bytes a state. --memory stops it in time.
 
+stderr says first which world it is and what would end it early, and then how far
+it is; the report is on stdout.
+
 Exit codes: 0 all was explored and nothing violated; 80 something was; 82 a machine
 crashed; 83 --limit or --memory was reached first, and nothing was violated until
 then; 64 the command line or a file is wrong; 73 a file or stdout cannot be
@@ -44,8 +47,11 @@ written; 130 interrupted.
 
 -o json writes one object: ending (exhausted, violated, bounded, stopped), world
 (the bounds), states, steps, queue, depth, tick, node_states, messages, node_steps,
-cut, bytes, bytes_per_state, wall_seconds, states_per_second, violation: null or
-{invariant, node, says}, and kept.`
+cut (steps that were not taken, because they go beyond --terms), won (the highest
+term that somebody won), bytes, bytes_per_state, wall_seconds, states_per_second,
+violation: null or {invariant, node, says}, and kept. With --replay it is what
+--keep writes: world, beginning (which of the first states), steps, a list of {way,
+tick, node, what, came, views}, and violation.`
 
 // checkRun is the command line of check.
 type checkRun struct {
@@ -69,7 +75,7 @@ func newCheck() *cobra.Command {
 		Short: "go through all interleavings of a small world",
 		Long:  checkHelp,
 		Example: "  elect check\n  elect check --begin led --fires 2 --hints 2 --crashes 0\n" +
-			"  elect check --mode timed --rates 80,120\n  elect check --replay elect-check.json",
+			"  elect check --mode timed --begin apart --crashes 0 --hints 1 --candidates 2 --ticks 5 --rates 80,120\n  elect check --replay elect-check.json",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromEnvironment(cmd); err != nil {
@@ -167,7 +173,8 @@ func (r *checkRun) run(cmd *cobra.Command) error {
 	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	tell := &checkProgress{w: cmd.ErrOrStderr(), terminal: atTerminal(os.Stderr), begin: time.Now()}
+	fmt.Fprintf(cmd.ErrOrStderr(), "elect: %s\n", r.sketch(&w))
+	tell := &checkProgress{w: cmd.ErrOrStderr(), terminal: atTerminal(os.Stderr), begin: time.Now(), ticks: w.Ticks}
 	result, err := check.Explore(w, check.Options{
 		Cores: r.jobs, Limit: r.limit, Memory: uint64(r.memory * (1 << 30)),
 		Look: func(p check.Progress) bool { tell.look(p); return ctx.Err() == nil },
@@ -198,6 +205,21 @@ func (r *checkRun) run(cmd *cobra.Command) error {
 		return ending(cmd, exit.OK, append([]error{byInterrupt()}, errs...)...)
 	}
 	return ending(cmd, exit.OK, errs...)
+}
+
+// sketch is what is about to be explored, and what may end it early.
+func (r *checkRun) sketch(w *check.World) string {
+	var bounds []string
+	if r.limit > 0 {
+		bounds = append(bounds, thousands(r.limit)+" states")
+	}
+	if r.memory > 0 {
+		bounds = append(bounds, fmt.Sprintf("%v GiB", r.memory))
+	}
+	if len(bounds) == 0 {
+		return w.String() + "; until all is explored"
+	}
+	return w.String() + "; until all is explored, or " + strings.Join(bounds, " or ")
 }
 
 // again replays a trail.
@@ -253,6 +275,7 @@ type checkProgress struct {
 	w        io.Writer
 	terminal bool
 	begin    time.Time
+	ticks    int // of mode timed
 	last     time.Duration
 	shown    bool
 }
@@ -272,7 +295,7 @@ func (t *checkProgress) look(p check.Progress) {
 	t.last, t.shown = now, true
 	text := fmt.Sprintf("%s states, %s/s, depth %d", thousands(p.States), thousands(uint64(float64(p.States)/now.Seconds())), p.Depth)
 	if p.Tick > 0 {
-		text += fmt.Sprintf(" of tick %d", p.Tick)
+		text += fmt.Sprintf(" of tick %d of %d", p.Tick, t.ticks)
 	}
 	text += fmt.Sprintf(", queue %s, %.0f B/state, %.0f s", thousands(p.Queue), p.PerState(), now.Seconds())
 	if t.terminal {

@@ -30,8 +30,8 @@ are named on stderr.
 
 -o json writes an array of objects on one line:
   at      when, by the wall clock of the node that tells, RFC 3339
-  event   elected, active (its lease is proven), lost or follows
-  leader  whom it is about
+  event   elected, active (its lease is proven), lost, follows; paused or resumed
+  leader  whom it is about; of paused and resumed the node itself
   token   its token, as a string
   reason  why, where there is something to say
 -o yaml writes the same on several lines.`

@@ -148,6 +148,8 @@ func parseMember(verb, text string) (peer.Peer, error) {
 		return node, errors.New("it has no address")
 	case verb == "remove" && found:
 		return node, errors.New("a node is removed by its id alone")
+	case found:
+		return node, node.Check()
 	}
 	return node, nil
 }

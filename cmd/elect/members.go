@@ -42,7 +42,10 @@ answers, and nobody leads; 69 no majority answers.
   leader    the id of the leader, or null
   seen_by   whose connections are shown, or null
   membership  the newest, or null: term and count, which order memberships, settled
-            (said by the leader), voters and observers
+            (said by the leader), voters and observers. A voter has id, dir (its data
+            directory), addr and, as the leader knows it, lag_ns, idle (it would not
+            stand), priority, position, behind (the leader) and held (the newest
+            membership on its disk); what is false, empty or 0 is left out, but lag_ns
   members   a list, voters first:
               id, kind (voter, observer, joining or stranger), address
               status           what it says of itself; null when it did not answer
@@ -54,7 +57,7 @@ answers, and nobody leads; 69 no majority answers.
               priority         how gladly it leads: -1 never, 0 not known
               position         where it is in what the leader's work writes
               paused           it votes and does not stand
-              program          its version
+              program          its version; as position and paused, left out when empty
 -o yaml writes the same on several lines.`
 
 func newMembers(openers elect.Openers) *cobra.Command {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"time"
@@ -49,7 +50,7 @@ func (f *positionFlags) flags(set *pflag.FlagSet) {
 func (f *positionFlags) check(p *place) error {
 	given := ""
 	for _, name := range positionFlagNames {
-		if flag := f.set.Lookup(name); flag.Value.String() != flag.DefValue {
+		if flag := f.set.Lookup(name); flag.Changed || flag.Value.String() != flag.DefValue {
 			given = "--" + name
 			break
 		}
@@ -90,7 +91,13 @@ func (f *positionFlags) openers(openers elect.Openers, env []string) elect.Opene
 func (f *positionFlags) complete(c *peer.Config, env []string) {
 	position := hook.Command{Text: f.command, Env: env, Limit: positionLimit}
 	c.LocateEvery = f.every
-	c.Locate = func(ctx context.Context) (string, error) { return position.Line(ctx) }
+	c.Locate = func(ctx context.Context) (string, error) {
+		at, err := position.Line(ctx)
+		if err != nil {
+			return "", fmt.Errorf("its position command fails: %w", err)
+		}
+		return at, nil
+	}
 	if f.catchUp == "" {
 		return
 	}

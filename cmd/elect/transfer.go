@@ -21,8 +21,8 @@ which the leader's work has to stop. Nobody else leads before it has.
 
 A candidate that the leader knows not to be able to take over is refused with the
 reason, and the leader leads on: one that does not stand by, is paused, has not
-answered lately, or leads already. If it fails after that, another one may lead,
-and the answer says who. Priorities go on counting: a peer with a greater one gets
+answered lately, or leads already. If it fails after that, or its position
+stays behind for two promises, another one may lead, and the answer says who. Priorities go on counting: a peer with a greater one gets
 leadership back after ten promises; elect pause keeps it from that.
 
 -o json writes one object on one line: election, name, from and to, each of these

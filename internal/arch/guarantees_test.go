@@ -10,7 +10,9 @@ import (
 )
 
 // TestGuaranteesNameWhatExists holds docs/guarantees.md to the code: each test,
-// invariant and mutant that it names is there.
+// invariant, situation, model and mutant that it names is there, a test in the
+// package that stands before it. And the other way round: the page names each
+// invariant, each situation, each model, and each mutant of the quorum protocol.
 func TestGuaranteesNameWhatExists(t *testing.T) {
 	root := filepath.Join("..", "..")
 	read := func(path string) string {
@@ -22,47 +24,104 @@ func TestGuaranteesNameWhatExists(t *testing.T) {
 	}
 	page := read("docs/guarantees.md")
 	tests := declared(t, root)
-	mutants := names(`(?m)^\| ([a-z-]+) \|`, read("docs/teeth.md"))
-	invariants := names(`(?m)Invariant = "([a-z-]+)"`, read("sim/protocol.go"))
-	if len(tests) < 100 || len(mutants) < 25 || len(invariants) < 10 {
-		t.Fatalf("%d tests, %d mutants, %d invariants found; that cannot be all of them", len(tests), len(mutants), len(invariants))
+	teeth := read("docs/teeth.md")
+	mutants := names(`(?m)^\| ([a-z-]+) \| [A-Z]+[0-9]+ \|`, teeth)
+	_, quorum, _ := strings.Cut(teeth, "\n## quorum\n")
+	quorum, _, _ = strings.Cut(quorum, "\n## ")
+	ofQuorum := names(`(?m)^\| ([a-z-]+) \| R[0-9]+ \|`, quorum)
+	simulated := names(`(?m)Invariant = "([a-z-]+)"`, read("sim/protocol.go"))
+	checked := names(`(?m)Invariant = "([a-z-]+)"`, read("check/judge.go"))
+	told := read("protocol/quorum/mutants.go")
+	for _, constant := range names(`(?m)Invariant = quorum\.([A-Za-z]+)$`, read("check/judge.go")) {
+		checked = append(checked, names(`(?m)^\t`+constant+` += "([a-z-]+)"`, told)...)
 	}
-	looked := 0
-	for _, name := range names("`(Test[A-Za-z]+)`", page) {
-		looked++
-		if !slices.Contains(tests, name) {
-			t.Errorf("there is no %s", name)
+	situations := names(`(?m)^\tSaw[A-Za-z]+: +\{"([a-z-]+)"`, read("sim/sometimes.go"))
+	models, switches := modelled(t, filepath.Join(root, "check", "spin"))
+	for what, n := range map[string]int{
+		"tests": len(tests) / 100, "mutants": len(mutants) / 80, "mutants of quorum": len(ofQuorum) / 45, "invariants of the simulator": len(simulated) / 19,
+		"invariants of the checker": len(checked) / 14, "situations": len(situations) / 50, "models": len(models) / 4, "switches": len(switches) / 25,
+	} {
+		if n == 0 {
+			t.Fatalf("these cannot be all %s", what)
 		}
 	}
+
+	looked, pkg := 0, ""
 	for line := range strings.Lines(page) {
-		kind, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+		kind, isRow := strings.CutPrefix(line, "| ")
+		kind, _, _ = strings.Cut(kind, " |")
 		kind, _, _ = strings.Cut(kind, ",")
-		known := map[string][]string{"mutants": mutants, "invariants": invariants}[kind]
-		if known == nil {
-			continue
+		known := map[string][]string{"mutants": mutants, "invariants": simulated, "situations": situations, "checker": checked}[kind]
+		if !isRow || known == nil {
+			known = slices.Concat(mutants, simulated, situations, checked)
 		}
-		for _, name := range names("`([a-z]+(?:-[a-z]+)*)`", line) {
-			looked++
-			if !slices.Contains(known, name) && !slices.Contains(invariants, name) {
-				t.Errorf("%s: there is no %s", kind, name)
+		if isRow || line == "\n" {
+			pkg = "" // it is said anew in each row and paragraph
+		}
+		for _, name := range names("`([^`]+)`", line) {
+			_, err := os.Stat(filepath.Join(root, name))
+			switch {
+			case regexp.MustCompile(`^Test[A-Za-z]+$`).MatchString(name):
+				looked++
+				if dirs := tests[name]; pkg == "" || !slices.Contains(dirs, pkg) {
+					t.Errorf("%s is not in package %q; it is in %q", name, pkg, dirs)
+				}
+			case name == "elect": // the root
+				pkg = "."
+			case err == nil:
+				pkg = name
+			case strings.HasSuffix(name, ".pml"):
+				looked++
+				if !slices.Contains(models, name) {
+					t.Errorf("there is no model %s", name)
+				}
+			case regexp.MustCompile(`^[A-Z][A-Z_]+$`).MatchString(name):
+				looked++
+				if !slices.Contains(switches, name) {
+					t.Errorf("there is no switch %s of a model", name)
+				}
+			case regexp.MustCompile(`^[a-z]+(?:-[a-z]+)+$`).MatchString(name), isRow && named[kind] && regexp.MustCompile(`^[a-z]+$`).MatchString(name):
+				looked++
+				if !slices.Contains(known, name) {
+					t.Errorf("%s: there is no %s", kind, name)
+				}
 			}
 		}
 	}
-	if looked < 80 {
+	if looked < 250 {
 		t.Errorf("only %d names were looked up; the page or this test has lost its form", looked)
+	}
+
+	for what, all := range map[string][]string{
+		"mutant": ofQuorum, "invariant": slices.Concat(simulated, checked), "situation": situations, "model": models,
+	} {
+		for _, name := range all {
+			if !strings.Contains(page, "`"+name+"`") {
+				t.Errorf("the page does not have the %s %s: which guarantee does it stand behind?", what, name)
+			}
+		}
 	}
 }
 
-// declared lists the tests of all modules.
-func declared(t *testing.T, root string) []string {
-	var all []string
+// named are the rows that hold names and little else.
+var named = map[string]bool{"mutants": true, "invariants": true, "situations": true, "checker": true}
+
+// declared lists the tests of all modules, with the directories that they are in.
+func declared(t *testing.T, root string) map[string][]string {
+	all := map[string][]string{}
 	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, "_test.go") {
 			text, err := os.ReadFile(path)
 			if err != nil {
 				return err
 			}
-			all = append(all, names(`(?m)^func (Test[A-Za-z]+)\(`, string(text))...)
+			dir, err := filepath.Rel(root, filepath.Dir(path))
+			if err != nil {
+				return err
+			}
+			for _, name := range names(`(?m)^func (Test[A-Za-z]+)\(`, string(text)) {
+				all[name] = append(all[name], filepath.ToSlash(dir))
+			}
 		}
 		return err
 	})
@@ -70,6 +129,22 @@ func declared(t *testing.T, root string) []string {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// modelled lists the models in Promela, and the switches of their mutants.
+func modelled(t *testing.T, dir string) (models, switches []string) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.pml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		models = append(models, filepath.Base(path))
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "README.md")) // a test there holds it to the models
+	if err != nil {
+		t.Fatal(err)
+	}
+	return models, names("(?m)^\\| [a-z]+ \\| `([A-Z_]+)` \\|", string(text))
 }
 
 // names lists what the first group of a pattern finds.

@@ -165,6 +165,12 @@ func open(at folder, path string, want Identity) (*Dir, error) {
 	if want.Era < d.identity.Era {
 		return nil, d.falls(want.Era)
 	}
+	switch says, err := voided(at); {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	case says != "":
+		return nil, refused(path, "%s", says)
+	}
 	if err := d.readPins(); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@
 //	ballot            the voter's durable state, in two slots
 //	pins              the other voters' directories, until the election is founded
 //	paused            whether an operator has paused the node
+//	void              why the directory must not be used any more; else it is absent
 //	history.ndjson    changes of leadership; history-old.ndjson has those before
 //	flight-*.ndjson   the flight recorder's; this package leaves them alone
 //

@@ -10,32 +10,6 @@ func pauseOf(on bool) Pause {
 	return Pause{Paused: on, By: "operator at 127.0.0.1:7", At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 }
 
-// A pause outlives the process, and so does its end.
-func TestPause(t *testing.T) {
-	path := t.TempDir()
-	d := mustOpen(t, path)
-	if p, err := d.Pause(); err != nil || p != (Pause{}) {
-		t.Errorf("a new directory has %+v, %v; want the zero Pause", p, err)
-	}
-	for _, on := range []bool{true, true, false, true} {
-		if err := d.SetPause(pauseOf(on)); err != nil {
-			t.Fatal(err)
-		}
-		d = mustOpenAgain(t, d, func() error { return nil })
-		if p, err := d.Pause(); err != nil || p != pauseOf(on) {
-			t.Errorf("it has %+v, %v; want %+v", p, err, pauseOf(on))
-		}
-	}
-	long := pauseOf(true)
-	long.By = strings.Repeat("\xff", 1<<20)
-	if err := d.SetPause(long); err != nil {
-		t.Fatal(err)
-	}
-	if p, err := d.Pause(); err != nil || !p.Paused || len(p.By) > maxBy {
-		t.Errorf("it has %+v, %v; want what was too long cut short", p, err)
-	}
-}
-
 // Where it cannot be told, the node counts as paused, and a resume mends it.
 func TestPauseIsDamaged(t *testing.T) {
 	at := newFakeDisk()

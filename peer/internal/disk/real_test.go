@@ -308,7 +308,7 @@ func TestSizes(t *testing.T) {
 		m.Observers = append(m.Observers, long(100+i))
 	}
 	b := quorum.Ballot{Term: quorum.MaxTerm, VotedFor: m.Voters[8], Membership: m, MaxPromise: quorum.LongestPromise, Incarnation: 1}.Append(nil)
-	if len(b) != 8138 || len(b) > MaxBallot {
+	if len(b) != 8146 || len(b) > MaxBallot {
 		t.Errorf("%d bytes; want what the comment of MaxBallot says", len(b))
 	}
 	d := mustOpen(t, t.TempDir())
@@ -414,5 +414,59 @@ func TestLockRemoved(t *testing.T) {
 	}
 	if err == nil {
 		_ = second.Close()
+	}
+}
+
+// A pause outlives the process, and so does its end.
+func TestPause(t *testing.T) {
+	path := t.TempDir()
+	d := mustOpen(t, path)
+	if p, err := d.Pause(); err != nil || p != (Pause{}) {
+		t.Errorf("a new directory has %+v, %v; want the zero Pause", p, err)
+	}
+	for _, on := range []bool{true, true, false, true} {
+		if err := d.SetPause(pauseOf(on)); err != nil {
+			t.Fatal(err)
+		}
+		d = mustOpenAgain(t, d, func() error { return nil })
+		if p, err := d.Pause(); err != nil || p != pauseOf(on) {
+			t.Errorf("it has %+v, %v; want %+v", p, err, pauseOf(on))
+		}
+	}
+	long := pauseOf(true)
+	long.By = strings.Repeat("\xff", 1<<20)
+	if err := d.SetPause(long); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := d.Pause(); err != nil || !p.Paused || len(p.By) > maxBy {
+		t.Errorf("it has %+v, %v; want what was too long cut short", p, err)
+	}
+}
+
+// A directory that is void is refused from then on, with the reason.
+func TestVoid(t *testing.T) {
+	path := t.TempDir()
+	d := mustOpen(t, path)
+	own := d.Identity()
+	if err := d.Void("founded twice. " + strings.Repeat("ü", maxWhy)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ text, says string }{
+		{"", "founded twice."},
+		{"void", "which says that it must not be used any more, and cannot be read"},
+		{sealLine(`{"format":1}`), "it must not be used any more"},
+	} {
+		if c.text != "" {
+			if err := os.WriteFile(filepath.Join(path, voidName), []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := Open(t.Context(), path, own)
+		if _, ok := errors.AsType[*Refused](err); !ok || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q: %v; want it refused: %s", c.text, err, c.says)
+		}
 	}
 }

@@ -21,7 +21,8 @@ const (
 	// disk's sector, so that the slots share neither.
 	SlotSize = 16 << 10
 	// MaxBallot is the greatest length of a ballot, in bytes. One of quorum with
-	// 9 voters and 100 observers, all with ids of 64 bytes, has 8,138.
+	// 9 voters and 100 observers, all with ids of 64 bytes, and no addresses, has
+	// 8,146.
 	MaxBallot = SlotSize - slotHead
 
 	slotHead = 32

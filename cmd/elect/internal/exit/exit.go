@@ -39,9 +39,9 @@ var table = []struct {
 	code, means string
 }{
 	{"0", "done; also: run was told to end (SIGTERM, SIGINT) while it stood by"},
-	{num(NoLeader), "nobody leads (status, resign, members, member)"},
+	{num(NoLeader), "nobody leads (status, resign, transfer, members, member)"},
 	{num(Usage), "the command line is wrong: an unknown verb or flag, a bad name or URL"},
-	{num(Unavailable), "the back end cannot be reached, or is wrong for good"},
+	{num(Unavailable), "the back end cannot be reached, is wrong for good, or has refused (transfer, member)"},
 	{num(CannotCreate), "the state directory, or a file or answer of a verb, cannot be written (a full disk)"},
 	{num(Lost), "leadership was lost under run --once, or during a change by member"},
 	{num(Safety), "sim, check: safety was violated, as by two that lead at once"},
@@ -51,7 +51,7 @@ var table = []struct {
 	{num(WaitOver), "run --wait ran out before this candidate was elected; stderr says why"},
 	{num(NotExecutable), "COMMAND cannot be executed"},
 	{num(NotFound), "COMMAND was not found"},
-	{"128+n", "COMMAND was killed by signal n"},
+	{"128+n", "COMMAND was killed by signal n; 130: bench, demo, sim, check were interrupted"},
 	{"other", "run: COMMAND's own; bench, demo, doctor, sim, trace: 1 when what they show failed"},
 }
 

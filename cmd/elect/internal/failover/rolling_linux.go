@@ -2,13 +2,14 @@ package failover
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/fence"
 )
 
 // play is a round of any kind.
@@ -32,14 +33,11 @@ func (s *squad) roll(ctx context.Context) (time.Duration, error) {
 	w := s.witness(ctx)
 	defer w.close()
 	for _, id := range s.ring.Voters() {
-		if id == leader {
+		if id == leader.id {
 			continue
 		}
-		if err := s.restart(ctx, id); err != nil {
+		if err := s.unmoved(ctx, id, leader); err != nil {
 			return 0, err
-		}
-		if again, err := s.calm(ctx); err != nil || again != leader {
-			return 0, errors.Join(err, fmt.Errorf("%s was restarted, and %s leads instead of %s", id, again, leader))
 		}
 	}
 	took, err := s.round(ctx, Transfer)
@@ -51,26 +49,55 @@ func (s *squad) roll(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := s.restart(ctx, leader); err != nil {
+	if err := s.unmoved(ctx, leader.id, next); err != nil {
 		return 0, err
-	}
-	if again, err := s.calm(ctx); err != nil || again != next {
-		return 0, errors.Join(err, fmt.Errorf("%s was restarted, and %s leads instead of %s", leader, again, next))
 	}
 	s.beyond = w.without(window[0], window[1])
 	return took, nil
 }
 
+// reign is one stretch of leadership: a leader that lapses and is elected again
+// begins another one, with another token, and another process leads.
+type reign struct {
+	id    string
+	token fence.Token
+	pid   int
+}
+
+func (r reign) String() string {
+	return fmt.Sprintf("%s (token %v, process %d)", r.id, r.token, r.pid)
+}
+
 // calm waits until the election is at rest, and returns who leads.
-func (s *squad) calm(ctx context.Context) (string, error) {
+func (s *squad) calm(ctx context.Context) (reign, error) {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
 	work, err := s.rest(ctx)
 	if err != nil {
-		return "", err
+		return reign{}, err
 	}
 	work.close()
-	return s.leader.id, nil
+	return reign{s.leader.id, s.token, s.pid}, nil
+}
+
+// unmoved restarts a node that follows. Whoever led goes on, without an end.
+func (s *squad) unmoved(ctx context.Context, id string, leader reign) error {
+	if err := s.restart(ctx, id); err != nil {
+		return err
+	}
+	again, err := s.calm(ctx)
+	if err != nil {
+		return err
+	}
+	return leader.same(again, id)
+}
+
+// same is an error if another one leads after the node called id was restarted.
+func (r reign) same(again reign, id string) error {
+	if again != r {
+		return fmt.Errorf("%s was restarted, and %v leads instead of %v", id, again, r)
+	}
+	return nil
 }
 
 // restart ends a node that follows, as a service manager does, and starts it

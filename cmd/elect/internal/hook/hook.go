@@ -3,10 +3,10 @@
 //
 // A command is run by sh -c, with nothing to read, in a process group of its
 // own, which is killed when the command's time is over, when its context ends,
-// and when it has ended and left something behind. What it prints is bounded. A
-// Command may be used by any number of goroutines, each Run being a process of
-// its own. Whatever goes wrong is an error, with the last that the command wrote
-// to stderr.
+// and when it has ended and left something behind; what has left the group, by
+// setsid, goes on. A Command may be used by any number of goroutines, each Run
+// being a process of its own. Whatever goes wrong is an error, with the last that
+// the command wrote to stderr.
 package hook
 
 import (
@@ -29,7 +29,7 @@ type Command struct {
 
 // The greatest sizes, in bytes.
 const (
-	maxOutput = 4 << 10 // of what is read; what is beyond is an error
+	maxOutput = 4 << 10 // of what is read; for a line, what is beyond is an error
 	maxTold   = 200     // of stderr, in an error
 )
 
@@ -39,9 +39,12 @@ const delay = time.Second
 
 // Line runs the command, which is to print one line, and returns that.
 func (c *Command) Line(ctx context.Context, env ...string) (string, error) {
-	out, err := c.Run(ctx, env...)
-	if err != nil {
+	out, beyond, err := c.run(ctx, env)
+	switch {
+	case err != nil:
 		return "", err
+	case beyond:
+		return "", fmt.Errorf("it printed more than %d bytes", maxOutput)
 	}
 	line := strings.TrimSpace(out)
 	switch {
@@ -53,8 +56,15 @@ func (c *Command) Line(ctx context.Context, env ...string) (string, error) {
 	return line, nil
 }
 
-// Run runs the command and returns what it wrote to stdout.
+// Run runs the command and returns the beginning of what it wrote to stdout.
 func (c *Command) Run(ctx context.Context, env ...string) (string, error) {
+	out, _, err := c.run(ctx, env)
+	return out, err
+}
+
+// run returns the beginning of what the command wrote to stdout, and whether
+// there is more.
+func (c *Command) run(ctx context.Context, env []string) (string, bool, error) {
 	if c.Limit > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, c.Limit, fmt.Errorf("it took longer than %v, and was killed", c.Limit))
@@ -69,16 +79,14 @@ func (c *Command) Run(ctx context.Context, env ...string) (string, error) {
 	endGroup(cmd)
 	switch {
 	case ctx.Err() != nil:
-		return "", context.Cause(ctx)
+		return "", false, context.Cause(ctx)
 	case err != nil:
 		if told := errs.text(); told != "" {
 			err = fmt.Errorf("%w: %s", err, told)
 		}
-		return "", err
-	case out.beyond:
-		return "", fmt.Errorf("it printed more than %d bytes", maxOutput)
+		return "", false, err
 	}
-	return out.b.String(), nil
+	return out.b.String(), out.beyond, nil
 }
 
 // head keeps the beginning of what is written.

@@ -1,0 +1,140 @@
+package peer
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/peer/internal/disk"
+	"github.com/electd/elect/peer/internal/link"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+)
+
+// An election that has grown has voters that its founders' URL does not list. A
+// founder whose disk was lost, started as ever, may need nobody but itself to found
+// it anew: that would be a second election beside the one that there is, with the
+// same name and with tokens of its own. Such a node is apart. It hears so of those
+// who are in the first one, because they call it by its id and refuse its directory.
+//
+// What they say is taken for true only where it cannot be otherwise:
+//
+//   - Who says so has told, in a Hello that his connection vouches for, that he has a
+//     membership of a version above 1: one that a leader made, with a majority.
+//   - He knows this node by another directory. A membership is never changed from
+//     one directory of an id to another, but by way of one without that id which
+//     was settled. From then on version 1 has no majority, and elects nobody.
+//   - This node has version 1, or none. With a later one it is a voter because a
+//     leader asked its directory, and it may as well be the other one who is wrong.
+//   - There are as many who say so as it needs itself to be elected: one where it is
+//     alone. So a single one who comes from elsewhere ends no leader that others
+//     follow. Where the first election can have a leader there are always as many: of
+//     its voters more than half, and those of this node's own are fewer than half.
+//
+// A node that is apart ends its term at once, hears and says nothing any more, and
+// writes into its directory that it is void, so that it has no later life.
+
+// loneFounder is how long a voter that founds an election by itself, with an empty
+// directory, waits for somebody who knows it: nodes dial each other once a second.
+const loneFounder = 1500 * time.Millisecond // and at least a promise
+
+// maxRivals bounds how many are remembered who have called with a membership that
+// was changed.
+const maxRivals = 64
+
+// called takes notice that somebody has said Hello with that membership.
+func (n *Node) called(by protocol.NodeID, held protocol.ConfigID) {
+	if _, known := n.rivals[by]; known || held.Version > 1 && len(n.rivals) < maxRivals {
+		n.rivals[by] = held
+	}
+}
+
+// compareNotes looks at the membership of somebody who has let this node in: as an
+// observer it is known by its id alone. In an election of one founding a voter with a
+// later term of version 1 cannot have become an observer since.
+func (n *Node) compareNotes(by protocol.NodeID, other *protocol.Membership) {
+	own := n.membership.Load()
+	if other == nil || other.Version <= 1 || own.Version > 1 || !own.Has(n.self) || other.Compare(own) > 0 || !slices.Contains(other.Observers, n.self.ID) {
+		return
+	}
+	n.refusals[by] = refusal{&wire.Refusal{Code: wire.CodeDirectory, Says: fmt.Sprintf(
+		"%s knows it as an observer, in membership %v", by, other.ID())}, n.latest.Boot}
+	n.parted()
+}
+
+// parted reports whether this node is apart, and ends its part in the election if
+// that has just been found out.
+func (n *Node) parted() bool {
+	if n.apart.Load() {
+		return true
+	}
+	need := len(n.cfg.Voters)/2 + 1
+	ms := n.membership.Load()
+	switch {
+	case ms != nil && ms.Version > 1, ms == nil && (n.cfg.Join || !n.cfg.voter()):
+		return false
+	case ms != nil:
+		need = len(ms.Voters)/2 + 1
+	}
+	n.forget()
+	said := 0
+	for by, r := range n.refusals {
+		if by != n.cfg.ID && r.Code == wire.CodeDirectory && n.rivals[by].Version > 1 {
+			said++
+		}
+	}
+	if said < need {
+		return false
+	}
+	n.part(ms, n.refusers(func(r refusal) bool { return r.Code == wire.CodeDirectory }))
+	return true
+}
+
+// part ends this node's part in the election that it has founded, ms, or was about
+// to found. The work is told first.
+func (n *Node) part(ms *protocol.Membership, said string) {
+	says := fmt.Sprintf("the election that %s would found by its configuration is another one than that which the others are in: %s. %s", n.cfg.ID, said, disk.Remedy)
+	if ms != nil {
+		says = fmt.Sprintf("%s has founded its election a second time (membership %v, %s), beside that which the others are in: %s. %s", n.cfg.ID, ms.ID(), who(ms), said, disk.Remedy)
+	}
+	n.apart.Store(true)
+	if t := n.tenure; t != nil {
+		t.m.lose(fmt.Errorf("%w: %s", driver.ErrSuperseded, says))
+	}
+	n.log.Error("this node takes no part any more", "says", says)
+	n.command(protocol.Command{Verb: protocol.Withdraw})
+	n.refuse(n.cfg.ID, &wire.Refusal{Code: wire.CodeDirectory, Says: says, Final: true})
+	if ms == nil {
+		return // the directory has nothing in it that could be void
+	}
+	if n.link != nil {
+		n.link.SetPeers(ms.ID(), link.Peers{}, func(protocol.NodeID) *wire.Refusal { return n.noPart() })
+	}
+	n.voids.Go(func() {
+		if err := n.dir.Void(says); err != nil {
+			n.log.Error("it cannot be written down that the data directory is void; it must not be used again", "error", err)
+		}
+	})
+}
+
+// noPart is what others are told by a node that is apart. It is theirs to go on.
+func (n *Node) noPart() *wire.Refusal {
+	return &wire.Refusal{Code: wire.CodeUnfounded, Says: fmt.Sprintf("%s has found out that it is in another election than the others, and takes no part", n.cfg.ID)}
+}
+
+// early reports whether it is too early to found an election by oneself, and sees to
+// it that found is called when it is not any more.
+func (n *Node) early() bool {
+	if len(n.cfg.Voters) > 1 {
+		return false
+	}
+	rest := n.began.Add(max(loneFounder, n.plan.Promise)).Sub(n.latest.Boot)
+	if rest <= 0 {
+		return false
+	}
+	if n.lone == nil {
+		n.lone = time.AfterFunc(rest, func() { n.inbox.put(item{do: n.found}) })
+	}
+	return true
+}

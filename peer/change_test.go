@@ -1,0 +1,210 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
+)
+
+// holdBack keeps those who ask the new node a second time, which is when they wait
+// until it is ready, until the function that it returns is called.
+func (v *village) holdBack(id protocol.NodeID) (letGo func()) {
+	gate := make(chan struct{})
+	var asked atomic.Int64
+	v.change = func(c *Config) {
+		dial := c.dialer
+		c.dialer = func(ctx context.Context, to Peer) (conn, error) {
+			if to.ID == id && asked.Add(1) > 1 {
+				<-gate
+			}
+			return dial(ctx, to)
+		}
+	}
+	return func() { close(gate) }
+}
+
+type changed struct {
+	done *MemberChange
+	err  error
+}
+
+// begins has a change begun, and waits until its first steps are done.
+func (v *village) begins(at protocol.NodeID, version uint64, q memberRequest) <-chan changed {
+	c := make(chan changed, 1)
+	go func() {
+		_, done, err := v.asks(at, q)
+		c <- changed{done, err}
+	}()
+	for v.node(v.t, at).membership.Load().Version < version {
+		<-time.After(time.Millisecond)
+	}
+	<-time.After(2 * time.Second)
+	return c
+}
+
+// TestChangeBetweenChanges: while a new voter is waited for another leads, changes
+// something else, and gives leadership back. What it has changed stays.
+func TestChangeBetweenChanges(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change memberRequest
+		want   string
+	}{
+		{"removed", memberRequest{Op: opRemove, ID: "n3"}, "n1, n2, n4, n5, n6|"},
+		{"observer", memberRequest{Op: opAdd, ID: "o71", Addr: "127.0.0.1:71", Observer: true}, "n1, n2, n3, n4, n5, n6|o71"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inVillage(t, 5, func(t *testing.T, v *village) {
+				letGo := v.holdBack("n6")
+				nodes := v.openAll()
+				m := win(t, nodes[0])
+				v.join("n6")
+				if c.change.Op == opAdd {
+					v.join(c.change.ID)
+				}
+				first := v.begins("n1", 2, memberRequest{Op: opAdd, ID: "n6", Addr: v.peer("n6").Addr})
+				release(t, m)
+				m = win(t, nodes[1])
+				v.changes("n2", c.change)
+				release(t, m)
+				m = win(t, nodes[0])
+				letGo()
+				want := []string{"n6 is an observer (membership 1.2)", "n6 is a voter (membership 3.4)"} // 2.3 is the other one's
+				if r := <-first; r.err != nil || !r.done.Membership.Settled || !slices.Equal(r.done.Steps, want) {
+					t.Errorf("the first change: %+v, %v; want the steps %q", r.done, r.err, want)
+				}
+				v.has(c.want, nodes[0], nodes[1], nodes[3])
+				release(t, m)
+			})
+		})
+	}
+}
+
+// TestChangeLosesLeader: a change of which something was done ends when leadership
+// is lost, and says what was done: whoever leads then knows nothing of it.
+func TestChangeLosesLeader(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		letGo := v.holdBack("n3")
+		nodes := v.openAll()
+		m := win(t, nodes[0])
+		_ = nodes[2].Close()
+		if err := os.RemoveAll(nodes[2].path); err != nil {
+			t.Fatal(err)
+		}
+		v.join("n3")
+		change := v.begins("n1", 3, memberRequest{Op: opReplace, ID: "n3"})
+		release(t, m)
+		m = win(t, nodes[1])
+		letGo()
+		r := <-change
+		if !errors.Is(r.err, ErrUnknown) || r.done != nil {
+			t.Fatalf("%+v, %v; want that the outcome is unknown", r.done, r.err)
+		}
+		for _, s := range []string{"n1 does not lead any more", "is removed", "n3 is an observer", "elect member add n3@127.0.0.1:3 goes on from there"} {
+			if !strings.Contains(r.err.Error(), s) {
+				t.Errorf("the error does not say %q: %v", s, r.err)
+			}
+		}
+		v.changes("n2", memberRequest{Op: opAdd, ID: "n3", Addr: "127.0.0.1:3"})
+		v.has("n1, n2, n3|", nodes[0])
+		release(t, m)
+	})
+}
+
+// TestLeaderHasMoved: a node whose URL has the new address of the leader, and whose
+// membership has the old one, reaches it.
+func TestLeaderHasMoved(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		v.join("n4")
+		nodes := v.openAll()
+		m := win(t, nodes[0])
+		v.changes("n1", memberRequest{Op: opAdd, ID: "n4", Addr: v.peer("n4").Addr, Observer: true})
+		const now = "127.0.0.1:91"
+		v.mu.Lock()
+		v.moved = map[protocol.NodeID]string{"n1": now}
+		v.mu.Unlock()
+		v.change = func(c *Config) { c.Voters[0].Addr = now }
+		_ = nodes[1].Close()
+		n := v.open("n2")
+		sees(t, n, "the leader", leads(m))
+		if got, want := n.places("n1"), []string{v.address("n1"), now}; !slices.Equal(got, want) {
+			t.Fatalf("it looks for n1 at %v; want %v", got, want)
+		}
+		done, err := v.asksDone("n2", memberRequest{Op: opReplace, ID: "n3", Addr: v.peer("n3").Addr})
+		if err != nil || done.Changed {
+			t.Errorf("a change asked for at n2: %+v, %v; want that nothing is to be changed", done, err)
+		}
+		if err := n.Recall(t.Context(), 0); err != nil {
+			t.Error(err)
+		}
+		<-m.Context().Done()
+		if err := context.Cause(m.Context()); !errors.Is(err, driver.ErrResigned) {
+			t.Error(err)
+		}
+		release(t, m)
+	})
+}
+
+// TestPinsAndFounded: pins are for the founding. Who is in a membership that was
+// changed since is not held to them.
+func TestPinsAndFounded(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		n := v.open("n3")
+		if err := n.dir.Pin("n1", protocol.DirID{1}); err != nil {
+			t.Fatal(err)
+		}
+		h := wire.Hello{Cluster: "elect", Election: "job", ID: "n1", Dir: protocol.DirID{2}, Voters: v.all}
+		for _, c := range []struct {
+			held protocol.ConfigID
+			code wire.Code
+		}{
+			{protocol.ConfigID{}, wire.CodeDirectory},
+			{protocol.ConfigID{Term: 9, Version: 1}, wire.CodeDirectory},
+			{protocol.ConfigID{Term: 3, Version: 2}, ""},
+		} {
+			h.Held = c.held
+			if w, r := n.admit(&h, wire.Node); (w != nil) != (c.code == "") || r != nil && r.Code != c.code {
+				t.Errorf("one with membership %v and another directory: %+v, %+v; want %q", c.held, w, r, c.code)
+			}
+		}
+	})
+}
+
+// TestLonelyVoter: a new voter that hears too few of the others is told of.
+func TestLonelyVoter(t *testing.T) {
+	four := &protocol.Membership{}
+	for _, id := range names("n", 4) {
+		four.Voters = append(four.Voters, protocol.Voter{ID: id})
+	}
+	hears := func(all ...protocol.NodeID) (peers []PeerStatus) {
+		for _, id := range names("n", 4) {
+			peers = append(peers, PeerStatus{ID: id, Connected: slices.Contains(all, id)})
+		}
+		return peers
+	}
+	for _, c := range []struct {
+		hears []PeerStatus
+		says  string
+	}{
+		{hears("n1", "n2", "n3"), ""},
+		{hears("n1"), "n4 was not connected with n2, n3 when it became a voter: without n1 it could elect nobody"},
+		{hears("n1", "n3"), "n4 was not connected with n2 when"},
+		{nil, ""}, // it was not asked
+	} {
+		ch := &change{n: &Node{cfg: Config{ID: "n1"}}, want: memberRequest{Op: opAdd, ID: "n4"}}
+		ch.found.Peers = c.hears
+		got := strings.Join(ch.lonely(four), "; ")
+		if (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
+			t.Errorf("%+v: %q; want %q", c.hears, got, c.says)
+		}
+	}
+}
