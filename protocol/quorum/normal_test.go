@@ -215,8 +215,8 @@ func holds(typ reflect.Type) bool {
 	case typ == reflect.TypeFor[protocol.Instant]():
 		return true
 	case typ.Kind() == reflect.Struct:
-		for i := range typ.NumField() {
-			if holds(typ.Field(i).Type) {
+		for field := range typ.Fields() {
+			if holds(field.Type) {
 				return true
 			}
 		}
