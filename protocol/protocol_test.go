@@ -75,8 +75,8 @@ func TestEffects(t *testing.T) {
 // Every name is read back as what it names, and nothing else is.
 func TestNames(t *testing.T) {
 	names[protocol.InputKind](t, 7)
-	names[protocol.Verb](t, 7)
-	names[protocol.OrderKind](t, 3)
+	names[protocol.Verb](t, 12)
+	names[protocol.OrderKind](t, 4)
 	names[protocol.Op](t, 15)
 	names[protocol.Status](t, 7)
 	names[protocol.Role](t, 9)
