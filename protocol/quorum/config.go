@@ -73,8 +73,8 @@ type Config struct {
 	Grace time.Duration `json:"grace,omitzero"`
 	// AwaitPosition says that this participant is told its position by Locate
 	// commands. Until the first one of a life it does not know whom it is ahead
-	// of: it does not stand, and counts as ahead of everybody; with PreferPosition for no longer
-	// than a promise and Grace.
+	// of: it does not stand, and counts as ahead of everybody; with PreferPosition
+	// for no longer than a promise and Grace.
 	AwaitPosition bool `json:"await_position,omitzero"`
 	// Compare orders positions as cmp.Compare does; CompareNumbers by default.
 	// The empty position is before all others without asking it. It is called

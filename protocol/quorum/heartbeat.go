@@ -18,14 +18,9 @@ func (m *Machine) beat(fx *protocol.Effects) {
 	msg := m.message(Heartbeat, g.term)
 	msg.Seq, msg.Promise, msg.Metadata = m.seq, asked, m.metadata
 	msg.Ranking = m.successors()
-	ms := m.ballot.Membership
-	for i := range ms.Voters {
-		if i != m.self {
-			m.send(fx, ms.Voters[i].ID, 0, &msg)
-		}
-	}
+	m.toVoters(&msg, fx)
 	msg.Promise = 0 // observers never count (R14)
-	for _, id := range ms.Observers {
+	for _, id := range m.ballot.Membership.Observers {
 		m.send(fx, id, 0, &msg)
 	}
 }

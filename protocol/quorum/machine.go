@@ -258,6 +258,15 @@ func (m *Machine) send(fx *protocol.Effects, to protocol.NodeID, after uint64, m
 	fx.Sends = append(fx.Sends, protocol.Send{To: to, After: after, Message: *msg})
 }
 
+// toVoters sends a message to all other voters; it waits for no save.
+func (m *Machine) toVoters(msg *protocol.Message, fx *protocol.Effects) {
+	for i := range m.ballot.Membership.Voters {
+		if i != m.self {
+			m.send(fx, m.ballot.Membership.Voters[i].ID, 0, msg)
+		}
+	}
+}
+
 // wellFormed reports whether a message can be meant: no honest sender exceeds
 // these bounds.
 func wellFormed(msg *protocol.Message) bool {

@@ -58,12 +58,7 @@ func (m *Machine) idles() bool {
 func (m *Machine) spread(fx *protocol.Effects) {
 	m.electIn(m.cfg.Promise, Timeout)
 	msg := m.message(News, m.ballot.Term)
-	ms := m.ballot.Membership
-	for i := range ms.Voters {
-		if i != m.self {
-			m.send(fx, ms.Voters[i].ID, 0, &msg)
-		}
-	}
+	m.toVoters(&msg, fx)
 }
 
 // stamp makes the membership that of the leader's term (R4).
@@ -76,7 +71,5 @@ func (m *Machine) stamp(term uint64) {
 	next.ConfigTerm = term
 	m.ballot.Membership = &next
 	m.configSave = m.touch()
-	if m.next != nil && m.next.Compare(&next) <= 0 {
-		m.next = nil
-	}
+	m.overtake()
 }

@@ -3,9 +3,9 @@ package quorum
 import "github.com/electd/elect/protocol"
 
 // The messages. All carry Dir, Incarnation, Term, Membership, Priority and
-// Position of the sender, but the witness's release. Term is the sender's own, except in a pre-vote,
-// where it is the term that the sender would stand in, and in what a leader
-// sends, where it is the term that it leads in.
+// Position of the sender, but the witness's release. Term is the sender's own,
+// except in a pre-vote, where it is the term that the sender would stand in, and
+// in what a leader sends, where it is the term that it leads in.
 const (
 	// Heartbeat: a leader's. Seq, Promise (0: none is asked for), Ranking, Metadata.
 	Heartbeat protocol.MessageType = "heartbeat"

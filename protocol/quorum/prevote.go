@@ -106,11 +106,7 @@ func (m *Machine) begin(kind roundKind, term uint64) {
 func (m *Machine) question(kind protocol.MessageType, h *protocol.Handover, fx *protocol.Effects) {
 	msg := m.message(kind, m.round.term)
 	msg.Round, msg.Reason, msg.Handover = m.round.number, m.cause, h
-	for i := range m.ballot.Membership.Voters {
-		if i != m.self {
-			m.send(fx, m.ballot.Membership.Voters[i].ID, 0, &msg)
-		}
-	}
+	m.toVoters(&msg, fx)
 }
 
 // onPreVote answers and changes nothing, not even a timer (R2). A live promise

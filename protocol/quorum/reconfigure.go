@@ -213,6 +213,11 @@ func (m *Machine) reseat(old *protocol.Membership) {
 		}
 	}
 	m.seat()
+	m.overtake()
+}
+
+// overtake gives a change up that is older than the present membership.
+func (m *Machine) overtake() {
 	if m.next != nil && m.next.Compare(m.ballot.Membership) <= 0 {
 		m.next = nil
 	}

@@ -8,13 +8,8 @@ func (m *Machine) release(fx *protocol.Effects) {
 	m.handOver(fx)
 	msg := m.message(Release, m.reign.term)
 	msg.Seq, msg.Ranking = m.seq, m.successors()
-	ms := m.ballot.Membership
-	for i := range ms.Voters {
-		if i != m.self {
-			m.send(fx, ms.Voters[i].ID, 0, &msg)
-		}
-	}
-	for _, id := range ms.Observers {
+	m.toVoters(&msg, fx)
+	for _, id := range m.ballot.Membership.Observers {
 		m.send(fx, id, 0, &msg)
 	}
 }

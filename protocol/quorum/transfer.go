@@ -14,20 +14,15 @@ import "github.com/electd/elect/protocol"
 
 // transfer gives leadership up in favour of target, or of the best successor.
 func (m *Machine) transfer(target protocol.NodeID, reason protocol.Reason, fx *protocol.Effects) {
-	if target == m.cfg.Self.ID || target != "" && m.ballot.Membership.Index(target) < 0 {
+	if !m.reigning() || target == m.cfg.Self.ID || target != "" && m.ballot.Membership.Index(target) < 0 {
 		return
 	}
-	switch {
-	case m.role == protocol.Leader:
-		m.reign.target = target
-		m.giveUp(reason, fx)
-		if m.cfg.mutants.Has("handover-before-the-work-returned") {
-			m.release(fx)
-			m.reign.renewing = false
-		}
-	case m.role == protocol.Fencing && m.reign.renewing:
-		m.reign.target = target
-		m.giveUp(reason, fx)
+	leads := m.role == protocol.Leader
+	m.reign.target = target
+	m.giveUp(reason, fx)
+	if leads && m.cfg.mutants.Has("handover-before-the-work-returned") {
+		m.release(fx)
+		m.reign.renewing = false
 	}
 }
 
