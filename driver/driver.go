@@ -135,6 +135,10 @@ type Leader struct {
 	// Since is when the leader's own wall clock says that it was elected. It is
 	// for people to read; nothing is decided by it. Zero when not known.
 	Since time.Time `json:"since,omitzero"`
+
+	// NoLease says that it was elected by a protocol without leases: others may
+	// think at the same time that they lead, and only its token tells.
+	NoLease bool `json:"no_lease,omitzero"`
 }
 
 // State is one observation of an election.

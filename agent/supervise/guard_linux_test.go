@@ -131,6 +131,10 @@ func guardRun(args []string) {
 	}
 	err = cmd.Run()
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		if status, ok := failed.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			// A Ctrl-C is for this process, too, which may not have died of it yet.
+			os.Exit(128 + int(status.Signal()))
+		}
 		os.Exit(failed.ExitCode())
 	}
 	check(err)

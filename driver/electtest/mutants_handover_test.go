@@ -23,11 +23,11 @@ func handovers() map[string]mutant {
 			participant: func(p *participant) {
 				p.appoint = func(ctx context.Context, t fence.Token, _ string) error { return p.inner.Recall(ctx, t) }
 			}},
-		"an appointment goes to whom the holder likes": {fails: "appoint", says: "although p\\d was appointed|waited .* for a victory",
+		"an appointment goes to somebody else": {fails: "appoint", says: "candidate 3 won although p3 was appointed",
 			participant: func(p *participant) {
 				p.appoint = func(ctx context.Context, t fence.Token, to string) error {
-					if to == "p3" || to == "p4" || to == "p5" {
-						to = ""
+					if to == "p3" {
+						to = "p4"
 					}
 					return p.inner.Appoint(ctx, t, to)
 				}
@@ -48,11 +48,14 @@ func handovers() map[string]mutant {
 					return p.inner.Campaign(ctx, c)
 				}
 			}},
-		"priorities count for nothing": {fails: "priority", says: "although one of priority \\d+ waits",
+		"the least priority wins": {fails: "priority", says: "although one of priority \\d+ waits",
 			participant: func(p *participant) {
 				p.campaign = func(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
-					if c.Priority > 0 && c.Priority <= driver.MaxPriority {
-						c.Priority = 0
+					switch {
+					case c.Priority == 0:
+						c.Priority = driver.MaxPriority + 1 - driver.DefaultPriority
+					case c.Priority > 0 && c.Priority <= driver.MaxPriority:
+						c.Priority = driver.MaxPriority + 1 - c.Priority
 					}
 					return p.inner.Campaign(ctx, c)
 				}
