@@ -20,7 +20,7 @@ func worlds() []World {
 		{Name: "idle", Mode: Async, Nodes: 3, Terms: 3, Messages: 4, Fires: 2, Crashes: 1},
 		{Name: "led", Mode: Async, Nodes: 3, Terms: 3, Messages: 4, Fires: 2, Crashes: 1, Hints: 2, Begin: Led},
 		{Name: "operator", Mode: Async, Nodes: 3, Terms: 2, Messages: 2, Fires: 1, Saves: 1, Resigns: 1, Transfers: 1, Changes: 1, Begin: Led, Memberships: memberships("n1,n2")},
-		{Name: "leases", Mode: Timed, Nodes: 3, Terms: 2, Messages: 2, Fires: 2, Hints: 1, Ticks: 5, Candidates: 2, Rates: []int{80, 120}, Begin: Apart},
+		{Name: "leases", Mode: Timed, Nodes: 3, Terms: 2, Messages: 2, Fires: 2, Hints: 1, Ticks: 4, Candidates: 2, Rates: []int{80, 120}, Begin: Apart},
 		{Name: "disturbed", Mode: Async, Nodes: 3, Terms: 2, Messages: 2, Fires: 1, Crashes: 1, Candidates: 1, Duplicates: 1, Waits: 1, Failures: 1, Witnesses: 1, Pauses: 1, Begin: Led},
 		{Name: "one in flight", Mode: Async, Nodes: 3, Terms: 2, Messages: 1, Fires: 1, Crashes: 1, Duplicates: 1, Waits: 1, Failures: 1, Witnesses: 1, Pauses: 1, Begin: Led},
 		{Name: "keepers", Mode: Async, Nodes: 3, Terms: 2, Messages: 2, Fires: 2, Crashes: 1, Candidates: 2, Duplicates: 1, Failures: 1, Witnesses: 1, Begin: Led},

@@ -20,7 +20,7 @@ func TestTeeth(t *testing.T) {
 		}
 		hunted++
 		t.Run(mu.Name, func(t *testing.T) {
-			k, err := Hunt(mu.Name, Options{Cores: 2, Limit: 4_000_000})
+			k, err := Hunt(mu.Name, Options{Cores: 2, Limit: 8_000_000})
 			if err != nil {
 				t.Fatal(err)
 			}

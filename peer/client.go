@@ -72,7 +72,9 @@ func NewClient(cfg Config) (*Client, error) {
 			c.nodes = append(c.nodes, p)
 		}
 	}
-	c.limits.Abilities = []driver.Ability{driver.AbilityRecall, driver.AbilityAppoint}
+	if classicOf(cfg.Protocol) == nil {
+		c.limits.Abilities = []driver.Ability{driver.AbilityRecall, driver.AbilityAppoint}
+	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c, nil
 }

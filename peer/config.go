@@ -86,11 +86,23 @@ type Config struct {
 	// default that of the own certificate, and without one DefaultCluster.
 	Cluster string
 
+	// Protocol is the protocol of the election, one of [Protocols]: quorum by
+	// default, which is the only one with a lease. The others are for those who
+	// want to see what they are worth: with them a leader is elected and never
+	// proven, a Candidacy with Exclusive is refused, who takes part is settled by
+	// the founding, and Observers, Join, Priority, Position with what goes with it,
+	// and Machine are refused. It is one setting for a whole election: those of
+	// another one are refused, and so is a data directory of another one.
+	Protocol string
+
 	// Profile names a set of times that fit together, see [quorum.Profiles];
 	// lan by default.
 	Profile string
 	// Heartbeat and Promise replace those of the profile, 0 being none; see
-	// [quorum.Config]. A voter waits Promise for a silent leader.
+	// [quorum.Config]. A voter waits Promise for a silent leader. With another
+	// protocol than quorum a profile but lan, whose times are the protocol's own
+	// then, says how long that is, and heartbeats follow from it unless Heartbeat
+	// is set.
 	Heartbeat, Promise time.Duration
 	// Era is the upper part of every token, from 0 to fence.MaxEra. It is 0 until
 	// all data directories are made anew or one is restored from a copy, and is
@@ -132,7 +144,7 @@ type Config struct {
 	// it hears of that much later.
 	LocateEvery time.Duration
 	// Compare orders two positions as cmp.Compare does, the same at every
-	// participant; quorum.CompareNumbers by default. The empty position is
+	// participant; protocol.CompareNumbers by default. The empty position is
 	// before all others without it. It is called within the steps of the
 	// protocol: it must not block, nor depend on anything but its arguments.
 	Compare func(a, b string) int
@@ -281,7 +293,7 @@ func (c *Config) check() error {
 			return fmt.Errorf("cluster: %w", err)
 		}
 	}
-	return nil
+	return c.checkProtocol()
 }
 
 func checkAddr(addr string) error {

@@ -55,6 +55,16 @@
 // from the right one. It may vote twice. Whoever has restored one stops all
 // participants, empties all directories and raises era.
 //
+// # Other protocols
+//
+// [Config.Protocol] names another protocol than quorum, one of [Protocols]: bully,
+// ring, raft, blazingmq, and variants. They elect, and prove nothing: a Candidacy
+// with Exclusive is refused for good, Check of a mandate is
+// [driver.ErrNotExclusive] until its context ends, and what is said below of leases
+// does not hold. The founding is the same, and settles who takes part; there is no
+// transfer, no change of the membership and no witness. Nodes of different
+// protocols refuse each other, and a data directory is bound to its protocol.
+//
 // # Concurrency
 //
 // A Node may be used by any number of goroutines, within the rules of package

@@ -61,6 +61,14 @@ func (n *Node) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate
 	if err := driver.CheckMetadata(c.Metadata); err != nil {
 		return nil, driver.Permanent(err)
 	}
+	if n.classic != nil {
+		switch {
+		case c.Exclusive:
+			return nil, n.classic.leaseless()
+		case c.Priority != 0:
+			return nil, driver.Permanent(n.classic.unsupported("knows no priorities", "want 0"))
+		}
+	}
 	if err := driver.CheckPriority(c.Priority); err != nil {
 		return nil, driver.Permanent(err)
 	}
@@ -83,6 +91,9 @@ func (n *Node) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate
 				return nil, o.err
 			}
 			if o.m.over.Load() == nil && (!c.Exclusive || o.m.Check() == nil) {
+				if n.classic != nil {
+					return unproven{o.m}, nil
+				}
 				return o.m, nil
 			}
 			n.call(func() { n.leave(o.m) }) // it was lost before anybody had it: no victory
@@ -152,6 +163,9 @@ func (n *Node) elected(count uint64) {
 	n.own = leadership{incarnation: n.incarnation.Load(), term: count, token: count, since: time.Now().UnixNano()}
 	if n.waiter != nil {
 		n.own.metadata = n.waiter.metadata
+		if len(n.own.metadata) > 0 {
+			n.own.raw = n.waiter.command.Metadata
+		}
 	}
 	n.note("elected", t.m.token, "", time.Now())
 	n.log.Info("elected", "token", t.m.token)

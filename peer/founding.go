@@ -1,13 +1,14 @@
 package peer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/wire"
 	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
 )
 
 // Founding binds the voters to their data directories, once. A voter is its id
@@ -52,6 +53,11 @@ func (n *Node) admit(h *wire.Hello, caller wire.Caller) (*wire.Welcome, *wire.Re
 		return final(wire.CodeElection, "at this address is the election %q, and the caller stands in %q: an address is wrong, or the name", n.cfg.Name, h.Election)
 	case caller == wire.ClientOf:
 		return welcome, nil
+	case caller == wire.Node && h.Protocol != n.spoken():
+		return final(wire.CodeProtocol, "%s elects by protocol=%s, and the caller, %s, by protocol=%s; want one protocol at every participant",
+			n.cfg.ID, protocolOf(&n.cfg), h.ID, cmp.Or(h.Protocol, quorum.Name))
+	case caller == wire.WitnessOf && n.classic != nil:
+		return final(wire.CodeProtocol, "%s elects by protocol=%s, and what a witness has to say, that a lease is over, means nothing there", n.cfg.ID, n.classic.name)
 	case h.ID == n.cfg.ID:
 		if caller == wire.WitnessOf {
 			return final(wire.CodeIdentity, "a witness of %s speaks to the others, not to %s", h.ID, h.ID)
@@ -156,7 +162,9 @@ func (n *Node) admitUnfounded(h *wire.Hello, caller wire.Caller) (voter bool, _ 
 
 // compare tells people, once, when another voter asks for another promise: that
 // is safe, as when a profile is changed at one node after the other, but then the
-// longest one says how long a takeover may take.
+// longest one says how long a takeover may take. Without a lease nobody promises
+// anything: it is how long a silent leader is waited for, and the shortest one is
+// what matters.
 func (n *Node) compare(id protocol.NodeID, promise time.Duration) {
 	if promise == n.plan.Promise {
 		delete(n.promises, id)
@@ -164,6 +172,11 @@ func (n *Node) compare(id protocol.NodeID, promise time.Duration) {
 	}
 	if n.promises[id] != promise {
 		n.promises[id] = promise
+		if n.plan.Protocol != quorum.Name {
+			n.log.Warn("another voter has other times; whoever waits less than a leader's heartbeats are apart takes every leader for dead, and may depose it",
+				"peer", string(id), "promise", promise, "own", n.plan.Promise)
+			return
+		}
 		n.log.Warn("another voter has other times; a takeover may take as long as the longest promise", "peer", string(id), "promise", promise, "own", n.plan.Promise)
 	}
 }
@@ -272,7 +285,7 @@ func (n *Node) met() *protocol.Membership {
 	}
 	if !slices.Equal(newest.Voters, ms.Voters) {
 		n.refuse(n.cfg.ID, &wire.Refusal{Code: wire.CodeDirectory, Final: true, Says: fmt.Sprintf(
-			"the others know the voters %s, and this directory knows %s: it is of another founding. %s", list(newest.Voters), list(ms.Voters), disk.Remedy)})
+			"the others know the voters %s, and this directory knows %s: it is of another founding. %s", list(newest.Voters), list(ms.Voters), n.remedy())})
 		return nil
 	}
 	return newest

@@ -239,6 +239,7 @@ func TestAdmit(t *testing.T) {
 			{"", wire.Node, func(h *wire.Hello) { h.Voters = h.Voters[:2] }}, // its URL is old
 			{wire.CodeEra, wire.Node, func(h *wire.Hello) { h.Era = 1 }},
 			{"", wire.WitnessOf, func(h *wire.Hello) { h.Era = 1 }},
+			{wire.CodeProtocol, wire.Node, func(h *wire.Hello) { h.Protocol = "raft" }},
 			{wire.CodeDirectory, wire.Node, func(h *wire.Hello) { h.Dir[3]++ }},
 			{wire.CodeDirectory, wire.WitnessOf, func(h *wire.Hello) { h.Dir[3]++ }},
 		} {
@@ -330,6 +331,22 @@ func TestOtherTimes(t *testing.T) {
 			t.Errorf("it was told %d times; want once of each of the two others:\n%s", got, &logged)
 		}
 	})
+}
+
+// TestOtherTimesWithoutLease: there it is not the longest time that matters.
+func TestOtherTimesWithoutLease(t *testing.T) {
+	var logged bytes.Buffer
+	n := &Node{
+		promises: map[protocol.NodeID]time.Duration{}, plan: Plan{Protocol: "raft", Promise: 150 * time.Millisecond},
+		log: slog.New(slog.NewTextHandler(&logged, nil)),
+	}
+	for _, promise := range []time.Duration{150 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond} {
+		n.compare("n3", promise)
+	}
+	text := logged.String()
+	if strings.Count(text, "\n") != 1 || !strings.Contains(text, "heartbeats are apart") || strings.Contains(text, "takeover") || !strings.Contains(text, "promise=10ms own=150ms") {
+		t.Errorf("it was told:\n%s\nwant one line, of what comes of a shorter time", text)
+	}
 }
 
 // TestFoundingDiskFails: what cannot be pinned is not welcomed.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/electd/elect/peer/internal/wire"
 	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
 )
 
 // loop owns the machine. Everything that happens to it passes through a turn, and
@@ -166,7 +165,7 @@ func (n *Node) handle(it *item) {
 	if n.machine == nil || n.apart.Load() {
 		return
 	}
-	if msg := &it.letter.Message; msg.Type == quorum.Heartbeat {
+	if n.dialect.heartbeat(&it.letter.Message, it.letter.Token != 0) {
 		n.noteLeader(it.from, &it.letter)
 	}
 	n.in = protocol.Input{Kind: protocol.Receive, From: it.from, Message: it.letter.Message}
@@ -245,7 +244,7 @@ func (n *Node) stepOnce() {
 func (n *Node) endTenures() {
 	for _, o := range n.fx.Orders {
 		if t := n.tenure; o.Kind == protocol.Stop && t != nil && t.m.count == o.Token {
-			t.m.lose(plain(o.Reason))
+			t.m.lose(plain(n.reason(o.Reason)))
 		}
 	}
 }
@@ -272,7 +271,7 @@ func (n *Node) carryOrders() {
 		case protocol.Lead:
 			n.active(o.Token)
 		case protocol.Stop:
-			n.stopped(o.Token, o.Reason)
+			n.stopped(o.Token, n.reason(o.Reason))
 		case protocol.CatchUp:
 			n.locator.catchUp(n, o.From, o.Position)
 		}
@@ -283,14 +282,19 @@ func (n *Node) carrySaves() {
 	for i := range n.fx.Saves {
 		s := &n.fx.Saves[i]
 		if n.incarnation.Load() == 0 || n.in.Kind == protocol.Boot {
-			b, err := quorum.DecodeBallot(s.Data)
+			incarnation, err := n.dialect.incarnation(s.Data)
 			if err != nil {
 				continue // boot refuses this machine, and the disk never sees it
 			}
-			n.incarnation.Store(b.Incarnation)
+			n.incarnation.Store(incarnation)
 			n.bootSave = s.Number
 		}
-		n.saver.put(s.Number, s.Data)
+		if n.classic == nil {
+			n.saver.put(s.Number, s.Data)
+			continue
+		}
+		n.kept = n.classic.write(n.kept[:0], n.membership.Load(), s.Data)
+		n.saver.put(s.Number, n.kept)
 	}
 }
 
@@ -309,8 +313,11 @@ func (n *Node) send(s *protocol.Send) {
 		return // booted before the links: nobody is there yet
 	}
 	l := wire.Letter{Message: s.Message}
-	if s.Message.Type == quorum.Heartbeat {
+	if n.dialect.heartbeat(&s.Message, n.view.Elected) {
 		l.Since, l.Token = n.own.since, n.own.token
+		if n.classic != nil {
+			l.Message.Metadata = n.own.raw // its machine has no place for it
+		}
 	}
 	n.link.Send(s.To, &l)
 }

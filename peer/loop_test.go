@@ -46,7 +46,7 @@ func (m *ticking) View() protocol.View        { return protocol.View{} }
 func TestFlood(t *testing.T) {
 	m := &ticking{}
 	n := &Node{
-		inbox: newInbox(), machine: m, chance: rand.New(rand.NewPCG(1, 1)), states: newStates(),
+		inbox: newInbox(), machine: m, dialect: quorumDialect{}, chance: rand.New(rand.NewPCG(1, 1)), states: newStates(),
 		leaders: map[protocol.NodeID]leadership{}, log: slog.New(slog.DiscardHandler), plan: Plan{Heartbeat: time.Second},
 		now: func() protocol.Reading { return protocol.Reading{Boot: 2, Mono: 2} },
 	}

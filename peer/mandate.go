@@ -10,7 +10,10 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/blazingmq"
+	"github.com/electd/elect/protocol/bully"
 	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/protocol/raft"
 )
 
 var errClosed = fmt.Errorf("%w: the node was closed", driver.ErrClosed)
@@ -34,6 +37,16 @@ var _ interface {
 	driver.Transferrer
 	driver.Attestable
 } = (*mandate)(nil)
+
+// unproven is a victory without a lease: what it can do is no more than
+// [driver.Mandate] asks for.
+type unproven struct{ m *mandate }
+
+func (u unproven) Token() fence.Token                { return u.m.token }
+func (u unproven) Context() context.Context          { return u.m.ctx }
+func (u unproven) Check() error                      { return u.m.Check() }
+func (u unproven) Remaining() (time.Duration, bool)  { return 0, true }
+func (u unproven) Release(ctx context.Context) error { return u.m.Release(ctx) }
 
 func newMandate(n *Node, count uint64) *mandate {
 	m := &mandate{n: n, count: count, token: n.token(count)}
@@ -177,11 +190,11 @@ func plain(r protocol.Reason) error {
 		return fmt.Errorf("%w: no majority of the voters renewed it in time", driver.ErrExpired)
 	case quorum.ClockJump:
 		return fmt.Errorf("%w: this machine slept, or a clock was set", driver.ErrExpired)
-	case quorum.QuorumLost:
+	case quorum.QuorumLost, blazingmq.LostQuorum:
 		return fmt.Errorf("%w: no majority of the voters answers", driver.ErrUnreachable)
-	case quorum.Superseded:
+	case quorum.Superseded, bully.Bullied:
 		return fmt.Errorf("%w: another was elected", driver.ErrSuperseded)
-	case quorum.Overtaken:
+	case quorum.Overtaken, raft.HigherTerm, bully.Outdated:
 		return fmt.Errorf("%w: another may have been elected in between", driver.ErrSuperseded)
 	case quorum.Resigned:
 		return fmt.Errorf("%w: recalled", driver.ErrResigned)

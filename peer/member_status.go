@@ -90,7 +90,7 @@ func (n *Node) membershipNow() *MembershipStatus {
 	if ms == nil {
 		return nil
 	}
-	if v := n.seen.Load(); v == nil || !v.Elected {
+	if v := n.seen.Load(); v == nil || !v.Elected || n.classic != nil {
 		return membershipStatus(ms, false, nil, 0)
 	}
 	told := make(chan *MembershipStatus, 1)

@@ -254,6 +254,9 @@ func who(ms *protocol.Membership) string {
 
 // replan counts the voters anew.
 func (n *Node) replan(ms *protocol.Membership) {
+	if n.classic != nil {
+		return // nobody comes, and nobody goes
+	}
 	p := n.plan
 	qc, _, err := n.cfg.times()
 	if err != nil {

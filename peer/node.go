@@ -43,6 +43,8 @@ type Node struct {
 	link    links
 	now     func() protocol.Reading
 	self    protocol.Voter
+	dialect dialect
+	classic *classic // the same; nil with quorum
 
 	inbox  *inbox
 	saver  *saver
@@ -82,6 +84,7 @@ type Node struct {
 	latest    protocol.Reading // of the loop
 	began     protocol.Instant // when it was made
 	anchor    protocol.Reading // for telling jumps of the clock
+	kept      []byte           // memory for what is kept of a classic machine's save
 	bootSave  uint64           // the save that holds the incarnation; 0 once it is durable
 	waiting   []protocol.Send  // for a save
 	joins     []uint64         // tokens of terms whose work has returned
@@ -162,6 +165,7 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if n.plan, err = cfg.Plan(); err != nil {
 		return nil, driver.Permanent(err)
 	}
+	n.dialect, n.classic = dialectOf(&cfg), classicOf(cfg.Protocol)
 	if !cfg.takesPart() {
 		return nil, driver.Permanent(notListed(&cfg))
 	}
@@ -281,14 +285,13 @@ func (n *Node) resume(path string) error {
 	if data == nil {
 		return nil
 	}
-	b, err := quorum.DecodeBallot(data)
+	ms, data, err := n.dialect.read(data)
 	if err != nil {
 		return driver.Permanent(fmt.Errorf("%s: %w", path, err))
 	}
-	ms := b.Membership
 	if i := ms.Index(n.self.ID); i >= 0 && ms.Voters[i].Dir != n.self.Dir {
 		return driver.Permanent(fmt.Errorf("%s: this directory knows %s by another directory, %s, in membership %v, and is %s itself: this voter was replaced, or the directory was put together from two. %s",
-			path, n.self.ID, ms.Voters[i].Dir, ms.ID(), n.self.Dir, disk.Remedy))
+			path, n.self.ID, ms.Voters[i].Dir, ms.ID(), n.self.Dir, n.remedy()))
 	}
 	if known := ids(n.cfg.Voters); !slices.EqualFunc(ms.Voters, known, func(v protocol.Voter, id protocol.NodeID) bool { return v.ID == id }) {
 		n.log.Info("the voters are not those of the configuration any more, which does not matter", "version", ms.ID(), "voters", list(ms.Voters), "configured", list(known))
@@ -323,7 +326,7 @@ func (n *Node) run(listener net.Listener) {
 		connect = func(cfg link.Config) links { return link.Start(cfg) }
 	}
 	n.link = connect(link.Config{
-		Hello: n.hello(), Listener: listener, Peers: n.routes(n.membership.Load()), TLS: n.tls, Idle: n.plan.Promise, Dial: n.cfg.Dial,
+		Hello: n.hello(), Listener: listener, Peers: n.routes(n.membership.Load()), TLS: n.tls, Idle: n.idle(), Dial: n.cfg.Dial,
 		Admit: n.admit, Logger: n.log,
 		Serve: func(ctx context.Context, from link.Caller, q *wire.Request, reply func(*wire.Response) error) {
 			select {
@@ -360,26 +363,35 @@ func (n *Node) hello() wire.Hello {
 		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.Node, Cluster: n.cfg.Cluster, Election: n.cfg.Name,
 		ID: n.cfg.ID, Dir: n.self.Dir, Incarnation: n.incarnation.Load(), Life: binary.LittleEndian.Uint64(life[:]),
 		Voters: ids(n.cfg.Voters), Era: n.cfg.Era, Promise: n.plan.Promise, Program: n.cfg.Program,
-		Join: n.cfg.Join, Held: held,
+		Join: n.cfg.Join, Held: held, Protocol: n.spoken(),
 	}
+}
+
+// idle is after how long without a sign of life somebody counts as not heard.
+func (n *Node) idle() time.Duration {
+	if n.classic == nil {
+		return n.plan.Promise
+	}
+	// Who does not lead is heard by signs of life only, and a handshake with
+	// certificates is to fit in, where an election timeout may be very short.
+	return max(n.plan.Promise, time.Second)
+}
+
+// spoken is the protocol as a Hello has it.
+func (n *Node) spoken() string {
+	if n.classic == nil {
+		return ""
+	}
+	return n.classic.name
 }
 
 // boot begins the machine's life.
 func (n *Node) boot(ms *protocol.Membership, durable []byte) error {
-	qc, _, err := n.cfg.times()
+	machine, from, err := n.dialect.machine(&n.cfg, n.self, ms)
 	if err != nil {
 		return driver.Permanent(err)
 	}
-	qc.Self, qc.Membership = n.self, ms
-	fresh := n.cfg.Machine
-	if fresh == nil {
-		fresh = func(qc quorum.Config) (protocol.Machine, error) { return quorum.New(qc) }
-	}
-	machine, err := fresh(qc)
-	if err != nil {
-		return driver.Permanent(err)
-	}
-	n.openRecorder(&qc)
+	n.openRecorder(from)
 	n.machine = machine
 	n.membership.Store(ms)
 	n.replan(ms)
@@ -390,7 +402,7 @@ func (n *Node) boot(ms *protocol.Membership, durable []byte) error {
 	case n.view.Fault != "":
 		err = errors.New(n.view.Fault)
 	case n.bootSave == 0:
-		err = errors.New("this machine saves no ballot of package quorum when it boots; want a Config.Machine that does")
+		err = fmt.Errorf("this machine saves no ballot of package %s when it boots; want a Config.Machine that does", protocolOf(&n.cfg))
 	default:
 		n.instruct()
 		return nil
@@ -405,12 +417,12 @@ func (n *Node) closeRecorder() {
 	}
 }
 
-func (n *Node) openRecorder(qc *quorum.Config) {
-	config, err := json.Marshal(qc)
+func (n *Node) openRecorder(from any) {
+	config, err := json.Marshal(from)
 	var r *flight.Recorder
 	if err == nil {
 		r, err = flight.Open(flight.Config{
-			Dir: n.path, Node: n.cfg.ID, Protocol: quorum.Name, Config: config, Build: n.cfg.Program,
+			Dir: n.path, Node: n.cfg.ID, Protocol: protocolOf(&n.cfg), Config: config, Build: n.cfg.Program,
 		})
 	}
 	if err != nil {
@@ -424,6 +436,9 @@ func (n *Node) openRecorder(qc *quorum.Config) {
 func (n *Node) Limits() driver.Limits { return limits(n.Plan(), n.cfg.voter()) }
 
 func limits(p Plan, voter bool) driver.Limits {
+	if k := classicOf(p.Protocol); k != nil {
+		return k.limits(p)
+	}
 	drift := protocol.DefaultDrift()
 	// Takeover is bounded while the back end answers, which needs a majority. So
 	// it is with one and two voters, where the plan promises none because nobody

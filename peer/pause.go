@@ -10,6 +10,7 @@ import (
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
 )
 
 // pausing is whether an operator has paused this node. It is written down before
@@ -73,7 +74,7 @@ func (n *Node) setPaused(ctx context.Context, on bool, by string) error {
 		if on {
 			n.locator.enough(errPaused{n.cfg.ID})
 		}
-		n.command(protocol.Command{Verb: pauseVerb(on)})
+		n.command(protocol.Command{Verb: n.dialect.pausing(on)})
 	}) {
 		return errClosed
 	}
@@ -81,11 +82,13 @@ func (n *Node) setPaused(ctx context.Context, on bool, by string) error {
 	return nil
 }
 
-func pauseVerb(on bool) protocol.Verb {
-	if on {
-		return protocol.Pause
+// reason is why a term ended: of a machine that knows no pauses, what it took one
+// for is one.
+func (n *Node) reason(r protocol.Reason) protocol.Reason {
+	if n.classic != nil && n.isPaused() && r == quorum.Unhealthy {
+		return quorum.Paused
 	}
-	return protocol.Resume
+	return r
 }
 
 func pauseEvent(on bool) string {

@@ -13,26 +13,29 @@ import (
 
 // Plan is what a configuration comes to: its times, and what they promise.
 type Plan struct {
+	// Protocol is the protocol's name, see [Protocols].
+	Protocol string `json:"protocol"`
 	// Profile is the profile's name. Changed says that Heartbeat or Promise are
 	// not the profile's own.
 	Profile string `json:"profile"`
 	Changed bool   `json:"changed,omitzero"`
 
 	Heartbeat time.Duration `json:"heartbeat_ns"` // between two heartbeats of a leader
-	Promise   time.Duration `json:"promise_ns"`   // how long a voter waits for a silent leader
-	Lease     time.Duration `json:"lease_ns"`     // what a leader claims of a promise
-	Slot      time.Duration `json:"slot_ns"`      // between the ranks of candidates
+	Promise   time.Duration `json:"promise_ns"`   // how long a voter waits for a silent leader, at least
+	Lease     time.Duration `json:"lease_ns"`     // what a leader claims of a promise; 0: the protocol has no lease
+	Slot      time.Duration `json:"slot_ns"`      // between the ranks of candidates; 0: the protocol has none
 	// WorstTakeover is how long it takes at most until another is active, after a
 	// leader has fallen silent; see [quorum.Config.WorstTakeover]. 0 where none
 	// may fail: then nobody takes over.
 	WorstTakeover time.Duration `json:"worst_takeover_ns,omitzero"`
 
 	Voters    int `json:"voters"`
-	Quorum    int `json:"quorum"`    // how many voters are a majority
+	Quorum    int `json:"quorum"`    // how many voters it takes to elect
 	Tolerates int `json:"tolerates"` // how many may fail
 	// Warnings say what holds, and is not what somebody will have meant.
 	Warnings []string `json:"warnings,omitempty"`
 
+	patience time.Duration // how long at most a silent leader is waited for, without a lease
 	takeover time.Duration // while a majority can talk to each other; never 0
 }
 
@@ -44,6 +47,9 @@ func (c Config) Plan() (Plan, error) {
 	}
 	if err := c.guarded(); err != nil {
 		return Plan{}, err
+	}
+	if k := classicOf(c.Protocol); k != nil {
+		return k.plan(&c)
 	}
 	qc, p, err := c.times()
 	if err != nil {
@@ -88,29 +94,15 @@ func warnings(voters int) []string {
 // times makes a machine's configuration, with directories that are not known
 // yet, and the part of a plan that it is made from.
 func (c *Config) times() (quorum.Config, Plan, error) {
-	profiles := quorum.Profiles()
-	i := 0
-	if c.Profile != "" {
-		i = slices.IndexFunc(profiles, func(p quorum.Profile) bool { return p.Name == c.Profile })
+	profile, err := profileOf(c.Profile)
+	if err == nil {
+		err = c.checkTimes()
 	}
-	if i < 0 {
-		var names []string
-		for _, p := range profiles {
-			names = append(names, p.Name)
-		}
-		return quorum.Config{}, Plan{}, fmt.Errorf("unknown profile %q; want one of: %s", c.Profile, strings.Join(names, ", "))
-	}
-	profile := profiles[i]
-	for _, d := range []struct {
-		what  string
-		value time.Duration
-	}{{"heartbeat", c.Heartbeat}, {"promise", c.Promise}} {
-		if d.value < 0 {
-			return quorum.Config{}, Plan{}, fmt.Errorf("a %s of %v; want more than 0", d.what, d.value)
-		}
+	if err != nil {
+		return quorum.Config{}, Plan{}, err
 	}
 	p := Plan{
-		Profile: profile.Name, Slot: profile.Slot,
+		Protocol: quorum.Name, Profile: profile.Name, Slot: profile.Slot,
 		Heartbeat: cmp.Or(c.Heartbeat, profile.Heartbeat), Promise: cmp.Or(c.Promise, profile.Promise),
 	}
 	p.Changed = p.Heartbeat != profile.Heartbeat || p.Promise != profile.Promise
@@ -122,6 +114,35 @@ func (c *Config) times() (quorum.Config, Plan, error) {
 		Self: ms.Voters[0], Membership: ms, Heartbeat: p.Heartbeat, Promise: p.Promise, Slot: p.Slot,
 		Priority: c.Priority, Position: c.Position, Compare: c.Compare, AwaitPosition: c.Locate != nil,
 	}, p, nil
+}
+
+// profileOf is the profile of that name, the default one's if it is empty.
+func profileOf(name string) (quorum.Profile, error) {
+	profiles := quorum.Profiles()
+	if name == "" {
+		return profiles[0], nil
+	}
+	if i := slices.IndexFunc(profiles, func(p quorum.Profile) bool { return p.Name == name }); i >= 0 {
+		return profiles[i], nil
+	}
+	var names []string
+	for _, p := range profiles {
+		names = append(names, p.Name)
+	}
+	return quorum.Profile{}, fmt.Errorf("unknown profile %q; want one of: %s", name, strings.Join(names, ", "))
+}
+
+// checkTimes refuses times that are none.
+func (c *Config) checkTimes() error {
+	for _, d := range []struct {
+		what  string
+		value time.Duration
+	}{{"heartbeat", c.Heartbeat}, {"promise", c.Promise}} {
+		if d.value < 0 {
+			return fmt.Errorf("a %s of %v; want more than 0", d.what, d.value)
+		}
+	}
+	return nil
 }
 
 // String is the plan in one line, for people.
@@ -138,6 +159,20 @@ func (p Plan) String() string {
 		profile += ", changed"
 	}
 	then := "nobody takes over"
+	if p.Protocol != quorum.Name {
+		if p.WorstTakeover > 0 { // votes that split again and again have no bound
+			then = fmt.Sprintf("another is elected within %v of a silent leader, as a rule", up(p.WorstTakeover))
+		}
+		if profile == "profile "+quorum.Profiles()[0].Name {
+			profile = "its own times"
+		}
+		waits := p.Promise.String()
+		if p.patience > p.Promise { // they draw it at random
+			waits += " to " + p.patience.String()
+		}
+		return fmt.Sprintf("%s, %s; protocol %s, %s: heartbeat %v, a silent leader is waited for %s, no lease; %s",
+			voters, fail, p.Protocol, profile, p.Heartbeat, waits, then)
+	}
 	if p.WorstTakeover > 0 {
 		then = fmt.Sprintf("another is active at most %v after a silent leader", up(p.WorstTakeover))
 	}

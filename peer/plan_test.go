@@ -97,7 +97,7 @@ func TestPlanJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := json.Marshal(p)
-	const want = `{"profile":"lan","heartbeat_ns":100000000,"promise_ns":1000000000,"lease_ns":899761904,"slot_ns":25000000,"worst_takeover_ns":1184210526,"voters":3,"quorum":2,"tolerates":1}`
+	const want = `{"protocol":"quorum","profile":"lan","heartbeat_ns":100000000,"promise_ns":1000000000,"lease_ns":899761904,"slot_ns":25000000,"worst_takeover_ns":1184210526,"voters":3,"quorum":2,"tolerates":1}`
 	if err != nil || string(text) != want {
 		t.Errorf("%s, %v; want %s", text, err, want)
 	}

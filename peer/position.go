@@ -188,7 +188,7 @@ func (l *locator) soon() {
 func (n *Node) instruct() {
 	n.locator.from = n.latest.Boot
 	if n.isPaused() {
-		n.command(protocol.Command{Verb: protocol.Pause})
+		n.command(protocol.Command{Verb: n.dialect.pausing(true)})
 	}
 	if at := n.locator.last.Load(); at != nil {
 		n.command(protocol.Command{Verb: protocol.Locate, Position: *at})

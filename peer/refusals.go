@@ -12,7 +12,6 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/clock"
-	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/wire"
 	"github.com/electd/elect/protocol"
 )
@@ -127,7 +126,7 @@ func (n *Node) hopeless() error {
 	}
 	text := n.refusers(final)
 	if forgot {
-		text += ". " + disk.Remedy
+		text += ". " + n.remedy()
 	}
 	return driver.Permanent(errors.New(text))
 }

@@ -436,7 +436,7 @@ func TestWatchOfSlowAndGone(t *testing.T) {
 func TestStatusInJSON(t *testing.T) {
 	t.Parallel()
 	s := NodeStatus{
-		ID: "n1", Cluster: "elect", Election: "nightly", Program: "v1", Role: "leader", Founded: true, Term: 5, Incarnation: 2,
+		ID: "n1", Cluster: "elect", Election: "nightly", Program: "v1", Protocol: "quorum", Role: "leader", Founded: true, Term: 5, Incarnation: 2,
 		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Leader: ledBy("n1", 5).Leader, Stale: true, Cause: "why", Token: 5, Active: true, LeaseLeft: 900 * time.Millisecond,
 		Join: true, Dir: protocol.DirID{1},
 		Membership: &MembershipStatus{
@@ -455,7 +455,7 @@ func TestStatusInJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"id":"n1","cluster":"elect","election":"nightly","program":"v1","role":"leader","founded":true,"join":true,"dir":"01000000000000000000000000000000",` +
+	const want = `{"id":"n1","cluster":"elect","election":"nightly","program":"v1","protocol":"quorum","role":"leader","founded":true,"join":true,"dir":"01000000000000000000000000000000",` +
 		`"membership":{"term":5,"count":2,"settled":true,"voters":[{"id":"n1","dir":"01000000000000000000000000000000","addr":"127.0.0.1:1","lag_ns":3,"idle":true,"priority":-1,"position":"16/0","behind":true,"held":"5.1"}],"observers":[{"id":"o1","addr":"127.0.0.1:9"}]},` +
 		`"term":5,"incarnation":2,` +
 		`"started":"2026-01-02T03:04:05Z","leader":{"id":"n1","token":"5","metadata":{"address":"n1:80"},"since":"1970-01-01T00:00:05Z"},` +

@@ -29,6 +29,8 @@ type NodeStatus struct {
 	Election string          `json:"election"`
 	// Program is the version of the program.
 	Program string `json:"program,omitempty"`
+	// Protocol is the protocol of the election, see [Protocols].
+	Protocol string `json:"protocol"`
 	// Role is observer, follower, pre-candidate, candidate, leader, fencing or
 	// halted; down before the election is founded.
 	Role string `json:"role"`
@@ -61,7 +63,8 @@ type NodeStatus struct {
 	// Paused says that an operator has paused the node: it votes and does not
 	// stand.
 	Paused bool `json:"paused,omitempty"`
-	// Priority is how gladly it leads, see [Config]; -1: never.
+	// Priority is how gladly it leads, see [Config]; -1: never; 0: the protocol
+	// knows no priorities.
 	Priority int `json:"priority"`
 	// PositionPolicy says what positions count for, and Position is the node's
 	// own as it was last located; empty: it has none.
@@ -83,7 +86,7 @@ type NodeStatus struct {
 func (n *Node) Status() NodeStatus {
 	l := n.look()
 	s := NodeStatus{
-		ID: n.cfg.ID, Cluster: n.cfg.Cluster, Election: n.cfg.Name, Program: n.cfg.Program,
+		ID: n.cfg.ID, Cluster: n.cfg.Cluster, Election: n.cfg.Name, Program: n.cfg.Program, Protocol: protocolOf(&n.cfg),
 		Role: protocol.Down.String(), Founded: l.Membership != nil, Term: l.View.Term, Incarnation: l.Incarnation, Started: l.Started,
 		Leader: l.State.Leader, Stale: l.State.Stale, Active: l.View.Active, LeaseLeft: l.LeaseLeft,
 		Paused: n.isPaused(), Priority: cmp.Or(int(n.priority.Load()), driver.DefaultPriority),
@@ -91,6 +94,9 @@ func (n *Node) Status() NodeStatus {
 		Plan: n.Plan(), Voters: ids(n.voters()), Observers: ids(n.observers()),
 		Join: n.cfg.Join, Dir: n.self.Dir, Membership: n.membershipNow(),
 		Peers: make([]PeerStatus, 0, len(l.Peers)), Counters: l.Counters,
+	}
+	if n.classic != nil {
+		s.Priority = 0
 	}
 	if l.View.Role != 0 {
 		s.Role = l.View.Role.String()

@@ -27,6 +27,7 @@ var parameters = map[string]func(c *Config, value string) error{
 	"ca":        text(func(c *Config) *string { return &c.CA }),
 	"cert":      text(func(c *Config) *string { return &c.Cert }),
 	"key":       text(func(c *Config) *string { return &c.Key }),
+	"protocol":  text(func(c *Config) *string { return &c.Protocol }),
 	"profile":   text(func(c *Config) *string { return &c.Profile }),
 	"heartbeat": duration(func(c *Config) *time.Duration { return &c.Heartbeat }),
 	"promise":   duration(func(c *Config) *time.Duration { return &c.Promise }),
@@ -107,6 +108,7 @@ func duration(field func(*Config) *time.Duration) func(*Config, string) error {
 //	cluster=ID      of the own certificate by default
 //	certs=DIR       with ca.crt, ID.crt and ID.key; or the files: ca=, cert=, key=
 //	insecure=true   plain text on a network
+//	protocol=NAME   quorum (the default), or one without a lease, see [Protocols]
 //	profile=NAME    lan (the default), fast, wan or calm
 //	heartbeat=, promise=   times that replace the profile's
 //	era=N           the upper part of tokens

@@ -38,6 +38,9 @@ func (n *Node) noteLeader(from protocol.NodeID, l *wire.Letter) {
 		return
 	}
 	fresh := leadership{incarnation: msg.Incarnation, term: msg.Term, token: l.Token, since: l.Since, raw: msg.Metadata}
+	if n.classic != nil {
+		fresh.incarnation, fresh.term = 0, l.Token // as such a machine knows its leader
+	}
 	if known.raw == fresh.raw {
 		fresh.metadata = known.metadata
 	} else if err := json.Unmarshal([]byte(msg.Metadata), &fresh.metadata); err != nil {
@@ -74,6 +77,9 @@ func (n *Node) leading(l protocol.Leadership) leadership {
 	if l.ID == n.cfg.ID {
 		known = n.own
 		known.term = l.Term
+	}
+	if n.classic != nil {
+		known.incarnation = l.Incarnation
 	}
 	if known.incarnation != l.Incarnation || known.term != l.Term {
 		return leadership{incarnation: l.Incarnation, term: l.Term, token: l.Term}
@@ -158,11 +164,11 @@ func (n *Node) hold(lead protocol.Leadership, reach bool) time.Duration {
 		if w.known {
 			return 0
 		}
-		return n.plan.Promise
+		return n.idle()
 	case w.known && lead.ID != "":
 		return n.plan.Heartbeat
 	case w.known:
-		return n.plan.Promise
+		return n.idle()
 	case lead.ID != "":
 		return 0
 	}
@@ -176,7 +182,7 @@ func (l leadership) same(o leadership) bool {
 func (n *Node) show(lead protocol.Leadership, as leadership) {
 	w := &n.watch
 	w.known, w.shown, w.as, w.cause = true, lead, as, ""
-	w.last = &driver.Leader{ID: string(lead.ID), Token: n.token(as.token), Metadata: maps.Clone(as.metadata)}
+	w.last = &driver.Leader{ID: string(lead.ID), Token: n.token(as.token), Metadata: maps.Clone(as.metadata), NoLease: n.classic != nil}
 	if as.since != 0 {
 		w.last.Since = time.Unix(0, as.since)
 	}
@@ -215,11 +221,14 @@ func (n *Node) reaches(now protocol.Instant) bool {
 			heard++
 		}
 	}
+	if n.classic != nil && !n.classic.majority {
+		return true // it takes nobody else
+	}
 	return heard > len(voters)/2
 }
 
 func (n *Node) hears(p *link.PeerInfo, now protocol.Instant) bool {
-	return p.LastHeard != 0 && clock.Boot(now).Sub(p.LastHeard) < n.plan.Promise
+	return p.LastHeard != 0 && clock.Boot(now).Sub(p.LastHeard) < n.idle()
 }
 
 // unfounded says for whom the first start waits, for people.
@@ -240,7 +249,7 @@ func (n *Node) unfounded() error {
 func (n *Node) advice() string {
 	for by, r := range n.refusals {
 		if by != n.cfg.ID && r.Final && r.Code == wire.CodeDirectory {
-			return ". " + disk.Remedy
+			return ". " + n.remedy()
 		}
 	}
 	return ""
@@ -278,7 +287,7 @@ func (n *Node) unreachable(now protocol.Instant) error {
 	if n.machine == nil {
 		return fmt.Errorf("%w: %sno voter has told who takes part: waiting for %s", driver.ErrUnreachable, says, missing)
 	}
-	return fmt.Errorf("%w: %sno majority of the voters was heard for %v: waiting for %s%s", driver.ErrUnreachable, says, n.plan.Promise, missing, n.advice())
+	return fmt.Errorf("%w: %sno majority of the voters was heard for %v: waiting for %s%s", driver.ErrUnreachable, says, n.idle(), missing, n.advice())
 }
 
 // missing lists voters, each with what is known of why. What those say that

@@ -17,8 +17,8 @@ func byHand() []Invariant {
 	return append(byClock(), OneLeader, Once, TokensRise, FIFO, NoStale)
 }
 
-// byMemory: what was acknowledged is forgotten, votes, tokens and memberships
-// included.
+// byMemory: what was acknowledged is forgotten, or said in another one's name: votes,
+// tokens and memberships included.
 func byMemory() []Invariant {
 	return append(byHand(), OneVote, VoteSaved, Adjacent, OneMembership, DurableFirst)
 }

@@ -12,9 +12,10 @@ type Fault struct {
 }
 
 // beyond reports whether an operation is beyond any model: a disk or a store
-// forgets what it has said to be durable, or a directory's lock does not hold.
+// forgets what it has said to be durable, a directory's lock does
+// not hold, or a sender lies about who it is.
 func (k OpKind) beyond() bool {
-	return k == OpTwin || k == OpFlip || k == OpRestore || k == OpFailover
+	return k == OpTwin || k == OpImpostor || k == OpFlip || k == OpRestore || k == OpFailover
 }
 
 // Faults lists every kind of operation, as it is said at its OpKind.
@@ -48,6 +49,7 @@ func Faults() []Fault {
 		{Kind: OpWipe, Group: "process", Says: "Node dies and starts, after For, with an empty disk: another directory"},
 		{Kind: OpTwin, Group: "process", Says: "a second process with Node's id and a copy of its disk runs For; beyond the model: data directories are locked"},
 		{Kind: OpRoll, Group: "process", Says: "every participant is restarted in turn, Every"},
+		{Kind: OpImpostor, Group: "process", Says: "Node's messages arrive as if Peer had sent them, For, unless the protocol knows who sends (Protocol.Authenticated), and refuses them; beyond the model"},
 		{Kind: OpWitness, Group: "process", Says: "Node dies, its keeper outlives it and says so to all"},
 		{Kind: OpRate, Group: "clock", Says: "Node's clock is Value·10⁻⁶ fast from now on"},
 		{Kind: OpStep, Group: "clock", Says: "Node's boot clock jumps by By, forwards or back, unless that could undo a jump nobody has noticed yet"},
@@ -104,7 +106,7 @@ func Promises() []Promise {
 		{TokensRise, "of two active tenures, the later one has the greater token"},
 		{OneVote, "one durable vote per term"},
 		{VoteSaved, "it is durable before its answer leaves"},
-		{Exclusive, "no two proven leases at one true instant"},
+		{Exclusive, "no two proven leases at one true instant; where there are none, no two elected who run"},
 		{NoStale, "the guarded resource accepted nothing stale"},
 		{NoneOffered, "nobody wrote with a stale token after a check that said yes, but for what was in flight"},
 		{ToldInTime, "the work was told to stop before its lease ended"},

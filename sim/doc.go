@@ -18,8 +18,9 @@
 //
 // What the world takes for true: messages may be lost, doubled, late and out of
 // order, but are never made up or changed; a participant's two clocks run at one
-// rate each, which may change; a disk keeps what it says is durable, unless an
-// operation beyond the model takes it away; a process that is frozen does
+// rate each, which may change; a disk keeps what it says is durable, and a message
+// comes from whom it says it does, unless an operation beyond the model has it
+// otherwise; a process that is frozen does
 // nothing, and takes what has arrived before it looks at its timer.
 //
 // A World is driven by one goroutine. It is plain data: [World.Fork] copies it,

@@ -85,7 +85,8 @@ func Example() {
 		},
 		Patience:  func(json.RawMessage) (time.Duration, error) { return time.Second, nil },
 		Drift:     func(json.RawMessage) (protocol.Drift, error) { return protocol.DefaultDrift(), nil },
-		Leaseless: true, // it elects, and proves nothing
+		Leaseless: true,                                                          // it elects, and proves nothing
+		Expect:    map[sim.Invariant]sim.Expectation{sim.Exclusive: sim.MayFail}, // with two terms two may lead
 	}
 	for seed := range uint64(100) {
 		s, err := sim.Generate(p, seed, sim.Options{Nodes: 3, Profile: "partitions"})

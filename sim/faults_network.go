@@ -19,6 +19,10 @@ func (k OpKind) shapes() bool {
 
 // reshape works out what is the matter with every link.
 func (w *World) reshape() {
+	if len(w.shapes) == 0 {
+		return
+	}
+	w.servers.reshaped = true
 	noise := &w.schedule.Links
 	on := w.shaping[:0]
 	for i := range w.ops {
@@ -126,6 +130,9 @@ func (w *World) swizzle(op *Op, st *opState) {
 // unclogged lets go of what a link, and those of its twins, have held, unless
 // something else still clogs it.
 func (w *World) unclogged(from, to int) {
+	if len(w.links) == 0 {
+		return
+	}
 	for i, a := range w.nodes {
 		for j, b := range w.nodes {
 			if a.base == from && b.base == to && !w.shape(a, b).clogged {

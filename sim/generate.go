@@ -177,8 +177,8 @@ func Generate(p *Protocol, seed uint64, o Options) (*Schedule, error) {
 		}
 		return nil, fmt.Errorf("profile %q; want one of %v", o.Profile, names)
 	}
-	if o.Nodes < 0 || o.Nodes > MaxNodes || o.Observers < 0 || o.Observers > MaxNodes || o.Spares > MaxNodes {
-		return nil, fmt.Errorf("%d nodes with %d observers and %d spares; want at most %d of each", o.Nodes, o.Observers, o.Spares, MaxNodes)
+	if o.Nodes < 0 || o.Nodes > p.most() || o.Observers < 0 || o.Observers > MaxNodes || o.Spares > MaxNodes {
+		return nil, fmt.Errorf("%d nodes with %d observers and %d spares; want at most %d, %d and %d", o.Nodes, o.Observers, max(o.Spares, 0), p.most(), MaxNodes, MaxNodes)
 	}
 	if o.Spares > 0 && p.Members == nil {
 		return nil, fmt.Errorf("%d spares; want none: who takes part in %s is fixed", o.Spares, p.Name)

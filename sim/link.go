@@ -134,6 +134,9 @@ func (w *World) depart(n, to *node, m *protocol.Message, cause uint64) {
 
 // unclog lets go of what a link held, all at once.
 func (w *World) unclog(from, to int) {
+	if len(w.links) == 0 {
+		return
+	}
 	l := w.link(from, to)
 	at := w.now + Time(w.schedule.Links.Delay)
 	for _, ref := range l.held {
@@ -168,8 +171,16 @@ func (w *World) deliver(n *node, e event) {
 		w.shelve(n, e)
 		return
 	}
+	sender := from.id
+	if w.lies && e.kind == evDeliver {
+		if sender = w.claimed(from, n); sender != from.id && w.protocol.Authenticated {
+			w.tellMessage(RecordLost, from, n, &f.message, 0, f.cause, "refused: it says that it is of "+string(sender))
+			w.flights.put(e.ref)
+			return
+		}
+	}
 	w.cause = f.cause
-	w.input.From = from.id
+	w.input.From = sender
 	if e.kind == evClosed {
 		w.input.Kind, w.input.Incarnation = protocol.PeerClosed, f.closed
 		w.flights.put(e.ref)
@@ -182,6 +193,17 @@ func (w *World) deliver(n *node, e event) {
 		w.input.Message = protocol.Message{}
 	}
 	w.input.From = ""
+}
+
+// claimed is who n's messages to another say that they are of. Nobody takes them
+// for its own.
+func (w *World) claimed(n, to *node) protocol.NodeID {
+	for i := range w.ops {
+		if op := w.op(i); w.ops[i].on && op.Kind == OpImpostor && op.Node == n.id && op.Peer != "" && op.Peer != to.id {
+			return op.Peer
+		}
+	}
+	return n.id
 }
 
 // hangUp has everybody know who has a connection with n that it is closed, when
@@ -207,7 +229,11 @@ func (w *World) hangUp(n *node) {
 }
 
 // connected reports whether the present lives of two have exchanged anything.
+// Those whom a store elects have no links.
 func (w *World) connected(a, b *node) bool {
+	if len(w.links) == 0 {
+		return false
+	}
 	return w.link(a.index, b.index).conn == [2]uint32{a.life, b.life} || w.link(b.index, a.index).conn == [2]uint32{b.life, a.life}
 }
 
@@ -229,6 +255,9 @@ func (w *World) reset(a, b *node) {
 
 // replay has old messages of a link arrive again, the youngest first.
 func (w *World) replay(from, to, count int) {
+	if len(w.links) == 0 {
+		return
+	}
 	l := w.link(from, to)
 	if l.old == nil {
 		return

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"encoding/json"
-	"math"
 	"slices"
 	"time"
 
@@ -91,7 +90,8 @@ func (l *liveness) yields(w *World) {
 
 // look sees who leads now. If somebody's lease has lapsed, that was at the time
 // lapsed. Where elected counts one of the core has to be the only one that is:
-// an outsider who believes that it leads disturbs nobody.
+// an outsider who believes that it leads disturbs nobody. Of several outsiders it
+// is the last that was elected whom the core may follow.
 func (l *liveness) look(w *World, o *oracle, lapsed Time) {
 	if !l.on {
 		return
@@ -108,12 +108,12 @@ func (l *liveness) look(w *World, o *oracle, lapsed Time) {
 			in = s.mark.crown
 		} else {
 			outsiders++
-			out = s.mark.crown
+			out = max(out, s.mark.crown)
 		}
 	}
 	holder, outsider := in, false
 	switch {
-	case insiders > 1 || insiders == 0 && outsiders != 1:
+	case insiders > 1 || insiders == 0 && outsiders == 0:
 		holder = 0
 	case insiders == 0:
 		holder, outsider = out, true
@@ -142,6 +142,8 @@ func (o *oracle) judge(w *World) {
 	}
 	w.stats.Judged++
 	switch {
+	case l.outsider && !w.followed(o):
+		w.fail(Live, nil, "nobody of those who can talk to each other leads at the end, and no majority follows one who does; the world was healed at %s", l.healed)
 	case l.holder == 0 && o.serving.led:
 		w.fail(Live, nil, "more than one of those who can talk to each other is elected at the end, and since %s; the world was healed at %s", l.since, l.healed)
 	case l.holder == 0:
@@ -160,15 +162,38 @@ func (o *oracle) judge(w *World) {
 	}
 }
 
+// followed reports whether a majority takes the same one for the leader, and it
+// leads. A proven lease says that by itself.
+func (w *World) followed(o *oracle) bool {
+	if !w.protocol.Leaseless {
+		return true
+	}
+	follow := make(map[protocol.NodeID]int)
+	for _, n := range w.nodes[:w.width] {
+		if n.up {
+			follow[n.view.Leader.ID]++
+		}
+	}
+	for i := range o.seats {
+		if s := &o.seats[i]; s.servesUntil(w) > w.now && 2*follow[w.nodes[i].id] > w.width {
+			return true
+		}
+	}
+	return false
+}
+
 // chooseCore finds out who is healed: the schedule's core, and with it as many
 // voters as it takes for a majority of each membership that may still count, the
 // newest settled one among them. Where disks were wiped there may be none; then
 // nobody can be asked to be live.
 func (w *World) chooseCore() {
-	if w.core = math.MaxUint32; len(w.schedule.Core) > 0 {
-		w.core = 0
-		for _, id := range w.schedule.Core {
-			w.core |= 1 << w.index(id)
+	w.core = places{}
+	for _, id := range w.schedule.Core {
+		w.core.add(w.index(id))
+	}
+	if len(w.schedule.Core) == 0 {
+		for i := range w.width {
+			w.core.add(i)
 		}
 	}
 	if w.protocol.Members == nil {
@@ -186,7 +211,7 @@ func (w *World) chooseCore() {
 				if w.inCore(n) == add || add && in >= ms.Quorum() && (leaders > 0 || !leads) {
 					continue
 				}
-				w.core |= 1 << n.base
+				w.core.add(n.base)
 				in++
 				if leads {
 					leaders++

@@ -128,7 +128,7 @@ func (w *World) start(n *node, data []byte) {
 	if n.paused > 0 {
 		w.command(n, protocol.Command{Verb: protocol.Pause})
 	}
-	if w.protocol.Members != nil {
+	if w.protocol.Compare != nil {
 		w.tellPosition(n)
 	}
 }
@@ -221,6 +221,7 @@ func (w *World) carry(n *node, fx *protocol.Effects) {
 		if w.store == nil {
 			panic(fmt.Sprintf("sim: %s asks a store, and protocol %s names none", n.id, w.protocol.Name))
 		}
+		w.oracle.asked(w, n, &fx.Asks[i])
 		w.store.ask(w, n, &fx.Asks[i])
 	}
 }

@@ -115,9 +115,9 @@ func (o *oracle) stepped(w *World, n *node, in *protocol.Input, fx *protocol.Eff
 	o.notice(w, n, s, in, fx)
 	if w.protocol.Members != nil {
 		o.member(w, n, s, fx)
-		if w.strict {
-			o.votes(w, n, in, fx)
-		}
+	}
+	if w.strict {
+		o.votes(w, n, in, fx)
 	}
 }
 
@@ -143,6 +143,9 @@ func (o *oracle) ordered(w *World, n *node, ord *protocol.Order) {
 // sent is called when a message leaves.
 func (o *oracle) sent(w *World, n *node, m *protocol.Send) {
 	w.stats.Messages++
+	if p := w.protocol; p.Heartbeat == nil || !p.Heartbeat(&m.Message) {
+		w.stats.Electing++
+	}
 	if w.protocol.Grants != nil {
 		o.granted(w, n, m)
 	}
@@ -154,6 +157,19 @@ func (o *oracle) sent(w *World, n *node, m *protocol.Send) {
 	}
 	if m.Message.Incarnation != 0 {
 		o.seat(n).mark.incarnation = m.Message.Incarnation
+	}
+}
+
+// asked is called when a request to the store leaves.
+func (o *oracle) asked(w *World, n *node, a *protocol.Ask) {
+	w.stats.Asks++
+	looks := a.Op == protocol.KeepAlive
+	switch a.Op {
+	case protocol.Read, protocol.Watch, protocol.List, protocol.Sync, protocol.WatchEntry:
+		looks = n.view.Role == protocol.Follower
+	}
+	if !looks && !n.view.Active {
+		w.stats.Electing++
 	}
 }
 
@@ -189,6 +205,9 @@ func (o *oracle) froze(w *World, n *node) {
 func (o *oracle) thawed(w *World, n *node) {
 	s := o.seat(n)
 	s.frozen = false
+	if w.protocol.Leaseless && s.stage != stageNone {
+		o.alone(w, n, s)
+	}
 	o.noticeThaw(w, s)
 	o.changed(w)
 	w.work.thawed(w, n)

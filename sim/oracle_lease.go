@@ -48,6 +48,16 @@ func (o *oracle) begins(w *World, n *node, s *seat) {
 	}
 }
 
+// alone judges one that is elected and runs, where nobody proves a lease.
+func (o *oracle) alone(w *World, n *node, s *seat) {
+	for i := range o.seats {
+		if r := &o.seats[i]; r != s && r.stage != stageNone && r.up && !r.frozen {
+			w.fail(Exclusive, n, "it is elected, with token %d, while %s is, with token %d", s.token, w.nodes[i].id, r.token)
+			return
+		}
+	}
+}
+
 // outlives is called when n's process was killed and its work goes on: until the
 // proof ends that it knows of, or somebody buries it.
 func (o *oracle) outlives(w *World, n *node) {

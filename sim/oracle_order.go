@@ -24,6 +24,9 @@ func (o *oracle) order(w *World, n *node, s *seat, in *protocol.Input, ord *prot
 		}
 		s.stage, s.token = stageElected, ord.Token
 		o.wins(w, n, s)
+		if w.protocol.Leaseless {
+			o.alone(w, n, s)
+		}
 		o.may(w, n, s)
 		o.noticeElected(w, n, s)
 		if electedCounts(w) {

@@ -81,9 +81,10 @@ func (o *oracle) granted(w *World, n *node, m *protocol.Send) {
 }
 
 // vouches reports whether s's disk keeps it from voting for anybody but v in that
-// term: by that vote, or by a higher term.
+// term: by that vote, or by a higher term. Votes of protocols that know nothing of
+// directories are for an id.
 func (s *seat) vouches(term uint64, v protocol.Voter) bool {
-	return s.durable.Term > term || s.durable.Term == term && s.durable.For == v
+	return s.durable.Term > term || s.durable.Term == term && (s.durable.For == v || s.durable.For == protocol.Voter{ID: v.ID})
 }
 
 // enter enters v, and returns false and what is there if that is another vote.

@@ -14,14 +14,15 @@ import (
 
 // The limits of a schedule.
 const (
-	MaxNodes = protocol.MaxVoters   // of participants, and of observers
-	MaxOps   = 100_000              // operations
-	MaxSpan  = 365 * 24 * time.Hour // of every duration
-	MaxText  = 64 << 20             // bytes of its JSON
-	MaxWork  = 100_000_000          // writes of the work in the whole run, as often as Work.Every says
-	maxTicks = 10_000               // of an operation that goes on, Every
-	maxRate  = 900_000              // of a clock, in parts per million
-	format   = 1
+	MaxNodes      = protocol.MaxVoters   // of participants, and of observers
+	MaxCandidates = 1000                 // of participants where a store elects them
+	MaxOps        = 100_000              // operations
+	MaxSpan       = 365 * 24 * time.Hour // of every duration
+	MaxText       = 64 << 20             // bytes of its JSON
+	MaxWork       = 100_000_000          // writes of the work in the whole run, as often as Work.Every says
+	maxTicks      = 10_000               // of an operation that goes on, Every
+	maxRate       = 900_000              // of a clock, in parts per million
+	format        = 1
 )
 
 // ParseSchedule reads a schedule from JSON of at most [MaxText] bytes. It refuses
@@ -73,8 +74,8 @@ func (s *Schedule) Validate(p *Protocol) error {
 	if s.Protocol != p.Name {
 		return fmt.Errorf("schedule: protocol: %q; want %q", s.Protocol, p.Name)
 	}
-	if s.Nodes < 1 || s.Nodes > MaxNodes {
-		return fmt.Errorf("schedule: nodes: %d; want 1 to %d", s.Nodes, MaxNodes)
+	if s.Nodes < 1 || s.Nodes > p.most() {
+		return fmt.Errorf("schedule: nodes: %d; want 1 to %d", s.Nodes, p.most())
 	}
 	if s.Observers < 0 || s.Observers > MaxNodes {
 		return fmt.Errorf("schedule: observers: %d; want 0 to %d", s.Observers, MaxNodes)
@@ -112,7 +113,7 @@ func (s *Schedule) Validate(p *Protocol) error {
 	if s.Log.Every > 0 && (s.Faults+s.Settle)/s.Log.Every > MaxWork {
 		return fmt.Errorf("schedule: log.every: %v, which is more than %d times in %v; want 0, or a longer time", s.Log.Every, MaxWork, s.Faults+s.Settle)
 	}
-	if s.Log != (Log{}) && p.Members == nil {
+	if s.Log != (Log{}) && p.Compare == nil {
 		return fmt.Errorf("schedule: log: %s knows no positions; want none", p.Name)
 	}
 	for i := range s.Ops {
@@ -183,6 +184,9 @@ func (s *Schedule) validateNoise() error {
 	if s.Links.Bandwidth < 0 || s.Links.Bandwidth > int64(time.Second) {
 		return fmt.Errorf("links.bandwidth: %d; want 0 to %d", s.Links.Bandwidth, int64(time.Second))
 	}
+	if s.Store.Replicated && s.Nodes > MaxNodes {
+		return fmt.Errorf("store.replicated: %d nodes; want at most %d: each has a server of the store beside it", s.Nodes, MaxNodes)
+	}
 	if s.Store.Rate < -maxRate || s.Store.Rate > maxRate {
 		return fmt.Errorf("store.rate: %d; want %d to %d", s.Store.Rate, -maxRate, maxRate)
 	}
@@ -217,8 +221,8 @@ func (s *Schedule) validateOp(i int, p *Protocol) error {
 			return fmt.Errorf("group[%d]: %w", k, strange(id, s))
 		}
 	}
-	if len(op.Group) > 2*MaxNodes {
-		return fmt.Errorf("group: %d participants; want at most %d", len(op.Group), 2*MaxNodes)
+	if len(op.Group) > 2*p.most() {
+		return fmt.Errorf("group: %d participants; want at most %d", len(op.Group), 2*p.most())
 	}
 	if len(op.Group) == 0 && op.Kind == OpReconfigure {
 		return errors.New("group: it is empty; want the voters, such as [\"n1\"]")
@@ -258,8 +262,11 @@ func (s *Schedule) validateOp(i int, p *Protocol) error {
 			return fmt.Errorf("value: %v; want 0 to 1", v)
 		}
 	}
-	if op.Kind.elects() && p.Members == nil {
-		return fmt.Errorf("kind: who takes part in %s is fixed, and it knows no positions and no transfers", p.Name)
+	if op.Kind == OpLocate && p.Compare == nil {
+		return fmt.Errorf("kind: %s knows no positions", p.Name)
+	}
+	if op.Kind != OpLocate && op.Kind.elects() && p.Members == nil {
+		return fmt.Errorf("kind: who takes part in %s is fixed, and it knows no transfers", p.Name)
 	}
 	if op.Kind.stores() && p.Store == StoreNone {
 		return fmt.Errorf("kind: protocol %s has no store", p.Name)
@@ -295,6 +302,14 @@ func (k OpKind) elects() bool {
 	return k == OpTransfer || k == OpStandBack || k == OpLocate || k.reconfigures()
 }
 
+// most is how many voters or candidates there may be.
+func (p *Protocol) most() int {
+	if p.Store != StoreNone {
+		return MaxCandidates
+	}
+	return MaxNodes
+}
+
 // stores reports whether an operation is the store's.
 func (k OpKind) stores() bool {
 	switch k {
@@ -308,7 +323,7 @@ func (k OpKind) stores() bool {
 func (k OpKind) known() bool {
 	switch k {
 	case OpReplay, OpReset, OpDrop,
-		OpKill, OpPowerLoss, OpCrashLoop, OpPause, OpPauseSend, OpPauseWork, OpSuspend, OpWipe, OpTwin, OpRoll, OpWitness,
+		OpKill, OpPowerLoss, OpCrashLoop, OpPause, OpPauseSend, OpPauseWork, OpSuspend, OpWipe, OpTwin, OpImpostor, OpRoll, OpWitness,
 		OpRate, OpStep, OpStrobe, OpReboot,
 		OpLoseWrites, OpFlip, OpRestore, OpEIO, OpFull, OpSlowSync,
 		OpResign, OpWithdraw, OpSicken, OpConfirm:

@@ -32,8 +32,8 @@ type Protocol struct {
 	// for PeerClosed.
 	Incarnation func(data []byte) (uint64, error)
 	// Members is the membership in a Save's Data, for the invariants on memberships;
-	// nil if who takes part is fixed. Then there are no spares, no positions, and no
-	// operations that need them. Machines of a protocol that has it implement
+	// nil if who takes part is fixed. Then there are no spares, and no operations
+	// that need them. Machines of a protocol that has it implement
 	// [protocol.Reconfigurable].
 	Members func(data []byte) (*protocol.Membership, error)
 	// Draw draws what a schedule's configuration leaves to the seed, such as
@@ -43,7 +43,8 @@ type Protocol struct {
 	// there are none such.
 	Never func(config json.RawMessage, id protocol.NodeID) (bool, error)
 	// Requires reports whether nobody may be elected by one whose position it is
-	// behind, and Compare orders positions; both nil if positions never count.
+	// behind, and Compare orders positions; both nil if positions never count. Then
+	// there are no positions, and no operations on them.
 	Requires func(config json.RawMessage) (bool, error)
 	Compare  func(a, b string) int
 	// Yields is how long after its term began a leader may hand over by itself, at
@@ -59,9 +60,22 @@ type Protocol struct {
 	// Schedules have them only where Options.Beyond allows it. nil is none.
 	Breaks func(config json.RawMessage) ([]OpKind, error)
 	// Leaseless says that its machines never prove a lease (they order no Lead):
-	// work begins when elected, and that is what the figures and the liveness
-	// phase look at.
+	// work begins when elected, and that is what the figures, Exclusive and the
+	// liveness phase look at.
 	Leaseless bool
+	// Heartbeat reports whether a message is no part of an election: what a leader
+	// says all the time, and the answers to it. nil: every message is part of one.
+	Heartbeat func(*protocol.Message) bool
+	// Detects is the configuration in which a leader that has fallen silent is noticed
+	// after about d, for comparisons; nil if there is none such. An error says what
+	// would be right.
+	Detects func(d time.Duration) (json.RawMessage, error)
+	// Silence is after how long a leader that says nothing is given up, at the longest,
+	// with that configuration, on a perfect clock; nil if nothing is known of it.
+	Silence func(config json.RawMessage) (time.Duration, error)
+	// Authenticated says that whoever runs these machines knows who sent a message,
+	// so that nobody can speak in another one's name.
+	Authenticated bool
 	// Expect says what must hold; an invariant that is not in it must.
 	Expect map[Invariant]Expectation
 }
@@ -103,7 +117,7 @@ const (
 	TokensRise  Invariant = "tokens-rise"         // of two active tenures, the later one has the greater token
 	OneVote     Invariant = "one-vote-per-term"   // one durable vote per term
 	VoteSaved   Invariant = "vote-saved"          // it is durable before its answer leaves
-	Exclusive   Invariant = "exclusive"           // no two proven leases at one true instant
+	Exclusive   Invariant = "exclusive"           // no two proven leases at one true instant; where there are none, no two elected who run
 	NoStale     Invariant = "no-stale-write"      // the guarded resource accepted nothing stale
 	NoneOffered Invariant = "no-stale-offer"      // nobody wrote with a stale token after a check that said yes, but for what was in flight
 	ToldInTime  Invariant = "told-in-time"        // the work was told to stop before its lease ended

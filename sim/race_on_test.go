@@ -3,4 +3,4 @@
 package sim_test
 
 // slower is how much less a test does under the race detector.
-const slower = 10
+const slower = 20

@@ -89,6 +89,13 @@ type StoreNoise struct {
 	WatchClose float64       `json:"watch_close,omitempty"` // that a watch is closed instead of an event
 	Throttle   float64       `json:"throttle,omitempty"`    // probability that a request is refused
 	Rate       int64         `json:"rate,omitempty"`        // the server's clock: parts per million that it is fast
+	// Replicated: its servers are on the machines of the voters or candidates, MaxNodes at
+	// most, one beside each. A server is down while the process beside it is dead or
+	// frozen, or its disk fails, and for good once that was wiped; its links are cut
+	// as the participant's are. Who reaches fewer than a majority of them, both ways,
+	// cannot reach the store. When the one that leads goes down or loses its majority,
+	// another one does after an election (see package sim/compare), and if none can, the store is down.
+	Replicated bool `json:"replicated,omitempty"`
 }
 
 // Work is what a leader's program does: it checks, takes a while (a pause may
@@ -181,6 +188,7 @@ const (
 	OpWipe      OpKind = "wipe"       // Node dies and starts, after For, with an empty disk: another directory
 	OpTwin      OpKind = "twin"       // a second process with Node's id and a copy of its disk runs For; beyond the model: data directories are locked
 	OpRoll      OpKind = "roll"       // every participant is restarted in turn, Every
+	OpImpostor  OpKind = "impostor"   // Node's messages arrive as if Peer had sent them, For, unless the protocol knows who sends (Protocol.Authenticated), and refuses them; beyond the model
 	OpWitness   OpKind = "witness"    // Node dies, its keeper outlives it and says so to all
 )
 

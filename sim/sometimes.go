@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/electd/elect/protocol"
@@ -82,6 +83,17 @@ func ofStores(p *Protocol) bool    { return p.Store != StoreNone }
 func ofRegisters(p *Protocol) bool { return p.Store == StoreRegister }
 func ofSessions(p *Protocol) bool  { return p.Store == StoreEtcd || p.Store == StoreZooKeeper }
 func ofVotes(p *Protocol) bool     { return p.Vote != nil }
+
+// ofWiped are those whose votes a wiped disk takes along, and for whom that is
+// within the model.
+func ofWiped(p *Protocol) bool {
+	if p.Vote == nil || p.Breaks == nil {
+		return p.Vote != nil
+	}
+	breaks, err := p.Breaks(nil)
+	return err == nil && !slices.Contains(breaks, OpWipe)
+}
+
 func ofWitnesses(p *Protocol) bool {
 	return p.Death != nil && !p.Leaseless
 }
@@ -128,7 +140,7 @@ var sometimes = [sometimesCount]struct {
 	SawDiedUnsaved:      {"died-unsaved", "a process died with a save that was not durable yet", ofVotes},
 	SawSaveFailed:       {"save-failed", "a save failed", ofVotes},
 	SawBackInLease:      {"back-in-lease", "a leader died, and was back before its lease would have ended", ofLeases},
-	SawWipedReturns:     {"wiped-returns", "a participant came back with an empty disk", ofVotes},
+	SawWipedReturns:     {"wiped-returns", "a participant came back with an empty disk", ofWiped},
 	SawResigned:         {"resigned", "a leader was asked to give up, and another took over", ofAll},
 	SawReproven:         {"reproven", "a term was proven anew by a round trip", ofLeases},
 	SawOldLife:          {"old-life", "a message of an earlier life of its sender arrived", ofQuorums},

@@ -13,17 +13,25 @@ const never Time = math.MaxInt64
 // its lease is proven; where work is not exclusive, or the protocol has no
 // leases, where it is elected.
 type Stats struct {
-	Time      time.Duration `json:"time"`      // how much virtual time they are of
-	Messages  uint64        `json:"messages"`  // that were sent
-	Elections uint64        `json:"elections"` // that somebody won
-	Tenures   uint64        `json:"tenures"`   // in which a lease was proven
-	Changes   uint64        `json:"changes"`   // of the leader, from one participant to another
+	Time     time.Duration `json:"time"`     // how much virtual time they are of
+	Messages uint64        `json:"messages"` // that were sent
+	Asks     uint64        `json:"asks"`     // requests to the store
+	// Electing are the messages and requests that are part of elections: messages
+	// that are no Heartbeat; requests of those who do not lead, but for looking on
+	// (reads and watches as a follower, keeping a session alive).
+	Electing  uint64 `json:"electing"`
+	Elections uint64 `json:"elections"` // that somebody won
+	Tenures   uint64 `json:"tenures"`   // in which a lease was proven
+	Changes   uint64 `json:"changes"`   // of the leader, from one participant to another
 
 	// Led is how long somebody led who was alive and not frozen.
 	Led time.Duration `json:"led"`
 	// TwoElected is how long two were elected at the same time. That is no
 	// fault where leases are proven.
 	TwoElected time.Duration `json:"two_elected"`
+	// TwoLed is how long two led at the same time who were alive and not frozen:
+	// with proven leases, or where there are none, elected.
+	TwoLed time.Duration `json:"two_led"`
 	// Takeovers are the times, unordered, from when the last one that led died,
 	// was frozen, stopped or lapsed, until the next one led.
 	Takeovers []time.Duration `json:"takeovers,omitempty"`
@@ -64,11 +72,14 @@ func (s *Stats) Takeover(p float64) (time.Duration, bool) {
 func (s *Stats) Add(o *Stats) {
 	s.Time += o.Time
 	s.Messages += o.Messages
+	s.Asks += o.Asks
+	s.Electing += o.Electing
 	s.Elections += o.Elections
 	s.Tenures += o.Tenures
 	s.Changes += o.Changes
 	s.Led += o.Led
 	s.TwoElected += o.TwoElected
+	s.TwoLed += o.TwoLed
 	s.Takeovers = append(s.Takeovers, o.Takeovers...)
 	s.Writes += o.Writes
 	s.StaleOffered += o.StaleOffered
@@ -104,6 +115,7 @@ type serving struct {
 	at      Time   // everything before is accounted for
 	led     bool   // somebody led at that time, and will
 	until   Time   // until then, if nothing changes
+	two     Time   // until then two lead, if nothing changes
 	from    Time   // while nobody leads: since when
 	elected int    // how many are elected
 	crowns  uint64 // terms that began, of leaders that count
@@ -140,7 +152,7 @@ func (s *seat) servesUntil(w *World) Time {
 
 // renewed is changed for the common case: a leader that renewed its lease.
 func (o *oracle) renewed(w *World, s *seat) {
-	if v := &o.serving; v.led && v.until > w.now && s.mark.crown == v.wore && s.servesUntil(w) >= v.until {
+	if v := &o.serving; v.led && v.until > w.now && v.two <= w.now && s.mark.crown == v.wore && s.servesUntil(w) >= v.until {
 		v.until = s.until
 		return
 	}
@@ -155,6 +167,9 @@ func (o *oracle) changed(w *World) {
 	if v.elected > 1 {
 		w.stats.TwoElected += time.Duration(passed)
 	}
+	if v.two > v.at {
+		w.stats.TwoLed += time.Duration(min(w.now, v.two) - v.at)
+	}
 	lapsed := never
 	if v.led {
 		w.stats.Led += time.Duration(min(w.now, v.until) - v.at)
@@ -167,7 +182,7 @@ func (o *oracle) changed(w *World) {
 	v.at = w.now
 
 	var best *seat
-	v.until, v.elected = 0, 0
+	v.until, v.two, v.elected = 0, 0, 0
 	for i := range o.seats {
 		s := &o.seats[i]
 		if s.stage != stageNone {
@@ -176,7 +191,8 @@ func (o *oracle) changed(w *World) {
 		if u := s.servesUntil(w); u > w.now && (best == nil || s.mark.crown > best.mark.crown) {
 			best = s
 		}
-		v.until = max(v.until, s.servesUntil(w))
+		until := s.servesUntil(w)
+		v.until, v.two = max(v.until, until), max(v.two, min(v.until, until))
 	}
 	if v.elected > 1 {
 		w.seen.add(SawTwoElected)

@@ -75,6 +75,10 @@ type server interface {
 	expire(s *store, w *World, id protocol.NodeID)
 	failover(s *store, w *World, count int)
 	elect(s *store, w *World)
+	// elects draws how long servers that have missed their leader for that long, an
+	// election timeout at most, take to the next one; leads is that one's first act.
+	elects(s *store, missed time.Duration) time.Duration
+	leads(s *store, w *World)
 	// cut and joined: a participant's path has ended, or works again.
 	cut(s *store, w *World, node int32)
 	joined(s *store, w *World, node int32)
@@ -125,6 +129,7 @@ const (
 	stepPing                    // a client library keeps a session alive
 	stepLead                    // a new leader of the store begins its work
 	stepNotice                  // a client library finds its connection dead
+	stepMissed                  // servers have missed their leader for long enough, or elect another
 	stepBits   = 4
 )
 
@@ -146,6 +151,7 @@ func (s *store) event(w *World, e event) {
 		s.told(w, id)
 	case stepSilent:
 		s.closeWatch(w, id)
+	case stepMissed: // the world looks after every event
 	default:
 		s.server.event(w, s, step, id)
 	}

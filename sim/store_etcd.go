@@ -35,6 +35,9 @@ func (d *etcd) apply(s *store, w *World, p *parcel) bool {
 	d.forget()
 	path := &s.routes[p.node]
 	a := &p.answer
+	if s.alone(w, p) {
+		return d.answerAlone(s, w, p)
+	}
 	if path.deposed > w.Now() {
 		if p.ask.Op == protocol.KeepAlive {
 			if z := d.live(p.ask.Session); z != nil {
@@ -55,6 +58,20 @@ func (d *etcd) apply(s *store, w *World, p *parcel) bool {
 		a.Session = p.ask.Session
 	}
 	a.Revision = d.rev
+	return true
+}
+
+// answerAlone is a keep-alive at a leader that is cut off. It prolongs the lease
+// until there is another one.
+func (d *etcd) answerAlone(s *store, w *World, p *parcel) bool {
+	z, a := d.live(p.ask.Session), &p.answer
+	if z == nil || s.clock(w.Now()) >= z.expiry+s.overtime() {
+		return false // it waits for the end of a lease that it cannot end
+	}
+	if w.servers.missing && w.servers.leader == w.servers.old {
+		z.expiry = s.clock(w.Now()) + z.ttl
+	}
+	a.Status, a.Session, a.TTL, a.Revision = protocol.StatusDone, z.id, z.ttl, d.rev
 	return true
 }
 
@@ -152,11 +169,7 @@ func (d *etcd) event(w *World, s *store, step storeStep, id int32) {
 	case stepCheck:
 		d.check(s, w, d.live(uint64(id)))
 	case stepLead:
-		for i := range d.sessions {
-			if z := &d.sessions[i]; z.closed == 0 {
-				z.expiry, z.overdue = s.clock(w.Now())+z.ttl+etcdElection, false
-			}
-		}
+		d.leads(s, w)
 	case stepNotice:
 		s.notice(w, id)
 	}
@@ -168,7 +181,7 @@ func (d *etcd) check(s *store, w *World, z *session) {
 	if z == nil {
 		return
 	}
-	if w.Now() < s.serving || s.clock(w.Now()) < z.expiry+s.overtime() {
+	if w.Now() < s.serving || w.servers.vacant || s.clock(w.Now()) < z.expiry+s.overtime() {
 		z.overdue = false
 		d.watchOut(s, w, z)
 		return
@@ -211,14 +224,12 @@ func (d *etcd) failover(s *store, w *World, count int) {
 // two election timeouts by its own clock, which may be as slow as the new one's
 // is fast. Half of the time either is as bad as can be.
 func (d *etcd) elect(s *store, w *World) {
-	worst, gap := s.random.Uint64(), below(s.random.Uint64(), etcdElection)
-	if worst>>63 == 1 {
-		gap = 0
-	}
-	rate := max(s.noise.Rate, -s.noise.Rate)
-	s.serving = max(s.serving, w.Now()+Time(trueSpan(etcdElection, rate)+gap))
+	s.serving = max(s.serving, w.Now()+Time(d.elects(s, 0)))
 	s.then(w, time.Duration(s.serving-w.Now()), stepLead, 0)
-	most := trueSpan(2*etcdElection, -rate)
+	if s.noise.Replicated {
+		return // the old leader is not cut off, and knows
+	}
+	most := trueSpan(2*etcdElection, -s.drift())
 	for i := range s.routes {
 		stays, until := s.random.Uint64(), below(s.random.Uint64(), most)
 		if stays>>63 == 0 {
@@ -231,6 +242,37 @@ func (d *etcd) elect(s *store, w *World) {
 	}
 }
 
+func (d *etcd) elects(s *store, missed time.Duration) time.Duration {
+	worst, gap := s.random.Uint64(), below(s.random.Uint64(), etcdElection)
+	if worst>>63 == 1 {
+		gap = 0
+	}
+	return trueSpan(etcdElection-missed, s.drift()) + gap
+}
+
+// leads gives all leases their time anew.
+func (d *etcd) leads(s *store, w *World) {
+	for i := range d.sessions {
+		if z := &d.sessions[i]; z.closed == 0 {
+			z.expiry, z.overdue = s.clock(w.Now())+z.ttl+etcdElection, false
+		}
+	}
+}
+
+// stands draws for how long a leader that is cut off takes itself for one: until a
+// check finds that it has missed a majority since the last one.
+func (d *etcd) stands(s *store) time.Duration {
+	word := s.random.Uint64()
+	span := etcdElection + below(word<<1, etcdElection)
+	if word>>63 == 1 {
+		span = 2 * etcdElection
+	}
+	return trueSpan(span, -s.drift())
+}
+
+// drift is by how much a server's clock may be off, in ppm, either way.
+func (s *store) drift() int64 { return max(s.noise.Rate, -s.noise.Rate) }
+
 // trueSpan is the true time in which a clock of that rate, in ppm, shows that d
 // has passed.
 func trueSpan(d time.Duration, rate int64) time.Duration {
@@ -238,7 +280,15 @@ func trueSpan(d time.Duration, rate int64) time.Duration {
 	return d * million / time.Duration(million+rate)
 }
 
-func (d *etcd) cut(s *store, w *World, node int32)     { s.suspect(w, node, etcdElection) }
+// cut is a client that finds out at a keep-alive that is not answered.
+func (d *etcd) cut(s *store, w *World, node int32) {
+	if s.noise.Replicated && w.keeps(node) {
+		s.then(w, time.Duration(w.servers.alone-w.Now()), stepNotice, node<<1)
+		return
+	}
+	s.suspect(w, node, etcdElection)
+}
+
 func (d *etcd) joined(*store, *World, int32)           {}
 func (d *etcd) asked(*parcel)                          {}
 func (d *etcd) died(s *store, node int32, life uint32) {}

@@ -64,10 +64,8 @@ func (s *store) begin(w *World, op *Op) {
 		return
 	}
 	for i := range s.routes {
-		if p := &s.routes[i]; f.hits(p.id) {
-			if p.down++; p.down == 1 {
-				s.server.cut(s, w, int32(i))
-			}
+		if f.hits(s.routes[i].id) {
+			s.cut(w, int32(i))
 		}
 	}
 }
@@ -84,10 +82,24 @@ func (s *store) end(w *World, op *Op) {
 	}
 	for i := range s.routes {
 		if p := &s.routes[i]; f.hits(p.id) && !p.stays {
-			if p.down--; p.down == 0 {
-				s.mend(w, int32(i))
-			}
+			s.uncut(w, int32(i))
 		}
+	}
+}
+
+// cut and uncut are one reason more, and one less, for which a participant cannot
+// reach the store.
+func (s *store) cut(w *World, node int32) {
+	p := &s.routes[node]
+	if p.down++; p.down == 1 {
+		s.server.cut(s, w, node)
+	}
+}
+
+func (s *store) uncut(w *World, node int32) {
+	p := &s.routes[node]
+	if p.down--; p.down == 0 {
+		s.mend(w, node)
 	}
 }
 

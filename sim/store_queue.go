@@ -196,7 +196,7 @@ func (q *queue) open(s *store, w *World, p *parcel, ttl time.Duration) *session 
 // watchOut lets the server look at the session when it may have expired.
 func (q *queue) watchOut(s *store, w *World, z *session) {
 	at := s.trueAt(z.expiry + s.overtime())
-	s.then(w, time.Duration(max(at, s.serving)-w.Now()), stepCheck, int32(z.id))
+	s.then(w, time.Duration(max(at, s.look(w))-w.Now()), stepCheck, int32(z.id))
 }
 
 // overtime is how much longer than their time sessions live.

@@ -123,9 +123,19 @@ func (r *register) failover(_ *store, _ *World, count int) {
 
 // elect is a change of the store's leader: requests wait for a moment.
 func (r *register) elect(s *store, w *World) {
+	if s.noise.Replicated {
+		// Its servers have to miss their leader first, as etcd's do.
+		s.serving = max(s.serving, w.Now()+Time(r.elects(s, 0)))
+		return
+	}
 	s.serving = w.Now() + Time(s.noise.Delay+below(s.random.Uint64(), s.noise.Timeout))
 }
 
+func (r *register) elects(s *store, missed time.Duration) time.Duration {
+	return etcdElection - missed + below(s.random.Uint64(), etcdElection)
+}
+
+func (r *register) leads(*store, *World)                   {}
 func (r *register) asked(*parcel)                          {}
 func (r *register) event(*World, *store, storeStep, int32) {}
 func (r *register) expire(*store, *World, protocol.NodeID) {}

@@ -176,7 +176,7 @@ func (s *store) ask(w *World, n *node, a *protocol.Ask) {
 	} else if s.chance(lagging, s.noise.StaleRead) {
 		p.lag = below(lag, staleness)
 	}
-	if path.down > 0 && path.island <= now && refused>>63 == 0 {
+	if path.down > 0 && path.island <= now && refused>>63 == 0 && !s.alone(w, p) {
 		// Nobody listens, and the runtime is told so: it was not sent.
 		p.local, p.answer.Status = true, refusal(a.Op)
 		s.after(w, i, stepAnswer, now+Time(max(s.noise.Delay, time.Millisecond)))
@@ -224,16 +224,16 @@ func (s *store) arrive(w *World, i int32) {
 	now := w.Now()
 	p.answer.Store = s.name
 	switch {
-	case path.down > 0 && path.island <= now:
+	case path.down > 0 && path.island <= now && !s.alone(w, p):
 		s.lose(w, i)
 		s.drop(i)
 		return
-	case now < s.serving && path.deposed <= now:
+	case now < s.serving && path.deposed <= now && !s.alone(w, p):
 		// No leader: what has been sent is lost, or waits until there is one.
 		if p.chance>>63 == 0 {
 			s.lose(w, i)
 		} else {
-			s.travel(w, i, s.serving)
+			s.travel(w, i, s.look(w))
 		}
 		s.drop(i)
 		return
@@ -326,7 +326,7 @@ func (s *store) finish(w *World, i int32, at Time) {
 // deliver is an answer at the process.
 func (s *store) deliver(w *World, i int32) {
 	p := &s.parcels.all[i]
-	if path := &s.routes[p.node]; path.down > 0 && path.island <= w.Now() && !p.local {
+	if path := &s.routes[p.node]; path.down > 0 && path.island <= w.Now() && !p.local && !s.alone(w, p) {
 		s.lose(w, i)
 	} else {
 		w.reply(int(p.node), p.life, &p.answer)

@@ -56,7 +56,11 @@ func newDesk(t *testing.T, kind StoreKind, noise StoreNoise, ops ...Op) *desk {
 
 func seedDesk(t *testing.T, kind StoreKind, seed uint64, noise StoreNoise, ops ...Op) *desk {
 	t.Helper()
-	const nodes = 3
+	return deskOf(t, 3, kind, seed, noise, ops...)
+}
+
+func deskOf(t *testing.T, nodes int, kind StoreKind, seed uint64, noise StoreNoise, ops ...Op) *desk {
+	t.Helper()
 	d := &desk{t: t, kind: kind, told: make([][]heard, nodes), asked: make([][]protocol.Op, nodes)}
 	if noise.Delay == 0 {
 		noise.Delay = quickTrip

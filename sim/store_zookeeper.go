@@ -210,7 +210,7 @@ func (z *zookeeper) event(w *World, s *store, step storeStep, id int32) {
 		y := z.live(uint64(id))
 		switch {
 		case y == nil:
-		case w.Now() < s.serving || s.clock(w.Now()) < y.expiry+s.overtime():
+		case w.Now() < s.serving || w.servers.vacant || s.clock(w.Now()) < y.expiry+s.overtime():
 			z.watchOut(s, w, y)
 		default:
 			z.close(s, w, y)
@@ -218,13 +218,7 @@ func (z *zookeeper) event(w *World, s *store, step storeStep, id int32) {
 	case stepPing:
 		z.ping(s, w, z.live(uint64(id)))
 	case stepLead:
-		z.epoch++
-		z.rev = z.epoch << 32
-		for i := range z.sessions {
-			if y := &z.sessions[i]; y.closed == 0 {
-				y.expiry = z.bucket(s.clock(w.Now()) + y.ttl)
-			}
-		}
+		z.leads(s, w)
 	case stepNotice:
 		s.notice(w, id)
 	}
@@ -273,9 +267,28 @@ func (z *zookeeper) failover(s *store, w *World, count int) {
 // elect ends the leader. Until there is another one no server talks to clients,
 // and all see their connections end.
 func (z *zookeeper) elect(s *store, w *World) {
-	gap := 2*zkTick + below(s.random.Uint64(), 10*zkTick)
-	s.serving = max(s.serving, w.Now()+Time(gap))
+	s.serving = max(s.serving, w.Now()+Time(z.elects(s, 0)))
 	s.then(w, time.Duration(s.serving-w.Now()), stepLead, 0)
+	z.hangUpAll(s, w)
+}
+
+func (z *zookeeper) elects(s *store, _ time.Duration) time.Duration {
+	return 2*zkTick + below(s.random.Uint64(), 10*zkTick)
+}
+
+// leads begins an epoch, and gives all sessions their time anew.
+func (z *zookeeper) leads(s *store, w *World) {
+	z.epoch++
+	z.rev = z.epoch << 32
+	for i := range z.sessions {
+		if y := &z.sessions[i]; y.closed == 0 {
+			y.expiry = z.bucket(s.clock(w.Now()) + y.ttl)
+		}
+	}
+}
+
+// hangUpAll ends all connections.
+func (z *zookeeper) hangUpAll(s *store, w *World) {
 	for i := range s.routes {
 		s.then(w, s.noise.Delay, stepNotice, int32(i)<<1|1)
 	}
@@ -285,9 +298,14 @@ func (z *zookeeper) elect(s *store, w *World) {
 // reads and pings go on for a while.
 func (z *zookeeper) cut(s *store, w *World, node int32) {
 	path := &s.routes[node]
-	alone, until := s.random.Uint64(), below(s.random.Uint64(), zkSync)
+	most, there := zkSync, true
+	if s.noise.Replicated {
+		// Servers that miss a leader after an election timeout are missed as soon.
+		most, there = etcdElection, w.reachesServer(w.nodes[node].base)
+	}
+	alone, until := s.random.Uint64(), below(s.random.Uint64(), most)
 	path.island = 0
-	if alone>>63 == 1 {
+	if alone>>63 == 1 && there {
 		path.stood, path.island = z.tx, w.Now()+Time(until)
 		s.then(w, until, stepNotice, node<<1)
 		return

@@ -33,9 +33,14 @@ func grounds(p *sim.Protocol) []ground {
 		if f.Name == "swarm" || f.Name == "storm" {
 			g.seeds = 200
 		}
+		if p.Leaseless {
+			g.seeds /= 4 // nobody's work rests on the classic protocols
+		}
 		all = append(all, g)
 	}
-	all = append(all, ground{name: "observers", options: sim.Options{Observers: 2}, seeds: 20})
+	if n := observers(p, 2); n > 0 {
+		all = append(all, ground{name: "observers", options: sim.Options{Observers: n}, seeds: 20})
+	}
 	switch p.Name {
 	case "quorum":
 		for n := 1; n <= sim.MaxNodes; n++ {
@@ -46,7 +51,7 @@ func grounds(p *sim.Protocol) []ground {
 		all = append(all, ground{name: "different durations", options: sim.Options{
 			Config: json.RawMessage(`{"each": {"n1": {"duration": 5000000000}, "n2": {"duration": 8000000000}}}`),
 		}, seeds: 40}, ground{name: "versions that begin anew", options: sim.Options{Config: json.RawMessage(`{"global_versions": false}`)}, seeds: 40})
-	default:
+	case "queue", "queue-zookeeper":
 		all = append(all,
 			ground{name: "short sessions", options: sim.Options{Config: json.RawMessage(`{"ttl": 4000000000}`)}, seeds: 20},
 			ground{name: "a long hold", options: sim.Options{Config: json.RawMessage(`{"hold": 10000000000}`)}, seeds: 40})
@@ -93,6 +98,33 @@ func TestSuite(t *testing.T) {
 	}
 }
 
+// TestMustFail: what a protocol is there to show failing is found failing, in few
+// runs. A protocol that promises nothing under partition splits under partition.
+func TestMustFail(t *testing.T) {
+	const seeds = 200
+	for _, p := range protocols.All() {
+		for inv, expected := range p.Expect {
+			if expected != sim.MustFail {
+				continue
+			}
+			t.Run(p.Name+"/"+string(inv), func(t *testing.T) {
+				t.Parallel()
+				for seed := range uint64(seeds) {
+					s, err := sim.Generate(p, seed+1, sim.Options{Profile: "partitions"})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if v := run(t, p, s).Failure(inv); v != nil {
+						t.Logf("seed %d: %v", s.Seed, v)
+						return
+					}
+				}
+				t.Errorf("%s was not found failing in %d seeds", inv, seeds)
+			})
+		}
+	}
+}
+
 // TestBeyondTheModel breaks the assumption on clocks. Then the lease does not
 // exclude any more, and the simulator has to see that; and the token does what
 // it is for.
@@ -131,7 +163,11 @@ func TestBeyondEverything(t *testing.T) {
 	for _, p := range protocols.All() {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(max(300/slower, 2)) {
+			seeds := 300
+			if p.Leaseless {
+				seeds = 60
+			}
+			for seed := range uint64(max(seeds/slower, 2)) {
 				s, err := sim.Generate(p, seed+1, sim.Options{Beyond: true})
 				if err != nil {
 					t.Fatal(err)
@@ -149,7 +185,7 @@ func TestBeyondEverything(t *testing.T) {
 // a fork in their middle.
 func TestSameSeedSameRun(t *testing.T) {
 	for _, p := range protocols.All() {
-		for seed := range uint64(4) {
+		for seed := range few(p, 4) {
 			s, err := sim.Generate(p, seed+1, sim.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -253,6 +289,22 @@ func TestSchedules(t *testing.T) {
 			}
 		})
 	}
+}
+
+// few is n, or one for a classic protocol under the race detector.
+func few(p *sim.Protocol, n uint64) uint64 {
+	if p.Leaseless && slower > 1 {
+		return 1
+	}
+	return n
+}
+
+// observers is n, or none where a protocol knows none: the classic ones.
+func observers(p *sim.Protocol, n int) int {
+	if p.Leaseless {
+		return 0
+	}
+	return n
 }
 
 func byName(t *testing.T, name string) *sim.Protocol {

@@ -63,6 +63,19 @@ func (w *World) populate() {
 		}
 		w.ops[i].twin = int32(w.width + k)
 	}
+	switch {
+	case w.protocol.Store == StoreNone:
+		w.connect()
+	case w.schedule.Store.Replicated:
+		w.shapes = make([]shape, w.width*w.width)
+		w.reshape()
+	}
+}
+
+// connect makes the links between the participants. Those whom a store elects
+// have none.
+func (w *World) connect() {
+	s := w.schedule
 	w.links = make([]link, len(w.nodes)*len(w.nodes))
 	for i := range w.links {
 		w.links[i].rand = *w.stream("net/" + strconv.Itoa(i/len(w.nodes)+1) + ">" + strconv.Itoa(i%len(w.nodes)+1))
@@ -70,6 +83,7 @@ func (w *World) populate() {
 	w.shapes = make([]shape, w.width*w.width)
 	for i := range s.Ops {
 		op := &s.Ops[i]
+		w.lies = w.lies || op.Kind == OpImpostor
 		if op.Kind == OpReplay && (op.Node == Leader || op.Peer == Leader) {
 			for k := range w.links {
 				if w.links[k].old == nil {
@@ -91,7 +105,6 @@ func (w *World) populate() {
 			}
 		}
 	}
-	w.operator = *w.stream("operator")
 	w.reshape()
 }
 
@@ -174,7 +187,13 @@ func (w *World) plan() {
 }
 
 // inCore reports whether n is healed for the liveness phase, which has begun.
-func (w *World) inCore(n *node) bool { return w.core>>n.base&1 == 1 }
+func (w *World) inCore(n *node) bool { return w.core.has(n.base) }
+
+// places is a set of participants, by their place.
+type places [MaxCandidates/64 + 1]uint64
+
+func (p *places) has(place int) bool { return p[place/64]>>(place%64)&1 == 1 }
+func (p *places) add(place int)      { p[place/64] |= 1 << (place % 64) }
 
 // mended reports whether n has been healed.
 func (w *World) mended(n *node) bool { return w.healed && w.inCore(n) }

@@ -235,9 +235,11 @@ func TestLiveness(t *testing.T) {
 		{"elected is not enough", [][]act{{wins(10*ms, 1)}}, nil, Live, "nobody leads"},
 		{"elected is enough where work is not exclusive", [][]act{{wins(10*ms, 1)}}, func(_ *Protocol, s *Schedule) { s.Work.NonExclusive = true }, "", ""},
 		{"or the protocol has no leases", [][]act{{wins(10*ms, 1)}}, func(p *Protocol, _ *Schedule) { p.Leaseless = true }, "", ""},
-		{"two are elected", [][]act{{wins(10*ms, 1)}, {wins(20*ms, 2)}}, func(p *Protocol, _ *Schedule) { p.Leaseless = true }, Live, "more than one"},
+		{"two are elected", [][]act{{wins(10*ms, 1)}, {wins(20*ms, 2)}}, func(p *Protocol, _ *Schedule) {
+			p.Leaseless, p.Expect = true, map[Invariant]Expectation{Exclusive: MayFail}
+		}, Live, "more than one"},
 		{"two are elected, one of them apart", [][]act{{wins(10*ms, 1)}, {wins(20*ms, 2)}}, func(p *Protocol, s *Schedule) {
-			p.Leaseless = true
+			p.Leaseless, p.Expect = true, map[Invariant]Expectation{Exclusive: MayFail}
 			s.Core = []protocol.NodeID{"n2", "n3"}
 		}, "", ""},
 		{"an outsider leads, and dies", [][]act{{leads(10*ms, 1, 1800*ms), ends(1800*ms, 1)}, {leads(1900*ms, 2, forever)}}, core, "", ""},

@@ -31,7 +31,8 @@ type World struct {
 	shapes  []shape // from·width + to, of bases: what is the matter with each link
 	shaping []int   // scratch of reshape
 	width   int     // participants without twins
-	core    uint32  // who is healed, by place; see chooseCore
+	core    places  // who is healed; see chooseCore
+	lies    bool    // somebody may pass for another
 	never   uint32  // who never leads, by place
 	strict  bool    // positions are required
 	// No majority is left that could be healed.
@@ -43,6 +44,7 @@ type World struct {
 
 	operator stream // of what operators choose
 	store    storeModel
+	servers  servers
 	oracle   oracle
 	work     work
 	resource resource
@@ -124,6 +126,7 @@ func New(p *Protocol, s *Schedule) (*World, error) {
 	}
 	w := &World{protocol: p, excused: excused, schedule: s, width: s.Nodes + s.Observers + s.Spares, hash: s.Seed}
 	w.populate()
+	w.operator = *w.stream("operator")
 	for _, n := range w.nodes[:w.width] {
 		// A configuration that no machine can be made of is the schedule's fault.
 		if _, err := p.New(w.participant(n)); err != nil {
@@ -196,6 +199,9 @@ func (w *World) Step() bool {
 		}
 		w.events++ // so that what fails in it has its number
 		if w.happen(e) {
+			if w.schedule.Store.Replicated && w.store != nil {
+				w.replicate()
+			}
 			w.mix(uint64(e.at))
 			w.mix(uint64(e.kind)<<56 | uint64(uint32(e.node))<<24 ^ uint64(e.life))
 			if w.tracer != nil {
@@ -335,7 +341,7 @@ func (w *World) named(id protocol.NodeID) *node {
 
 // index is the place of a participant, or -1.
 func (w *World) index(id protocol.NodeID) int {
-	if len(id) < 2 || len(id) > 3 {
+	if len(id) < 2 || len(id) > 5 {
 		return -1
 	}
 	k := 0

@@ -41,6 +41,7 @@ answers, and nobody leads; 69 no majority answers.
   answers   how many voters have answered
   leader    the id of the leader, or null
   seen_by   whose connections are shown, or null
+  protocol  of those who answer; left out when nobody does
   membership  the newest, or null: term and count, which order memberships, settled
             (said by the leader), voters and observers. A voter has id, dir (its data
             directory), addr and, as the leader knows it, lag_ns, idle (it would not
@@ -104,9 +105,13 @@ type members struct {
 	// Membership is the newest one that they tell of.
 	Membership *peer.MembershipStatus `json:"membership"`
 	Members    []member               `json:"members"`
+	// Protocol is that of those who answer; empty if nobody does.
+	Protocol string `json:"protocol,omitempty"`
 
-	voters int
-	cause  string // why nobody leads, by one of them
+	noLease bool     // the protocol has no leases
+	leaders []string // who says that it leads
+	voters  int
+	cause   string // why nobody leads, by one of them
 }
 
 // member is one of them.
@@ -150,6 +155,11 @@ func membersOf(results []peer.NodeResult, voters int) *members {
 		s := r.Status
 		if s == nil {
 			continue
+		}
+		m.Protocol = cmp.Or(m.Protocol, s.Protocol)
+		m.noLease = m.noLease || s.Plan.Protocol != "" && s.Plan.Lease == 0
+		if s.Token != 0 {
+			m.leaders = append(m.leaders, string(s.ID))
 		}
 		if m.cause == "" && s.Leader == nil {
 			m.cause = s.Cause
@@ -269,6 +279,13 @@ func (m *members) write(w io.Writer) error {
 	if err := t.Flush(); err != nil || m.Membership == nil {
 		return err
 	}
+	if m.noLease {
+		if len(m.leaders) > 1 {
+			fmt.Fprintf(w, "%s each lead as far as they know: %s proves no lease\n", strings.Join(m.leaders, ", "), m.Protocol)
+		}
+		_, err := fmt.Fprintf(w, "protocol %s, without a lease: %s; a majority is %d\n", m.Protocol, describe(m.Membership), m.Quorum)
+		return err
+	}
 	settled := ""
 	if m.Leader != nil && !m.Membership.Settled {
 		settled = ", not settled yet"
@@ -321,6 +338,8 @@ func (e *member) role() string {
 		return "founding"
 	case s.Active:
 		return fmt.Sprintf("%s (token %v, lease %v)%s", s.Role, s.Token, s.LeaseLeft.Round(time.Millisecond), paused)
+	case s.Token != 0 && s.Plan.Protocol != "" && s.Plan.Lease == 0:
+		return fmt.Sprintf("%s (token %v, no lease)%s", s.Role, s.Token, paused)
 	default:
 		return s.Role + paused
 	}

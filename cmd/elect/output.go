@@ -74,6 +74,15 @@ type view struct {
 	Cause    string        `json:"cause,omitempty"`
 }
 
+// leaderText is who leads, for people. Of one that proves no lease others may think
+// differently.
+func leaderText(l *elect.Leader) string {
+	if l.NoLease {
+		return l.ID + " (no lease)"
+	}
+	return l.ID
+}
+
 func (p *place) view(s elect.State) view {
 	v := view{Election: p.shown(), Name: p.name, Leader: s.Leader, Stale: s.Stale}
 	if s.Cause != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/runner"
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/peer"
+	"github.com/electd/elect/protocol/quorum"
 )
 
 const runHelp = `Run COMMAND while, and only while, this candidate leads. Start the same line as
@@ -51,7 +52,8 @@ first start of an election needs all its voters once, and from then on a majorit
 An elect run that ends takes its vote along: with --once, and with a COMMAND that
 ends with 0, fewer voters stay than are needed, sooner or later. There want
 --restart always. With --exclusive=false no keeper ends COMMAND at the end of the
-lease: what it does then is held back by its token alone.
+lease: what it does then is held back by its token alone. protocol=NAME in the URL
+elects by a protocol without leases (docs/peers.md), and needs --exclusive=false.
 
 --priority says how gladly a peer leads: of those that stand by the greatest comes
 first, and a leader hands over by itself to a greater one that has been fit for
@@ -136,6 +138,9 @@ func newRun(openers elect.Openers) *cobra.Command {
 			if p.isPeer() {
 				if plan, err = p.candidate(cfg.ID, given); err != nil {
 					return err
+				}
+				if exclusive && plan.Lease == 0 {
+					return exit.Usagef("protocol=%s proves no lease, so that COMMAND may run twice at the same time; want protocol=%s, or --exclusive=false if all that COMMAND does is fenced by its token", plan.Protocol, quorum.Name)
 				}
 			}
 			cfg.URL, cfg.Shown, cfg.Name, cfg.Args = p.election, p.shown(), p.name, args

@@ -38,7 +38,7 @@ func newSim() *cobra.Command {
 		},
 		SuggestionsMinimumDistance: 2,
 	}
-	cmd.AddCommand(newSimRun(), newSimReplay(), newSimShrink(), newSimList(), newSimBench())
+	cmd.AddCommand(newSimRun(), newSimReplay(), newSimShrink(), newSimList(), newSimCompare(), newSimCount(), newSimBench())
 	return cmd
 }
 

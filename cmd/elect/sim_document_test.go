@@ -54,6 +54,29 @@ func TestDocumentHasTheRuns(t *testing.T) {
 	}
 }
 
+// TestDocumentHasTheCounts: what docs/protocols.md shows of elections' messages is
+// what is counted.
+func TestDocumentHasTheCounts(t *testing.T) {
+	text, err := os.ReadFile("../../docs/protocols.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, ok := strings.Cut(string(text), "$ elect sim count ")
+	line, block, _ := strings.Cut(block, "\n")
+	block, _, closed := strings.Cut(block, "```")
+	if !ok || !closed {
+		t.Fatal("the document has no counts")
+	}
+	code, out := runSim(t, append([]string{"count"}, strings.Fields(line)...)...)
+	var got strings.Builder
+	for line := range strings.Lines(out) {
+		got.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	if code != exit.OK || got.String() != block {
+		t.Errorf("elect sim count %s ends with %d and prints\n%s\nand the document has\n%s", line, code, got.String(), block)
+	}
+}
+
 // runSim runs elect sim, and returns its exit code and its answer.
 func runSim(t *testing.T, args ...string) (int, string) {
 	t.Helper()

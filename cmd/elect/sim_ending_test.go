@@ -101,20 +101,32 @@ func TestViolationIsNotLost(t *testing.T) {
 	}
 }
 
-// TestToothless: what must be found failing and is not is as bad as a violation.
+// TestToothless: what must be found failing by the runs that show it, and is not, is
+// as bad as a violation.
 func TestToothless(t *testing.T) {
 	p, err := protocolNamed("quorum")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Expect = map[sim.Invariant]sim.Expectation{sim.NoStale: sim.MustFail}
-	r := &simRun{options: sim.Options{Profile: "quiet", Faults: 1e9}, seed: 1, seeds: 2, jobs: 1, format: "table"}
-	var out bytes.Buffer
-	cmd := newSimRun()
-	cmd.SetContext(t.Context())
-	cmd.SetOut(&out)
-	if code, _ := exit.Of(r.search(cmd, p)); code != exit.Safety || !strings.Contains(out.String(), "must be found failing, and was not in 2 runs") {
-		t.Errorf("code %d, and it says:\n%s", code, &out)
+	for _, c := range []struct {
+		profile string
+		seeds   uint64
+		code    int
+		says    string
+	}{
+		{"partitions", 200, exit.Safety, "must be found failing, and was not in 200 runs"},
+		{"partitions", 2, exit.OK, "must be found failing by 200 seeds of profile partitions, and was not in 2 runs"},
+		{"quiet", 200, exit.OK, "must be found failing by 200 seeds of profile partitions, and was not in 200 runs"},
+	} {
+		r := &simRun{options: sim.Options{Profile: c.profile, Faults: 1e8, Settle: -1}, seed: 1, seeds: c.seeds, jobs: 1, format: "table"}
+		var out bytes.Buffer
+		cmd := newSimRun()
+		cmd.SetContext(t.Context())
+		cmd.SetOut(&out)
+		if code, _ := exit.Of(r.search(cmd, p)); code != c.code || !strings.Contains(out.String(), c.says) {
+			t.Errorf("%d seeds of %s: code %d, and it says:\n%s", c.seeds, c.profile, code, &out)
+		}
 	}
 }
 

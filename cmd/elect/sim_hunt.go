@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -148,64 +146,7 @@ func (h *hunt) add(i uint64, r *ran, err error) {
 	}
 }
 
-// watch tells how far the hunt is until done is closed: a bar at a terminal;
-// elsewhere a line after two seconds, and then one every ten. A short run needs
-// none.
-func (h *hunt) watch(w io.Writer, terminal bool, done <-chan struct{}) {
-	first, every := 2*time.Second, 10*time.Second
-	if terminal {
-		first, every = time.Second, 100*time.Millisecond
-	}
-	begin, shown := time.Now(), false
-	tick := time.NewTicker(first)
-	defer tick.Stop()
-	for {
-		select {
-		case <-done:
-			if shown && terminal {
-				fmt.Fprint(w, "\r\x1b[K")
-			}
-			return
-		case <-tick.C:
-			ran, events := h.ran.Load(), h.event.Load()
-			if !shown {
-				tick.Reset(every)
-			}
-			shown = true
-			text := fmt.Sprintf("%d of %d runs, %s events, %.0f s", ran, h.count, thousands(events), time.Since(begin).Seconds())
-			if terminal {
-				fmt.Fprintf(w, "\r\x1b[K%s %s", bar(ran, h.count), text)
-			} else {
-				fmt.Fprintf(w, "elect: %s\n", text)
-			}
-		}
-	}
-}
-
-func bar(done, all uint64) string {
-	const width = 24
-	full := 0
-	if all > 0 {
-		full = int(min(done*width/all, width))
-	}
-	text := []rune("[" + fmt.Sprintf("%*s", width, "") + "]")
-	for i := range full {
-		text[1+i] = '#'
-	}
-	return string(text)
-}
-
-// atTerminal reports whether the file is one.
-func atTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
-}
-
-// thousands writes a number with a comma after every three digits.
-func thousands(n uint64) string {
-	text := fmt.Sprint(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
+// progress is how far the hunt is.
+func (h *hunt) progress() (ran, all uint64, says string) {
+	return h.ran.Load(), h.count, thousands(h.event.Load()) + " events, "
 }

@@ -11,21 +11,24 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/sim"
 	"github.com/electd/elect/sim/protocols"
+	"github.com/electd/elect/sim/scenario"
 )
 
-const simListHelp = `List what there is: protocols, profiles (families of faults), faults, invariants
-and situations. Situations are what a suite of runs has to come into at least
-once; one that never does has shown nothing about them.
+const simListHelp = `List what there is: protocols, scenarios, profiles (families of faults), faults,
+invariants and situations. A scenario is what elect sim run --scenario runs.
+Situations are what a suite of runs has to come into at least once; one that never
+does has shown nothing about them.
 
 -o json writes one object with a list for each: protocols {name, store, may_fail,
-must_fail}, profiles {name, says}, faults {kind, group, says, beyond}, invariants
-{invariant, says}, situations {name, says}.`
+must_fail}, scenarios {name, says, source, expected: by protocol}, profiles {name,
+says}, faults {kind, group, says, beyond}, invariants {invariant, says}, situations
+{name, says}.`
 
 func newSimList() *cobra.Command {
 	var format output
 	cmd := &cobra.Command{
 		Use:     "list [flags] [WHAT]",
-		Short:   "list protocols, profiles, faults, invariants and situations",
+		Short:   "list protocols, scenarios, profiles, faults, invariants and situations",
 		Long:    simListHelp,
 		Example: "  elect sim list\n  elect sim list faults",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,6 +48,7 @@ func newSimList() *cobra.Command {
 // catalogue is what there is, as -o json shows it.
 type catalogue struct {
 	Protocols  []listedProtocol  `json:"protocols,omitempty"`
+	Scenarios  []listedScenario  `json:"scenarios,omitempty"`
 	Profiles   []sim.Profile     `json:"profiles,omitempty"`
 	Faults     []sim.Fault       `json:"faults,omitempty"`
 	Invariants []sim.Promise     `json:"invariants,omitempty"`
@@ -56,6 +60,13 @@ type listedProtocol struct {
 	Store    sim.StoreKind   `json:"store,omitempty"`
 	MayFail  []sim.Invariant `json:"may_fail,omitempty"`
 	MustFail []sim.Invariant `json:"must_fail,omitempty"`
+}
+
+type listedScenario struct {
+	Name     string            `json:"name"`
+	Says     string            `json:"says"`
+	Source   string            `json:"source,omitempty"`
+	Expected map[string]string `json:"expected"`
 }
 
 type listedSituation struct {
@@ -82,6 +93,15 @@ func listSim(cmd *cobra.Command, args []string, format output) error {
 				c.Protocols = append(c.Protocols, l)
 			}
 		}},
+		{"scenarios", func() {
+			for _, s := range scenario.All() {
+				l := listedScenario{Name: s.Name, Says: s.Says, Source: s.Source, Expected: map[string]string{}}
+				for _, p := range s.Protocols() {
+					l.Expected[p] = s.Expected(p)
+				}
+				c.Scenarios = append(c.Scenarios, l)
+			}
+		}},
 		{"profiles", func() { c.Profiles = sim.Profiles() }},
 		{"faults", func() { c.Faults = sim.Faults() }},
 		{"invariants", func() { c.Invariants = sim.Promises() }},
@@ -98,7 +118,7 @@ func listSim(cmd *cobra.Command, args []string, format output) error {
 		}
 		known = append(known, f.name)
 	}
-	if len(args) == 1 && c.Protocols == nil && c.Profiles == nil && c.Faults == nil && c.Invariants == nil && c.Situations == nil {
+	if len(args) == 1 && c.Protocols == nil && c.Scenarios == nil && c.Profiles == nil && c.Faults == nil && c.Invariants == nil && c.Situations == nil {
 		return exit.Usagef("there is no list %q; want one of: %s", args[0], strings.Join(known, ", "))
 	}
 	out := &answer{out: cmd.OutOrStdout()}
@@ -137,6 +157,10 @@ func (c *catalogue) write(out io.Writer) {
 			says += "; " + string(inv) + " must be found failing"
 		}
 		fmt.Fprintf(t, "  %s\t%s\n", p.Name, says)
+	}
+	title(len(c.Scenarios), "Scenarios:")
+	for _, s := range c.Scenarios {
+		fmt.Fprintf(t, "  %s\t%s\n", s.Name, s.Says)
 	}
 	title(len(c.Profiles), "Profiles:")
 	for _, p := range c.Profiles {

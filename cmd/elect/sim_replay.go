@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,8 +30,9 @@ be written.
 
 -o json writes one object: protocol, seed, nodes, operations, events,
 virtual_seconds, hash, interrupted, expected {hash, build, invariant} or null,
-build, same (null without an expectation, and of a part of a run), and violation:
-null or {invariant, node, at_ns, event, says}.`
+build, same (null without an expectation, and of a part of a run), violation: null
+or {invariant, node, at_ns, event, says}, and found, the invariants that may fail
+with this protocol and did.`
 
 func newSimReplay() *cobra.Command {
 	var format output
@@ -81,6 +83,20 @@ type replayed struct {
 	Build       string        `json:"build"`
 	Same        *bool         `json:"same"`
 	Violation   *violation    `json:"violation"`
+	// Found are the invariants that may fail with this protocol, and did.
+	Found []sim.Invariant `json:"found"`
+}
+
+// found says which invariants failed that may.
+func found(all []sim.Invariant) string {
+	if len(all) == 0 {
+		return ""
+	}
+	var names []string
+	for _, inv := range all {
+		names = append(names, string(inv))
+	}
+	return " that must hold; of what may fail with this protocol, this did: " + strings.Join(names, ", ")
 }
 
 // simReplay is the command line of sim replay.
@@ -102,6 +118,10 @@ func (c *simReplay) run(cmd *cobra.Command, p *sim.Protocol, s *sim.Schedule) er
 	got := &replayed{
 		Protocol: p.Name, Seed: s.Seed, Nodes: s.Nodes, Operations: len(s.Ops), Events: r.Events, Virtual: r.Virtual.Seconds(), Hash: digits(r.Hash),
 		Interrupted: r.interrupted, Expected: s.Expected, Build: program(), Violation: showViolation(r.Violation),
+	}
+	got.Found = []sim.Invariant{}
+	for i := range r.Found {
+		got.Found = append(got.Found, r.Found[i].Invariant)
 	}
 	var invariant sim.Invariant
 	if r.Violation != nil {
@@ -162,7 +182,7 @@ func (r *replayed) write(out io.Writer) {
 	if v := r.Violation; v != nil {
 		fmt.Fprintf(out, "violated: %s at event %d, %.4f s: %s\n", v.Invariant, v.Event, float64(v.At)/1e9, saysOf(v))
 	} else {
-		fmt.Fprintln(out, "violated: nothing")
+		fmt.Fprintln(out, "violated: nothing"+found(r.Found))
 	}
 	if r.Interrupted {
 		fmt.Fprintf(out, "interrupted: at event %d\n", r.Events)

@@ -31,6 +31,8 @@ cannot tell.
               token     its token, as a string of decimal digits
               since     when it was elected by its own wall clock, RFC 3339
               metadata  what it says about itself; left out when there is none
+              no_lease  true: it was elected by a protocol without leases, and
+                        another may think that it leads; else left out
   stale     true: the back end did not answer, and leader is who was last known
   cause     why nothing better is known; left out when there is nothing to say
 -o yaml writes the same on several lines.`
@@ -156,10 +158,10 @@ func writeTable(w io.Writer, views ...view) error {
 		case l == nil:
 			fmt.Fprintf(t, "%s\t%s\t-\t-\n", v.Name, v.nobody())
 		case l.Since.IsZero():
-			fmt.Fprintf(t, "%s\t%s\t%v\t-\n", v.Name, l.ID, l.Token)
+			fmt.Fprintf(t, "%s\t%s\t%v\t-\n", v.Name, leaderText(l), l.Token)
 		default:
 			ago := max(time.Since(l.Since), 0).Round(time.Second)
-			fmt.Fprintf(t, "%s\t%s\t%v\t%s (%v ago)\n", v.Name, l.ID, l.Token, timestamp(l.Since), ago)
+			fmt.Fprintf(t, "%s\t%s\t%v\t%s (%v ago)\n", v.Name, leaderText(l), l.Token, timestamp(l.Since), ago)
 		}
 	}
 	return t.Flush()

@@ -7,12 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/peer"
 	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/blazingmq"
+	"github.com/electd/elect/protocol/bully"
 	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/protocol/raft"
+	"github.com/electd/elect/protocol/ring"
 	"github.com/electd/elect/protocol/trace"
 	"github.com/electd/elect/sim"
 	"github.com/electd/elect/sim/protocols"
@@ -22,8 +28,8 @@ import (
 func newTrace() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace VERB",
-		Short: "check and convert traces",
-		Long: `Check and convert traces. A trace is NDJSON: a header, then one event a line. The
+		Short: "check, convert and draw traces",
+		Long: `Check, convert and draw traces. A trace is NDJSON: a header, then one event a line. The
 simulator writes them (elect sim run --trace FILE), tests with real processes do,
 and so does each node of peers, which keeps its last minutes (flight-*.ndjson in
 its data directory); all have one schema.`,
@@ -34,7 +40,7 @@ its data directory); all have one schema.`,
 		},
 		SuggestionsMinimumDistance: 2,
 	}
-	cmd.AddCommand(newTraceVerify(), newTraceConvert())
+	cmd.AddCommand(newTraceVerify(), newTraceConvert(), newTraceDraw())
 	return cmd
 }
 
@@ -157,7 +163,7 @@ func verifyTrace(cmd *cobra.Command, path string, format output) error {
 // configuration.
 func makersFor(h *trace.Header) map[string]trace.Maker {
 	if h.Source == trace.Recorder {
-		return map[string]trace.Maker{quorum.Name: recordedQuorum}
+		return recorded()
 	}
 	makers := make(map[string]trace.Maker)
 	for _, p := range protocols.All() {
@@ -166,17 +172,43 @@ func makersFor(h *trace.Header) map[string]trace.Maker {
 	return makers
 }
 
-func recordedQuorum(node protocol.NodeID, config json.RawMessage) (protocol.Machine, error) {
-	var c quorum.Config
-	d := json.NewDecoder(bytes.NewReader(config))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
-		return nil, err
+// recorded are the makers for nodes' recorders, by peer.Protocols. A variant is in
+// the machine's configuration.
+func recorded() map[string]trace.Maker {
+	makers := map[string]trace.Maker{
+		quorum.Name: maker(quorum.New, func(c *quorum.Config) protocol.NodeID { return c.Self.ID }),
 	}
-	if c.Self.ID != node {
-		return nil, fmt.Errorf("it is of %q; want that of %s", c.Self.ID, node)
+	families := map[string]trace.Maker{
+		raft.Name:      maker(raft.New, func(c *raft.Config) protocol.NodeID { return c.Self }),
+		ring.Name:      maker(ring.New, func(c *ring.Config) protocol.NodeID { return c.Self }),
+		bully.Name:     maker(bully.New, func(c *bully.Config) protocol.NodeID { return c.Self }),
+		blazingmq.Name: maker(blazingmq.New, func(c *blazingmq.Config) protocol.NodeID { return c.Self }),
 	}
-	return quorum.New(c)
+	for _, name := range peer.Protocols()[1:] {
+		family, _, _ := strings.Cut(name, "-")
+		makers[name] = families[family]
+	}
+	return makers
+}
+
+// maker makes machines of what a node has recorded.
+func maker[C any, M protocol.Machine](fresh func(C) (M, error), self func(*C) protocol.NodeID) trace.Maker {
+	return func(node protocol.NodeID, config json.RawMessage) (protocol.Machine, error) {
+		var c C
+		d := json.NewDecoder(bytes.NewReader(config))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&c); err != nil {
+			return nil, err
+		}
+		if id := self(&c); id != node {
+			return nil, fmt.Errorf("it is of %q; want that of %s", id, node)
+		}
+		m, err := fresh(c)
+		if err != nil {
+			return nil, err // and no nil machine in an interface
+		}
+		return m, nil
+	}
 }
 
 const traceConvertHelp = `Convert a trace to a form that is easier to look at, on stdout:

@@ -79,7 +79,7 @@ func watch(ctx context.Context, w io.Writer, e *elect.Election, p *place, format
 func (v view) line() string {
 	text := timestamp(v.Time) + "  " + v.Name + "  " + v.nobody()
 	if l := v.Leader; l != nil {
-		text = fmt.Sprintf("%s  %s  %s  token %v", timestamp(v.Time), v.Name, l.ID, l.Token)
+		text = fmt.Sprintf("%s  %s  %s  token %v", timestamp(v.Time), v.Name, leaderText(l), l.Token)
 	}
 	if v.Stale {
 		text += "  stale"

@@ -69,12 +69,24 @@ var repository = house{
 			why: "the conformance suite sees a back end as its contract and as nothing more",
 		},
 		{
-			at: "protocol/...", tests: []string{"internal/golden"}, others: nothing,
+			at: "protocol/...", tests: []string{"internal/golden", "internal/classictest"}, others: nothing,
 			why: "pure state machines with types of their own: the same bytes are simulated, checked and shipped",
 		},
 		{
 			at: "sim/...", may: []string{"protocol/...", "fence"}, tests: []string{"internal/golden"}, others: nothing,
 			why: "a driver of the machines; it must not see how production drives them",
+		},
+		{
+			at: "sim/compare/...", may: []string{"sim/...", "protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden"}, others: nothing,
+			why: "it runs protocols side by side, and draws what came of them",
+		},
+		{
+			at: "sim/count/...", may: []string{"sim/...", "protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden"}, others: nothing,
+			why: "it counts messages, and draws how they grow",
+		},
+		{
+			at: "sim/picture/...", may: []string{"sim/...", "protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden"}, others: nothing,
+			why: "it draws traces",
 		},
 		{
 			at: "sim/teeth/...", may: []string{"sim/...", "check/...", "protocol/...", "fence"}, others: nothing,
@@ -91,6 +103,10 @@ var repository = house{
 		{
 			at: "internal/...", may: []string{"fence"}, others: system,
 			why: "small tools that everything above protocol may share, and that know nothing of elections",
+		},
+		{
+			at: "internal/classictest", may: []string{"protocol"}, others: nothing,
+			why: "a world for the tests of machines",
 		},
 		{
 			at: "internal/arch", others: nothing,

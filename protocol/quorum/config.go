@@ -76,10 +76,10 @@ type Config struct {
 	// of: it does not stand, and counts as ahead of everybody; with PreferPosition
 	// for no longer than a promise and Grace.
 	AwaitPosition bool `json:"await_position,omitzero"`
-	// Compare orders positions as cmp.Compare does; CompareNumbers by default.
-	// The empty position is before all others without asking it. It is called
-	// in Step: it does not block, and depends on nothing but its arguments. A
-	// trace of a machine with another one cannot be verified without it.
+	// Compare orders positions as cmp.Compare does; protocol.CompareNumbers by
+	// default. The empty position is before all others without asking it. It is
+	// called in Step: it does not block, and depends on nothing but its arguments.
+	// A trace of a machine with another one cannot be verified without it.
 	Compare func(a, b string) int `json:"-"`
 
 	mutants mutant.Switch
@@ -144,7 +144,7 @@ func (c Config) normal() (Config, error) {
 	c.Grace = cmp.Or(c.Grace, 2*c.Promise)
 	c.Position = cmp.Or(c.Position, IgnorePosition)
 	if c.Compare == nil {
-		c.Compare = CompareNumbers
+		c.Compare = protocol.CompareNumbers
 	}
 	if err := c.Drift.Validate(); err != nil {
 		return c, fmt.Errorf("quorum: %w", err)

@@ -101,7 +101,12 @@
 //   - A clock that jumped ends a leadership, pending or not, and makes a voter owe
 //     its longest promise, to nobody in particular (R16).
 //   - Elections that no leader comes of, own or others', stretch the next ones: a
-//     disk that is slower than a slot must not make them collide for ever (R11).
+//     disk that is slower than a slot must not make them collide for ever. A round
+//     goes on while the own vote is being saved, for a promise at most, and who
+//     has voted for another does not stand before that vote is durable: saves on
+//     one disk tell how long those on the others take (R11).
+//   - Whoever's work has returned says so to the voters, whatever has ended its term:
+//     a release is as true after a supersession, a lapse or a jump of the clock (R9).
 //   - Every release hands over to the best successor, if one answers and would
 //     stand: it saves the successor the question whether it could win (R10).
 //   - The token of a transfer is the release itself, shown by somebody else. Both

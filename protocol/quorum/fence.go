@@ -93,6 +93,7 @@ func (m *Machine) joined(token uint64, fx *protocol.Effects) {
 	case len(m.ballot.Membership.Voters) == 1:
 		m.electIn(0, Timeout)
 	default:
+		m.over(nil, fx)
 		m.electIn(m.cfg.Promise+m.stagger(), Timeout)
 	}
 	m.role = m.rest()

@@ -52,6 +52,9 @@ func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
 		m.giveUp(DiskFailed, fx)
 		return
 	}
+	if m.saved < m.termSave && number >= m.termSave {
+		m.slowed()
+	}
 	m.saved = number
 	if number == m.saveNo {
 		m.badDisk, m.saveAt = false, protocol.Never

@@ -162,10 +162,10 @@ func (m *Machine) fire(fx *protocol.Effects) {
 			m.yield(fx)
 		}
 	}
-	if m.round.kind != idle && now >= m.round.ends {
+	if m.round.kind != idle && now >= m.round.ends && !m.prolong() {
 		m.endRound(fx)
 	}
-	if m.mayStand() && now >= m.electAt {
+	if m.mayStand() && now >= m.electAt && m.saved >= m.termSave {
 		m.stand(fx)
 	}
 	if m.idles() && now >= m.electAt {
@@ -195,6 +195,7 @@ func (m *Machine) NextFire() protocol.Instant {
 		if m.role == protocol.Leader && !m.reign.active && m.reign.notBefore > m.now.Boot {
 			at = min(at, m.reign.notBefore)
 		}
+	case m.mayStand() && m.saved < m.termSave: // it cannot stand before; see onSaved
 	case m.mayStand(), m.idles():
 		at = min(at, m.electAt)
 	}

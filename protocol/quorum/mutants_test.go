@@ -68,7 +68,7 @@ func TestTwinBites(t *testing.T) {
 			t.Fatalf("there is no mutant %s", name)
 		}
 		t.Run(name, func(t *testing.T) {
-			for seed := uint64(1); seed <= 200; seed++ {
+			for seed := uint64(1); seed <= 1000; seed++ {
 				if _, diff := compare(seed, func(c *Config) { c.Mutate(name) }); diff != "" {
 					t.Log(diff)
 					return

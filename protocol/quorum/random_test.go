@@ -229,7 +229,7 @@ func (w *world) move(pace, until time.Duration) {
 			head += 1 + r.IntN(20)
 			n.locate(fmt.Sprint(head))
 		} else if n.up && head > 0 {
-			if at := fmt.Sprint(r.IntN(head + 1)); CompareNumbers(n.position, at) < 0 || r.IntN(50) == 0 {
+			if at := fmt.Sprint(r.IntN(head + 1)); protocol.CompareNumbers(n.position, at) < 0 || r.IntN(50) == 0 {
 				n.locate(at)
 			}
 		}

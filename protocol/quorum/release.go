@@ -6,8 +6,16 @@ import "github.com/electd/elect/protocol"
 // this incarnation, up to the last heartbeat of this term, is void (R9).
 func (m *Machine) release(fx *protocol.Effects) {
 	m.handOver(fx)
+	m.over(m.successors(), fx)
+}
+
+// over is the release itself. It is true of every term whose work has returned,
+// whatever has ended it: one that was superseded, has lapsed, or did not outlast a
+// jump of the clock. Then there is no ranking, and that of the last heartbeat
+// goes on.
+func (m *Machine) over(ranking []protocol.NodeID, fx *protocol.Effects) {
 	msg := m.message(Release, m.reign.term)
-	msg.Seq, msg.Ranking = m.seq, m.successors()
+	msg.Seq, msg.Ranking = m.seq, ranking
 	m.toVoters(&msg, fx)
 	for _, id := range m.ballot.Membership.Observers {
 		m.send(fx, id, 0, &msg)
@@ -18,7 +26,9 @@ func (m *Machine) release(fx *protocol.Effects) {
 func (m *Machine) onRelease(leader protocol.Voter, msg *protocol.Message, fx *protocol.Effects) {
 	h := protocol.Handover{Leader: leader, Incarnation: msg.Incarnation, Term: msg.Term, Seq: msg.Seq}
 	if m.honour(&h, fx) {
-		m.ranking = msg.Ranking
+		if len(msg.Ranking) > 0 {
+			m.ranking = msg.Ranking
+		}
 		m.hurry(Released)
 	}
 }

@@ -91,6 +91,37 @@ func (m *Machine) seesDeath() bool {
 	return m.heard.closed && m.failed < uint64(protocol.MaxVoters)
 }
 
+// prolong has a round go on while the own vote is being saved: how long that takes
+// tells how long the votes of others may take, and the next round would begin with
+// another save on the same disk.
+func (m *Machine) prolong() bool {
+	limit := m.round.sent.Add(m.cfg.Promise)
+	if m.round.kind != voting || m.role == protocol.Leader || m.saved >= m.termSave || m.now.Boot >= limit {
+		return false
+	}
+	m.round.ends = limit
+	return true
+}
+
+// slowed gives an election the time that the own disk has shown to be needed: a
+// candidate waits for the votes of others once more for as long as its own has
+// taken, a promise at most, and who has voted for another gives that one a slot
+// from then on.
+func (m *Machine) slowed() {
+	now := m.now.Boot
+	switch r := &m.round; {
+	case m.role == protocol.Leader:
+	case r.kind == voting:
+		took := m.cfg.Promise
+		if r.sent.Add(took) > now {
+			took = now.Sub(r.sent)
+		}
+		r.ends = now.Add(max(m.roundTime(), took))
+	case r.kind == idle && m.ballot.VotedFor.ID != "" && m.ballot.VotedFor != m.cfg.Self:
+		m.electAt = max(m.electAt, now.Add(time.Duration(1+m.failed)*m.cfg.Slot+m.stagger()))
+	}
+}
+
 // roundTime is how long answers are awaited. It grows with every failure: a
 // disk that is slower than the slot allows must not make elections fail for ever.
 func (m *Machine) roundTime() time.Duration {

@@ -202,7 +202,9 @@ func (w *twin) received(n *node, in *protocol.Input, fx *protocol.Effects, order
 	case Release:
 		h := protocol.Handover{Leader: sender, Incarnation: msg.Incarnation, Term: msg.Term, Seq: msg.Seq}
 		if w.over(&h, order) {
-			w.ranking = msg.Ranking
+			if len(msg.Ranking) > 0 {
+				w.ranking = msg.Ranking
+			}
 		}
 	case TransferNow:
 		if h := msg.Handover; h.Leader == sender && h.Incarnation == msg.Incarnation && h.Target == n.cfg.Self.ID {

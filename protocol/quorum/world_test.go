@@ -453,7 +453,7 @@ func (n *node) obey(o protocol.Order) {
 			return
 		}
 		w.in(w.catchUp(), func() {
-			if CompareNumbers(n.position, o.Position) < 0 {
+			if protocol.CompareNumbers(n.position, o.Position) < 0 {
 				n.locate(o.Position)
 			}
 		})

@@ -1,6 +1,7 @@
 package protocols
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -35,6 +36,21 @@ func leaseProtocol(mutant string) *sim.Protocol {
 		Drift: func(raw json.RawMessage) (protocol.Drift, error) {
 			c, err := leaseCommon(raw)
 			return driftOf(c.Drift), err
+		},
+		Detects: func(d time.Duration) (json.RawMessage, error) {
+			// Renewals and polls are every quarter of it, by default.
+			raw, err := json.Marshal(struct {
+				Duration    time.Duration `json:"duration"`
+				MaxDuration time.Duration `json:"max_duration"`
+			}{d, d})
+			if err == nil {
+				_, err = leaseCommon(raw)
+			}
+			return raw, err
+		},
+		Silence: func(raw json.RawMessage) (time.Duration, error) {
+			c, err := leaseCommon(raw)
+			return cmp.Or(c.Duration, c.MaxDuration, 15*time.Second), err
 		},
 		Breaks: func(raw json.RawMessage) ([]sim.OpKind, error) {
 			c, err := leaseCommon(raw)

@@ -19,8 +19,11 @@ import (
 	"io"
 
 	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/blazingmq"
+	"github.com/electd/elect/protocol/bully"
 	"github.com/electd/elect/protocol/lease"
 	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/protocol/ring"
 	"github.com/electd/elect/sim"
 )
 
@@ -33,8 +36,7 @@ func All() []*sim.Protocol {
 	return all
 }
 
-// ByName returns the protocol of that name: quorum, lease, queue (in etcd's
-// dialect) or queue-zookeeper.
+// ByName returns the protocol of that name, one of those that All returns.
 func ByName(name string) (*sim.Protocol, bool) {
 	for _, k := range kinds() {
 		if k.name == name {
@@ -57,6 +59,15 @@ func kinds() []kind {
 		{lease.Name, leaseProtocol},
 		{queueEtcd, etcdProtocol},
 		{queueZooKeeper, zookeeperProtocol},
+		{raftPlain, raftProtocol},
+		{raftPrevote, raftPrevoteProtocol},
+		{raftCheckquorum, raftCheckquorumProtocol},
+		{blazingmq.Name, blazingmqProtocol},
+		{blazingmqSticky, blazingmqStickyProtocol},
+		{blazingmqNaive, blazingmqNaiveProtocol},
+		{ring.Name, ringProtocol},
+		{ring.NameChangRoberts, changRobertsProtocol},
+		{bully.Name, bullyProtocol},
 	}
 }
 
@@ -114,6 +125,7 @@ func split(raw json.RawMessage) (common json.RawMessage, each map[protocol.NodeI
 var fixed = [...]struct{ name, why string }{
 	{"self", "the schedule's number of nodes says who takes part"},
 	{"membership", "the schedule's number of nodes says who takes part"},
+	{"members", "the schedule's number of nodes says who takes part"},
 	{"dialect", "the protocol's name says which store it is over"},
 }
 

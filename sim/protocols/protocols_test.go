@@ -30,10 +30,14 @@ func TestAll(t *testing.T) {
 			t.Errorf("%s: %v", p.Name, err)
 		}
 	}
-	if want := []string{"quorum", "lease", "queue", "queue-zookeeper"}; !slices.Equal(names, want) {
+	want := []string{
+		"quorum", "lease", "queue", "queue-zookeeper", "raft", "raft-prevote", "raft-checkquorum",
+		"blazingmq", "blazingmq-sticky", "blazingmq-naive", "ring", "ring-chang-roberts", "bully",
+	}
+	if !slices.Equal(names, want) {
 		t.Errorf("protocols %v; want %v", names, want)
 	}
-	if p, ok := protocols.ByName("raft"); ok {
+	if p, ok := protocols.ByName("paxos"); ok {
 		t.Errorf("there is a protocol %v", p.Name)
 	}
 }

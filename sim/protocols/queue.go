@@ -1,6 +1,7 @@
 package protocols
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -52,6 +53,21 @@ func queueProtocol(name string, dialect queue.Dialect, store sim.StoreKind, muta
 			c, err := common(raw)
 			return driftOf(c.Drift), err
 		},
+		Detects: func(d time.Duration) (json.RawMessage, error) {
+			raw, err := queueDetects(dialect, d)
+			if err == nil {
+				_, err = common(raw)
+			}
+			return raw, err
+		},
+		Silence: func(raw json.RawMessage) (time.Duration, error) {
+			c, err := common(raw)
+			ttl := cmp.Or(c.TTL, 10*time.Second) // the machine's default
+			if c.Dialect == queue.ZooKeeper {
+				return ttl + cmp.Or(c.Hold, (ttl/2).Truncate(time.Millisecond)), err
+			}
+			return ttl + c.Hold, err
+		},
 		Breaks: func(raw json.RawMessage) ([]sim.OpKind, error) {
 			c, err := common(raw)
 			if c.Dialect == queue.ZooKeeper || c.Hold > 0 {
@@ -62,4 +78,18 @@ func queueProtocol(name string, dialect queue.Dialect, store sim.StoreKind, muta
 			return []sim.OpKind{sim.OpForeign, sim.OpExpireEarly}, err
 		},
 	}
+}
+
+// queueDetects is the configuration in which the session of a silent leader, and
+// what its successor waits for beside it, are over after about d. etcd counts
+// whole seconds, and two at least with servers that elect within one: what is
+// asked for is rounded up to that.
+func queueDetects(dialect queue.Dialect, d time.Duration) (json.RawMessage, error) {
+	ttl := max((d + time.Second - 1).Truncate(time.Second), 2*time.Second)
+	if dialect == queue.ZooKeeper {
+		ttl = max((2 * d / 3).Truncate(time.Millisecond), time.Millisecond) // half as much again is held
+	}
+	return json.Marshal(struct {
+		TTL time.Duration `json:"ttl"`
+	}{ttl})
 }

@@ -57,11 +57,29 @@ func quorumProtocol(mutant string) *sim.Protocol {
 			c, err := quorumCommon(raw)
 			return c.Position == quorum.RequirePosition, err
 		},
-		Compare: quorum.CompareNumbers,
+		Compare: protocol.CompareNumbers,
 		Yields:  yieldsQuorum,
 		Drift: func(raw json.RawMessage) (protocol.Drift, error) {
 			c, err := quorumCommon(raw)
 			return driftOf(c.Drift), err
+		},
+		Authenticated: true,
+		Heartbeat: func(m *protocol.Message) bool {
+			return m.Type == quorum.Heartbeat || m.Type == quorum.HeartbeatAck
+		},
+		Detects: func(d time.Duration) (json.RawMessage, error) {
+			raw, err := json.Marshal(struct {
+				Heartbeat time.Duration `json:"heartbeat"`
+				Promise   time.Duration `json:"promise"`
+			}{d / 10, d})
+			if err == nil {
+				_, err = quorumCommon(raw)
+			}
+			return raw, err
+		},
+		Silence: func(raw json.RawMessage) (time.Duration, error) {
+			c, err := quorumCommon(raw)
+			return cmp.Or(c.Promise, quorum.Profiles()[0].Promise), err
 		},
 	}
 }

@@ -180,6 +180,37 @@ func TestLapse(t *testing.T) {
 	}
 }
 
+// TestTwoElected: of a protocol without leases it is told for how long two were
+// elected, whether or not that counts as a violation.
+func TestTwoElected(t *testing.T) {
+	for _, violated := range []bool{false, true} {
+		p := newPlay(t, "n1", "n2")
+		for _, id := range []protocol.NodeID{"n1", "n2"} {
+			p.step(id, 0, protocol.Input{Kind: protocol.Boot}, protocol.View{Role: protocol.Follower}, protocol.Effects{})
+		}
+		p.step("n1", 0, protocol.Input{Kind: protocol.Fire}, protocol.View{Role: protocol.Leader, Term: 1, Token: 1, Elected: true}, protocol.Effects{})
+		p.at += time.Second
+		p.step("n2", 0, protocol.Input{Kind: protocol.Fire}, protocol.View{Role: protocol.Leader, Term: 2, Token: 2, Elected: true}, protocol.Effects{})
+		from := p.at
+		if violated {
+			p.add(trace.Event{Kind: trace.Violation, Node: "n2", Invariant: "exclusive"})
+		}
+		p.at += 2 * time.Second
+		p.add(trace.Event{Kind: trace.Freeze, Node: "n1", Life: 1})
+		both := p.at - from
+		p.at += time.Second
+		p.add(trace.Event{Kind: trace.End, Hash: "00", Says: "time is over"})
+		got := tell(t, p, story.Options{})
+		want := fmt.Sprintf("Terms that were elected: 2; none proved a lease. Two were elected at one time for %.4f s.\n", both.Seconds())
+		if !strings.HasSuffix(got, want) {
+			t.Errorf("violated %t: %q is not at the end of:\n%s", violated, want, got)
+		}
+		if strings.Contains(got, "not active") {
+			t.Errorf("nobody is active without leases:\n%s", got)
+		}
+	}
+}
+
 // TestDrift: what a fast clock will show is told in true time.
 func TestDrift(t *testing.T) {
 	p := newPlay(t, "n1")

@@ -26,6 +26,10 @@ type teller struct {
 	holders    []string // who was elected at the first violation
 	hash       string
 	terms      int // how often somebody became active
+	wins       int // how often somebody was elected
+	// both is for how long two were elected at one time, alive and not frozen, up
+	// to the time seen.
+	both, seen int64
 }
 
 // asked is an operation that a life asked a store for.
@@ -85,6 +89,7 @@ func (t *teller) open() {
 // event takes an event in, and tells it.
 func (t *teller) event(e *trace.Event, told bool) {
 	at := e.Time(t.header)
+	t.overlap(at)
 	if t.header.Source != trace.Recorder {
 		t.lapses(at, told)
 	}
@@ -158,6 +163,9 @@ func (t *teller) follow(l *lane, e *trace.Event, at int64) {
 			l.activeSince, l.lapsed = at, false
 			t.terms++
 		}
+		if e.View.Elected && (!l.view.Elected || l.view.Token != e.View.Token) {
+			t.wins++
+		}
 		if e.View.LeaseEnd > l.view.LeaseEnd {
 			l.lapsed = false
 		}
@@ -171,6 +179,21 @@ func (t *teller) follow(l *lane, e *trace.Event, at int64) {
 			}
 		}
 	}
+}
+
+// overlap counts the time until at in which two were elected. A recorder knows one
+// node only.
+func (t *teller) overlap(at int64) {
+	n := 0
+	for _, l := range t.lanes {
+		if len(l.up) > 0 && !l.frozen && l.view.Elected {
+			n++
+		}
+	}
+	if n > 1 && at > t.seen {
+		t.both += at - t.seen
+	}
+	t.seen = max(t.seen, at)
 }
 
 // lapses tells of leases that have ended before at and that their holders have
@@ -226,7 +249,10 @@ func (t *teller) violated(e *trace.Event, at int64) {
 		if len(l.up) == 0 || !l.view.Elected {
 			continue
 		}
-		text := fmt.Sprintf("%s is elected with token %d, and not active", l.id, l.view.Token)
+		text := fmt.Sprintf("%s is elected with token %d", l.id, l.view.Token)
+		if t.terms > 0 {
+			text += ", and not active"
+		}
 		if l.view.Active {
 			text = fmt.Sprintf("%s became active at %s with token %d", l.id, seconds(l.activeSince), l.view.Token)
 			if end, ends := l.until(); ends && at < end {
@@ -254,14 +280,30 @@ func (t *teller) close(whole bool) {
 			t.line(red, "Then at %s: %s: %s", seconds(v.Time(t.header)), v.Invariant, of(v))
 		}
 	}
-	if len(t.violations) == 0 {
+	switch {
+	case len(t.violations) > 0 && t.terms == 0 && t.wins > 0:
+		t.line(bold, "%s", t.sum())
+	case len(t.violations) == 0:
 		switch {
 		case !whole:
 			t.line(yellow, "The trace is defective from here on.")
 		case t.hash != "":
-			t.line(bold, "Nothing was violated. Terms that became active: %d.", t.terms)
+			t.line(bold, "Nothing was violated. %s", t.sum())
 		default:
-			t.line(bold, "The trace has no end; nothing was violated so far. Terms that became active: %d.", t.terms)
+			t.line(bold, "The trace has no end; nothing was violated so far. %s", t.sum())
 		}
 	}
+}
+
+// sum says how many terms there were, and where nobody proved a lease for how long
+// two were elected.
+func (t *teller) sum() string {
+	if t.terms > 0 || t.wins == 0 {
+		return fmt.Sprintf("Terms that became active: %d.", t.terms)
+	}
+	text := fmt.Sprintf("Terms that were elected: %d; none proved a lease.", t.wins)
+	if t.both > 0 {
+		text += fmt.Sprintf(" Two were elected at one time for %s.", seconds(t.both))
+	}
+	return text
 }

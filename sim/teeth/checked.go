@@ -15,7 +15,7 @@ type Checked struct {
 }
 
 // mostStates is how many states of its worlds a mutant may survive.
-const mostStates = 5_000_000
+const mostStates = 8_000_000
 
 // checked has the checker hunt m, if it has a world for it. It returns nil if m
 // survives that.

@@ -14,8 +14,8 @@ import (
 // TestHunt hunts every mutant, in a build that has them, and compares the table
 // with docs/teeth.md. A survivor fails it.
 func TestHunt(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a program and hunts for some seconds")
+	if testing.Short() || raceEnabled {
+		t.Skip("builds a program of its own, without the race detector, and hunts for a minute or two")
 	}
 	page := filepath.Join("..", "..", "docs", "teeth.md")
 	out, err := exec.CommandContext(t.Context(), "go", "run", "-tags", "mutants", "./hunt", "-check", page).CombinedOutput()

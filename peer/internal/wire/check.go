@@ -84,6 +84,9 @@ func (h *Hello) check() error {
 	if h.Promise < 0 || h.Promise > MaxTime {
 		return fmt.Errorf("hello.promise: %v; want 0 to %v", h.Promise, MaxTime)
 	}
+	if err := word("hello.protocol", h.Protocol, 0); err != nil {
+		return err
+	}
 	if err := ids("hello.voters", h.Voters, protocol.MaxVoters); err != nil {
 		return err
 	}

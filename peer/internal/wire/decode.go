@@ -119,6 +119,7 @@ func decodeHello(p *wirepb.Hello) (*Hello, error) {
 		Version: p.GetVersion(), Oldest: p.GetOldest(), Cluster: p.GetCluster(), Election: p.GetElection(), ID: protocol.NodeID(p.GetId()),
 		Incarnation: p.GetIncarnation(), Life: p.GetLife(), Program: cut(p.GetProgram(), maxName), Era: p.GetEra(), Promise: time.Duration(p.GetPromise()),
 		Join: p.GetJoin(), Held: protocol.ConfigID{Term: p.GetHeld().GetTerm(), Version: p.GetHeld().GetVersion()},
+		Protocol: p.GetProtocol(),
 	}
 	switch c := p.GetCaller(); c {
 	case wirepb.Caller_CALLER_NODE:

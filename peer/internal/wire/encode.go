@@ -47,6 +47,7 @@ func encode(f *Frame) *wirepb.Frame {
 			Version: h.Version, Oldest: h.Oldest, Caller: encodeCaller(h.Caller), Cluster: h.Cluster, Election: h.Election,
 			Id: string(h.ID), Dir: encodeDir(&h.Dir), Incarnation: h.Incarnation, Life: h.Life, Voters: encodeIDs(h.Voters),
 			Program: cut(h.Program, maxName), Era: h.Era, Promise: int64(h.Promise), Join: h.Join, Held: encodeConfig(h.Held),
+			Protocol: h.Protocol,
 		}}}
 	case f.Welcome != nil:
 		w := f.Welcome

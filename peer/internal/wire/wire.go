@@ -81,6 +81,9 @@ type Hello struct {
 	// Held is the newest membership that the node has; zero before there is one,
 	// and for witnesses and clients.
 	Held protocol.ConfigID
+	// Protocol is that of the node's machine, such as raft; empty for quorum, for
+	// witnesses and for clients.
+	Protocol string
 	// Program is the version of the program, for people.
 	Program string
 }
@@ -125,6 +128,7 @@ const (
 	CodeDirectory   Code = "directory"   // another data directory than the one pinned
 	CodeVoters      Code = "voters"      // other voters configured
 	CodeEra         Code = "era"         // another era of tokens configured
+	CodeProtocol    Code = "protocol"    // another protocol of election
 	CodeDuplicate   Code = "duplicate"   // two processes with one id
 	CodeUnknown     Code = "unknown"     // the id takes no part
 	CodeRemoved     Code = "removed"     // the id takes no part in a newer membership than that of its own

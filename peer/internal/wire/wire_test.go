@@ -59,7 +59,7 @@ func whole() []*wire.Frame {
 		{Hello: &wire.Hello{
 			Version: 1, Oldest: 1, Caller: wire.Node, Cluster: "elect", Election: "nightly-é", ID: "n1", Dir: dir(9), Incarnation: 3, Life: math.MaxUint64,
 			Voters: []protocol.NodeID{"n1", "n2", "n10"}, Program: "v1.2.3", Era: 7, Promise: time.Second,
-			Join: true, Held: protocol.ConfigID{Term: 5, Version: 6},
+			Join: true, Held: protocol.ConfigID{Term: 5, Version: 6}, Protocol: "raft",
 		}},
 		{Welcome: &wire.Welcome{Membership: membership(9, 100), Program: "v1.2.3"}},
 		{Refusal: &wire.Refusal{Code: wire.CodeDirectory, Says: "another directory", Final: true}},
@@ -187,6 +187,8 @@ func TestOutOfRange(t *testing.T) {
 		{hello(func(h *wire.Hello) { h.ID = "n 1" }), "hello.id"},
 		{hello(func(h *wire.Hello) { h.Cluster = "" }), "hello.cluster"},
 		{hello(func(h *wire.Hello) { h.Election = strings.Repeat("e", 129) }), "hello.election"},
+		{hello(func(h *wire.Hello) { h.Protocol = strings.Repeat("r", 65) }), "hello.protocol"},
+		{hello(func(h *wire.Hello) { h.Protocol = "chang roberts" }), "hello.protocol"},
 		{hello(func(h *wire.Hello) { h.Voters = many }), "hello.voters: 10"},
 		{hello(func(h *wire.Hello) { h.Voters = []protocol.NodeID{"n2", "n1"} }), "hello.voters: n1 after n2"},
 		{hello(func(h *wire.Hello) { h.Voters = []protocol.NodeID{"n1", "n1"} }), "hello.voters: n1 after n1"},

@@ -271,7 +271,10 @@ type Hello struct {
 	Join bool `protobuf:"varint,14,opt,name=join,proto3" json:"join,omitempty"`
 	// The newest membership that the node has. Absent: none yet, a witness or a
 	// client.
-	Held          *ConfigID `protobuf:"bytes,15,opt,name=held,proto3" json:"held,omitempty"`
+	Held *ConfigID `protobuf:"bytes,15,opt,name=held,proto3" json:"held,omitempty"`
+	// The protocol of the node's machine, such as raft: at most 64 bytes of
+	// printing ASCII. Empty: quorum, a witness or a client.
+	Protocol      string `protobuf:"bytes,16,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -409,6 +412,13 @@ func (x *Hello) GetHeld() *ConfigID {
 		return x.Held
 	}
 	return nil
+}
+
+func (x *Hello) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
 }
 
 // Welcome: the other side is admitted, and its directory pinned durably.
@@ -1373,7 +1383,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x06letter\x18\x04 \x01(\v2\x15.elect.peer.v1.LetterH\x00R\x06letter\x122\n" +
 	"\arequest\x18\x05 \x01(\v2\x16.elect.peer.v1.RequestH\x00R\arequest\x125\n" +
 	"\bresponse\x18\x06 \x01(\v2\x17.elect.peer.v1.ResponseH\x00R\bresponseB\x06\n" +
-	"\x04kind\"\x95\x03\n" +
+	"\x04kind\"\xb1\x03\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x16\n" +
 	"\x06oldest\x18\x02 \x01(\rR\x06oldest\x12-\n" +
@@ -1390,7 +1400,8 @@ const file_wire_proto_rawDesc = "" +
 	"\x03era\x18\f \x01(\x04R\x03era\x12\x18\n" +
 	"\apromise\x18\r \x01(\x03R\apromise\x12\x12\n" +
 	"\x04join\x18\x0e \x01(\bR\x04join\x12+\n" +
-	"\x04held\x18\x0f \x01(\v2\x17.elect.peer.v1.ConfigIDR\x04held\"^\n" +
+	"\x04held\x18\x0f \x01(\v2\x17.elect.peer.v1.ConfigIDR\x04held\x12\x1a\n" +
+	"\bprotocol\x18\x10 \x01(\tR\bprotocol\"^\n" +
 	"\aWelcome\x129\n" +
 	"\n" +
 	"membership\x18\x01 \x01(\v2\x19.elect.peer.v1.MembershipR\n" +

@@ -1,0 +1,320 @@
+// Package classictest is the small world in which the tests of the classic
+// protocols (bully, ring) run their machines: participants with a clock and a
+// disk each, and a network that can be cut, lose, double and delay. Time is only
+// counted, and chance is seeded, so that a world goes the same way each time.
+//
+// A world belongs to one test and one goroutine. What a machine must never do in
+// any world (orders out of order, a token twice, a view that does not fit) fails
+// the test.
+package classictest
+
+import (
+	"bytes"
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/protocol"
+)
+
+// IDs are n1 to n, in order.
+func IDs(n int) (all []protocol.NodeID) {
+	for i := range n {
+		all = append(all, protocol.NodeID(fmt.Sprintf("n%d", i+1)))
+	}
+	return all
+}
+
+// Node is one participant.
+type Node[M protocol.Machine] struct {
+	ID      protocol.NodeID
+	Machine M // of the present life
+	Up      bool
+	Ahead   time.Duration   // of its clock
+	Token   uint64          // while elected; otherwise 0
+	Used    map[uint64]bool // tokens, ever
+
+	make  func() (M, error)
+	life  int
+	disk  []byte
+	saved uint64
+	held  []protocol.Send
+	tasks map[uint64]bool
+}
+
+// World is a small network. Without chance it is perfect: a message takes 1 ms, a
+// save too, and work returns within 1 ms.
+type World[M protocol.Machine] struct {
+	T     testing.TB
+	Nodes []*Node[M]
+	Now   time.Duration                         // since the world began
+	Cut   func(from, to int) bool               // which links are cut; none if it is nil
+	Sent  map[protocol.MessageType]int          // counts, until the test clears it
+	Check bool                                  // each step is made a second time, by a machine that was loaded
+	Steps int                                   // that were made
+	Log   func(id protocol.NodeID, says string) // is told what happens, if it is not nil
+
+	queue  events
+	seq    int
+	chance *rand.Rand
+	rand   uint64
+}
+
+// New is a world of n1 to nn, none of which is started. Each life of the i-th has
+// a machine of its own, which machine makes.
+func New[M protocol.Machine](t testing.TB, n int, machine func(i int, members []protocol.NodeID) (M, error)) *World[M] {
+	w := &World[M]{T: t, Sent: map[protocol.MessageType]int{}}
+	members := IDs(n)
+	for i, id := range members {
+		w.Nodes = append(w.Nodes, &Node[M]{ID: id, Used: map[uint64]bool{}, make: func() (M, error) { return machine(i, members) }})
+	}
+	return w
+}
+
+// tell says what has become of a view.
+func (w *World[M]) tell(n *Node[M], before, after protocol.View) {
+	if before.Role != after.Role {
+		w.Log(n.ID, fmt.Sprintf("%v → %v", before.Role, after.Role))
+	}
+	switch self := n.ID; {
+	case before.Leader == after.Leader || after.Leader.ID == self:
+	case after.Leader.ID != "":
+		w.Log(self, fmt.Sprintf("follows %s, token %d", after.Leader.ID, after.Leader.Term))
+	case before.Leader.ID != self:
+		w.Log(self, fmt.Sprintf("has lost %s", before.Leader.ID))
+	}
+}
+
+// Start begins a life of the i-th, with what its disk holds.
+func (w *World[M]) Start(i int) {
+	n := w.Nodes[i]
+	m, err := n.make()
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	n.Machine, n.Up, n.saved, n.held, n.Token, n.tasks = m, true, 0, nil, 0, map[uint64]bool{}
+	n.life++
+	w.Step(i, protocol.Input{Kind: protocol.Boot, Durable: n.disk})
+}
+
+// Do gives the i-th a command.
+func (w *World[M]) Do(i int, v protocol.Verb) {
+	w.Step(i, protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: v}})
+}
+
+// Kill ends the life of the i-th.
+func (w *World[M]) Kill(i int) { w.Nodes[i].Up = false }
+
+func (w *World[M]) in(d time.Duration, to int, in protocol.Input) {
+	w.seq++
+	heap.Push(&w.queue, event{w.Now + d, w.seq, to, w.Nodes[to].life, in})
+}
+
+// Reading is what a clock shows.
+func (w *World[M]) Reading(n *Node[M]) protocol.Reading {
+	at := protocol.Instant(w.Now + n.Ahead + time.Hour)
+	return protocol.Reading{Boot: at, Mono: at}
+}
+
+// Step hands the i-th an input, at the time that it is, and does what it says.
+func (w *World[M]) Step(i int, in protocol.Input) {
+	n := w.Nodes[i]
+	if !n.Up {
+		return
+	}
+	w.rand += 0x9e3779b97f4a7c15
+	in.Now, in.Rand = w.Reading(n), w.rand
+	before, view := n.Machine.AppendState(nil), n.Machine.View()
+	var fx protocol.Effects
+	n.Machine.Step(&in, &fx)
+	w.Steps++
+	if w.Check {
+		w.again(n, &in, &fx, before)
+	}
+	if w.Log != nil {
+		w.tell(n, view, n.Machine.View())
+	}
+	for _, o := range fx.Orders {
+		if w.Log != nil {
+			w.Log(n.ID, strings.TrimRight(fmt.Sprintf("%s, token %d %s", strings.ToUpper(o.Kind.String()), o.Token, o.Reason), " "))
+		}
+		switch o.Kind {
+		case protocol.Elected:
+			if n.Token != 0 || len(n.tasks) > 0 || n.Used[o.Token] {
+				w.T.Fatalf("%s is elected with %d: it has %d, works %v", n.ID, o.Token, n.Token, n.tasks)
+			}
+			n.Token, n.Used[o.Token] = o.Token, true
+		case protocol.Stop:
+			if n.Token != o.Token {
+				w.T.Fatalf("%s stops %d and has %d", n.ID, o.Token, n.Token)
+			}
+			n.Token, n.tasks[o.Token] = 0, true
+			w.in(time.Millisecond, i, protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: protocol.Joined, Token: o.Token}})
+		default:
+			w.T.Fatalf("%s orders %v", n.ID, o.Kind)
+		}
+	}
+	if v := n.Machine.View(); v.Elected != (n.Token != 0) || v.Token != n.Token || v.Active || (v.Leader.ID == "") != (v.Leader.Term == 0) {
+		w.T.Fatalf("%s: view %+v with token %d", n.ID, v, n.Token)
+	}
+	for _, s := range fx.Saves {
+		d := time.Millisecond
+		failed := false
+		if w.chance != nil {
+			d, failed = time.Duration(w.chance.IntN(20))*time.Millisecond, w.chance.IntN(20) == 0
+		}
+		w.seq++
+		data := bytes.Clone(s.Data)
+		heap.Push(&w.queue, event{w.Now + d, w.seq, i, n.life, protocol.Input{Kind: protocol.Saved, Number: s.Number, Failed: failed, Durable: data}})
+	}
+	for _, s := range fx.Sends {
+		if s.After > n.saved {
+			n.held = append(n.held, s)
+		} else {
+			w.send(i, &s)
+		}
+	}
+	w.in(max(0, time.Duration(n.Machine.NextFire().Sub(w.Reading(n).Boot))), i, protocol.Input{Kind: protocol.Fire})
+}
+
+// again makes a step with a machine that was loaded from the state before it.
+func (w *World[M]) again(n *Node[M], in *protocol.Input, fx *protocol.Effects, before []byte) {
+	m, _ := n.make()
+	if err := m.LoadState(before); err != nil {
+		w.T.Fatal(err)
+	}
+	var other protocol.Effects
+	m.Step(in, &other)
+	if !bytes.Equal(m.AppendState(nil), n.Machine.AppendState(nil)) || m.NextFire() != n.Machine.NextFire() || m.View() != n.Machine.View() {
+		w.T.Fatalf("%s: the loaded machine goes another way on %v\n%+v\n%+v", n.ID, in.Kind, m, n.Machine)
+	}
+	if !reflect.DeepEqual(append([]protocol.Send{}, fx.Sends...), append([]protocol.Send{}, other.Sends...)) || len(fx.Orders) != len(other.Orders) || len(fx.Saves) != len(other.Saves) {
+		w.T.Fatalf("%s: the loaded machine has other effects on %v", n.ID, in.Kind)
+	}
+}
+
+func (w *World[M]) send(from int, s *protocol.Send) {
+	w.Sent[s.Message.Type]++
+	to := -1
+	for j, n := range w.Nodes {
+		if n.ID == s.To {
+			to = j
+		}
+	}
+	if to < 0 || to == from {
+		w.T.Fatalf("%s sends %s to %q", w.Nodes[from].ID, s.Message.Type, s.To)
+	}
+	if w.Cut != nil && w.Cut(from, to) {
+		return
+	}
+	in := protocol.Input{Kind: protocol.Receive, From: w.Nodes[from].ID, Message: s.Message}
+	d, copies := time.Millisecond, 1
+	if w.chance != nil {
+		copies = [...]int{0, 1, 1, 1, 1, 1, 1, 1, 1, 2}[w.chance.IntN(10)]
+	}
+	for range copies {
+		if w.chance != nil {
+			if d = time.Duration(w.chance.IntN(30)) * time.Millisecond; w.chance.IntN(50) == 0 {
+				d *= 50
+			}
+		}
+		w.in(d, to, in)
+	}
+}
+
+// Run goes on for d.
+func (w *World[M]) Run(d time.Duration) {
+	end := w.Now + d
+	for len(w.queue) > 0 && w.queue[0].at <= end {
+		e := heap.Pop(&w.queue).(event)
+		w.Now = e.at
+		n := w.Nodes[e.to]
+		if !n.Up || n.life != e.life && e.in.Kind != protocol.Receive {
+			continue
+		}
+		switch e.in.Kind {
+		case protocol.Fire:
+			if at := n.Machine.NextFire(); at > w.Reading(n).Boot {
+				continue // a later one is on its way
+			}
+		case protocol.Saved:
+			if !e.in.Failed && e.in.Number > n.saved {
+				n.saved, n.disk = e.in.Number, e.in.Durable
+			}
+			held := n.held
+			n.held = nil
+			for _, s := range held {
+				switch {
+				case s.After <= n.saved:
+					w.send(e.to, &s)
+				case e.in.Failed && s.After <= e.in.Number:
+				default:
+					n.held = append(n.held, s)
+				}
+			}
+			e.in.Durable = nil
+		case protocol.Do:
+			if e.in.Command.Verb == protocol.Joined {
+				delete(n.tasks, e.in.Command.Token)
+			}
+		}
+		w.Step(e.to, e.in)
+	}
+	w.Now = end
+}
+
+// Leaders are those who are elected.
+func (w *World[M]) Leaders() (all []protocol.NodeID) {
+	for _, n := range w.Nodes {
+		if n.Up && n.Token != 0 {
+			all = append(all, n.ID)
+		}
+	}
+	return all
+}
+
+// Random starts all, lets anything happen for a while, mends it, and goes on for
+// 20 s without chance.
+func (w *World[M]) Random(seed uint64) {
+	w.chance = rand.New(rand.NewPCG(seed, 1))
+	all := len(w.Nodes)
+	for i := range w.Nodes {
+		w.Start(i)
+		w.Do(i, protocol.Campaign)
+	}
+	cut := map[[2]int]bool{}
+	w.Cut = func(from, to int) bool { return cut[[2]int{from, to}] }
+	for range 60 {
+		i, j := w.chance.IntN(all), w.chance.IntN(all)
+		switch w.chance.IntN(6) {
+		case 0:
+			w.Kill(i)
+		case 1, 2:
+			if !w.Nodes[i].Up {
+				w.Start(i)
+				w.Do(i, protocol.Campaign)
+			}
+		case 3:
+			cut[[2]int{i, j}] = w.chance.IntN(2) == 0
+		case 4:
+			w.Do(i, [...]protocol.Verb{protocol.Resign, protocol.Withdraw, protocol.Sicken, protocol.Pause}[w.chance.IntN(4)])
+		case 5:
+			w.Do(i, [...]protocol.Verb{protocol.Campaign, protocol.Recover, protocol.Resume}[w.chance.IntN(3)])
+		}
+		w.Run(time.Duration(w.chance.IntN(400)) * time.Millisecond)
+	}
+	w.chance, w.Cut = nil, nil
+	for i := range w.Nodes {
+		if !w.Nodes[i].Up {
+			w.Start(i)
+		}
+		for _, v := range []protocol.Verb{protocol.Campaign, protocol.Recover, protocol.Resume} {
+			w.Do(i, v)
+		}
+	}
+	w.Run(20 * time.Second)
+}

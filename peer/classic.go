@@ -1,0 +1,186 @@
+package peer
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/peer/internal/disk"
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// classic is a protocol without a lease, by which an election among peers can be
+// held, too: the dialect of its machines, and how its times are configured.
+//
+// What is different from quorum:
+//
+//   - A leader is elected and never proven. So no campaign may ask for a lease,
+//     Check of a term is [driver.ErrNotExclusive], and the token alone keeps two
+//     leaders apart, as far as the protocol's number rises.
+//   - Who takes part is settled by the founding. The founding is kept although
+//     only raft and blazingmq vote: a voter that has lost its disk has forgotten its
+//     votes, or the epoch that it must go beyond, and is refused as with quorum.
+//   - The machine's ballot knows neither protocol nor membership; the directory
+//     keeps them beside it, see envelope.
+//   - A machine speaks for itself, and its messages do not tell since when its
+//     sender leads, nor with which metadata. So the node adds that to what a
+//     leader says.
+type classic struct {
+	name string
+	// rises says of the token what holds, for people.
+	rises string
+	// majority: it takes a majority of the voters to elect. Else one is enough.
+	majority bool
+	// build makes a machine, and says what cannot hold.
+	build func(s *spec) (built, error)
+	// boots is the boot counter in a ballot.
+	boots func(data []byte) (uint64, error)
+}
+
+// spec is what a classic machine is to be like.
+type spec struct {
+	self    protocol.NodeID
+	members []protocol.NodeID
+	// heartbeat and detection are how often a leader speaks, and how long one that
+	// is silent is waited for. 0 is the protocol's own default, or what follows
+	// from the other one.
+	heartbeat, detection time.Duration
+}
+
+// built is what came of a spec.
+type built struct {
+	machine              protocol.Machine
+	from                 any // the machine's configuration
+	heartbeat, detection time.Duration
+	most                 time.Duration // how long a silent leader is waited for at the longest, with what is drawn at random
+	worst                time.Duration // see WorstTakeover of the machine's configuration
+}
+
+// checkProtocol refuses a protocol that there is not, and what a classic one
+// would not heed.
+func (c *Config) checkProtocol() error {
+	if c.Protocol == "" || c.Protocol == quorum.Name {
+		return nil
+	}
+	if classicOf(c.Protocol) == nil {
+		return fmt.Errorf("unknown protocol %q; want one of: %s", c.Protocol, strings.Join(Protocols(), ", "))
+	}
+	for _, o := range []struct {
+		set       bool
+		what, why string
+	}{
+		{len(c.Observers) > 0, "observers", "it knows voters only"},
+		{c.Join, "join", "who takes part is settled when the election is founded"},
+		{c.Priority != 0, "priority", "it has an order of its own"},
+		{c.Position != "", "position", "it elects without"},
+		{c.Locate != nil || c.LocateEvery != 0 || c.Compare != nil || c.CatchUp != nil, "Locate, LocateEvery, Compare and CatchUp", "it elects without positions"},
+		{c.Machine != nil, "Machine", "that makes machines of package quorum"},
+	} {
+		if o.set {
+			return fmt.Errorf("protocol=%s has no use for %s: %s; leave it out, or want protocol=%s", c.Protocol, o.what, o.why, quorum.Name)
+		}
+	}
+	return nil
+}
+
+// plan works out what the configuration comes to.
+func (k *classic) plan(c *Config) (Plan, error) {
+	ms := c.founding()
+	b, err := k.make(c, ms.Voters[0].ID, ms)
+	if err != nil {
+		return Plan{}, err
+	}
+	p := Plan{Protocol: k.name, Profile: cmp.Or(c.Profile, quorum.Profiles()[0].Name), Changed: c.Heartbeat != 0 || c.Promise != 0}
+	k.count(&p, &b, len(ms.Voters))
+	return p, nil
+}
+
+// count completes a plan.
+func (k *classic) count(p *Plan, b *built, voters int) {
+	p.Heartbeat, p.Promise, p.patience, p.takeover = b.heartbeat, b.detection, b.most, b.worst
+	p.Voters, p.Quorum = voters, 1
+	if k.majority {
+		p.Quorum = voters/2 + 1
+	}
+	p.Tolerates, p.WorstTakeover = voters-p.Quorum, 0
+	if p.Tolerates > 0 {
+		p.WorstTakeover = p.takeover
+	}
+	if p.Warnings = nil; k.majority || voters == 1 {
+		p.Warnings = warnings(voters)
+	}
+	p.Warnings = append(p.Warnings, fmt.Sprintf("protocol=%s proves no lease: two may lead at the same time; %s", k.name, k.rises))
+}
+
+// make makes a machine of the configuration's times.
+func (k *classic) make(c *Config, self protocol.NodeID, ms *protocol.Membership) (built, error) {
+	profile, err := profileOf(c.Profile)
+	if err != nil {
+		return built{}, err
+	}
+	if err := c.checkTimes(); err != nil {
+		return built{}, err
+	}
+	s := spec{self: self, heartbeat: c.Heartbeat, detection: c.Promise}
+	for _, v := range ms.Voters {
+		s.members = append(s.members, v.ID)
+	}
+	if s.detection == 0 && profile.Name != quorum.Profiles()[0].Name {
+		s.detection = profile.Promise
+	}
+	b, err := k.build(&s)
+	if err != nil {
+		return built{}, fmt.Errorf("these times cannot hold: %s", strings.TrimPrefix(err.Error(), strings.SplitN(k.name, "-", 2)[0]+": "))
+	}
+	return b, nil
+}
+
+func (k *classic) machine(c *Config, self protocol.Voter, ms *protocol.Membership) (protocol.Machine, any, error) {
+	b, err := k.make(c, self.ID, ms)
+	return b.machine, b.from, err
+}
+
+func (k *classic) incarnation(data []byte) (uint64, error) { return k.boots(data) }
+
+// heartbeat: whatever a leader says tells of it.
+func (k *classic) heartbeat(_ *protocol.Message, elected bool) bool { return elected }
+
+// pausing: a machine that knows no operator is told that its owner is unwell.
+func (k *classic) pausing(on bool) protocol.Verb {
+	if on {
+		return protocol.Sicken
+	}
+	return protocol.Recover
+}
+
+// limits are those of an election by this protocol.
+func (k *classic) limits(p Plan) driver.Limits {
+	return driver.Limits{
+		Takeover: p.takeover, Abilities: []driver.Ability{driver.AbilityRecall},
+		Assumes: fmt.Sprintf("nothing: %s proves no lease, and two may lead at the same time; %s", k.name, k.rises),
+	}
+}
+
+// leaseless refuses what takes a lease.
+func (k *classic) leaseless() error {
+	return driver.Permanent(fmt.Errorf("%w: protocol=%s proves no lease, so that nobody can be told to lead alone; want protocol=%s, or elect.Config.NonExclusive (elect run --exclusive=false) if every effect of the work is fenced by its token",
+		driver.ErrUnsupported, k.name, quorum.Name))
+}
+
+// unsupported refuses what this protocol does not have.
+func (k *classic) unsupported(what, instead string) error {
+	return fmt.Errorf("%w: protocol=%s %s; %s", driver.ErrUnsupported, k.name, what, instead)
+}
+
+// remedy is what there is to do where a voter's memory is lost, for people.
+func (n *Node) remedy() string {
+	if n.classic == nil {
+		return disk.Remedy
+	}
+	return fmt.Sprintf("A voter that has forgotten what it said could help to elect a second leader of the same term, so it stays out; the others go on without it. "+
+		"Want the directory as it was, and never a backup of it. Without it begin anew with all, because protocol=%s has no memberships that change: "+
+		"stop all voters, empty their directories, and start them with a higher era", n.classic.name)
+}

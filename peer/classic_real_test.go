@@ -1,0 +1,57 @@
+package peer
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/electd/elect/driver"
+)
+
+// TestClassicForReal: each protocol over TCP, as one who asks sees it: one is
+// elected, it is asked to resign, and the next one is closed. An epoch rises above
+// those that its winner has heard of, which need not be all; a term of those that
+// vote rises always.
+func TestClassicForReal(t *testing.T) {
+	t.Parallel()
+	for _, k := range classics() {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, names("n", 3), nil, false)
+			c.change = func(cfg *Config) { cfg.Protocol = k.name }
+			c.startAll()
+			var game contest
+			for _, id := range c.voters {
+				defer game.stands(t, c.node(id))()
+			}
+			cfg := c.config("n1")
+			cfg.Logger = nil
+			asks, err := NewClient(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = asks.Close() })
+			if l := asks.Limits(); l.Exclusive || len(l.Abilities) != 1 {
+				t.Errorf("the client's limits are %+v", l)
+			}
+			later := func(l, than *driver.Leader) bool {
+				return l.ID != than.ID && (l.Token > than.Token || l.Token == than.Token && !k.majority)
+			}
+			led := func(what string, is func(*driver.Leader) bool) (seen *driver.Leader) {
+				t.Helper()
+				eventually(t, func() bool {
+					for s := range asks.Observe(t.Context()) {
+						seen = s.Leader
+						break
+					}
+					return seen != nil && seen.NoLease && is(seen)
+				}, func() string { return fmt.Sprintf("%s: it shows %+v", what, seen) })
+				return seen
+			}
+			first := led("first", func(*driver.Leader) bool { return true })
+			eventually(t, func() bool { return asks.Recall(t.Context(), first.Token) == nil }, func() string { return "nobody agrees to resign" })
+			second := led("after the resignation", func(l *driver.Leader) bool { return later(l, first) })
+			c.stop(c.voters[second.ID[1]-'1'])
+			led("after a crash", func(l *driver.Leader) bool { return later(l, second) })
+		})
+	}
+}

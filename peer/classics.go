@@ -1,0 +1,144 @@
+package peer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/electd/elect/protocol/blazingmq"
+	"github.com/electd/elect/protocol/bully"
+	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/protocol/raft"
+	"github.com/electd/elect/protocol/ring"
+)
+
+// What the token of each is worth, for people.
+const (
+	risesByVote  = "its token rises from leader to leader, and the one with the greater one counts"
+	risesByEpoch = "two sides of a partition may have a leader each, even with equal tokens"
+)
+
+// classics are the classic protocols, by the names that they have in the
+// simulator, too.
+func classics() []*classic {
+	return []*classic{
+		{name: "bully", rises: risesByEpoch, boots: bullyBoots, build: (*spec).bully},
+		{name: "ring", rises: risesByEpoch, boots: ringBoots, build: func(s *spec) (built, error) {
+			return s.ring(false)
+		}},
+		{name: "ring-chang-roberts", rises: risesByEpoch, boots: ringBoots, build: func(s *spec) (built, error) {
+			return s.ring(true)
+		}},
+		{name: "raft", majority: true, rises: risesByVote, boots: raftBoots, build: func(s *spec) (built, error) {
+			return s.raft(raft.Config{})
+		}},
+		{name: "raft-prevote", majority: true, rises: risesByVote, boots: raftBoots, build: func(s *spec) (built, error) {
+			return s.raft(raft.Config{PreVote: true})
+		}},
+		{name: "raft-checkquorum", majority: true, rises: risesByVote, boots: raftBoots, build: func(s *spec) (built, error) {
+			return s.raft(raft.Config{PreVote: true, CheckQuorum: true})
+		}},
+		{name: "blazingmq", majority: true, rises: risesByVote, boots: blazingmqBoots, build: func(s *spec) (built, error) {
+			return s.blazingmq(blazingmq.Scouting)
+		}},
+		{name: "blazingmq-sticky", majority: true, rises: risesByVote, boots: blazingmqBoots, build: func(s *spec) (built, error) {
+			return s.blazingmq(blazingmq.Sticky)
+		}},
+		{name: "blazingmq-naive", majority: true, rises: risesByVote, boots: blazingmqBoots, build: func(s *spec) (built, error) {
+			return s.blazingmq(blazingmq.Naive)
+		}},
+	}
+}
+
+// classicOf is the classic protocol of that name, nil if it is none.
+func classicOf(name string) *classic {
+	all := classics()
+	if i := slices.IndexFunc(all, func(k *classic) bool { return k.name == name }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
+// Protocols are the values of [Config].Protocol. The first one is the default,
+// and the only one with a lease.
+func Protocols() []string {
+	all := []string{quorum.Name}
+	for _, k := range classics() {
+		all = append(all, k.name)
+	}
+	return all
+}
+
+// bully: a silent coordinator is waited for 1 s by default, with ten heartbeats in
+// it, and answers for a quarter of it.
+func (s *spec) bully() (built, error) {
+	silence := cmp.Or(s.detection, bully.DefaultSilence)
+	c := bully.Config{Self: s.self, Members: s.members, Silence: silence, Heartbeat: cmp.Or(s.heartbeat, silence/10), Answer: silence / 4}
+	m, err := bully.New(c)
+	return built{m, c, c.Heartbeat, c.Silence, c.Silence, c.WorstTakeover()}, err
+}
+
+func bullyBoots(data []byte) (uint64, error) {
+	b, err := bully.DecodeBallot(data)
+	return b.Incarnation, err
+}
+
+// ring: a silent successor is waited for 1 s by default, with ten heartbeats in it,
+// and answers for a quarter of it. The voters stand around the ring in the order of
+// their ids.
+func (s *spec) ring(changRoberts bool) (built, error) {
+	silence := cmp.Or(s.detection, ring.DefaultSilence)
+	c := ring.Config{
+		Self: s.self, Members: s.members, ChangRoberts: changRoberts,
+		Silence: silence, Heartbeat: cmp.Or(s.heartbeat, silence/10), Answer: silence / 4,
+	}
+	m, err := ring.New(c)
+	return built{m, c, c.Heartbeat, c.Silence, c.Silence, c.WorstTakeover()}, err
+}
+
+func ringBoots(data []byte) (uint64, error) {
+	b, err := ring.DecodeBallot(data)
+	return b.Incarnation, err
+}
+
+// raft: a silent leader is waited for one to two election timeouts, the paper's
+// 150 ms by default with a heartbeat in each third of it.
+func (s *spec) raft(c raft.Config) (built, error) {
+	c.Self, c.Members = s.self, s.members
+	c.ElectionTimeout = cmp.Or(s.detection, 150*time.Millisecond)
+	c.Heartbeat = cmp.Or(s.heartbeat, c.ElectionTimeout/3)
+	m, err := raft.New(c)
+	return built{m, c, c.Heartbeat, c.ElectionTimeout, c.Silence(), c.WorstTakeover()}, err
+}
+
+func raftBoots(data []byte) (uint64, error) {
+	b, err := raft.DecodeBallot(data)
+	return b.Incarnation, err
+}
+
+// blazingmq: a silent leader is waited for a whole number of heartbeats, three of
+// 2 s by default. Terms are saved before anything is said in them, which
+// BlazingMQ's own code does not do: they are what tokens are made of.
+func (s *spec) blazingmq(mode blazingmq.Mode) (built, error) {
+	const missed = 3
+	c := blazingmq.Config{Self: s.self, Members: s.members, Mode: mode, Missed: missed, Durable: true}
+	switch {
+	case s.detection == 0:
+		c.Heartbeat = cmp.Or(s.heartbeat, 2*time.Second)
+		s.detection = missed * c.Heartbeat
+	case s.heartbeat == 0:
+		c.Heartbeat = s.detection / missed
+	case s.detection%s.heartbeat != 0:
+		return built{}, fmt.Errorf("a silent leader is waited for %v with a heartbeat every %v; want a whole number of heartbeats, such as %v", s.detection, s.heartbeat, s.detection.Round(s.heartbeat))
+	default:
+		c.Heartbeat, c.Missed = s.heartbeat, int(s.detection/s.heartbeat)
+	}
+	m, err := blazingmq.New(c)
+	return built{m, c, c.Heartbeat, s.detection, c.LongestSilence(), c.WorstTakeover()}, err
+}
+
+func blazingmqBoots(data []byte) (uint64, error) {
+	b, err := blazingmq.DecodeBallot(data)
+	return b.Incarnation, err
+}

@@ -1,0 +1,224 @@
+package ring
+
+import (
+	"slices"
+
+	"github.com/electd/elect/protocol"
+)
+
+// phase is how far an election has come, as this participant sees it.
+type phase uint8
+
+const (
+	calm    phase = iota // none is on
+	waiting              // a token has passed here, or was sent; the outcome is awaited
+	taking               // this one has won; the epoch is being saved
+)
+
+// Machine is one participant. It implements [protocol.Machine].
+type Machine struct {
+	cfg   Config
+	place int // the own place around the ring
+
+	role  protocol.Role
+	fault string
+	now   protocol.Instant // of the latest step
+
+	ballot   Ballot
+	saveNo   uint64           // of the latest save that was asked for
+	saved    uint64           // of the latest that is durable
+	bootSave uint64           // holds Incarnation
+	dirty    bool             // the step ends with a save
+	badDisk  bool             // the latest save failed
+	saveAt   protocol.Instant // when it is tried again
+
+	candidate bool
+	sick      bool
+	paused    bool
+	restUntil protocol.Instant // it has resigned, and lets others try
+
+	watch watch
+
+	leader protocol.Leadership // whom it follows, or has been told of: then without a term
+	floor  uint64              // of reigns up to this epoch nothing is believed: they are over
+
+	phase  phase
+	mine   bool             // a token of its own is on its way
+	closed bool             // and has come home: its Coordinator is on its way
+	round  uint64           // of the latest election of its own
+	at     protocol.Instant // waiting: when it is begun anew; calm: not before
+
+	reign    uint64 // the epoch that it takes or leads in, or whose work has not returned
+	takeSave uint64 // taking: holds it
+}
+
+var _ protocol.Machine = (*Machine)(nil)
+
+// New returns a machine that waits for its Boot, or says what in the
+// configuration cannot hold.
+func New(cfg Config) (*Machine, error) {
+	cfg = cfg.filled()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Machine{cfg: cfg, role: protocol.Down, place: slices.Index(cfg.Ring, cfg.Self)}, nil
+}
+
+// Step implements [protocol.Machine].
+func (m *Machine) Step(in *protocol.Input, fx *protocol.Effects) {
+	switch m.role {
+	case protocol.Halted:
+		return
+	case protocol.Down:
+		if in.Kind != protocol.Boot {
+			return
+		}
+	}
+	m.now = in.Now.Boot
+	switch in.Kind {
+	case protocol.Boot:
+		if m.role == protocol.Down {
+			m.boot(in.Durable, in.Rand, fx)
+		}
+	case protocol.Receive:
+		m.receive(in.From, &in.Message, fx)
+	case protocol.Fire:
+		m.fire(fx)
+	case protocol.Saved:
+		m.onSaved(in.Number, in.Failed, fx)
+	case protocol.Do:
+		m.do(in.Command, fx)
+	}
+	m.flush(fx)
+}
+
+// boot begins a life by looking for the successor.
+func (m *Machine) boot(durable []byte, rand uint64, fx *protocol.Effects) {
+	if durable == nil {
+		// Answers name the life that they are for. What is still on its way to one
+		// whose disk was wiped must not fit the one that has taken its name.
+		m.ballot.Incarnation = rand >> 16
+	} else {
+		b, err := DecodeBallot(durable)
+		if err != nil {
+			m.role, m.fault = protocol.Halted, err.Error()
+			return
+		}
+		m.ballot = b
+	}
+	m.ballot.Incarnation++
+	m.bootSave = m.touch()
+	m.role = protocol.Follower
+	m.restUntil, m.saveAt, m.at = protocol.Always, protocol.Never, m.now
+	m.watch.beatAt = m.now.Add(m.cfg.Heartbeat)
+	m.seek(1, fx)
+}
+
+// fire acts on the timers that have expired. Only a Fire does, and what has
+// arrived was handed in before it. Who was frozen has asked nobody meanwhile, and
+// asks its successor once more, see look.
+func (m *Machine) fire(fx *protocol.Effects) {
+	m.look(fx)
+	if m.now >= m.overAt() {
+		m.over()
+	}
+	if m.now >= m.standAt() {
+		m.begin(fx)
+	}
+	if m.badDisk && m.now >= m.saveAt {
+		m.saveAt = protocol.Never
+		m.touch()
+	}
+}
+
+// NextFire implements [protocol.Machine].
+func (m *Machine) NextFire() protocol.Instant {
+	if m.role == protocol.Down || m.role == protocol.Halted {
+		return protocol.Never
+	}
+	at := min(m.lookAt(), m.standAt(), m.overAt())
+	if m.badDisk {
+		at = min(at, m.saveAt)
+	}
+	return at
+}
+
+// stands reports whether this one would lead. Who would not passes tokens on
+// without its id.
+func (m *Machine) stands() bool {
+	return m.role == protocol.Leader || m.role != protocol.Fencing && m.able() && m.now >= m.restUntil
+}
+
+func (m *Machine) able() bool {
+	return m.candidate && !m.sick && !m.paused && m.saved >= m.bootSave && !m.badDisk && m.ballot.Epoch < MaxEpoch
+}
+
+// standAt is when an election of its own begins: at once when the leader is lost
+// and the successor is known.
+func (m *Machine) standAt() protocol.Instant {
+	if m.phase == taking || m.role == protocol.Leader || m.role == protocol.Fencing || m.leader.Term > 0 || m.watch.seeking || !m.able() {
+		return protocol.Never
+	}
+	return max(m.at, m.restUntil)
+}
+
+// View implements [protocol.Machine].
+func (m *Machine) View() protocol.View {
+	v := protocol.View{Role: m.role, Term: m.ballot.Epoch, Leader: m.claim(), Fault: m.fault}
+	if m.role == protocol.Leader {
+		v.Elected, v.Token = true, m.reign
+	}
+	return v
+}
+
+// own is the own leadership.
+func (m *Machine) own() protocol.Leadership {
+	return protocol.Leadership{ID: m.cfg.Self, Incarnation: m.ballot.Incarnation, Term: m.reign}
+}
+
+// epoch is the highest that was heard of, as others are told. One that is about to
+// be led in is not told before: who says that it does not lead, and knows of the
+// epoch, has led in it.
+func (m *Machine) epoch() uint64 {
+	if m.phase == taking {
+		return m.ballot.Epoch - 1
+	}
+	return m.ballot.Epoch
+}
+
+// claim is what this one says of who leads: nothing if it has been told of a
+// winner whose epoch is not known yet.
+func (m *Machine) claim() protocol.Leadership {
+	switch {
+	case m.role == protocol.Leader:
+		return m.own()
+	case m.leader.Term > 0:
+		return m.leader
+	}
+	return protocol.Leadership{}
+}
+
+// word is what this one answers of who leads. Who has lost its leader and would
+// not stand begins no election, and nobody else may know: it says up to which
+// epoch the reigns are over, with no id.
+func (m *Machine) word() protocol.Leadership {
+	l := m.claim()
+	if l.Term == 0 && m.phase == calm && !m.stands() {
+		l.Term = m.floor
+	}
+	return l
+}
+
+// send sends a message after a save, 0 being none, and never before the
+// incarnation is durable. What would wait for a save that has failed is not
+// sent: there is none in flight.
+func (m *Machine) send(fx *protocol.Effects, to protocol.NodeID, after uint64, msg *protocol.Message) {
+	after = max(after, m.bootSave)
+	if after <= m.saved {
+		after = 0
+	}
+	if after > m.saveNo && !m.dirty {
+		return
+	}
+	fx.Sends = append(fx.Sends, protocol.Send{To: to, After: after, Message: *msg})
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package teeth
+
+const raceEnabled = false
