@@ -3,6 +3,7 @@ package electtest_test
 import (
 	"context"
 	"errors"
+	"runtime"
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
@@ -26,10 +27,16 @@ func handovers() map[string]mutant {
 		"an appointment goes to somebody else": {fails: "appoint", says: "candidate 3 won although p3 was appointed",
 			participant: func(p *participant) {
 				p.appoint = func(ctx context.Context, t fence.Token, to string) error {
-					if to == "p3" {
-						to = "p4"
+					if to != "p3" {
+						return p.inner.Appoint(ctx, t, to)
 					}
-					return p.inner.Appoint(ctx, t, to)
+					for { // p4 may not be waiting yet
+						err := p.inner.Appoint(ctx, t, "p4")
+						if !errors.Is(err, driver.ErrIneligible) || ctx.Err() != nil {
+							return err
+						}
+						runtime.Gosched()
+					}
 				}
 			}},
 		"an appointment releases before the work was joined": {fails: "appoint", says: "asked to hand over was not released",
