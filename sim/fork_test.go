@@ -76,7 +76,7 @@ func TestHistoryOfProtocols(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for seed := range uint64(3) {
+			for seed := range few(p, 3) {
 				s, err := sim.Generate(p, 200+seed, sim.Options{Observers: observers(p, int(seed%2)), Faults: 20 * patience})
 				if err != nil {
 					t.Fatal(err)
@@ -84,12 +84,12 @@ func TestHistoryOfProtocols(t *testing.T) {
 				end := run(t, p, s)
 				r := rand.New(rand.NewPCG(seed, 1))
 				want := map[uint64]*moment{0: nil, end.Events: nil}
-				for range 400 / slower {
+				for range 400 / sim.Slower {
 					want[r.Uint64N(end.Events)] = nil
 				}
 				// The walk back and forward is over events in a row.
 				middle := end.Events / 2
-				for i := range uint64(100 / slower) {
+				for i := range uint64(100 / sim.Slower) {
 					want[middle-i] = nil
 				}
 				w, err := sim.New(p, s)
@@ -135,11 +135,11 @@ func TestHistoryOfProtocols(t *testing.T) {
 					}
 					want[event].check(t, what, w, event)
 				}
-				for i := range uint64(100/slower - 1) {
+				for i := range uint64(100/sim.Slower - 1) {
 					walk("back", middle-i-1, h.Back)
 				}
-				for i := range uint64(100/slower - 1) {
-					walk("forward", middle-100/slower+2+i, h.Forward)
+				for i := range uint64(100/sim.Slower - 1) {
+					walk("forward", middle-100/sim.Slower+2+i, h.Forward)
 				}
 				wg.Wait()
 			}

@@ -1,6 +1,6 @@
 //go:build race
 
-package sim_test
+package sim
 
-// slower is how much less a test does under the race detector.
-const slower = 20
+// Slower is how much less a test does under the race detector.
+const Slower = 20

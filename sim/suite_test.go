@@ -69,7 +69,7 @@ func TestSuite(t *testing.T) {
 			var stats sim.Stats
 			var events uint64
 			for _, g := range grounds(p) {
-				for seed := range uint64(max(g.seeds/slower, 2)) {
+				for seed := range uint64(max(g.seeds/sim.Slower, 2)) {
 					s, err := sim.Generate(p, seed+1, g.options)
 					if err != nil {
 						t.Fatalf("%s: %v", g.name, err)
@@ -88,7 +88,7 @@ func TestSuite(t *testing.T) {
 				}
 			}
 			t.Logf("%d events, %d elections, %d tenures in %v of virtual time", events, stats.Elections, stats.Tenures, stats.Time)
-			if slower > 1 {
+			if sim.Slower > 1 {
 				return // too few runs to come into every situation
 			}
 			for _, missing := range seen.Missing(p) {
@@ -167,7 +167,7 @@ func TestBeyondEverything(t *testing.T) {
 			if p.Leaseless {
 				seeds = 60
 			}
-			for seed := range uint64(max(seeds/slower, 2)) {
+			for seed := range uint64(max(seeds/sim.Slower, 2)) {
 				s, err := sim.Generate(p, seed+1, sim.Options{Beyond: true})
 				if err != nil {
 					t.Fatal(err)
@@ -291,12 +291,16 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// few is n, or one for a classic protocol under the race detector.
+// few is n; under the race detector two at most, and one for a classic protocol.
 func few(p *sim.Protocol, n uint64) uint64 {
-	if p.Leaseless && slower > 1 {
+	switch {
+	case sim.Slower == 1:
+		return n
+	case p.Leaseless:
 		return 1
+	default:
+		return min(n, 2)
 	}
-	return n
 }
 
 // observers is n, or none where a protocol knows none: the classic ones.
