@@ -21,20 +21,31 @@ import (
 	"time"
 )
 
-// Cable forwards from its own address to another one. Make it with [New].
+// Cable forwards from its own address to another one. Make it with [New], or
+// with [Loose].
 type Cable struct {
-	listener net.Listener
+	listener net.Listener // nil: it is loose
 	target   string
 	ctx      context.Context // ended by Close
 	stop     context.CancelFunc
 	work     sync.WaitGroup
 
 	mu      sync.Mutex
-	delay   time.Duration
-	cut     [2]bool       // by direction
+	ways    [2]Way        // by direction
 	changed chan struct{} // closed, and replaced, at each change of the above
 	lines   map[*line]struct{}
 	closed  bool
+}
+
+// Way is what happens to what goes one way over a cable. The zero Way is perfect.
+type Way struct {
+	Cut   bool          // nothing arrives until it is healed
+	Delay time.Duration // for which each byte is held back; less than 0 is 0
+
+	// Jitter is up to how much longer that is, by chance. A connection stays in
+	// order, so what was sent before may hold up what was sent after: it is what
+	// goes over different connections that overtakes each other.
+	Jitter time.Duration
 }
 
 // direction is one way of a connection.
@@ -48,42 +59,82 @@ const (
 // New listens on a free port of 127.0.0.1 and forwards to target, a host and a
 // port, which is dialled anew for each connection. Close ends it.
 func New(target string) (*Cable, error) {
-	if _, _, err := net.SplitHostPort(target); err != nil {
-		return nil, fmt.Errorf("cable: target %q: %w; want HOST:PORT", target, err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	c, err := Loose(target)
 	if err != nil {
+		return nil, err
+	}
+	if c.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, fmt.Errorf("cable: %w", err)
 	}
-	c := &Cable{listener: listener, target: target, changed: make(chan struct{}), lines: make(map[*line]struct{})}
-	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.work.Go(c.accept)
 	return c, nil
 }
 
-// Addr is the address to dial instead of the target's.
-func (c *Cable) Addr() string { return c.listener.Addr().String() }
+// Loose is New without an address: what goes over this cable is handed to
+// [Cable.Carry].
+func Loose(target string) (*Cable, error) {
+	if _, _, err := net.SplitHostPort(target); err != nil {
+		return nil, fmt.Errorf("cable: target %q: %w; want HOST:PORT", target, err)
+	}
+	c := &Cable{target: target, changed: make(chan struct{}), lines: make(map[*line]struct{})}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// Addr is the address to dial instead of the target's; "" for a loose cable.
+func (c *Cable) Addr() string {
+	if c.listener == nil {
+		return ""
+	}
+	return c.listener.Addr().String()
+}
+
+// Carry forwards a connection that somebody else has accepted, like one to Addr,
+// and takes it over. It does not wait; after Close it resets it.
+func (c *Cable) Carry(near net.Conn) {
+	l := newLine(c, near)
+	c.mu.Lock()
+	closed := c.closed
+	if !closed {
+		c.lines[l] = struct{}{}
+		c.work.Go(l.run) // beneath the lock, so that Close waits for it
+	}
+	c.mu.Unlock()
+	if closed {
+		l.reset()
+	}
+}
+
+// Set replaces what happens on the way to the target and on that back, at once.
+// While either is cut new connections hang.
+func (c *Cable) Set(there, back Way) { c.change(func() { c.ways = [2]Way{there, back} }) }
 
 // Cut stops both directions. New connections hang until [Cable.Heal].
-func (c *Cable) Cut() { c.change(func() { c.cut = [2]bool{true, true} }) }
+func (c *Cable) Cut() { c.cut(true, true) }
 
 // CutOneWay stops one direction, that to the target or that from it, and leaves
 // the other one as it is. New connections hang: one cannot be made one way.
 func (c *Cable) CutOneWay(toTarget bool) {
 	c.change(func() {
 		if toTarget {
-			c.cut[there] = true
+			c.ways[there].Cut = true
 		} else {
-			c.cut[back] = true
+			c.ways[back].Cut = true
 		}
 	})
 }
 
-// Heal lets both directions go on.
-func (c *Cable) Heal() { c.change(func() { c.cut = [2]bool{} }) }
+// Heal lets both directions go on. Delays stay as they are.
+func (c *Cable) Heal() { c.cut(false, false) }
+
+func (c *Cable) cut(to, from bool) {
+	c.change(func() { c.ways[there].Cut, c.ways[back].Cut = to, from })
+}
 
 // Delay holds back each byte for d, each way, from now on; 0 is no delay.
-func (c *Cable) Delay(d time.Duration) { c.change(func() { c.delay = max(d, 0) }) }
+func (c *Cable) Delay(d time.Duration) {
+	c.change(func() { c.ways[there].Delay, c.ways[back].Delay = d, d })
+}
 
 func (c *Cable) change(do func()) {
 	c.mu.Lock()
@@ -108,7 +159,10 @@ func (c *Cable) Close() error {
 	c.closed = true
 	c.mu.Unlock()
 	c.stop()
-	err := c.listener.Close()
+	var err error
+	if c.listener != nil {
+		err = c.listener.Close()
+	}
 	for _, l := range c.all() {
 		l.reset()
 	}
@@ -130,10 +184,10 @@ func (c *Cable) all() []*line {
 }
 
 // state is the present one, and what is closed when it changes.
-func (c *Cable) state() (cut [2]bool, delay time.Duration, changed <-chan struct{}) {
+func (c *Cable) state() (ways [2]Way, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.cut, c.delay, c.changed
+	return c.ways, c.changed
 }
 
 // accept takes new connections until the listener is closed.
@@ -152,17 +206,6 @@ func (c *Cable) accept() {
 				return
 			}
 		}
-		l := newLine(c, conn)
-		c.mu.Lock()
-		closed := c.closed
-		if !closed {
-			c.lines[l] = struct{}{}
-		}
-		c.mu.Unlock()
-		if closed {
-			l.reset()
-			return
-		}
-		c.work.Go(l.run)
+		c.Carry(conn)
 	}
 }

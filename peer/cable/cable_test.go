@@ -236,6 +236,22 @@ func TestReset(t *testing.T) {
 	}
 }
 
+// TestResetAtOnce: a connection that is reset while the target accepts it is reset
+// there too.
+func TestResetAtOnce(t *testing.T) {
+	r := newRig(t)
+	for range 200 {
+		near := r.dial(t)
+		far := r.answer(t)
+		r.cable.Reset()
+		_ = far.SetReadDeadline(time.Now().Add(deadline))
+		if _, err := far.Read(make([]byte, 1)); err == nil || isTimeout(err) || errors.Is(err, io.EOF) {
+			t.Fatalf("%v; want a reset", err)
+		}
+		ended(t, near)
+	}
+}
+
 func TestResetTravels(t *testing.T) {
 	r := newRig(t)
 	_ = r.far.(*net.TCPConn).SetLinger(0)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ type line struct {
 // parcel is something on the way.
 type parcel struct {
 	at    time.Time // when it was sent
+	luck  float64   // how much of the jitter it gets, of 1
 	bytes []byte
 	end   bool // the sender closes its direction…
 	reset bool // …or the connection broke
@@ -65,8 +67,8 @@ func (l *line) run() {
 // gives up before it is healed was never seen by the target. Nil: there is none.
 func (l *line) dial() net.Conn {
 	for {
-		cut, _, changed := l.cable.state()
-		if !cut[there] && !cut[back] {
+		ways, changed := l.cable.state()
+		if !ways[there].Cut && !ways[back].Cut {
 			break
 		}
 		select {
@@ -77,7 +79,9 @@ func (l *line) dial() net.Conn {
 			return nil
 		}
 	}
-	far, err := new(net.Dialer).DialContext(l.ctx, "tcp", l.cable.target)
+	// Not with l.ctx: the target may have accepted a connection that is reset
+	// before this side knows it, and that must not end as if it were closed.
+	far, err := new(net.Dialer).DialContext(l.cable.ctx, "tcp", l.cable.target)
 	if err != nil {
 		return nil
 	}
@@ -96,7 +100,7 @@ func (l *line) read(from net.Conn, way chan<- parcel, gone chan struct{}) {
 	buf := make([]byte, 32<<10)
 	for last := false; !last; {
 		n, err := from.Read(buf)
-		p := parcel{at: time.Now(), bytes: append([]byte(nil), buf[:n]...)}
+		p := parcel{at: time.Now(), luck: rand.Float64(), bytes: append([]byte(nil), buf[:n]...)}
 		if err != nil {
 			last = true
 			p.end, p.reset = true, !errors.Is(err, io.EOF)
@@ -117,12 +121,12 @@ func (l *line) write(d direction, way <-chan parcel, to net.Conn) {
 	for {
 		select {
 		case p := <-way:
-			if !l.pass(d, p.at) {
+			if !l.pass(d, p.at, p.luck) {
 				return
 			}
 			if _, err := to.Write(p.bytes); err != nil {
 				// The other end went away: that it did must travel back too.
-				if l.pass(1-d, time.Now()) {
+				if l.pass(1-d, time.Now(), rand.Float64()) {
 					l.reset()
 				}
 				return
@@ -143,11 +147,12 @@ func (l *line) write(d direction, way <-chan parcel, to net.Conn) {
 
 // pass waits until what was sent at a time may arrive: its delay is over and
 // its direction is not cut. False: the connection is gone.
-func (l *line) pass(d direction, sent time.Time) bool {
+func (l *line) pass(d direction, sent time.Time, luck float64) bool {
 	for {
-		cut, delay, changed := l.cable.state()
+		ways, changed := l.cable.state()
 		var due <-chan time.Time
-		if !cut[d] {
+		if w := ways[d]; !w.Cut {
+			delay := max(w.Delay, 0) + time.Duration(luck*float64(max(w.Jitter, 0)))
 			left := time.Until(sent.Add(delay))
 			if delay == 0 || left <= 0 {
 				return l.ctx.Err() == nil
