@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/sim"
 	"github.com/electd/elect/sim/protocols"
 )
@@ -84,12 +85,12 @@ func TestHistoryOfProtocols(t *testing.T) {
 				end := run(t, p, s)
 				r := rand.New(rand.NewPCG(seed, 1))
 				want := map[uint64]*moment{0: nil, end.Events: nil}
-				for range 400 / sim.Slower {
+				for range race.Or(400, 20) {
 					want[r.Uint64N(end.Events)] = nil
 				}
 				// The walk back and forward is over events in a row.
-				middle := end.Events / 2
-				for i := range uint64(100 / sim.Slower) {
+				middle, row := end.Events/2, race.Or[uint64](100, 5)
+				for i := range row {
 					want[middle-i] = nil
 				}
 				w, err := sim.New(p, s)
@@ -135,11 +136,11 @@ func TestHistoryOfProtocols(t *testing.T) {
 					}
 					want[event].check(t, what, w, event)
 				}
-				for i := range uint64(100/sim.Slower - 1) {
+				for i := range row - 1 {
 					walk("back", middle-i-1, h.Back)
 				}
-				for i := range uint64(100/sim.Slower - 1) {
-					walk("forward", middle-100/sim.Slower+2+i, h.Forward)
+				for i := range row - 1 {
+					walk("forward", middle-row+2+i, h.Forward)
 				}
 				wg.Wait()
 			}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/protocol"
 )
 
@@ -102,10 +103,10 @@ func TestHealAllOrNone(t *testing.T) {
 // Every kind of operation can meet every other, and any subset of a schedule's
 // operations is a schedule.
 func TestSubsets(t *testing.T) {
-	for seed := range uint64(max(4/Slower, 2)) {
+	for seed := range race.Or[uint64](4, 2) {
 		s := troubled(seed)
 		r := (&World{schedule: s}).stream("subsets")
-		for range max(12/Slower, 5) {
+		for range race.Or(12, 5) {
 			part := *s
 			part.Ops = nil
 			p := r.Float64()

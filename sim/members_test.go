@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/sim"
 )
@@ -44,7 +45,7 @@ func TestThreeBecomeFive(t *testing.T) {
 	}
 	const promise = time.Second
 	longest := time.Duration(0)
-	for seed := range uint64(max(300/sim.Slower, 2)) {
+	for seed := range uint64(race.Or(300, 15)) {
 		r := become(seed+1, "quiet")
 		worst, _ := r.Stats.Takeover(1)
 		longest = max(longest, worst)
@@ -55,7 +56,7 @@ func TestThreeBecomeFive(t *testing.T) {
 	}
 	t.Logf("without faults: the longest gap %v", longest)
 	var stats sim.Stats
-	done, runs := 0, max(300/sim.Slower, 2)
+	done, runs := 0, race.Or(300, 15)
 	for seed := range uint64(runs) {
 		for _, profile := range []string{"swarm", "storm"} {
 			r := become(seed+1, profile)
@@ -69,7 +70,7 @@ func TestThreeBecomeFive(t *testing.T) {
 		}
 	}
 	t.Logf("among faults: %d of %d clusters replaced in time, %d elections, %d writes, judged live %d", done, runs, stats.Elections, stats.Writes, stats.Judged)
-	if sim.Slower == 1 && done < runs/2 {
+	if !race.Enabled && done < runs/2 {
 		t.Errorf("%d of %d clusters were replaced among faults; want at least half", done, runs)
 	}
 }

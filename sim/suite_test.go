@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/sim"
 	"github.com/electd/elect/sim/protocols"
 )
@@ -69,7 +70,7 @@ func TestSuite(t *testing.T) {
 			var stats sim.Stats
 			var events uint64
 			for _, g := range grounds(p) {
-				for seed := range uint64(max(g.seeds/sim.Slower, 2)) {
+				for seed := range uint64(race.Or(g.seeds, max(g.seeds/20, 2))) {
 					s, err := sim.Generate(p, seed+1, g.options)
 					if err != nil {
 						t.Fatalf("%s: %v", g.name, err)
@@ -88,7 +89,7 @@ func TestSuite(t *testing.T) {
 				}
 			}
 			t.Logf("%d events, %d elections, %d tenures in %v of virtual time", events, stats.Elections, stats.Tenures, stats.Time)
-			if sim.Slower > 1 {
+			if race.Enabled {
 				return // too few runs to come into every situation
 			}
 			for _, missing := range seen.Missing(p) {
@@ -167,7 +168,7 @@ func TestBeyondEverything(t *testing.T) {
 			if p.Leaseless {
 				seeds = 60
 			}
-			for seed := range uint64(max(seeds/sim.Slower, 2)) {
+			for seed := range uint64(race.Or(seeds, seeds/20)) {
 				s, err := sim.Generate(p, seed+1, sim.Options{Beyond: true})
 				if err != nil {
 					t.Fatal(err)
@@ -294,7 +295,7 @@ func TestSchedules(t *testing.T) {
 // few is n; under the race detector two at most, and one for a classic protocol.
 func few(p *sim.Protocol, n uint64) uint64 {
 	switch {
-	case sim.Slower == 1:
+	case !race.Enabled:
 		return n
 	case p.Leaseless:
 		return 1

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/protocol"
 )
 
@@ -29,7 +30,7 @@ func hashOf(t *testing.T, s *Schedule) (uint64, uint64) {
 // or not; other seeds give other ones.
 func TestSameSeedSameRun(t *testing.T) {
 	seen := map[uint64]uint64{}
-	for seed := range uint64(max(6/Slower, 2)) {
+	for seed := range race.Or[uint64](6, 2) {
 		s := troubled(seed)
 		want, events := hashOf(t, s)
 		if other, ok := seen[want]; ok {
@@ -56,7 +57,7 @@ func TestSameSeedSameRun(t *testing.T) {
 
 // A fork goes on as the original does, whenever it is made, and does not disturb it.
 func TestFork(t *testing.T) {
-	for seed := range uint64(max(3/Slower, 1)) {
+	for seed := range race.Or[uint64](3, 1) {
 		s := troubled(seed)
 		want, events := hashOf(t, s)
 		w, err := New(pulses(), s)

@@ -10,13 +10,14 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/internal/race"
 )
 
 // TestDocumentHasTheRuns: what docs/simulator.md shows of a hundred seeds and of
 // the slow clock is what they come to, but for how long that takes. When the
 // machines or the world have changed, put in what the commands print now.
 func TestDocumentHasTheRuns(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the hundred seeds take too long under the race detector")
 	}
 	text, err := os.ReadFile("../../docs/simulator.md")

@@ -69,11 +69,11 @@ var repository = house{
 			why: "the conformance suite sees a back end as its contract and as nothing more",
 		},
 		{
-			at: "protocol/...", tests: []string{"internal/golden", "internal/classictest"}, others: nothing,
+			at: "protocol/...", tests: []string{"internal/golden", "internal/classictest", "internal/race"}, others: nothing,
 			why: "pure state machines with types of their own: the same bytes are simulated, checked and shipped",
 		},
 		{
-			at: "sim/...", may: []string{"protocol/...", "fence"}, tests: []string{"internal/golden"}, others: nothing,
+			at: "sim/...", may: []string{"protocol/...", "fence"}, tests: []string{"internal/golden", "internal/race"}, others: nothing,
 			why: "a driver of the machines; it must not see how production drives them",
 		},
 		{
@@ -89,11 +89,11 @@ var repository = house{
 			why: "it draws traces",
 		},
 		{
-			at: "sim/teeth/...", may: []string{"sim/...", "check/...", "protocol/...", "fence"}, others: nothing,
+			at: "sim/teeth/...", may: []string{"sim/...", "check/...", "protocol/...", "fence"}, tests: []string{"internal/race"}, others: nothing,
 			why: "it hunts mutants with both drivers of the machines, and writes one table",
 		},
 		{
-			at: "check/...", may: []string{"protocol/...", "fence"}, others: nothing,
+			at: "check/...", may: []string{"protocol/...", "fence"}, tests: []string{"internal/race"}, others: nothing,
 			why: "a driver of the machines; it must not see how production drives them",
 		},
 		{
@@ -133,7 +133,7 @@ var repository = house{
 			why: "it serves whatever election it is handed: cmd/elect lists the back ends",
 		},
 		{
-			at: "agent/supervise", may: []string{"internal/clock"}, others: system,
+			at: "agent/supervise", may: []string{"internal/clock", "internal/mutation"}, others: system,
 			why: "it runs and kills processes by a deadline and needs no notion of an election for that",
 		},
 		{
@@ -145,8 +145,8 @@ var repository = house{
 			why: "an example can do what a user's program can, so it imports nothing internal",
 		},
 		{
-			at: "test/...", may: []string{"internal/..."}, others: system,
-			why: "it runs the finished command as its users do, and so sees nothing of how that is built",
+			at: "test/...", may: []string{".", "driver", "fence", "protocol/...", "file", "peer", "peer/certs", "peer/cable", "agent/...", "internal/..."}, others: listed,
+			why: "it runs finished programs as users do, some of them with the library in them, and replays what they recorded through the machines",
 		},
 		{
 			at: "cmd/...", may: []string{
@@ -165,10 +165,15 @@ var repository = house{
 		{module: "cmd/elect", needs: "go.yaml.in/yaml/v3", why: "answers as YAML, for those whose tools read nothing else"},
 		{module: "cmd/elect", needs: "golang.org/x/sys", why: "terminals, the clock that the benchmark stamps with, CPU accounting"},
 		{module: "cmd/elect", needs: "github.com/rogpeppe/go-internal", why: "tests: testscript runs the command as a shell would"},
+		{module: "test/chaos", needs: "github.com/anishathalye/porcupine", why: "histories of clients are checked for linearizability"},
+		{module: "test/chaos", needs: "github.com/hanwen/go-fuse/v2", why: "disks that are slow, fail, and lose what was not synced"},
+		{module: "test/chaos", needs: "golang.org/x/sys", why: "mounts, signals by process descriptor, mapped files, clocks"},
 		{module: "cmd/elect", needs: "github.com/creack/pty", why: "tests: the command at a terminal"},
 	},
 	state: []exception{
 		{at: "internal/clock.start", why: "the zero of the clock where there is no CLOCK_BOOTTIME; set once before main, never written again"},
+		{at: "internal/clock.page", why: "which clocks a process has is a fact of the process; in builds with the tag chaos only, read once"},
+		{at: "internal/mutation.chosen", why: "what the environment chooses for the process; in builds with the tag mutants only, read once"},
 		{at: "agent/supervise.keepers", why: "who is a keeper is a fact of the process: orphans are told from keepers by it"},
 		{at: "agent/supervise.keeperReady", why: "whether main called KeeperMain, which is about the process"},
 		{at: "file.interruption", why: "the disposition of a signal belongs to the process, whatever we do"},
@@ -184,7 +189,5 @@ var repository = house{
 		{at: "cmd/elect/process_test.go:eventually", why: "looks again at what nothing tells of, with a deadline"},
 		{at: "file/campaign_test.go:TestIdleWaiterCostsNothing", why: "CPU use is measured over a span, which has to pass"},
 		{at: "file/observe_test.go:TestObserveCostsNothing", why: "CPU use is measured over a span, which has to pass"},
-		{at: "test/chaos/lives_test.go:live", why: "the job under test: it stamps its ledger at a beat until it is killed, and waits for nothing"},
-		{at: "test/chaos/once_test.go:nap", why: "the fault itself: how long a process stays frozen is the test's random input"},
 	},
 }

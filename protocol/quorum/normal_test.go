@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/protocol"
 )
 
@@ -84,7 +85,7 @@ func (s *shadow) equal(m *Machine, fx, own *protocol.Effects, now protocol.Readi
 // TestNormalize runs each machine of random worlds beside one that is
 // normalised after every step, and again later, and once for a hundred steps.
 func TestNormalize(t *testing.T) {
-	seeds := uint64(200)
+	seeds := race.Or[uint64](200, 30)
 	if testing.Short() {
 		seeds = 15
 	}
@@ -236,7 +237,7 @@ func TestDeaf(t *testing.T) {
 		deaf bool
 	}
 	tried := 0
-	for seed := uint64(1); seed <= 60; seed++ {
+	for seed := uint64(1); seed <= race.Or[uint64](60, 15); seed++ {
 		w := chaos(seed, nil)
 		if w.jumps {
 			continue

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/protocol"
 )
 
@@ -138,7 +139,7 @@ func TestFrozen(t *testing.T) {
 // that do not stand in the end. If any stands, one leads, and it is calm.
 func TestSomeStand(t *testing.T) {
 	both(t, func(t *testing.T, change func(*Config)) {
-		for seed := range uint64(60) {
+		for seed := range race.Or[uint64](60, 10) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			n := 1 + r.IntN(6)
 			w := newNet(t, n, change)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/sim"
 	"github.com/electd/elect/sim/protocols"
 )
@@ -19,7 +20,7 @@ func each(t *testing.T, test func(t *testing.T, s *Scenario, protocol string)) {
 	for _, s := range All() {
 		for _, p := range s.Protocols() {
 			t.Run(s.Name+"/"+p, func(t *testing.T) {
-				if raceEnabled && p != "quorum" {
+				if race.Enabled && p != "quorum" {
 					t.Skip("without the race detector")
 				}
 				t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/sim"
 	"github.com/electd/elect/sim/protocols"
 )
@@ -14,7 +15,7 @@ import (
 // TestHunt hunts every mutant, in a build that has them, and compares the table
 // with docs/teeth.md. A survivor fails it.
 func TestHunt(t *testing.T) {
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Enabled {
 		t.Skip("builds a program of its own, without the race detector, and hunts for a minute or two")
 	}
 	page := filepath.Join("..", "..", "docs", "teeth.md")
@@ -82,7 +83,7 @@ func TestTable(t *testing.T) {
 // The machines as they are hold wherever mutants of them are hunted: a ground
 // that they fail on shows nothing.
 func TestGroundsAreFair(t *testing.T) {
-	const seeds = 20
+	seeds := race.Or[uint64](20, 2)
 	done := make(map[string]bool)
 	for _, m := range Mutants() {
 		p, ok := protocols.ByName(m.Protocol)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/protocol"
 )
 
@@ -184,7 +185,7 @@ func TestKilledThenPowerFails(t *testing.T) {
 	checked := 0
 	for k := 1; k <= points(t); k++ {
 		for _, f := range []fault{die, dieHalf} {
-			for l := 1; ; l += stride {
+			for l := 1; ; l += race.Or(1, 13) {
 				at, c := newFakeDisk(), newClaims()
 				at.fault[k] = f
 				_, _ = live(at, c, script)
@@ -223,7 +224,7 @@ func TestDiskFails(t *testing.T) {
 	checked := 0
 	for k := 1; k <= points(t); k++ {
 		for _, f := range []fault{eio, enospc} {
-			for l := k + 1; ; l += stride {
+			for l := k + 1; ; l += race.Or(1, 13) {
 				at, c := newFakeDisk(), newClaims()
 				at.fault[k], at.fault[l] = f, dieHalf
 				if d, err := live(at, c, script); err == nil && c.saved < 5 || err != nil && !at.dead {

@@ -1,6 +1,0 @@
-//go:build !race
-
-package sim
-
-// Slower is how much less a test does under the race detector.
-const Slower = 1

@@ -1,5 +1,0 @@
-//go:build race
-
-package teeth
-
-const raceEnabled = true
