@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/clock"
 )
 
 // Term is one leadership as its holder has it. It ends once and never revives.
@@ -242,7 +243,7 @@ func (t *Term) awaitEnd() error {
 				}
 				return t.finish(fmt.Errorf("%w: not renewed in time, %v before its end", driver.ErrExpired, left))
 			}
-			drain = time.After(left - cfg.Drain)
+			drain = time.After(clock.Timer(left - cfg.Drain))
 		}
 		select {
 		case <-t.ctx.Done():
@@ -270,7 +271,7 @@ func (t *Term) overruns() bool {
 		case bounded && left <= 0, !bounded && takenAway(m):
 			return !t.joined()
 		case bounded:
-			lapse = time.After(left)
+			lapse = time.After(clock.Timer(left))
 		}
 		select {
 		case <-t.settled:

@@ -68,7 +68,7 @@ func HuntingGrounds(mutant string) []World {
 		return led(World{Terms: 3, Messages: 3, Fires: 2, Hints: 2})
 	case "lease-revives-in-term":
 		return timed(World{Terms: 1, Messages: 2, Fires: 2, Ticks: 4, Candidates: 1})
-	case "no-own-residual":
+	case "no-residual-wait", "no-own-residual":
 		return apart(World{Terms: 2, Messages: 2, Fires: 1, Ticks: 1, Hints: 1})
 	case "fence-after-follow", "vote-while-work-runs":
 		return apart(World{Terms: 2, Messages: 2, Fires: 1, Ticks: 1, Hints: 1, Candidates: 2})

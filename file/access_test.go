@@ -293,6 +293,9 @@ func TestReadableLock(t *testing.T) {
 }
 
 func TestNetworkFileSystemsAreRefused(t *testing.T) {
+	if refusedFUSE == 0 {
+		t.Skip("this build lets FUSE pass")
+	}
 	for _, magic := range []uint32{0x6969, 0xff534d42, 0xfe534d42, 0x65735546, 0x01021997, 0x5346414f, 0x6b414653, 0x00c36400} {
 		if err := refuse("/x", magic); !driver.IsPermanent(err) || !strings.Contains(err.Error(), "/x is on "+refused[magic]) {
 			t.Errorf("%#x: %v", magic, err)

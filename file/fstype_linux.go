@@ -17,7 +17,7 @@ var refused = map[uint32]string{
 	unix.SMB_SUPER_MAGIC:  "SMB",
 	unix.CIFS_SUPER_MAGIC: "CIFS",
 	unix.SMB2_SUPER_MAGIC: "SMB2",
-	unix.FUSE_SUPER_MAGIC: "FUSE",
+	refusedFUSE:           "FUSE",
 	unix.V9FS_MAGIC:       "9p",
 	unix.AFS_SUPER_MAGIC:  "AFS",
 	unix.AFS_FS_MAGIC:     "AFS",

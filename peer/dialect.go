@@ -46,6 +46,7 @@ func (quorumDialect) machine(c *Config, self protocol.Voter, ms *protocol.Member
 		return nil, nil, err
 	}
 	qc.Self, qc.Membership = self, ms
+	mutate(&qc)
 	if c.Machine != nil {
 		m, err := c.Machine(qc)
 		return m, &qc, err

@@ -3,6 +3,7 @@ package peer
 import (
 	"time"
 
+	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/peer/internal/wire"
 	"github.com/electd/elect/protocol"
 )
@@ -126,7 +127,7 @@ func (n *Node) arm() {
 		n.timer.Stop()
 		return
 	}
-	n.timer.Reset(max(at.Sub(n.latest.Boot), 0))
+	n.timer.Reset(clock.Timer(max(at.Sub(n.latest.Boot), 0)))
 }
 
 // awake notices when the loop should have run earlier: the process was stopped,

@@ -18,6 +18,7 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/flight"
@@ -154,6 +155,9 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 	}
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
+	}
+	if err := mutation.Check(); err != nil { // in tests' builds only
+		return nil, driver.Permanent(err)
 	}
 	n := &Node{cfg: cfg, log: cfg.Logger, started: time.Now(), now: cfg.now}
 	if n.log == nil {

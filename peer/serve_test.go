@@ -446,7 +446,7 @@ func TestStatusInJSON(t *testing.T) {
 		Paused: true, Priority: 7, PositionPolicy: "prefer", Position: "16/1",
 		Voters: []protocol.NodeID{"n1", "n2"}, Observers: []protocol.NodeID{"o1"},
 		Peers: []PeerStatus{{
-			ID: "n2", Addr: "127.0.0.1:1", Connected: true, RTT: 3 * time.Millisecond, LastContact: 4 * time.Millisecond, Program: "v1",
+			ID: "n2", Addr: "127.0.0.1:1", Connected: true, RTT: 3 * time.Millisecond, LastContact: 4 * time.Millisecond, Program: "v1", Speaks: 1,
 			Sent: 1, Received: 2, Dropped: 3, Retransmits: 4, Error: "none",
 		}},
 		Counters: Counters{Elections: 1, Saves: 2, SaveSlowest: 3, ClockJumps: 4, Pauses: 5, LongestPause: 6, FlightGaps: 7},
@@ -460,7 +460,7 @@ func TestStatusInJSON(t *testing.T) {
 		`"term":5,"incarnation":2,` +
 		`"started":"2026-01-02T03:04:05Z","leader":{"id":"n1","token":"5","metadata":{"address":"n1:80"},"since":"1970-01-01T00:00:05Z"},` +
 		`"stale":true,"cause":"why","token":"5","active":true,"lease_left_ns":900000000,"paused":true,"priority":7,"position_policy":"prefer","position":"16/1","plan":PLAN,"voters":["n1","n2"],"observers":["o1"],` +
-		`"peers":[{"id":"n2","addr":"127.0.0.1:1","connected":true,"rtt_ns":3000000,"last_contact_ns":4000000,"program":"v1","sent":1,"received":2,"dropped":3,"retransmits":4,"error":"none"}],` +
+		`"peers":[{"id":"n2","addr":"127.0.0.1:1","connected":true,"rtt_ns":3000000,"last_contact_ns":4000000,"program":"v1","speaks":1,"sent":1,"received":2,"dropped":3,"retransmits":4,"error":"none"}],` +
 		`"counters":{"elections":1,"saves":2,"save_slowest_ns":3,"clock_jumps":4,"pauses":5,"longest_pause_ns":6,"flight_gaps":7}}`
 	plan, err := json.Marshal(s.Plan)
 	if err != nil {

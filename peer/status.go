@@ -116,7 +116,7 @@ func (n *Node) Status() NodeStatus {
 
 func peerStatus(p *link.PeerInfo, now clock.Boot) PeerStatus {
 	s := PeerStatus{
-		ID: p.ID, Addr: p.Addr, Connected: p.Connected, RTT: p.RTT, LastContact: -1, Program: p.Program,
+		ID: p.ID, Addr: p.Addr, Connected: p.Connected, RTT: p.RTT, LastContact: -1, Program: p.Program, Speaks: p.Speaks,
 		Sent: p.Sent, Received: p.Received, Dropped: p.Dropped, Retransmits: p.Retransmits,
 	}
 	if p.LastHeard != 0 {
@@ -139,6 +139,9 @@ type PeerStatus struct {
 	// LastContact is how long ago anything was heard; negative: never.
 	LastContact time.Duration `json:"last_contact_ns"`
 	Program     string        `json:"program,omitempty"`
+	// Speaks is the version of the peers' protocol that both sides of the
+	// connection know, which is what it uses; 0: there is none.
+	Speaks uint32 `json:"speaks,omitempty"`
 	// Sent, Received and Dropped count messages; dropped are those that found no
 	// connection or a full queue.
 	Sent     uint64 `json:"sent"`

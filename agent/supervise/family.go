@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/mutation"
 )
 
 // Family is a running command with all its descendants, and their keeper. All
@@ -64,6 +65,14 @@ func (f *Family) Signal(sig syscall.Signal) error {
 // Killing takes 2 to 7 ms; on a busy machine 27 were seen.
 const killTime = 20 * time.Millisecond
 
+// killAt is when it does, for a lease that has left to run from now.
+func killAt(now clock.Boot, left time.Duration) clock.Boot {
+	if mutation.Is(mutation.LateKill) {
+		left += time.Second
+	}
+	return now.Add(left - killTime)
+}
+
 // deadline sets when the keeper kills the family, unless it is called again
 // before: the last call counts. It does not wait. 0 takes the deadline away.
 func (f *Family) deadline(at clock.Boot) {
@@ -89,7 +98,7 @@ func prolong(lease func() (time.Duration, bool), over <-chan struct{}, push func
 			return
 		}
 		if left > 0 {
-			push(now.Add(left - killTime))
+			push(killAt(now, left))
 		} // else the last one stands
 		select {
 		case <-over:

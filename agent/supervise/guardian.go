@@ -75,7 +75,7 @@ func (g *Guardian) Lead(l Lease, testament []byte, keep []*os.File) (done func()
 				"for work that is fenced by its token and may begin earlier, pass no Lease", left, killTime)
 		}
 		if bounded {
-			at = shared(now.Add(left - killTime))
+			at = shared(killAt(now, left))
 		}
 	}
 	id, err := g.lead(at, testament, keep)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/mutation"
 )
 
 // keeperName is the keeper's argv[0], by which KeeperMain knows it.
@@ -48,6 +49,10 @@ var keeperReady atomic.Pointer[launch]
 // testament; with nil nobody does. There are witnesses on Linux only.
 func KeeperMain(w Witness) {
 	if len(os.Args) < 2 || os.Args[0] != keeperName {
+		if err := mutation.Check(); err != nil { // in tests' builds only
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(64)
+		}
 		keeperReady.CompareAndSwap(nil, launched())
 		return
 	}

@@ -53,7 +53,7 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	if c.Lease != nil {
 		now := clock.Now() // before the question
 		if left, bounded := c.Lease(); bounded {
-			s.deadline = shared(now.Add(left - killTime))
+			s.deadline = shared(killAt(now, left))
 		}
 	}
 	if len(s.args) == 0 {

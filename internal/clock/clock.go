@@ -4,6 +4,10 @@
 // Go's own monotonic clock stands still while the machine sleeps, and so would
 // keep a lease alive that everybody else saw lapse. On Linux CLOCK_BOOTTIME
 // goes on; elsewhere the monotonic one is all there is.
+//
+// In builds with the tag chaos, which only tests make, readings may pass through
+// a page that a test writes, see package warp. In all others there is nothing of
+// it.
 package clock
 
 import "time"

@@ -4,14 +4,21 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/mutation"
 )
 
 // Now reads CLOCK_BOOTTIME. It takes about 0.2 µs.
-func Now() Boot { return read(unix.CLOCK_BOOTTIME) } // Linux has had it since 2.6.39
+func Now() Boot {
+	if mutation.Is(mutation.StoppedClock) {
+		return mono()
+	}
+	return boot() // Linux has had it since 2.6.39
+}
 
-// read asks the kernel without telling Go's scheduler, which would prepare for a
-// call that may wait: this one does not, and is made often.
-func read(clock uintptr) Boot {
+// kernel asks without telling Go's scheduler, which would prepare for a call that
+// may wait: this one does not, and is made often.
+func kernel(clock uintptr) Boot {
 	var ts unix.Timespec
 	if _, _, err := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&ts)), 0); err != 0 {
 		panic("clock: clock_gettime: " + err.Error()) // both clocks are always there

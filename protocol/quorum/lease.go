@@ -90,6 +90,9 @@ func (m *Machine) recount() {
 	g.fresh = max(g.heard, negated(kthLeast(&sent, n, k)))
 	if !g.active {
 		g.notBefore = kthLeast(&free, n, k)
+		if m.cfg.mutants.Has("no-residual-wait") && g.notBefore != protocol.Never {
+			g.notBefore = min(g.notBefore, now)
+		}
 	}
 }
 

@@ -38,6 +38,7 @@ func Mutants() []Mutant {
 		{"save-in-flight-counts-as-done", "R3", "A vote that is asked for again is answered while its save is in flight.", OneVote},
 		{"refusal-adopts-term", "R3", "A voter that refuses a vote adopts the candidate's term.", Undisturbed},
 		{"own-vote-before-save", "R4", "The candidate counts its own vote before it is saved.", OneVote},
+		{"no-residual-wait", "R4", "The winner leads as soon as a quorum follows it: it waits for nobody's promise to others.", OneWork},
 		{"no-own-residual", "R4", "The winner forgets what it promised itself to others, and before it started.", OneWork},
 		{"own-earlier-life-ignored", "R4", "A promise to an earlier life of the candidate is not reported to it.", OneWork},
 		{"residual-of-holder-only", "R4", "A voter reports its promise to the latest holder only, not those to holders before.", OneWork},

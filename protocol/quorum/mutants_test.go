@@ -57,7 +57,7 @@ func TestMutants(t *testing.T) {
 // TestTwinBites shows that the twin notices when a derived value is wrong.
 func TestTwinBites(t *testing.T) {
 	for _, name := range []string{
-		"promise-forgotten-on-restart", "no-sticky", "own-earlier-life-ignored", "residual-of-holder-only", "no-own-residual",
+		"promise-forgotten-on-restart", "no-sticky", "own-earlier-life-ignored", "residual-of-holder-only", "no-residual-wait", "no-own-residual",
 		"lease-from-ack-arrival", "ignore-drift", "probe-extends-lease", "duplicate-ack-extends", "old-heartbeat-extends",
 		"release-by-node-id", "witness-any-incarnation", "boot-residual-waived",
 		"handover-any-seq", "priority-never-ignored", "outranked-at-once", "position-not-asked",

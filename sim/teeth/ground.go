@@ -181,7 +181,7 @@ func particular(m Mutant) (Ground, bool) {
 func ofQuorum(mutant string) Ground {
 	lives := []sim.OpKind{sim.OpKill, sim.OpWitness, sim.OpPowerLoss, sim.OpReset, sim.OpIsolate}
 	switch mutant {
-	case "promise-forgotten-on-restart", "no-own-residual", "own-earlier-life-ignored", "residual-of-holder-only", "residual-before-adoption", "boot-residual-waived":
+	case "promise-forgotten-on-restart", "no-residual-wait", "no-own-residual", "own-earlier-life-ignored", "residual-of-holder-only", "residual-before-adoption", "boot-residual-waived":
 		return Ground{Name: "restarts", Options: tight(only(lives...)), script: outlives}
 	case "witness-any-incarnation":
 		// n1 dies, its witness says so, and it leads again. Then the witness's word

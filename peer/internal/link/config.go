@@ -98,6 +98,7 @@ type PeerInfo struct {
 	Retransmits uint64        // of the present connection
 	LastHeard   clock.Boot    // 0: never
 	Program     string        // version of its program, for people
+	Speaks      uint32        // the version of the protocol of the present connection; 0: there is none
 	Sent        uint64        // letters written
 	Received    uint64        // letters read
 	Dropped     uint64        // letters that waited too long, or met no connection

@@ -20,6 +20,8 @@ type conn struct {
 	dialled bool // by this side
 	life    uint64
 	since   time.Time
+	speaks  uint32 // the version of the protocol that both sides know
+	next    next   // what the next one needs
 	// incarnation is what Hello said, then the greatest that a letter carried: a
 	// process that connects before its first boot has none yet. The connections
 	// of one process share it.
@@ -50,7 +52,8 @@ type item struct {
 func newConn(l *Link, s *stream, h *wire.Hello, dialled bool) *conn {
 	c := &conn{
 		stream: s, link: l, dialled: dialled, life: h.Life, since: time.Now(), incarnation: new(atomic.Uint64),
-		kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		speaks: min(h.Version, l.cfg.Hello.Version),
+		kick:   make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	c.said.Store(true) // Hello
 	c.incarnation.Store(h.Incarnation)
@@ -101,7 +104,7 @@ func (c *conn) fail(err error) {
 
 // append encodes a frame, or says in the log why it cannot be.
 func (c *conn) append(buf []byte, f *wire.Frame) ([]byte, bool) {
-	buf, err := wire.Append(buf, f)
+	buf, err := wire.Append(buf, c.next.stamp(c, f))
 	if err != nil {
 		c.peer.dropped.Add(1)
 		c.link.strange.log(c.link.log, string(c.peer.id)+err.Error(), "a letter cannot be written", "to", c.peer.id, "error", err)
@@ -307,6 +310,9 @@ func (c *conn) read() error {
 		l.heard(p)
 		switch {
 		case f.Letter != nil:
+			if err := c.next.check(c, f.Letter); err != nil {
+				return err
+			}
 			p.received.Add(1)
 			raise(c.incarnation, f.Letter.Message.Incarnation)
 			l.cfg.Receive(p.id, f.Letter)

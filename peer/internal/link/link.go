@@ -167,6 +167,7 @@ func (l *Link) Peers() []PeerInfo {
 		if i.Connected {
 			i.Err = nil
 			c = p.conns[len(p.conns)-1]
+			i.Speaks = c.speaks
 		}
 		all, newest = append(all, i), append(newest, c)
 	}

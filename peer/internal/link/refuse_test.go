@@ -2,6 +2,7 @@ package link
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -111,7 +112,7 @@ func TestVersions(t *testing.T) {
 	w := &town{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	n3 := w.start("n3", nil, func(cfg *Config) { cfg.Hello.Version, cfg.Hello.Oldest = wire.Version+2, wire.Version+1 })
-	if e := n3.kind("refused", "n1"); e.refusal.Code != wire.CodeVersion || !strings.Contains(e.refusal.Says, "n1 speaks 1, the other side 2 to 3") {
+	if e := n3.kind("refused", "n1"); e.refusal.Code != wire.CodeVersion || !strings.Contains(e.refusal.Says, fmt.Sprintf("n1 speaks %s, the other side %d to %d", span(wire.Oldest, wire.Version), wire.Version+1, wire.Version+2)) {
 		t.Errorf("%v", e)
 	}
 	n1.logged("no version of the protocol in common")

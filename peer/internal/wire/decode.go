@@ -149,6 +149,7 @@ func decodeLetter(p *wirepb.Letter) (*Letter, error) {
 		Metadata: b.GetMetadata(), Body: b.GetBody(), Priority: int(b.GetPriority()), Position: b.GetPosition(),
 		Held: protocol.ConfigID{Term: b.GetHeld().GetTerm(), Version: b.GetHeld().GetVersion()},
 	}}
+	l.Next.unknown(p.ProtoReflect().GetUnknown())
 	m := &l.Message
 	if k := b.GetLeader(); k != nil {
 		m.Leader = protocol.Leadership{ID: protocol.NodeID(k.GetId()), Incarnation: k.GetIncarnation(), Term: k.GetTerm()}

@@ -84,6 +84,7 @@ func appendLetter(b []byte, l *Letter) []byte {
 	b = shut(b, message)
 	b = appendUint(b, letterSince, uint64(l.Since))
 	b = appendUint(b, letterToken, l.Token)
+	b = l.Next.append(b)
 	return shut(b, frame)
 }
 
@@ -251,6 +252,7 @@ func (k *known) letter(payload []byte) (*Letter, bool) {
 			l.Since = int64(s.number)
 		case s.field == letterToken && !s.block:
 			l.Token = s.number
+		case !s.block && l.Next.take(s.field, s.number):
 		default:
 			return nil, false
 		}

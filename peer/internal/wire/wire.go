@@ -18,12 +18,6 @@ import (
 	"github.com/electd/elect/protocol"
 )
 
-// The versions of the peers' protocol that this build speaks.
-const (
-	Version uint32 = 1 // the greatest
-	Oldest  uint32 = 1 // the least
-)
-
 // Sizes of a frame's payload, in bytes.
 const (
 	MaxFrame = 256 << 10 // of somebody who is admitted
@@ -140,6 +134,9 @@ const (
 
 // Letter carries a message of the protocol machine.
 type Letter struct {
+	// Next is what the next version of this protocol adds: nothing, but in builds
+	// with the tag chaosnext.
+	Next    Next
 	Message protocol.Message
 	// Since goes with a heartbeat: when its sender was elected by its own wall
 	// clock, in nanoseconds since 1970-01-01 UTC; 0 is unknown.

@@ -1,0 +1,24 @@
+//go:build mutants
+
+package mutation
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+var chosen = os.Getenv(Env)
+
+// Is reports whether that mistake is made.
+func Is(name string) bool { return chosen == name }
+
+// Check returns an error, with the names that there are, if the environment has
+// none of them.
+func Check() error {
+	if chosen == "" || slices.Contains(Names(), chosen) {
+		return nil
+	}
+	return fmt.Errorf("%s=%q; want one of %s", Env, chosen, strings.Join(Names(), ", "))
+}

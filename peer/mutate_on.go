@@ -1,0 +1,19 @@
+//go:build mutants
+
+package peer
+
+import (
+	"github.com/electd/elect/internal/mutation"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// mutate switches on the mutant of the machine that the environment chooses, if
+// it chooses one of the machine's.
+func mutate(c *quorum.Config) {
+	switch {
+	case mutation.Is(mutation.LeaseFromAck):
+		c.Mutate("lease-from-ack-arrival")
+	case mutation.Is(mutation.NoResidual):
+		c.Mutate("no-residual-wait")
+	}
+}
