@@ -78,6 +78,9 @@ func (p *place) mint(era uint64, h history, last fence.Token) (fence.Token, erro
 	if h.used {
 		reached = max(reached, h.era)
 	}
+	if h.torn { // it may have told of any era, so this one is not known to be above it
+		reached = max(reached, era)
+	}
 	used := h.used || last != 0
 	raised := used && era > reached
 	token, err := durable.Next(disk{p}, durable.Request{

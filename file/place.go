@@ -219,6 +219,7 @@ func (p *place) seal(era uint64) (string, error) {
 type history struct {
 	used   bool   // somebody has led with this lock, so there must be a counter
 	era    uint64 // the one of the last leader, if used
+	torn   bool   // the era is not known: the power failed while the seal was written
 	intact bool   // nothing was touched since
 }
 
@@ -230,11 +231,15 @@ func (p *place) history() (history, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return history{}, explain("read", name, err)
 	}
-	got := string(b[:n])
-	if strings.Trim(got, "\x00") == "" { // made by flock(1), or never written back before a crash
+	got := strings.TrimRight(string(b[:n]), "\x00")
+	if got == "" { // made by flock(1), or never written back before a crash
 		return history{}, nil
 	}
 	h := history{used: true}
+	if era, ok := strings.CutPrefix(got, sealPrefix); strings.HasPrefix(sealPrefix, got) || ok && !strings.Contains(era, " ") {
+		h.torn = true
+		return h, nil
+	}
 	if _, err := fmt.Sscanf(got, sealPrefix+"%d", &h.era); err != nil {
 		return history{}, driver.Permanent(fmt.Errorf("%s contains %.20q, which elect did not write; want an empty file or none", name, got))
 	}
@@ -244,7 +249,7 @@ func (p *place) history() (history, error) {
 }
 
 // writeSeal is done last by a new leader, when it changes nothing in the
-// directory any more. It is not synced: a lost seal costs one HoldOff.
+// directory any more. It is not synced: one that is lost, or torn, costs one HoldOff.
 func (p *place) writeSeal(era uint64) error {
 	text, err := p.seal(era)
 	if err != nil {

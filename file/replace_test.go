@@ -315,6 +315,46 @@ func TestCounterRolledBack(t *testing.T) {
 	release(t, m)
 }
 
+// TestTornSeal: when the power fails, the first part of a seal may be on the disk.
+// It costs a HoldOff, and tells of no era that a later one could be above.
+func TestTornSeal(t *testing.T) {
+	dir := t.TempDir()
+	lock := filepath.Join(dir, "jobs", lockName)
+	first, err := New(dir, "jobs", "a", Config{Era: 12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := campaign(t, first)
+	release(t, last)
+	seal, err := os.ReadFile(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, len(sealPrefix), len(sealPrefix) + 1, len(sealPrefix) + 2, len(sealPrefix) + 3, len(seal) - 1} {
+		if err := os.WriteFile(lock, seal[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		m := campaign(t, first)
+		if took := time.Since(begin); m.Token() <= last.Token() || took < HoldOff {
+			t.Errorf("%q: token %v after %v, and %v; want it greater, and %v", seal[:n], m.Token(), last.Token(), took, HoldOff)
+		}
+		last = m
+		release(t, m)
+	}
+	for _, name := range []string{"counter", "record"} {
+		if err := os.Remove(filepath.Join(dir, "jobs", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(lock, seal[:len(sealPrefix)+1], 0o600); err != nil { // era=1
+		t.Fatal(err)
+	}
+	if _, err := first.Campaign(t.Context(), driver.Candidacy{}); !driver.IsPermanent(err) || !strings.Contains(err.Error(), "tokens could repeat") {
+		t.Errorf("without a counter: %v", err)
+	}
+}
+
 func TestForeignLockFile(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(dir+"/jobs", 0o700); err != nil {

@@ -270,7 +270,7 @@ func (n *Node) prepare() {
 	}
 	n.scribe = &scribe{note: n.dir.Note, log: n.log}
 	n.saver = &saver{
-		save: n.dir.Save, mirror: n.dir.Mirror, idle: n.plan.Heartbeat,
+		save: n.dir.Save, mirror: n.dir.Mirror, idle: n.plan.Promise,
 		done: func(number uint64, took time.Duration, err error) {
 			n.counted.saved(took)
 			n.inbox.put(item{do: func() { n.saved(number, err) }})
