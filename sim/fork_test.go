@@ -17,7 +17,7 @@ import (
 func TestForkOfProtocols(t *testing.T) {
 	for _, p := range protocols.All() {
 		t.Run(p.Name, func(t *testing.T) {
-			for seed := range few(p, 4) {
+			for seed := range few(4) {
 				s, err := sim.Generate(p, 100+seed, sim.Options{Observers: observers(p, int(seed%2)), Profile: [...]string{"swarm", "members"}[seed/2]})
 				if err != nil {
 					t.Fatal(err)
@@ -77,7 +77,7 @@ func TestHistoryOfProtocols(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for seed := range few(p, 3) {
+			for seed := range few(3) {
 				s, err := sim.Generate(p, 200+seed, sim.Options{Observers: observers(p, int(seed%2)), Faults: 20 * patience})
 				if err != nil {
 					t.Fatal(err)

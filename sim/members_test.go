@@ -45,7 +45,7 @@ func TestThreeBecomeFive(t *testing.T) {
 	}
 	const promise = time.Second
 	longest := time.Duration(0)
-	for seed := range uint64(race.Or(300, 15)) {
+	for seed := range uint64(race.Or(300, 5)) {
 		r := become(seed+1, "quiet")
 		worst, _ := r.Stats.Takeover(1)
 		longest = max(longest, worst)
@@ -56,7 +56,7 @@ func TestThreeBecomeFive(t *testing.T) {
 	}
 	t.Logf("without faults: the longest gap %v", longest)
 	var stats sim.Stats
-	done, runs := 0, race.Or(300, 15)
+	done, runs := 0, race.Or(300, 5)
 	for seed := range uint64(runs) {
 		for _, profile := range []string{"swarm", "storm"} {
 			r := become(seed+1, profile)

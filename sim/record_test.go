@@ -44,7 +44,7 @@ func TestRecordedRunsVerify(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for seed := range few(p, 4) {
+			for seed := range few(4) {
 				// Beyond: twins, and disks that are restored.
 				s, err := sim.Generate(p, seed, sim.Options{Observers: observers(p, 1), Faults: 15 * patience, Settle: 5 * patience, Beyond: true, Profile: [...]string{"swarm", "members"}[seed%2]})
 				if err != nil {

@@ -186,7 +186,7 @@ func TestBeyondEverything(t *testing.T) {
 // a fork in their middle.
 func TestSameSeedSameRun(t *testing.T) {
 	for _, p := range protocols.All() {
-		for seed := range few(p, 4) {
+		for seed := range few(4) {
 			s, err := sim.Generate(p, seed+1, sim.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -292,17 +292,8 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// few is n; under the race detector two at most, and one for a classic protocol.
-func few(p *sim.Protocol, n uint64) uint64 {
-	switch {
-	case !race.Enabled:
-		return n
-	case p.Leaseless:
-		return 1
-	default:
-		return min(n, 2)
-	}
-}
+// few is n, or one under the race detector.
+func few(n uint64) uint64 { return race.Or(n, 1) }
 
 // observers is n, or none where a protocol knows none: the classic ones.
 func observers(p *sim.Protocol, n int) int {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/electd/elect/internal/race"
 )
 
 // patience is for one run of one program. A verifier needs a few seconds; it is
@@ -266,7 +268,7 @@ func run(t *testing.T, dir, name string, args ...string) string {
 // tools skips the test where spin or the compiler is missing.
 func tools(t *testing.T) {
 	t.Helper()
-	if testing.Short() || raced {
+	if testing.Short() || race.Enabled {
 		t.Skip("goes through some ten million states, in no code of Go")
 	}
 	for _, name := range []string{"spin", "gcc"} {
