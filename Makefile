@@ -91,6 +91,15 @@ bench: ## run the benchmarks (BENCH=regexp)
 fuzz: ## run each fuzz target for FUZZTIME (FUZZ=regexp of names)
 	@.ci/fuzz '$(FUZZTIME)' '$(FUZZ)'
 
+# Anything of these that is set is handed on; docs/chaos.md tells of each.
+CHAOS = $(if $(FOR),-for '$(FOR)') $(if $(SETUP),-setup '$(SETUP)') $(if $(NETWORK),-network '$(NETWORK)') $(if $(SEED),-seed '$(SEED)') \
+	$(if $(FAULTS),-faults '$(FAULTS)') $(if $(MUTANT),-mutant '$(MUTANT)') $(if $(KEEP),-keep) $(if $(SCHEDULE),'$(SCHEDULE)')
+
+.PHONY: chaos
+chaos: ## break real processes (FOR=1m SETUP=peers-lan NETWORK= SEED= FAULTS= SCHEDULE= KEEP=)
+	@go build -o bin/chaos ./test/chaos/run
+	@bin/chaos $(CHAOS)
+
 .PHONY: ci
 ci: ## all that CI does
 	.ci/run

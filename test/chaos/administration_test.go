@@ -1,0 +1,157 @@
+//go:build linux
+
+package chaos
+
+import (
+	"strings"
+	"time"
+
+	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/network"
+)
+
+// administration are the races of what operators do with what breaks.
+func administration() []scenario {
+	return []scenario{
+		{
+			name: "transfer-race", story: "The leader is asked to hand over to a follower, and in the middle of that dies, is cut off, or loses its target.",
+			nodes: 3, script: transferRaces,
+			parts: []part{{on: quorum, expected: "whatever is lost on the way, no two lead at one time, and one does soon after", judge: (*stage).safe}},
+		},
+		{
+			name: "reconfig-fork", story: "A cut off leader is asked to remove a member, and its successor on the other side to add one, at the same time.",
+			nodes: 5, spare: 1, script: reconfigFork,
+			parts: []part{{on: quorum, expected: "only the side with a majority changes who takes part, and all have that in the end", judge: handedOn}},
+		},
+		{
+			name: "lease-reconfig", story: "The leader is cut off in the middle of removing a voter, with a lease that a majority of the old voters has promised.",
+			nodes: 3, script: leaseReconfigs,
+			parts: []part{{on: quorum, expected: "whatever is lost on the way, the next lease begins after the old one is over", judge: (*stage).safe}},
+		},
+	}
+}
+
+// asks runs the elect command from outside, beside what the script does. What comes
+// of it is for whoever waits for it.
+func (s *stage) asks(args ...string) (done <-chan error) {
+	result := make(chan error, 1)
+	ctx, cancel := s.patiently()
+	s.after(func() error { cancel(); return nil })
+	go func() {
+		_, err := s.crew.Operator(ctx, args...)
+		result <- err
+	}()
+	return result
+}
+
+// transferRaces are some rounds, each with another fault at another moment.
+func transferRaces(s *stage) {
+	rounds := []struct {
+		name     string
+		do, undo func()
+	}{
+		{"the leader's parent dies", func() { s.kill(0, crew.Node) }, func() {}},
+		{"all of the leader dies", func() { s.down(0) }, func() { s.up(0) }},
+		{"the leader is cut off", func() { s.set(network.Isolate(3, 0)) }, s.healed},
+		{"the target dies", func() { s.down(1) }, func() { s.up(1) }},
+		{"the target stops", func() { s.freeze(1, crew.Voter) }, func() { s.thaw(1, crew.Voter) }},
+	}
+	s.begins()
+	var longest time.Duration
+	for i, r := range rounds {
+		s.recast()
+		done := s.asks("transfer", "--to", s.crew.ID(s.cast[1]))
+		s.hold(time.Duration(10+4*i) * time.Millisecond) // the operator's command has to start, too
+		began := s.ledger.Now()
+		r.do()
+		s.hold(2 * promise)
+		r.undo()
+		<-done // whatever it says: who asked may have been told of a success, or of nothing
+		s.recast()
+		led := reignsOf(s.ledger.Lives())
+		gap := silence(led, began, s.ledger.Now())
+		longest = max(longest, gap)
+		s.want(gap <= 2*soon, "%s: nobody led for %v; want %v at most", r.name, shown(gap), 2*soon)
+	}
+	s.say("%d rounds; the longest time without a leader is %v", len(rounds), shown(longest))
+}
+
+// silence is the longest time without a leader between two times.
+func silence(reigns []reign, from, until int64) (longest time.Duration) {
+	at := from
+	for _, r := range reigns { // by when they began
+		if r.from > at {
+			longest = max(longest, time.Duration(min(r.from, until)-at))
+		}
+		at = max(at, r.until)
+	}
+	return max(longest, time.Duration(until-at))
+}
+
+// reconfigFork asks a leader that is cut off to remove 3, and when another leads, to
+// add the spare node.
+func reconfigFork(s *stage) {
+	spare := s.crew.ID(5)
+	s.does(s.crew.Start(5))
+	if !s.until(patience, func() bool { m := s.members().Nodes[5]; return m != nil && m.Join }) {
+		s.lament("%s does not wait to be added", spare)
+	}
+	s.begins()
+	s.set(network.Isolate(6, 0))
+	old := s.cast[0]
+	removal := s.asks("member", "remove", s.crew.ID(s.cast[3]), "--election", s.only(old))
+	s.next(s.fault, soon)
+	added := s.asks("member", "add", s.member(5))
+	err := <-added
+	s.want(err == nil, "%s is not added: %v", spare, err)
+	err = <-removal
+	s.want(err != nil, "the leader that is cut off has removed %s", s.crew.ID(s.cast[3]))
+	s.healed()
+	all := func() bool {
+		m := s.members()
+		for _, n := range m.Nodes {
+			if n == nil || n.Membership == nil || len(n.Membership.Voters) != 6 || n.Membership.Version() != m.Membership.Version() {
+				return false
+			}
+		}
+		return true
+	}
+	s.want(s.until(patience, all), "not all six have one membership of six voters in the end")
+	s.say("the removal: %v; all six have membership %s in the end", err, s.members().Membership.Version())
+}
+
+// only is the URL of an operator who asks one node and no other.
+func (s *stage) only(node int) string {
+	_, query, _ := strings.Cut(s.crew.URL(network.Operator), "?")
+	return "peer://" + s.crew.ID(node) + "@" + s.net.OperatorAddr(node) + "?" + query
+}
+
+// leaseReconfigs are some rounds in which the leader is cut off at another moment of
+// a removal.
+func leaseReconfigs(s *stage) {
+	s.begins()
+	for round := range 3 {
+		s.recast()
+		gone := s.cast[2]
+		s.crew.Join(gone, true) // when it was removed it waits to be added again
+		s.does(s.crew.Down(gone))
+		s.does(s.crew.Start(gone))
+		s.calm()
+		done := s.asks("member", "remove", s.crew.ID(gone))
+		s.hold(time.Duration(15+10*round) * time.Millisecond) // the operator's command has to start, too
+		s.set(network.Isolate(3, 0))
+		s.hold(2 * promise)
+		s.healed()
+		err := <-done
+		l := s.calm()
+		removed := len(s.members().Membership.Voters) == 2
+		s.want(!removed || l.Node != gone, "%s leads, which was removed", s.crew.ID(gone))
+		s.say("round %d: removed: %t (%v); %s leads", round+1, removed, err, s.crew.ID(l.Node))
+		if removed {
+			s.operator("member", "add", s.member(gone))
+		}
+	}
+}
+
+// member is a node as elect member wants it.
+func (s *stage) member(node int) string { return s.crew.ID(node) + "@" + s.crew.Addr(node) }

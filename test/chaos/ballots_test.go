@@ -1,0 +1,225 @@
+//go:build linux
+
+package chaos
+
+import (
+	"bytes"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/disk"
+	"github.com/electd/elect/test/chaos/judge"
+	"github.com/electd/elect/test/chaos/network"
+)
+
+// ballots are about what a voter remembers.
+func ballots() []scenario {
+	// Rounds of votes last 128 ms with these, so that a fault can be put into one.
+	slowRounds := url.Values{"profile": {"wan"}}
+	return []scenario{
+		{
+			name: "stranded-term", story: "A voter comes to a higher term than the leader's, though it has not won it.",
+			nodes: 3, on: proxies,
+			parts: []part{
+				{on: quorum, params: slowRounds, env: lastNeverLeads, script: strand(30*time.Millisecond, network.Mute(3, 1)), judge: reanchored,
+					expected: "where nobody got to know of the vote, the leader takes a higher term, and its reign and its token go on"},
+				{on: "quorum-voted", params: slowRounds, env: lastNeverLeads, script: strand(90*time.Millisecond, network.Isolate(3, 1)), judge: newTenure,
+					expected: "where somebody can have won, it stops its work and a new reign begins"},
+			},
+		},
+		{
+			name: "voter-restart", story: "The leader is cut off, and while its lease runs all others crash and start again.",
+			nodes: 3, short: true, script: othersRestart,
+			parts: []part{{on: quorum, expected: "nothing is forgotten: those who start again wait out what they may have promised", judge: handedOn}},
+		},
+		{
+			name: "double-vote", story: "A voter votes, loses power, starts again, and is asked by another candidate who knows of no later term.",
+			nodes: 3, disks: disk.NewFUSE, short: true, script: asksAgain((*stage).losePower),
+			parts: []part{{on: quorum, expected: "the vote is on its disk: no term has two leaders", judge: twoElections}},
+		},
+		{
+			name: "wiped-disk", story: "As double-vote, and the disk of the voter is lost in between.",
+			nodes: 3, disks: disk.NewFUSE, script: wiped,
+			parts: []part{{on: quorum, expected: "with an empty disk it is another voter, which nobody has admitted: nobody leads until there is a majority without it", judge: nobodyUntilHealed}},
+		},
+	}
+}
+
+// lastNeverLeads has the last node vote and never stand.
+func lastNeverLeads(s *stage, node int) []string {
+	if node == s.scenario.nodes-1 {
+		return []string{"ELECT_PRIORITY=0"}
+	}
+	return nil
+}
+
+// strand has 1 vote for itself in a term that nobody wins. Both followers take the
+// leader for dead, because its connections are reset; 2 grants 1's pre-vote, and its
+// answers take a while. After the time given the leader can talk to 2 again, and 1 is
+// mute, or cut off: before the first answer has come what is lost is 1's question for
+// votes, and after it the answer to that.
+func strand(after time.Duration, lost network.Links) func(*stage) {
+	const slow = 60 * time.Millisecond // from 2 to 1, in a round of 128 ms
+	answers := network.Links{{From: 2, To: 1}: {Delay: slow}}
+	return func(s *stage) {
+		for range 10 {
+			s.recast()
+			was := s.members().Nodes[s.cast[0]].Term
+			s.begins()
+			s.set(network.Merge(network.Isolate(3, 0), answers))
+			s.reset(0, 1)
+			s.reset(0, 2)
+			s.hold(after)
+			s.set(network.Merge(lost, network.Partial(3, 0, 1), answers))
+			s.hold(2 * slow)
+			m := s.members()
+			ahead := func(role int) bool {
+				n := m.Nodes[s.cast[role]]
+				return n != nil && n.Term > was
+			}
+			if ahead(1) && ahead(2) == (after > slow) && len(reignsSince(s, s.fault)) == 0 {
+				s.stranded = true
+				break
+			}
+			s.healed() // it did not come to that: the machine was slow, or another round was under way
+		}
+		s.healed()
+		s.hold(2 * promise)
+		s.termsAtEnd = s.members().Nodes[s.cast[0]].Term
+	}
+}
+
+func reignsSince(s *stage, since int64) []reign {
+	var found []reign
+	for _, r := range reignsOf(s.ledger.Lives()) {
+		if r.from > since {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// reanchored wants the leader to lead on, in a term above its token's.
+func reanchored(s *stage) {
+	undisturbed(s)
+	s.want(s.stranded, "no voter came to a term that was not won, in ten tries")
+	s.want(s.termsAtEnd > uint64(s.led(s.fault).token), "the leader's term is %d in the end; want it above its token, %d", s.termsAtEnd, s.led(s.fault).token)
+	s.say("its term goes to %d", s.termsAtEnd)
+}
+
+// newTenure wants the old reign to end and another to begin, of whom ever.
+func newTenure(s *stage) {
+	s.safe()
+	s.want(s.stranded, "no voter came to a term that was not won, in ten tries")
+	old, all := s.led(s.fault), s.begun(s.fault, s.end)
+	s.want(len(all) >= 1, "%s led on; want a new reign", s.name(old.node))
+	if len(all) > 0 {
+		s.say("the reign of %s with token %d ends %v after the faults began, and %s leads %v after that", s.name(old.node), old.token,
+			shown(s.sinceFault(old.until)), s.names(all[:1]), shown(time.Duration(all[0].from-old.until)))
+	}
+}
+
+// othersRestart cuts the leader off, and kills the other two with all that they
+// have started. They start again at once.
+func othersRestart(s *stage) {
+	s.begins()
+	s.set(network.Isolate(3, 0))
+	s.kill(1, crew.Family)
+	s.kill(2, crew.Family)
+	s.next(s.fault, soon)
+	s.hold(2 * promise)
+}
+
+// asksAgain has a voter vote, lose something, and be asked again: the leader 0 is
+// cut off, and one of the others is elected by the third. That one is killed, its
+// disk suffers, and it starts again and sees 0 only, who knows of no later term than
+// that of its own reign.
+func asksAgain(suffer func(s *stage, role int)) func(*stage) {
+	return func(s *stage) {
+		s.begins()
+		s.set(network.Isolate(3, 0))
+		winner := s.role(s.next(s.fault, soon).Node)
+		voter := 3 - winner
+		s.down(voter)
+		s.reset(0, winner) // what they had sent, and the cut has held back, tells of that term
+		s.reset(0, voter)
+		s.set(network.Isolate(3, winner))
+		s.mark = s.ledger.Now()
+		suffer(s, voter)
+		s.up(voter)
+		s.until(soon+promise, func() bool { return len(reignsSince(s, s.mark)) > 0 })
+		s.healed()
+	}
+}
+
+// losePower takes from a disk what was not synced.
+func (s *stage) losePower(role int) {
+	s.t.Helper()
+	s.history.Add(judge.Event{Kind: judge.Fault, Node: s.cast[role], Fault: "power-loss", ID: 1})
+	s.does(s.disks[s.cast[role]].PowerLoss())
+	s.history.Add(judge.Event{Kind: judge.Heal, Node: s.cast[role], Fault: "power-loss", ID: 1})
+}
+
+// twoElections wants two leaders after the first, one after the other, each with a
+// greater token.
+func twoElections(s *stage) {
+	s.safe()
+	all := s.begun(s.fault, s.end)
+	s.want(len(all) >= 2, "%s led; want two after the first", s.names(all))
+	last := s.led(s.fault).token
+	for _, r := range all {
+		s.want(r.token > last, "%s leads after token %d", s.names([]reign{r}), last)
+		last = r.token
+	}
+	s.say("after token %d %s led", s.led(s.fault).token, s.names(all))
+}
+
+// wiped wipes the voter's disk, and mends it in the end as an operator does.
+func wiped(s *stage) {
+	lost := 0
+	asksAgain(func(s *stage, role int) {
+		lost = role
+		s.history.Add(judge.Event{Kind: judge.Wiped, Node: s.cast[role]})
+		s.does(s.disks[s.cast[role]].Wipe())
+	})(s)
+	s.next(s.heal, soon)
+	node := s.cast[lost]
+	said := func() bool {
+		text, err := os.ReadFile(s.crew.Log(node))
+		return err == nil && bytes.Contains(text, []byte("its disk was wiped"))
+	}
+	s.want(s.until(patience, said), "%s does not say that its disk was wiped", s.crew.ID(node))
+	s.readmit(node)
+}
+
+// readmit gives the vote of a node whose disk was lost to the one that it has now.
+func (s *stage) readmit(node int) {
+	s.t.Helper()
+	s.does(s.crew.Down(node))
+	s.history.Add(judge.Event{Kind: judge.Wiped, Node: node})
+	s.does(s.disks[node].Wipe()) // it has begun to found an election of its own
+	s.crew.Join(node, true)
+	s.does(s.crew.Start(node))
+	waits := func() bool {
+		m := s.members().Nodes[node]
+		return m != nil && m.Join
+	}
+	if !s.until(patience, waits) {
+		s.lament("%s does not wait to be added", s.crew.ID(node))
+	}
+	s.operator("member", "replace", s.crew.ID(node))
+}
+
+// nobodyUntilHealed wants one to lead after the first, nobody while the two that
+// see each other have one sound disk, and again one when all is healed.
+func nobodyUntilHealed(s *stage) {
+	s.safe()
+	lone := s.begun(s.mark, s.heal)
+	s.want(len(lone) == 0, "%s led, elected by a voter that has forgotten its vote", s.names(lone))
+	s.want(len(s.begun(s.fault, s.mark)) == 1, "%s led before; want one", s.names(s.begun(s.fault, s.mark)))
+	after := s.begun(s.heal, s.end)
+	s.want(len(after) > 0 || s.led(s.end).until > s.end, "nobody leads in the end")
+	s.say("nobody leads for %v; then %s", shown(time.Duration(s.heal-s.mark)), s.names(after))
+}

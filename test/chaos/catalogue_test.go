@@ -1,0 +1,283 @@
+//go:build linux
+
+package chaos
+
+import (
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/disk"
+	"github.com/electd/elect/test/chaos/network"
+)
+
+// scenario is a small story of faults, by the name that docs/scenarios.md and the
+// simulator have for it.
+type scenario struct {
+	name  string
+	story string
+
+	nodes int    // voters; the one that leads when the faults begin has role 0
+	spare int    // further nodes, which wait to be added
+	on    medium // what network it takes
+
+	disks  func(dir string) (disk.Disk, error) // what disk each node has; nil: a plain directory
+	clocks bool                                // nodes have clocks of their own: programs that were built for that
+	short  bool                                // in go test -short, too
+
+	script func(*stage)
+	parts  []part
+}
+
+// part is a scenario with one protocol, or one kind of program.
+type part struct {
+	on       string // its name
+	expected string
+	judge    func(*stage)
+
+	protocol string     // "": quorum
+	net      medium     // instead of the scenario's
+	kind     crew.Kind  // what the nodes run
+	params   url.Values // of the election's URL
+	env      func(s *stage, node int) []string
+	script   func(*stage) // instead of the scenario's
+}
+
+// medium is what kind of network a scenario takes.
+type medium int
+
+const (
+	anywhere   medium = iota // namespaces, and where there are none, proxies
+	namespaces               // packets can be lost
+	proxies                  // bytes can be delayed
+	nowhere                  // an election in a file, of one machine
+)
+
+// The times of the classic protocols, whose leaders have no lease: how long a
+// silent leader is waited for at least, and what is between two heartbeats.
+const (
+	classicPromise = 300 * time.Millisecond
+	classicBeat    = classicPromise / 5
+)
+
+// The names of the parts.
+const (
+	quorum  = "quorum"
+	raft    = "raft"
+	preVote = "raft-prevote"
+	bully   = "bully"
+)
+
+// calmly is what quorum does in most partitions.
+const calmly = "nothing: the leader leads on without a gap"
+
+// plain is a part with a classic protocol: its leaders have no lease.
+func plain(protocol, expected string, judge func(*stage)) part {
+	return part{on: protocol, protocol: protocol, expected: expected, judge: judge}
+}
+
+// cut is a script: so are the links for so long, and then they are healed.
+func cut(shape network.Links, d time.Duration) func(*stage) {
+	return func(s *stage) {
+		s.during(shape, d)
+		s.hold(promise)
+	}
+}
+
+// long is a time that lets all timeouts pass several times.
+const long = 5 * promise
+
+// catalogue is all scenarios that are about partitions and pauses.
+func catalogue() []scenario {
+	return slices.Concat(deaths(), partitions(), openraft(), ballots(), standstills(), administration(), weariness(), impostors())
+}
+
+// partitions are cuts, most of them partial: links are missing while everybody
+// lives.
+func partitions() []scenario {
+	return []scenario{
+		{
+			name: "minority-leader", story: "The leader is cut off with a minority; later all is healed.",
+			nodes: 5, short: true, script: cut(network.Halves(5, 0, 1), long),
+			parts: []part{
+				{on: quorum, expected: "the lease of the cut off leader is over before another one's begins", judge: handedOn},
+				plain(raft, "a stale leader leads beside the new one until all is healed", stale),
+				plain(bully, "split brain: each side has its leader until all is healed", split),
+			},
+		},
+		{
+			name: "rejoin", story: "A follower is cut off, and comes back.",
+			nodes: 5, short: true, script: cut(network.Isolate(5, 4), long),
+			parts: []part{
+				{on: quorum, expected: calmly, judge: undisturbed},
+				plain(raft, "the one that comes back has a higher term, which deposes the leader", deposed),
+			},
+		},
+		{
+			name: "ping-pong", story: "Two cannot see each other, and both see the rest; one of them leads.",
+			nodes: 5, script: cut(network.Partial(5, 0, 1), long),
+			parts: []part{
+				{on: quorum, expected: calmly, judge: undisturbed},
+				plain(raft, "the two depose each other for as long as it lasts", toAndFro(0, 1)),
+			},
+		},
+		{
+			name: "quorum-loss", story: "All lose all links but those to one hub, which alone sees a majority, and does not lead.",
+			nodes: 5, script: cut(network.Hub(5, 2), long),
+			parts: []part{
+				{on: quorum, expected: "the leader gives up, and the hub is elected", judge: hubLeads},
+				plain(preVote, "deadlock: the leader reaches one of the other four, and leads on", func(s *stage) { s.fenced(); s.steady(s.fault, s.heal) }),
+			},
+		},
+		{
+			name: "constrained", story: "The leader is cut off, the others see one hub only, and the hub's position is behind those of all others.",
+			nodes: 5, script: constrained,
+			parts: []part{
+				{on: "quorum-prefer", params: url.Values{"position": {"prefer"}}, env: positioned,
+					expected: "where positions are preferred, the hub is elected", judge: hubLeadsLate},
+				{on: "quorum-require", params: url.Values{"position": {"require"}}, env: positioned,
+					expected: "where they are required, nobody is before the healing", judge: nobodyLeads},
+			},
+		},
+		{
+			name: "chain", story: "Of three in a row the outer two cannot see each other; one of them leads.",
+			nodes: 3, short: true, script: cut(network.Partial(3, 0, 2), long),
+			parts: []part{
+				{on: quorum, expected: calmly, judge: undisturbed},
+				plain(raft, "the outer two depose each other for as long as it lasts", toAndFro(0, 2)),
+			},
+		},
+		{
+			name: "cloudflare-2020", story: "Three see each other; a fourth sees the second only, and a fifth the third.",
+			nodes: 5, script: cut(network.Cloudflare2020(), long),
+			parts: []part{
+				{on: quorum, expected: calmly, judge: undisturbed},
+				plain(raft, "never stable: whoever leads, somebody does not hear it, and deposes it", turmoil),
+			},
+		},
+		{
+			name: "deaf-leader", story: "The leader is heard by all, and hears nobody.",
+			nodes: 5, short: true, script: cut(network.Deaf(5, 0), long),
+			parts: []part{
+				{on: quorum, net: proxies, expected: "the lease of the deaf one is over before another one's begins", judge: handedOn},
+				// To the kernel's TCP one who hears no acknowledgement is soon mute, too.
+				{on: "quorum-packets", net: namespaces, expected: "the same where packets are dropped, so that the deaf one falls mute", judge: handedOn},
+				{on: raft, protocol: raft, net: proxies, expected: "nobody notices: it leads on, and hears nobody",
+					judge: func(s *stage) { s.fenced(); s.steady(s.fault, s.heal) }},
+			},
+		},
+		{
+			name: "mute-leader", story: "The leader hears all, and is heard by nobody.",
+			nodes: 5, script: cut(network.Mute(5, 0), long),
+			parts: []part{{on: quorum, expected: "the lease of the mute one is over before another one's begins", judge: handedOn}},
+		},
+		{
+			name: "flapping-link", story: "The link between the leader and a follower comes and goes: cut for a little more than a timeout, and there for as long.",
+			nodes: 3, script: flapping,
+			parts: []part{{on: quorum, expected: calmly, judge: undisturbed}},
+		},
+	}
+}
+
+// flapping cuts the link between 0 and 1 and heals it, three times.
+func flapping(s *stage) {
+	s.begins()
+	for range 3 {
+		s.set(network.Partial(3, 0, 1))
+		s.hold(promise * 6 / 5)
+		s.healed()
+		s.hold(promise * 6 / 5)
+	}
+}
+
+// hubLeads wants role 2 to lead within a short time, and on.
+func hubLeads(s *stage) {
+	s.safe()
+	_, next := s.oneAfter(s.fault, 0, soon)
+	s.want(s.role(next.node) == 2, "%s leads; want the hub, role 2", s.name(next.node))
+}
+
+// TestScenarios plays the catalogue: each scenario on real processes, with real
+// networks, disks and signals. One of them: -run TestScenarios/rejoin.
+func TestScenarios(t *testing.T) {
+	race.Alone(t)
+	programs := builder(t)
+	for _, sc := range catalogue() {
+		t.Run(sc.name, func(t *testing.T) {
+			if testing.Short() && !sc.short {
+				t.Skip("left out in -short")
+			}
+			t.Parallel()
+			t.Log(sc.story)
+			for _, p := range sc.parts {
+				t.Run(p.on, func(t *testing.T) {
+					t.Parallel()
+					t.Logf("expected: %s", p.expected)
+					var tags []string
+					if sc.clocks {
+						tags = []string{"chaos"}
+					}
+					perform(t, &sc, &p, set{programs: programs(tags...)})
+				})
+			}
+		})
+	}
+}
+
+// perform plays a part, and again if what came out otherwise than expected may have
+// done so because the machine had stood still. A broken promise is one at once.
+func perform(t *testing.T, sc *scenario, p *part, with set) {
+	t.Helper()
+	const tries = 3
+	for try := 1; ; try++ {
+		s := play(t, sc, p, with)
+		for _, v := range s.violated {
+			t.Errorf("violation: %s", v)
+		}
+		if len(s.missed) == 0 || t.Failed() {
+			return
+		}
+		report := t.Logf
+		if !s.strain.excuses() {
+			report = t.Errorf
+		}
+		for _, m := range s.missed {
+			report("%s", m)
+		}
+		switch {
+		case t.Failed():
+			return
+		case try == tries:
+			t.Skipf("SKIPPED, and so no time was judged: in each of %d plays this machine was short of processors", tries)
+		}
+		t.Log("the machine was short of processors, so once more")
+	}
+}
+
+// builder returns what builds the programs with these tags, each set once.
+func builder(t *testing.T) func(tags ...string) crew.Programs {
+	dir := t.TempDir()
+	var mu sync.Mutex
+	made := map[string]crew.Programs{}
+	return func(tags ...string) crew.Programs {
+		t.Helper()
+		mu.Lock()
+		defer mu.Unlock()
+		key := strings.Join(tags, "+")
+		if p, ok := made[key]; ok {
+			return p
+		}
+		p, err := crew.Build(t.Context(), filepath.Join(dir, "programs-"+key), tags...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[key] = p
+		return p
+	}
+}

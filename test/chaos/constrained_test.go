@@ -1,0 +1,75 @@
+//go:build linux
+
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/electd/elect/test/chaos/network"
+)
+
+// Positions are in a file for each node, which its position command prints.
+
+func (s *stage) positionFile(node int) string {
+	return filepath.Join(s.dir, fmt.Sprintf("position%d", node+1))
+}
+
+// positioned has a node read its position from its file.
+func positioned(s *stage, node int) []string {
+	return []string{"ELECT_POSITION_COMMAND=cat " + s.positionFile(node), "ELECT_POSITION_EVERY=100ms"}
+}
+
+// locate moves a node, as its copy of a log would.
+func (s *stage) locate(node, position int) {
+	s.t.Helper()
+	path := s.positionFile(node)
+	s.does(os.WriteFile(path+".new", fmt.Appendln(nil, position), 0o644))
+	s.does(os.Rename(path+".new", path))
+}
+
+const constrainedFor = 6 * promise
+
+// constrained has all but the hub, 2, be a step ahead, cuts the leader off, and
+// leaves the others the hub only.
+func constrained(s *stage) {
+	for role, node := range s.cast {
+		if role != 2 {
+			s.locate(node, 6)
+		}
+	}
+	known := func() bool {
+		for role, node := range s.cast {
+			if n := s.members().Nodes[node]; n == nil || role != 2 && n.Position != "6" || role == 2 && n.Position != "5" {
+				return false
+			}
+		}
+		return true
+	}
+	if !s.until(patience, known) {
+		s.lament("the positions do not become known")
+	}
+	s.during(network.Merge(network.Isolate(5, 0), network.Hub(5, 2)), constrainedFor)
+	s.hold(2 * promise)
+}
+
+// hubLeadsLate wants the hub to lead, after it has waited for those that are ahead.
+func hubLeadsLate(s *stage) {
+	s.safe()
+	_, next := s.oneAfter(s.fault, promise, constrainedFor)
+	s.want(s.role(next.node) == 2, "%s leads; want the hub, role 2", s.name(next.node))
+}
+
+// nobodyLeads wants no new reign before the healing, and one in the end.
+func nobodyLeads(s *stage) {
+	s.safe()
+	during := s.begun(s.fault, s.heal)
+	s.want(len(during) == 0, "%s led in the cut; want nobody", s.names(during))
+	after := s.begun(s.heal, s.end)
+	s.want(len(after) > 0, "nobody leads after the healing")
+	if len(after) > 0 {
+		s.say("nobody leads from %v after the cut on; %s does %v after the healing", shown(s.sinceFault(s.led(s.fault).until)), s.name(after[0].node), shown(time.Duration(after[0].from-s.heal)))
+	}
+}

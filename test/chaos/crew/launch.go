@@ -1,0 +1,107 @@
+//go:build linux
+
+package crew
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// starter starts processes that the kernel kills when the harness dies. To the
+// kernel the death of the thread that forked is that of the process, so one thread
+// forks all of them, and lives until close.
+type starter struct {
+	once sync.Once
+	work chan func()
+}
+
+func (s *starter) start(cmd *exec.Cmd) error {
+	s.once.Do(func() {
+		s.work = make(chan func())
+		go func() {
+			runtime.LockOSThread()
+			for do := range s.work {
+				do()
+			}
+		}()
+	})
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid = true // Ctrl-C is the harness's to deal with
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	result := make(chan error)
+	s.work <- func() { result <- cmd.Start() }
+	return <-result
+}
+
+// close is called once, when no start follows.
+func (s *starter) close() {
+	s.once.Do(func() {})
+	if s.work != nil {
+		close(s.work)
+	}
+}
+
+// started is a process that the crew started itself.
+type started struct {
+	cmd  *exec.Cmd
+	pid  int
+	done chan struct{} // it has ended, and was waited for
+}
+
+// launch starts cmd with the marks of a node, or of what stands beside them. What
+// it says goes to the end of the file log.
+func (c *Crew) launch(cmd *exec.Cmd, log string, env ...string) (*started, error) {
+	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	cmd.Env = slices.Concat(clean(cmd.Environ()), []string{crewEnv + "=" + c.mark, dirEnv + "=" + c.cfg.Dir}, env)
+	if cmd.Stdout == nil {
+		cmd.Stdout = out
+	}
+	if cmd.Stderr == nil {
+		cmd.Stderr = out
+	}
+	if err := c.starter.start(cmd); err != nil {
+		return nil, err
+	}
+	s := &started{cmd: cmd, pid: cmd.Process.Pid, done: make(chan struct{})}
+	c.waits.Go(func() {
+		_ = cmd.Wait() // how it ended its state tells
+		close(s.done)
+	})
+	return s, nil
+}
+
+// signal sends one; a process that has ended is none that fails.
+func (s *started) signal(sig syscall.Signal) error {
+	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("%v to process %d: %w", sig, s.pid, err)
+	}
+	return nil
+}
+
+// how is in which way one that is done has ended, such as "exit status 69".
+func (s *started) how() string { return s.cmd.ProcessState.String() }
+
+// clean leaves out what this process has of an election or a run outside.
+func clean(env []string) []string {
+	own := os.Environ()
+	return slices.DeleteFunc(slices.Clone(env), func(pair string) bool {
+		return (strings.HasPrefix(pair, "ELECT_") || strings.HasPrefix(pair, "CHAOS_")) && slices.Contains(own, pair)
+	})
+}
+
+// logPath is where something of that name says what it has to say.
+func (c *Crew) logPath(name string) string { return filepath.Join(c.cfg.Dir, "log", name+".log") }

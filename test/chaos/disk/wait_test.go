@@ -1,0 +1,43 @@
+//go:build linux
+
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// await waits until something is so.
+func await(t *testing.T, so func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(answerIn)
+	for !so() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("not so after %v", answerIn)
+		}
+	}
+}
+
+// syncing says whether a thread of a process waits in fsync or fdatasync.
+func syncing(pid int) bool {
+	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, thread := range threads {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/syscall", pid, thread.Name()))
+		var number int
+		if _, err := fmt.Sscanf(string(text), "%d ", &number); err == nil && (number == unix.SYS_FSYNC || number == unix.SYS_FDATASYNC) {
+			return true
+		}
+	}
+	return false
+}
+
+func isUnable(err error) bool { return errors.Is(err, ErrUnable) }

@@ -1,0 +1,87 @@
+//go:build linux
+
+package chaos
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/electd/elect/test/chaos/crew"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the table of docs/scenarios.md anew")
+
+const (
+	documentPath  = "../../docs/scenarios.md"
+	documentBegin = "<!-- This table is generated: go test ./test/chaos -run TestDocument -rewrite -->\n"
+	documentEnd   = "<!-- Here it ends. -->\n"
+)
+
+// TestDocument: docs/scenarios.md lists what there is.
+func TestDocument(t *testing.T) {
+	text, err := os.ReadFile(documentPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(text), documentBegin)
+	got, tail, ok2 := strings.Cut(rest, documentEnd)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no table between %q and %q", documentPath, documentBegin, documentEnd)
+	}
+	want := "\n" + table() + "\n"
+	if *rewrite {
+		if err := os.WriteFile(documentPath, []byte(head+documentBegin+want+documentEnd+tail), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got != want {
+		t.Errorf("the table of %s is not that of the catalogue; want go test ./test/chaos -run TestDocument -rewrite", documentPath)
+	}
+}
+
+// table is the catalogue for readers.
+func table() string {
+	var b strings.Builder
+	fmt.Fprint(&b, "| scenario | what befalls real processes | with | what must come of it |\n|---|---|---|---|\n")
+	for _, sc := range catalogue() {
+		for i, p := range sc.parts {
+			name, story := "", ""
+			if i == 0 {
+				name, story = "`"+sc.name+"`", sc.story
+				if sc.short {
+					name += " *"
+				}
+			}
+			fmt.Fprintf(&b, "| %s | %s | `%s`%s | %s |\n", name, story, p.on, stageOf(&sc, &p), p.expected)
+		}
+	}
+	return b.String()
+}
+
+// stageOf says what a part is played with.
+func stageOf(sc *scenario, p *part) string {
+	text := fmt.Sprintf(", %d nodes", sc.nodes)
+	if sc.spare > 0 {
+		text += fmt.Sprintf(" and %d to add", sc.spare)
+	}
+	if p.kind == crew.Library {
+		text += ", library"
+	}
+	switch {
+	case sc.on == proxies || p.net == proxies:
+		text += ", proxies"
+	case p.net == namespaces:
+		text += ", namespaces"
+	}
+	if sc.disks != nil {
+		text += ", FUSE"
+	}
+	if sc.clocks {
+		text += ", bent clocks"
+	}
+	return text
+}

@@ -1,0 +1,87 @@
+//go:build linux
+
+package chaos
+
+import (
+	"bytes"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/electd/elect/peer/certs"
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/network"
+)
+
+// impostors are those who say that they are somebody else.
+func impostors() []scenario {
+	return []scenario{
+		{
+			name: "byzantine-id", story: "Others come with the leader's id: a second process on its data directory, one with a directory of its own, one with a certificate of another authority, and one with another node's.",
+			nodes: 3, short: true, script: impostures,
+			parts: []part{{on: quorum, expected: "each is refused, and nobody notices", judge: undisturbed}},
+		},
+	}
+}
+
+// impostures has them come one after the other.
+func impostures(s *stage) {
+	s.begins()
+	refused := func(who string, t *crew.Twin, err error, because ...string) {
+		s.t.Helper()
+		s.does(err)
+		ctx, cancel := s.patiently()
+		defer cancel()
+		words, err := t.Refused(ctx)
+		s.want(err == nil, "%s is not refused: %v", who, err)
+		if err == nil {
+			s.say("%s: %s", who, words)
+		}
+		s.does(t.End())
+	}
+	leader := s.cast[0]
+	t, err := s.crew.Twin(leader, false)
+	refused("a second process on one directory", t, err)
+	t, err = s.crew.Twin(leader, true)
+	refused("a second directory", t, err)
+	id := s.crew.ID(leader)
+	// A certificate of another authority, whose cluster and ids are the same.
+	forged := filepath.Join(s.dir, "forged")
+	s.does(certs.Make(forged, certs.Options{Cluster: "chaos", Nodes: []certs.Node{{ID: protocol.NodeID(id), Hosts: s.net.Hosts(leader)}}}))
+	s.impostor("forger", "a certificate of another authority", id, "is signed by another CA", url.Values{"certs": {forged}})
+	// The certificate of another node.
+	own := filepath.Join(s.dir, "certs")
+	other := filepath.Join(own, s.crew.ID(s.cast[1]))
+	s.impostor("borrower", "a certificate of another node", id, "", url.Values{"certs": nil, "ca": {filepath.Join(own, "ca.crt")}, "cert": {other + ".crt"}, "key": {other + ".key"}})
+}
+
+// impostor runs a candidate with an id that is not its own, from where it reaches all
+// nodes, for some promises. It must not lead; if it does, its work is in the ledger.
+func (s *stage) impostor(name, who, id, because string, params url.Values) {
+	s.t.Helper()
+	u, err := url.Parse(s.crew.URL(network.Operator))
+	s.does(err)
+	q := u.Query()
+	for name, value := range params {
+		q[name] = value
+	}
+	q.Set("data", filepath.Join(s.dir, "data", name))
+	q.Set("listen", "127.0.0.1:0")
+	u.RawQuery = q.Encode()
+	b, err := s.crew.Beside(name, nil, s.programs.Elect, "run", "--election", u.String(), "--name", s.crew.Name(), "--id", id, "--", s.programs.Worker, "life")
+	s.does(err)
+	select {
+	case <-b.Done():
+		words, err := b.Wait(s.ctx)
+		s.does(err)
+		s.say("%s: %s", who, words)
+	case <-time.After(3 * promise):
+		text, err := os.ReadFile(filepath.Join(s.dir, "log", name+".log"))
+		s.does(err)
+		s.want(bytes.Contains(text, []byte(because)), "%s does not say %q; it says %s", who, because, text)
+		s.say("%s stands by: %s", who, because)
+	}
+	s.does(b.End())
+}

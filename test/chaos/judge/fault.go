@@ -1,0 +1,94 @@
+//go:build linux
+
+package judge
+
+import (
+	"cmp"
+	"slices"
+)
+
+// fault is one that befell the run.
+type fault struct {
+	name     string
+	id, node int
+	from, to int64 // to: healed; the end of the run if it never was
+	healed   bool
+}
+
+// faultsOf pairs beginnings with heals, by ID.
+func faultsOf(events []Event, end int64) []fault {
+	var all []fault
+	open := map[int]int{} // id → index
+	for _, e := range events {
+		switch e.Kind {
+		case Fault:
+			open[e.ID] = len(all)
+			all = append(all, fault{name: e.Fault, id: e.ID, node: e.Node, from: e.At, to: max(end, e.At)})
+		case Heal:
+			if i, ok := open[e.ID]; ok {
+				all[i].to, all[i].healed = e.At, true
+				delete(open, e.ID)
+			}
+		}
+	}
+	return all
+}
+
+// freeze is a time in which all of a node's family, and what would kill it, could
+// do nothing.
+type freeze struct {
+	node     int // or Nobody: all
+	from, to int64
+}
+
+// freezesOf finds them: where the family was stopped as a whole, or each part of it
+// by itself, and where the machine did not come to run.
+func freezesOf(events []Event, end int64) []freeze {
+	var all []freeze
+	type state struct {
+		parts map[string]bool
+		since int64
+	}
+	frozen := map[int]*state{}
+	whole := func(s *state) bool {
+		return s.parts[PartFamily] || s.parts[PartNode] && s.parts[PartKeeper] && s.parts[PartChild]
+	}
+	for _, e := range events {
+		s := frozen[e.Node]
+		if s == nil {
+			s = &state{parts: map[string]bool{}}
+			frozen[e.Node] = s
+		}
+		was := whole(s)
+		switch e.Kind {
+		case Stop:
+			s.parts[e.Part] = true
+		case Cont:
+			if delete(s.parts, e.Part); e.Part == PartFamily {
+				clear(s.parts) // SIGCONT reaches them all
+			}
+		case End:
+			clear(s.parts)
+		case Stall:
+			all = append(all, freeze{Nobody, e.At - int64(e.For), e.At})
+			continue
+		default:
+			continue
+		}
+		switch is := whole(s); {
+		case is && !was:
+			s.since = e.At
+		case was && !is:
+			all = append(all, freeze{e.Node, s.since, e.At})
+		}
+	}
+	for node, s := range frozen {
+		if whole(s) {
+			all = append(all, freeze{node, s.since, max(end, s.since)})
+		}
+	}
+	slices.SortFunc(all, func(a, b freeze) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.node, b.node))
+	})
+	return all
+}

@@ -1,0 +1,54 @@
+//go:build linux
+
+package judge
+
+import "sync"
+
+// Violation is a promise that was broken.
+type Violation struct {
+	Check string `json:"check"`        // one of those below
+	At    int64  `json:"at,omitempty"` // where to look; 0: nowhere in particular
+	Node  int    `json:"node"`         // or Nobody
+	Text  string `json:"text"`
+}
+
+// The checks.
+const (
+	CheckOverlap  = "overlap"  // reigns are disjoint
+	CheckToken    = "token"    // tokens rise from reign to reign
+	CheckLease    = "lease"    // leases, as flight records have them, are disjoint
+	CheckTerm     = "term"     // a term, and a token, is one node's
+	CheckMutex    = "mutex"    // reigns are a history of a mutex, by porcupine
+	CheckFenced   = "fenced"   // and of one whose tokens rise, by porcupine
+	CheckRegister = "register" // the guarded register is linearizable, by porcupine
+	CheckTwin     = "twin"     // and so is its unguarded twin
+	CheckStale    = "stale"    // no write with an overtaken token was accepted
+	CheckHighest  = "highest"  // the highest token that the register has seen never falls
+	CheckStream   = "stream"   // and so is the stream of sequences
+	CheckSequence = "sequence" // sequences that were accepted rise, each once
+	CheckWatch    = "watch"    // watchers see who leads, and no token that falls
+	CheckMemory   = "memory"   // what a node has made durable it knows after a restart
+	CheckTrace    = "trace"    // flight records are what the machines do
+	CheckGrowth   = "growth"   // processes do not grow
+)
+
+// Kept is how many violations of one check a report tells of. All are counted.
+const Kept = 50
+
+// findings collects violations. It may be used by any number of goroutines.
+type findings struct {
+	mu     sync.Mutex
+	all    []Violation
+	counts map[string]int
+}
+
+func (f *findings) add(v Violation) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.counts == nil {
+		f.counts = map[string]int{}
+	}
+	if f.counts[v.Check]++; f.counts[v.Check] <= Kept {
+		f.all = append(f.all, v)
+	}
+}

@@ -1,0 +1,395 @@
+//go:build linux
+
+package judge
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/blazingmq"
+	"github.com/electd/elect/protocol/bully"
+	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/protocol/raft"
+	"github.com/electd/elect/protocol/ring"
+	"github.com/electd/elect/protocol/trace"
+)
+
+// The places below the directory of a run where records are. Whoever is about to
+// take a node's disk away puts a copy of its record aside first, in
+// dir/flight/NODE/NUMBER. Copies are read in the order of their numbers, and then
+// what is in dir/data. A segment that is found again counts once, and the longest of
+// them is read.
+const (
+	dataDir   = "data"
+	flightDir = "flight"
+)
+
+// segment is one file of a flight recorder.
+type segment struct {
+	path string
+	node protocol.NodeID
+	// What it has of each life, in its order.
+	lives  []recorded
+	won    []uint64 // the terms in which its node was elected
+	leases []lease
+	steps  int
+	ours   bool // it is of the quorum protocol, which promises what is looked at here
+}
+
+// recorded is what a segment tells of one life of a node.
+type recorded struct {
+	life uint64
+	// booted is the term with which it booted, if the segment has the boot;
+	// durable the highest that was durable when the segment ended, 0 if that is not
+	// known.
+	boots           bool
+	booted, durable uint64
+}
+
+// flights reads all records, replays them through the machines, and looks whether a
+// node that was restarted knew what it had made durable, and whether a term had two
+// leaders.
+func (r *run) flights(found *findings, report *Report) error {
+	paths, err := r.segments()
+	if err != nil {
+		return err
+	}
+	all := make([]*segment, len(paths))
+	errs := make([]error, len(paths))
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := range next {
+				all[i], errs[i] = replaySegment(paths[i], found)
+			}
+		})
+	}
+	for i := range paths {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	byNode := map[protocol.NodeID][]*segment{}
+	winner := map[uint64]protocol.NodeID{}
+	for _, s := range all {
+		if s == nil {
+			continue
+		}
+		report.Segments++
+		report.Steps += s.steps
+		if !s.ours {
+			continue
+		}
+		byNode[s.node] = append(byNode[s.node], s)
+		for _, term := range s.won {
+			if who, ok := winner[term]; ok && who != s.node {
+				found.add(Violation{Check: CheckTerm, Node: Nobody, Text: fmt.Sprintf("%s and %s were both elected in term %d (%s)", who, s.node, term, s.path)})
+				continue
+			}
+			winner[term] = s.node
+		}
+	}
+	for node, segments := range byNode {
+		r.remembers(node, segments, found)
+	}
+	report.Leases = r.sweepLeases(byNode, found)
+	return nil
+}
+
+// segments are the paths of all records, those that were put aside first.
+func (r *run) segments() ([]string, error) {
+	var all []string
+	for _, top := range []string{flightDir, dataDir} {
+		err := filepath.WalkDir(filepath.Join(r.dir, top), func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil // taken away meanwhile, or never there
+			case err != nil:
+				return err
+			}
+			if name := d.Name(); d.Type().IsRegular() && strings.HasPrefix(name, "flight-") && strings.HasSuffix(name, ".ndjson") {
+				all = append(all, path)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	// The shorter path is of the lower number, where no more than that differs.
+	slices.SortStableFunc(all, func(a, b string) int {
+		return cmp.Or(-cmp.Compare(top(r.dir, a), top(r.dir, b)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
+	return distinct(all)
+}
+
+// top is under which of the places a path is; flight comes after data in the
+// alphabet.
+func top(dir, path string) string {
+	rest, _ := filepath.Rel(dir, path)
+	first, _, _ := strings.Cut(rest, string(filepath.Separator))
+	return first
+}
+
+// distinct leaves out segments that are there twice, and those that tell nothing:
+// without a whole line beside the header. Of two the first place is kept, with the
+// longer file. A segment is known by its first event, which has a reading of the
+// clock and a random number.
+func distinct(paths []string) ([]string, error) {
+	var out []string
+	seen := map[string]int{} // place, by name and first lines
+	size := map[string]int64{}
+	for _, path := range paths {
+		head, length, err := headOf(path)
+		if err != nil {
+			return nil, err
+		}
+		if head == "" {
+			continue
+		}
+		key := filepath.Base(path) + "\n" + head
+		switch i, ok := seen[key]; {
+		case !ok:
+			seen[key], size[key] = len(out), length
+			out = append(out, path)
+		case length > size[key]:
+			out[i], size[key] = path, length
+		}
+	}
+	return out, nil
+}
+
+// headOf returns the first two lines of a file, or "" if it has not as many, or not
+// whole.
+func headOf(path string) (head string, size int64, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", 0, nil // a node that runs has removed it
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", 0, err
+	}
+	in := bufio.NewReader(f)
+	for range 2 {
+		line, err := in.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return "", 0, nil
+		}
+		if err != nil {
+			return "", 0, err
+		}
+		head += line
+	}
+	if strings.ContainsRune(head, 0) {
+		return "", 0, nil // a loss of power has left a hole
+	}
+	return head, info.Size(), nil
+}
+
+// replaySegment verifies one, and reads it.
+func replaySegment(path string, found *findings) (*segment, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s := &segment{path: path}
+	d, err := trace.NewDecoder(bufio.NewReaderSize(f, 1<<16))
+	if err == nil {
+		h := d.Header()
+		s.node, s.ours = h.Nodes[0].ID, h.Protocol == quorum.Name
+		watch := &watching{s: s}
+		var report *trace.Report
+		report, err = d.Verify(watch.makers(h))
+		s.steps = int(report.Steps)
+		watch.finish()
+	}
+	if err == nil {
+		return s, nil
+	}
+	if different, ok := errors.AsType[*trace.Disagreement](err); ok {
+		found.add(Violation{Check: CheckTrace, Node: nodeNumber(s.node), Text: fmt.Sprintf("%s: the machine does something else: %v", path, different)})
+		return s, nil
+	}
+	if _, ok := errors.AsType[*trace.Error](err); ok {
+		found.add(Violation{Check: CheckTrace, Node: nodeNumber(s.node), Text: fmt.Sprintf("%s: a defective record: %v", path, err)})
+		return s, nil
+	}
+	return s, fmt.Errorf("%s: %w", path, err)
+}
+
+// nodeNumber is the number of a node by the name that the harness gave it.
+func nodeNumber(id protocol.NodeID) int {
+	var n int
+	if _, err := fmt.Sscanf(string(id), "n%d", &n); err != nil || n < 1 {
+		return Nobody
+	}
+	return n - 1
+}
+
+// remembers looks whether terms that were durable ever fell. A disk that was wiped or
+// put back may forget, once each time.
+func (r *run) remembers(node protocol.NodeID, segments []*segment, found *findings) {
+	forgiven := 0
+	for _, e := range r.events {
+		if e.Kind == Wiped && e.Node == nodeNumber(node) {
+			forgiven++
+		}
+	}
+	var durable uint64
+	for _, s := range segments {
+		for _, l := range s.lives {
+			if l.boots && l.booted < durable {
+				if forgiven--; forgiven < 0 {
+					found.add(Violation{Check: CheckMemory, Node: nodeNumber(node), Text: fmt.Sprintf("%s had made term %d durable, and booted with %d in life %d (%s)",
+						node, durable, l.booted, l.life, s.path)})
+				}
+				durable = 0
+			}
+			durable = max(durable, l.booted, l.durable)
+		}
+	}
+}
+
+// told looks whether the term of which a node tells falls while its process is the
+// same one.
+func (r *run) told(found *findings) {
+	last := map[int]Event{}
+	for _, e := range r.events {
+		switch e.Kind {
+		case Start, End:
+			delete(last, e.Node) // what was not durable may be gone
+		case Told:
+			if before, ok := last[e.Node]; ok && e.Term < before.Term {
+				found.add(Violation{Check: CheckMemory, At: e.At, Node: e.Node, Text: fmt.Sprintf("%s said that it is in term %d, %s after it had said %d",
+					nodeName(e.Node), e.Term, r.since(e.At-before.At+r.from), before.Term)})
+			}
+			last[e.Node] = e
+		}
+	}
+}
+
+// watching stands between the verifier and its machines, and sees each step: so a
+// record is read once only.
+type watching struct {
+	s       *segment
+	current *watched
+}
+
+// makers makes the machines of a record, by the names that peers give protocols: a
+// variant follows a hyphen, and is in the configuration.
+func (w *watching) makers(h *trace.Header) map[string]trace.Maker {
+	families := map[string]trace.Maker{
+		quorum.Name:    maker(quorum.New, func(c *quorum.Config) protocol.NodeID { return c.Self.ID }),
+		raft.Name:      maker(raft.New, func(c *raft.Config) protocol.NodeID { return c.Self }),
+		ring.Name:      maker(ring.New, func(c *ring.Config) protocol.NodeID { return c.Self }),
+		bully.Name:     maker(bully.New, func(c *bully.Config) protocol.NodeID { return c.Self }),
+		blazingmq.Name: maker(blazingmq.New, func(c *blazingmq.Config) protocol.NodeID { return c.Self }),
+	}
+	family, _, _ := strings.Cut(h.Protocol, "-")
+	fresh := families[family]
+	if fresh == nil {
+		return families // the verifier says that it knows no such protocol
+	}
+	return map[string]trace.Maker{h.Protocol: func(node protocol.NodeID, config json.RawMessage) (protocol.Machine, error) {
+		m, err := fresh(node, config)
+		if err != nil {
+			return nil, err
+		}
+		w.finish()
+		w.current = &watched{Machine: m, s: w.s, terms: map[uint64]uint64{}}
+		w.current.is.life = uint64(len(w.s.lives)) + 1
+		return w.current, nil
+	}}
+}
+
+// finish puts down what was seen of a life.
+func (w *watching) finish() {
+	if w.current != nil {
+		w.current.over(w.current.seen)
+		w.s.lives = append(w.s.lives, w.current.is)
+		w.current = nil
+	}
+}
+
+func maker[C any, M protocol.Machine](fresh func(C) (M, error), self func(*C) protocol.NodeID) trace.Maker {
+	return func(node protocol.NodeID, config json.RawMessage) (protocol.Machine, error) {
+		var c C
+		d := json.NewDecoder(bytes.NewReader(config))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&c); err != nil {
+			return nil, err
+		}
+		if id := self(&c); id != node {
+			return nil, fmt.Errorf("it is of %q; want that of %s", id, node)
+		}
+		return fresh(c)
+	}
+}
+
+// watched is a machine that is watched.
+type watched struct {
+	protocol.Machine
+	s     *segment
+	is    recorded
+	terms map[uint64]uint64 // number of a save → the term in it
+	won   uint64            // the term that it leads in
+
+	active      bool // it has a lease
+	from, until protocol.Instant
+	seen        protocol.Instant // of the last step
+	token       uint64
+}
+
+// Step implements protocol.Machine.
+func (m *watched) Step(in *protocol.Input, fx *protocol.Effects) {
+	m.Machine.Step(in, fx)
+	v := m.View()
+	switch in.Kind {
+	case protocol.Boot:
+		m.is.boots, m.is.booted = true, v.Term
+	case protocol.Saved:
+		for number, term := range m.terms {
+			if number > in.Number {
+				continue
+			}
+			if !in.Failed {
+				m.is.durable = max(m.is.durable, term)
+			}
+			delete(m.terms, number)
+		}
+	}
+	for _, s := range fx.Saves {
+		m.terms[s.Number] = v.Term
+	}
+	m.leads(in.Now.Boot, &v)
+	if v.Elected && v.Leader.Term != m.won { // it may go on in a higher term
+		m.won = v.Leader.Term
+		m.s.won = append(m.s.won, m.won)
+	}
+}

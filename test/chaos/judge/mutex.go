@@ -1,0 +1,184 @@
+//go:build linux
+
+package judge
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// mutexPiece is how many reigns are judged at once, unless they overlap.
+const mutexPiece = 200
+
+// turn is a lock or an unlock that a reign makes of itself.
+type turn struct {
+	*reign
+	unlock bool
+}
+
+func (t turn) String() string {
+	if t.unlock {
+		return "unlock by " + t.reign.String()
+	}
+	return "lock by " + t.reign.String()
+}
+
+// held is the state of a mutex.
+type held struct {
+	by   *reign
+	last int64 // the highest token so far
+}
+
+// mutexModel is a mutex; a fenced one gives each holder a token above all before.
+func mutexModel(fenced bool, last int64) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return held{last: last} },
+		Step: func(s, in, _ any) (bool, any) {
+			h, t := s.(held), in.(turn)
+			switch {
+			case t.unlock:
+				return h.by == t.reign, held{last: h.last}
+			case !fenced:
+				return h.by == nil, held{t.reign, h.last}
+			}
+			return h.by == nil && t.token > h.last, held{t.reign, max(h.last, t.token)}
+		},
+		DescribeOperation: func(in, _ any) string { return in.(turn).String() },
+		DescribeState: func(s any) string { // numbers only: porcupine's page takes it for HTML
+			if h := s.(held); h.by != nil {
+				return fmt.Sprintf("held by %v", h.by)
+			}
+			return fmt.Sprintf("free; the highest token was %d", s.(held).last)
+		},
+	}
+}
+
+// turns are the operations of reigns on the mutex. A reign holds it at its first
+// stamp and at its last, and thus between; when before that it took it, and when
+// after it let it go, nobody knows. But as a reign that began before this one held it
+// at its own first stamp, this one has taken it since, and as the next one holds it
+// at its first stamp, this one has let it go by then, if it has led no longer: so
+// nothing is lost if the intervals end there, and porcupine has little to try. Times
+// are doubled, so that a last stamp is before a first one of the same nanosecond
+// only if it is.
+func turns(reigns []reign) []porcupine.Operation {
+	var all []porcupine.Operation
+	client := map[int]int{}
+	for i := range reigns {
+		g := &reigns[i]
+		c, ok := client[g.node]
+		if !ok {
+			c = len(client)
+			client[g.node] = c
+		}
+		lock := porcupine.Operation{ClientId: c, Input: turn{g, false}, Call: 2*g.start - 2, Return: 2 * g.start, Metadata: nodeName(g.node)}
+		unlock := porcupine.Operation{ClientId: c, Input: turn{g, true}, Call: 2*g.last + 1, Return: 2*g.last + 2, Metadata: nodeName(g.node)}
+		if i > 0 {
+			lock.Call = 2 * reigns[i-1].start
+		}
+		if i+1 < len(reigns) {
+			unlock.Return = max(unlock.Call, 2*reigns[i+1].start)
+		}
+		all = append(all, lock, unlock)
+	}
+	return all
+}
+
+// mutexes has porcupine judge the reigns as a history of a mutex, and of one that
+// gives tokens. They are cut where all had ended before the next began: then the
+// mutex is free, and what is left of the past is the highest token.
+func (r *run) mutexes(found *findings) []exhibit {
+	var parts [][]reign
+	var ended int64
+	begin := 0
+	for i, g := range r.reigns {
+		if i > begin && g.start > ended {
+			parts = append(parts, r.reigns[begin:i])
+			begin = i
+		}
+		ended = max(ended, g.last)
+	}
+	if begin < len(r.reigns) {
+		parts = append(parts, r.reigns[begin:])
+	}
+	var shown []exhibit
+	for _, check := range []string{CheckMutex, CheckFenced} {
+		var pages []exhibit
+		var last int64
+		for rest := parts; len(rest) > 0; {
+			n, reigns := 1, len(rest[0])
+			for n < len(rest) && reigns+len(rest[n]) <= mutexPiece {
+				reigns += len(rest[n])
+				n++
+			}
+			whole := slices.Concat(rest[:n]...)
+			if n == 1 || judgeMutex(check, whole, last, r.options) != porcupine.Ok {
+				for _, part := range rest[:n] { // the finer ones tell where it is
+					pages = append(pages, r.mutex(found, check, part, last, len(pages) < mostExhibits)...)
+					last = highest(last, part)
+				}
+			}
+			last = highest(last, whole)
+			rest = rest[n:]
+		}
+		shown = append(shown, pages...)
+	}
+	return shown
+}
+
+func highest(token int64, reigns []reign) int64 {
+	for _, g := range reigns {
+		token = max(token, g.token)
+	}
+	return token
+}
+
+func judgeMutex(check string, part []reign, last int64, o Options) porcupine.CheckResult {
+	return porcupine.CheckOperationsTimeout(mutexModel(check == CheckFenced, last), turns(part), o.Patience)
+}
+
+// mutex judges a part, and puts down what is wrong with it.
+func (r *run) mutex(found *findings, check string, part []reign, last int64, show bool) []exhibit {
+	result := judgeMutex(check, part, last, r.options)
+	if result == porcupine.Ok {
+		return nil
+	}
+	what := "is no history of a mutex"
+	switch {
+	case result == porcupine.Unknown:
+		what = fmt.Sprintf("was not decided within %v", r.options.Patience)
+	case check == CheckFenced:
+		what = "is no history of a mutex whose tokens rise"
+	}
+	var end int64
+	var who []string
+	for _, g := range part {
+		end = max(end, g.last)
+		if len(who) < 5 {
+			who = append(who, g.String())
+		}
+	}
+	if len(who) < len(part) {
+		who = append(who, fmt.Sprintf("%d more", len(part)-len(who)))
+	}
+	at := part[0].start
+	if len(part) > 1 {
+		at = part[1].start // when the second one began
+	}
+	text := fmt.Sprintf("what led from %s to %s (%s), after token %d, %s", r.since(part[0].start), r.since(end), strings.Join(who, ", "), last, what)
+	found.add(Violation{Check: check, At: at, Node: Nobody, Text: text})
+	if !show || len(part) > exhibitActs {
+		return nil
+	}
+	model := mutexModel(check == CheckFenced, last)
+	_, info := porcupine.CheckOperationsVerbose(model, turns(part), r.options.Patience)
+	var page bytes.Buffer
+	if err := porcupine.Visualize(model, info, &page); err != nil {
+		return nil // the violation stands without a picture
+	}
+	return []exhibit{{check + ": " + text, page.Bytes()}}
+}

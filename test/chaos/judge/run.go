@@ -1,0 +1,139 @@
+//go:build linux
+
+package judge
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/electd/elect/test/chaos/lives"
+	"github.com/electd/elect/test/chaos/register"
+)
+
+// LedgerFile is the name of the ledger in the directory of a run.
+const LedgerFile = "ledger"
+
+// run is all that a judgement begins with.
+type run struct {
+	dir     string
+	options Options
+	events  []Event // by time
+	lives   []lives.Life
+	ops     []register.Operation // none if it is quick
+
+	from, to int64 // of the run
+	reigns   []reign
+	faults   []fault // by when they began
+	freezes  []freeze
+}
+
+// load reads a run.
+func load(dir string, o Options) (*run, error) {
+	o.Thaw = cmp.Or(o.Thaw, DefaultThaw)
+	o.Boot = cmp.Or(o.Boot, DefaultBoot)
+	o.Seen = cmp.Or(o.Seen, DefaultSeen)
+	o.Patience = cmp.Or(o.Patience, DefaultPatience)
+	r := &run{dir: dir, options: o}
+	if err := readLines(filepath.Join(dir, HistoryFile), func(_ int, line []byte) error {
+		var e Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return err
+		}
+		if e.Kind == "" || e.At <= 0 {
+			return errors.New("an event without kind or time")
+		}
+		r.events = append(r.events, e)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	if len(r.events) == 0 {
+		return nil, fmt.Errorf("%s: there is no event in it", filepath.Join(dir, HistoryFile))
+	}
+	// Whoever adds an event reads the clock before it waits for the file.
+	slices.SortStableFunc(r.events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	path := filepath.Join(dir, LedgerFile)
+	if _, err := os.Stat(path); err != nil { // to open it would make one
+		return nil, err
+	}
+	ledger, err := lives.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r.lives = ledger.Lives()
+	if err := ledger.Close(); err != nil {
+		return nil, err
+	}
+	if !o.Quick {
+		if r.ops, err = register.ReadDir(dir); err != nil {
+			return nil, err
+		}
+	}
+	r.arrange()
+	return r, nil
+}
+
+// arrange finds the beginning and the end of the run, the faults and the reigns.
+func (r *run) arrange() {
+	r.from, r.to = r.events[0].At, 0
+	for _, e := range r.events {
+		if e.Kind == Run {
+			r.from = e.At
+			break
+		}
+	}
+	for _, e := range r.events {
+		if e.Kind == Over && r.to == 0 {
+			r.to = e.At
+		}
+	}
+	if r.to == 0 { // it goes on, or was cut short
+		r.to = r.events[len(r.events)-1].At
+		for _, l := range r.lives {
+			r.to = max(r.to, l.Last)
+		}
+	}
+	r.faults = faultsOf(r.events, r.to)
+	r.freezes = freezesOf(r.events, r.to)
+	r.reigns = assemble(r.lives, r.freezes, r.options.Thaw)
+}
+
+// since is a time as people want to read it: counted from the beginning.
+func (r *run) since(at int64) string {
+	return time.Duration(at - r.from).Round(100 * time.Microsecond).String()
+}
+
+// readLines calls each with the lines of a file and their numbers, from 1. A last
+// line that has no end was cut short and is left out.
+func readLines(path string, each func(n int, line []byte) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in := bufio.NewReaderSize(f, 1<<16)
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: line %d: %w", path, n, err)
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		if err := each(n, line); err != nil {
+			return fmt.Errorf("%s: line %d: %w", path, n, err)
+		}
+	}
+}

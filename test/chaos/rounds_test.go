@@ -1,0 +1,298 @@
+//go:build linux
+
+package chaos
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/disk"
+	"github.com/electd/elect/test/chaos/judge"
+	"github.com/electd/elect/test/chaos/network"
+)
+
+// mishap is something that befalls an election. Each round has one: the next one
+// comes when somebody leads again.
+type mishap struct {
+	name string
+	do   func(r *round)
+}
+
+// round is the stage, with the luck of the run and the mishap of the moment.
+type round struct {
+	*stage
+	rand *rand.Rand
+	last string
+}
+
+// TestOneFamilyAtATime has 20 `elect run` stand in one election in a file and, round
+// after round, kills, stops and resumes whatever leads: the child, the elect above
+// it, the keeper between them. At no instant may members of two families be alive,
+// and tokens rise.
+func TestOneFamilyAtATime(t *testing.T) {
+	race.Alone(t)
+	rounds := number(t, "ELECT_CHAOS_ROUNDS", 200)
+	if testing.Short() {
+		rounds = min(rounds, 20)
+	}
+	sc := &scenario{name: "one family at a time", nodes: 20, on: nowhere}
+	var done map[string]int
+	p := &part{
+		script: func(s *stage) {
+			r := newRound(s)
+			done = map[string]int{}
+			s.begins()
+			for range rounds {
+				ctx, cancel := s.patiently()
+				l, err := s.crew.Leader(ctx)
+				cancel()
+				if err != nil {
+					s.lament("nobody leads after %q: %v", r.last, err)
+				}
+				s.leader = l
+				r.befall(familyMishaps()[r.rand.IntN(len(familyMishaps()))], done)
+			}
+		},
+		judge: func(s *stage) {
+			s.safe()
+			s.say("%d rounds, %d reigns, %v", rounds, len(s.reigns), done)
+			s.want(len(s.reigns) >= rounds/4, "only %d reigns in %d rounds: the faults did not bite", len(s.reigns), rounds)
+		},
+	}
+	perform(t, sc, p, set{programs: builder(t)()})
+}
+
+// TestPeersUnderPacketLoss has three `elect run` elect among themselves, each in a
+// network of its own, and drops their packets, kills and stops them, and fills their
+// disks. At no instant may members of two families be alive, tokens rise, and each
+// time somebody leads again in time.
+func TestPeersUnderPacketLoss(t *testing.T) {
+	race.Alone(t)
+	const span = 40 * time.Second
+	limit, rounds := span, number(t, "ELECT_CHAOS_ROUNDS", 1000)
+	if os.Getenv("ELECT_CHAOS_ROUNDS") != "" {
+		limit = time.Hour
+	} else if testing.Short() {
+		limit = span / 4
+	}
+	sc := &scenario{
+		name: "packet loss", nodes: 3, on: namespaces,
+		disks: func(dir string) (disk.Disk, error) { return disk.NewTmpfs(dir, 16<<20) },
+	}
+	var done map[string]int
+	p := &part{
+		script: func(s *stage) {
+			r := newRound(s)
+			done = map[string]int{}
+			var deck []mishap
+			s.begins()
+			begin := time.Now()
+			for range rounds {
+				// Each mishap once, if the machine is slow: but not for ever.
+				past := time.Since(begin)
+				if past >= limit && (limit < span || len(done) == len(peerMishaps()) || past >= 4*limit) {
+					break
+				}
+				if len(deck) == 0 {
+					deck = peerMishaps()
+					r.rand.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
+				}
+				s.recast()
+				r.befall(deck[0], done)
+				deck = deck[1:]
+				s.healed()
+			}
+			s.want(limit < span || rounds < len(peerMishaps()) || len(done) == len(peerMishaps()), "only %d of %d mishaps within %v", len(done), len(peerMishaps()), 4*limit)
+		},
+		judge: func(s *stage) {
+			s.safe()
+			s.say("%v, %d reigns; nobody led for %v at most while a majority could have elected", done, len(s.reigns), shown(s.report.Longest))
+		},
+	}
+	perform(t, sc, p, set{programs: builder(t)()})
+}
+
+func newRound(s *stage) *round {
+	seed := uint64(number(s.t, "ELECT_CHAOS_SEED", int(time.Now().UnixNano()&0xffffffff)))
+	s.say("ELECT_CHAOS_SEED=%d", seed)
+	return &round{stage: s, rand: rand.New(rand.NewPCG(seed, 0))}
+}
+
+func (r *round) befall(m mishap, done map[string]int) {
+	r.t.Helper()
+	r.last = m.name
+	done[m.name]++
+	n := len(done)
+	r.history.Add(judge.Event{Kind: judge.Fault, Node: r.leader.Node, Fault: m.name, ID: n})
+	m.do(r)
+	r.history.Add(judge.Event{Kind: judge.Heal, Node: r.leader.Node, Fault: m.name, ID: n})
+}
+
+// familyMishaps are for elections in a file. One that kills elect or its keeper ends
+// when another family leads: to kill both at once, which the next round might
+// otherwise do, is what docs/keeper.md says is not covered.
+func familyMishaps() []mishap {
+	return []mishap{
+		{"kill child", func(r *round) { r.signal(r.leader.Pids.Child, unix.SIGKILL) }},
+		{"terminate child", func(r *round) { r.signal(r.leader.Pids.Child, unix.SIGTERM) }},
+		{"stop and resume child", func(r *round) { r.pause(r.leader.Pids.Child) }},
+		{"kill elect", func(r *round) { r.signal(r.leader.Pids.Node, unix.SIGKILL); r.takeover() }},
+		{"terminate elect", func(r *round) { r.signal(r.leader.Pids.Node, unix.SIGTERM); r.takeover() }},
+		{"stop and resume elect", func(r *round) { r.pause(r.leader.Pids.Node) }},
+		{"stop elect, kill child, resume elect", func(r *round) {
+			old := r.leader.Pids
+			r.signal(old.Node, unix.SIGSTOP)
+			r.signal(old.Child, unix.SIGKILL)
+			r.takeover() // somebody else takes over from the one that is stopped
+			r.signal(old.Node, unix.SIGCONT)
+		}},
+		{"kill keeper", func(r *round) { r.signal(r.leader.Pids.Keeper, unix.SIGKILL); r.takeover() }},
+		{"terminate keeper", func(r *round) { r.signal(r.leader.Pids.Keeper, unix.SIGTERM); r.takeover() }},
+		{"stop and resume keeper", func(r *round) { r.pause(r.leader.Pids.Keeper) }},
+		{"stop keeper, kill elect, resume keeper", func(r *round) {
+			old := r.leader.Pids
+			r.signal(old.Keeper, unix.SIGSTOP)
+			r.signal(old.Node, unix.SIGKILL)
+			r.nap()
+			r.signal(old.Keeper, unix.SIGCONT)
+			r.takeover()
+		}},
+		{"kill a candidate that waits", func(r *round) {
+			i := r.rand.IntN(r.size - 1)
+			if i >= r.leader.Node {
+				i++
+			}
+			r.tolerates(r.crew.Kill(i, crew.Node)) // it may be about to start again
+		}},
+	}
+}
+
+// peerMishaps are for three peers. The network is healed after each.
+func peerMishaps() []mishap {
+	return []mishap{
+		{"isolate the leader", func(r *round) { r.set(network.Isolate(3, 0)); r.takeover() }},
+		{"isolate a follower", func(r *round) { r.undisturbed(network.Isolate(3, 1)) }},
+		{"cut the leader from one follower", func(r *round) { r.undisturbed(network.Partial(3, 0, 1)) }},
+		{"cut the followers from each other", func(r *round) { r.undisturbed(network.Partial(3, 1, 2)) }},
+		{"the leader is not heard", func(r *round) { r.set(network.Mute(3, 0)); r.takeover() }},
+		{"the leader does not hear", func(r *round) { r.set(network.Deaf(3, 0)); r.takeover() }},
+		{"cut all from all", func(r *round) { r.set(network.Apart(3)); r.hold(2 * promise); r.silent() }},
+		{"isolate the leader for a moment", func(r *round) {
+			r.set(network.Isolate(3, 0))
+			r.hold(time.Duration(r.rand.Int64N(int64(promise))))
+		}},
+		{"lose packets", func(r *round) { r.set(network.Lossy(3, 5+r.rand.IntN(40))); r.hold(3 * promise) }},
+		{"lose packets, kill elect", func(r *round) {
+			r.set(network.Lossy(3, 5+r.rand.IntN(20)))
+			r.kill(0, crew.Node)
+			r.hold(2 * promise)
+		}},
+		{"kill child", func(r *round) { r.kill(0, crew.Child); r.takeover() }},
+		{"kill elect", func(r *round) { r.kill(0, crew.Node); r.takeover() }},
+		{"kill keeper", func(r *round) { r.kill(0, crew.Keeper); r.takeover() }},
+		{"stop elect, and resume when another leads", func(r *round) {
+			r.freeze(0, crew.Node)
+			r.takeover()
+			r.thaw(0, crew.Node)
+		}},
+		{"stop and resume a follower", func(r *round) {
+			r.freeze(1, crew.Node)
+			r.hold(2 * promise)
+			r.thaw(1, crew.Node)
+		}},
+		{"isolate the leader, kill a follower", func(r *round) {
+			r.set(network.Isolate(3, 0))
+			r.kill(1, crew.Node)
+			r.takeover()
+		}},
+		{"kill all", func(r *round) {
+			for role := range 3 {
+				r.kill(role, crew.Node)
+			}
+			r.takeover()
+		}},
+		{"fill a disk, kill elect", func(r *round) {
+			r.does(r.disks[0].Fault(disk.Fault{Full: true}))
+			r.kill(0, crew.Node)
+			r.hold(2 * promise)
+			r.does(r.disks[0].Fault(disk.Fault{}))
+		}},
+	}
+}
+
+// takeover waits for another leader, and wants it soon.
+func (r *round) takeover() {
+	r.t.Helper()
+	before := len(r.missed)
+	r.next(r.ledger.Now(), soon+promise)
+	for i := range r.missed[before:] {
+		r.missed[before+i] = r.last + ": " + r.missed[before+i]
+	}
+}
+
+// undisturbed has the links be so for a while, in which the leader must stay.
+func (r *round) undisturbed(shape network.Links) {
+	r.t.Helper()
+	old := r.leader
+	r.set(shape)
+	r.hold(3 * promise)
+	r.healed()
+	r.hold(promise)
+	now := r.calm()
+	r.want(now.Token == old.Token, "%s: %s leads with token %d; want %s with %d", r.last, r.crew.ID(now.Node), now.Token, r.crew.ID(old.Node), old.Token)
+}
+
+// silent wants nobody to lead.
+func (r *round) silent() {
+	r.t.Helper()
+	before := r.ledger.Now()
+	r.hold(20 * time.Millisecond)
+	for _, l := range r.ledger.Lives() {
+		r.want(l.Last < before, "%s: token %d is alive when nobody could have a majority", r.last, l.Token)
+	}
+}
+
+// signal sends one to a process that may have gone.
+func (r *round) signal(pid int, sig unix.Signal) {
+	r.t.Helper()
+	if err := unix.Kill(pid, sig); err != nil && !errors.Is(err, unix.ESRCH) {
+		r.t.Fatal(err)
+	}
+}
+
+// tolerates fails the test for an error that is not of a process that has gone.
+func (r *round) tolerates(err error) {
+	r.t.Helper()
+	if err != nil && !errors.Is(err, crew.ErrNone) {
+		r.t.Fatal(err)
+	}
+}
+
+// pause stops a process for some milliseconds.
+func (r *round) pause(pid int) {
+	r.signal(pid, unix.SIGSTOP)
+	r.nap()
+	r.signal(pid, unix.SIGCONT)
+}
+
+func (r *round) nap() { r.hold(time.Duration(r.rand.IntN(20)) * time.Millisecond) }
+
+func number(t *testing.T, env string, otherwise int) int {
+	text := os.Getenv(env)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%q; want a number from 1", env, text)
+	}
+	return n
+}

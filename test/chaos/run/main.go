@@ -1,0 +1,210 @@
+//go:build linux
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/electd/elect/test/chaos/storm"
+)
+
+// The exit codes.
+const (
+	codeClean       = 0
+	codeBroken      = 1
+	codeUsage       = 64
+	codeHarness     = 70
+	codeInterrupted = 130
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second one does not wait
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// flags are the command line.
+type flags struct {
+	options storm.Options
+	faults  string
+	keep    bool
+	list    bool
+	judge   string
+}
+
+func parse(args []string, stderr io.Writer) (*flags, []string, error) {
+	f := &flags{}
+	set := flag.NewFlagSet("run", flag.ContinueOnError)
+	set.SetOutput(stderr)
+	set.Uint64Var(&f.options.Seed, "seed", 0, "of the schedule; 0: drawn, and said")
+	set.DurationVar(&f.options.For, "for", time.Minute, "how long faults go on")
+	set.StringVar(&f.options.Setup, "setup", "peers-lan", "peers-fast, peers-lan or file")
+	set.StringVar(&f.options.Network, "network", "", "namespaces or proxies; none: the first of these that can be had")
+	set.StringVar(&f.options.Dir, "dir", "", "directory of the run; none: a temporary one")
+	set.StringVar(&f.faults, "faults", "", "names of the faults that may come, separated by commas; none: all that the promises cover")
+	set.StringVar(&f.options.Mutant, "mutant", "", "a rule that the nodes are to break, to see it found")
+	set.BoolVar(&f.options.GoOn, "go-on", false, "go on after a promise was broken")
+	set.BoolVar(&f.keep, "keep", false, "keep the directory in any case")
+	set.BoolVar(&f.list, "list", false, "list the faults and the setups")
+	set.StringVar(&f.judge, "judge", "", "judge the run in this directory again")
+	if err := set.Parse(args); err != nil {
+		return nil, nil, err
+	}
+	if f.faults != "" {
+		f.options.Faults = strings.Split(f.faults, ",")
+	}
+	return f, set.Args(), nil
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	f, rest, err := parse(args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return codeClean
+	case err != nil:
+		return codeUsage
+	case len(rest) > 1 || len(rest) == 1 && (f.list || f.judge != ""):
+		fmt.Fprintf(stderr, "run: want at most one schedule, and have %q\n", rest)
+		return codeUsage
+	case f.list:
+		list(stdout)
+		return codeClean
+	case f.judge != "":
+		return again(f.judge, stdout, stderr)
+	}
+	o := f.options
+	if len(rest) == 1 {
+		if o.Schedule, err = storm.Load(rest[0]); err != nil {
+			fmt.Fprintln(stderr, "run:", err)
+			return codeUsage
+		}
+		o.Seed, o.For, o.Setup, o.Network = o.Schedule.Seed, o.Schedule.For, o.Schedule.Setup, o.Schedule.Network
+	}
+	if err := storm.Check(o); err != nil {
+		fmt.Fprintln(stderr, "run:", err)
+		return codeUsage
+	}
+	for o.Seed == 0 {
+		o.Seed = uint64(rand.Uint32())
+	}
+	if o.Dir == "" {
+		if o.Dir, err = os.MkdirTemp("", "elect-chaos-"); err != nil {
+			fmt.Fprintln(stderr, "run:", err)
+			return codeHarness
+		}
+	}
+	return storms(ctx, o, f.keep, stdout, stderr)
+}
+
+// storms has the storm go on, and tells of it.
+func storms(ctx context.Context, o storm.Options, keep bool, stdout, stderr io.Writer) int {
+	fmt.Fprintf(stdout, "%s, seed %d, for %v, in %s; %s\n", o.Setup, o.Seed, o.For, o.Dir, load())
+	fmt.Fprintf(stdout, "again: %s\n", command(o))
+	o.Progress = func(p storm.Progress) { fmt.Fprintln(stdout, p) }
+	report, err := storm.Run(ctx, o)
+	interrupted := err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
+	if err != nil && !interrupted {
+		fmt.Fprintf(stderr, "run: %v\nthe harness failed, and so nothing is known; see %s\n", err, o.Dir)
+		return codeHarness
+	}
+	if err := report.WriteText(stdout); err != nil {
+		fmt.Fprintln(stderr, "run:", err)
+		return codeHarness
+	}
+	fmt.Fprintln(stdout, load())
+	if !report.OK() {
+		fmt.Fprintf(stdout, "PROMISES WERE BROKEN\nthe run is kept in   %s\nto look at           %s\nto judge it again    go run ./test/chaos/run --judge %s\nto have it again     %s\n",
+			o.Dir, filepath.Join(o.Dir, storm.ReportFile), o.Dir, command(o))
+		return codeBroken
+	}
+	if keep {
+		fmt.Fprintf(stdout, "the run is kept in %s; to look at: %s\n", o.Dir, filepath.Join(o.Dir, storm.ReportFile))
+	} else if err := os.RemoveAll(o.Dir); err != nil {
+		fmt.Fprintln(stderr, "run:", err)
+		return codeHarness
+	}
+	if interrupted {
+		return codeInterrupted
+	}
+	return codeClean
+}
+
+// command repeats a storm.
+func command(o storm.Options) string {
+	words := []string{"make chaos"}
+	add := func(name, value string) {
+		if value != "" {
+			words = append(words, name+"="+value)
+		}
+	}
+	add("SEED", fmt.Sprint(o.Seed))
+	add("FOR", o.For.String())
+	add("SETUP", o.Setup)
+	add("NETWORK", o.Network)
+	add("FAULTS", strings.Join(o.Faults, ","))
+	add("MUTANT", o.Mutant)
+	return strings.Join(words, " ")
+}
+
+// again judges a run that was kept.
+func again(dir string, stdout, stderr io.Writer) int {
+	report, err := storm.Judge(dir)
+	if err == nil {
+		err = cmp.Or(report.WriteText(stdout), report.WriteHTML(filepath.Join(dir, storm.ReportFile)))
+	}
+	switch {
+	case err != nil:
+		fmt.Fprintln(stderr, "run:", err)
+		return codeHarness
+	case !report.OK():
+		return codeBroken
+	}
+	return codeClean
+}
+
+// list tells of all that can be asked for.
+func list(w io.Writer) {
+	fmt.Fprintln(w, "setups:")
+	for _, s := range storm.Setups() {
+		fmt.Fprintf(w, "  %-22s %s\n", s.Name, s.Text)
+	}
+	fmt.Fprintln(w, "faults:")
+	for _, f := range storm.Faults() {
+		var notes []string
+		for _, n := range f.Needs {
+			notes = append(notes, "needs "+string(n))
+		}
+		if f.Peers {
+			notes = append(notes, "peers only")
+		}
+		if f.Asked {
+			notes = append(notes, "only if asked for")
+		}
+		text := f.Text
+		if len(notes) > 0 {
+			text += " (" + strings.Join(notes, "; ") + ")"
+		}
+		fmt.Fprintf(w, "  %-22s %s\n", f.Name, text)
+	}
+}
+
+// load says how busy the machine is: figures mean little without it.
+func load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "load not known"
+	}
+	return "load " + strings.Join(strings.Fields(string(text))[:3], " ")
+}

@@ -1,0 +1,160 @@
+//go:build linux
+
+package chaos
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/judge"
+	"github.com/electd/elect/test/chaos/network"
+	"github.com/electd/elect/test/chaos/skew"
+)
+
+// standstills are the scenarios in which a leader stands still, or its clock lies.
+func standstills() []scenario {
+	sees := "two lead at one time, and the judge sees it; the register refuses every stale write"
+	return []scenario{
+		{
+			name: "gc-pause", story: "A leader with a lease of 30 s stops for 45 s between its check and its write; here it is a promise, and half as long again.",
+			nodes: 3, short: true,
+			parts: []part{
+				{on: quorum, kind: crew.Library, expected: "the next one leads when the lease is over, with the next token; the write with the old one is refused",
+					script: pausedInWork, judge: nAndNPlusOne},
+				{on: "quorum-run", expected: "elect run alone stops: its keeper has killed the command when the next one leads", script: parentFrozen, judge: afterTimeout},
+			},
+		},
+		{
+			name: "suspend", story: "The leader's machine sleeps for more than its lease: its boot clock runs, its monotonic one stands still.",
+			nodes: 3, clocks: true, short: true, script: sleeps((*skew.Clock).Suspend),
+			parts: []part{
+				{on: quorum, kind: crew.Library, expected: "the next one leads, and the sleeper's lease is over the moment it wakes", judge: handedOnInSleep},
+				{on: "quorum-run", expected: "the same with a command, which is killed at once", judge: handedOnInSleep},
+			},
+		},
+		{
+			name: "vm-stop", story: "The leader's virtual machine stops for more than its lease, and its clocks with it.",
+			nodes: 3, clocks: true, script: sleeps(func(c *skew.Clock, d time.Duration) { c.StepBoth(-d) }),
+			parts: []part{
+				{on: quorum, kind: crew.Library, expected: "nothing tells the stopped one that time has passed: " + sees, judge: overlapSeen},
+			},
+		},
+		{
+			name: "drift-beyond-bound", story: "The clock of a leader that is cut off goes at a fifth of its speed, which is more than any bound allows.",
+			nodes: 3, clocks: true, script: slowClock,
+			parts: []part{
+				{on: quorum, kind: crew.Library, expected: sees, judge: overlapSeen},
+				{on: "quorum-run", expected: "the same with a command", judge: overlapSeen},
+			},
+		},
+	}
+}
+
+// pausedInWork has the leader stop itself between a check and a write, as a garbage
+// collection would stop it, and go on half a promise after another one leads.
+func pausedInWork(s *stage) {
+	s.begins()
+	s.does(unix.Kill(s.leader.Pids.Node, unix.SIGUSR2)) // what that does package worker says
+	stopped := func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.leader.Pids.Node))
+		return err == nil && bytes.Contains(stat, []byte(") T "))
+	}
+	if !s.until(patience, stopped) {
+		s.lament("%s did not stop itself", s.crew.ID(s.leader.Node))
+	}
+	s.freeze(0, crew.Family) // so that the history has it, too
+	s.next(s.fault, soon)
+	s.hold(promise / 2)
+	s.thaw(0, crew.Family)
+	s.hold(promise)
+}
+
+// nAndNPlusOne wants the next token for the next one, and the write of the old one
+// refused.
+func nAndNPlusOne(s *stage) {
+	s.safe()
+	old, next := s.oneAfter(s.fault, promise/2, soon)
+	s.want(next.token == old.token+1, "tokens %d and %d; want the second one to be the next", old.token, next.token)
+	s.want(s.report.StaleRefused > 0, "no stale write was refused; want at least one, that of the paused leader")
+	s.say("%s stops with token %d, %s leads with token %d; %d stale writes are refused, %d accepted", s.name(old.node), old.token, s.name(next.node), next.token, s.report.StaleRefused, s.report.StaleAccepted)
+}
+
+// parentFrozen stops elect run, and neither its keeper nor the command.
+func parentFrozen(s *stage) {
+	s.begins()
+	s.freeze(0, crew.Node)
+	s.next(s.fault, soon)
+	s.hold(promise * 3 / 2)
+	s.thaw(0, crew.Node)
+	s.hold(promise)
+}
+
+// sleeps stops all processes of the leader, and cuts it off, so that nobody tells it
+// anything when it wakes. Half a promise after another one leads its clocks are set
+// as it is said, for the time that it slept, and it goes on.
+func sleeps(wakes func(c *skew.Clock, slept time.Duration)) func(*stage) {
+	return func(s *stage) {
+		s.begins()
+		s.freeze(0, crew.Family)
+		since := s.ledger.Now()
+		s.set(network.Isolate(3, 0))
+		s.next(s.fault, soon)
+		s.hold(promise / 2)
+		wakes(s.clocks[s.cast[0]], time.Duration(s.ledger.Now()-since))
+		s.thaw(0, crew.Family)
+		s.hold(promise * 3 / 2)
+		s.healed()
+		s.hold(promise)
+	}
+}
+
+// handedOnInSleep wants another to lead when the promises are over, and the sleeper
+// never again without an election.
+func handedOnInSleep(s *stage) {
+	s.safe()
+	old, all := s.led(s.fault), s.begun(s.fault, s.end)
+	s.want(len(all) == 1 && all[0].node != old.node, "%s led after %s; want one other", s.names(all), s.name(old.node))
+	if len(all) == 0 {
+		return
+	}
+	took := s.sinceFault(all[0].from)
+	s.want(took >= promise/2 && took <= soon, "%s leads after %v; want %v to %v", s.name(all[0].node), shown(took), promise/2, soon)
+	s.say("%s leads %v after %s fell asleep; %d lives of what was frozen ended when it woke", s.name(all[0].node), shown(took), s.name(old.node), s.report.Zombies)
+}
+
+// slowClock cuts the leader off and slows its clock, so that its lease takes five
+// times as long as the others believe.
+func slowClock(s *stage) {
+	s.begins()
+	s.ails(0, true)
+	clock := s.clocks[s.cast[0]]
+	clock.Rate(.2)
+	s.set(network.Isolate(3, 0))
+	s.next(s.fault, soon)
+	s.hold(2 * promise)
+	s.healed()
+	s.hold(promise)
+	clock.Rate(1) // it stays behind: a clock that leaps forgets what was promised
+	s.ails(0, false)
+}
+
+// overlapSeen wants the judge to have seen two leaders at one time, and the register
+// to have held all the same.
+func overlapSeen(s *stage) {
+	s.fenced()
+	seen := slices.IndexFunc(s.report.Violations, func(v judge.Violation) bool { return slices.Contains(overlaps(), v.Check) })
+	both := s.both(s.fault, s.end)
+	s.want(seen >= 0, "the judge saw no overlap; want one: an assumption is broken")
+	s.want(both > 0, "two lead for %v at one time; want longer", both)
+	s.want(s.report.StaleRefused > 0, "no stale write was refused; want at least one")
+	s.say("two lead for %v at one time; %d stale writes are refused, %d accepted", shown(both), s.report.StaleRefused, s.report.StaleAccepted)
+	if seen >= 0 {
+		s.say("the judge: %s", s.report.Violations[seen].Text)
+	}
+}

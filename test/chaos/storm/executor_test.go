@@ -1,0 +1,190 @@
+//go:build linux
+
+package storm
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/electd/elect/test/chaos/judge"
+	"github.com/electd/elect/test/chaos/network"
+)
+
+// perform carries out a schedule in fake time.
+func perform(t *testing.T, ctx context.Context, s *Schedule, prepare func(*dummies)) (*dummies, *executor, error) {
+	t.Helper()
+	d := newDummies(s)
+	if prepare != nil {
+		prepare(d)
+	}
+	x, err := newExecutor(s, d.stage(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, x, x.run(ctx)
+}
+
+// TestAllIsUndone: whatever is drawn, at the end everything is as at the beginning,
+// and not long after it was planned to be.
+func TestAllIsUndone(t *testing.T) {
+	begun := map[string]int{}
+	for _, p := range plans() {
+		for seed := range uint64(6) {
+			synctest.Test(t, func(t *testing.T) {
+				p.Seed = seed
+				s := draw(t, p)
+				began := time.Now()
+				d, x, err := perform(t, t.Context(), s, nil)
+				if err != nil {
+					t.Fatalf("%s, seed %d: %v", p.Setup, seed, err)
+				}
+				d.undone(t, x)
+				if took, late := time.Since(began), s.End()+30*s.Promise+10*time.Second; took < s.For || took > late {
+					t.Errorf("%s, seed %d: it took %v; want from %v to %v", p.Setup, seed, took, s.For, late)
+				}
+				if b, left := x.total(); b < 10*left {
+					t.Errorf("%s, seed %d: of %d faults %d were left out: %v", p.Setup, seed, b+left, left, x.skipped)
+				}
+				for name, n := range x.begun {
+					begun[name] += n
+				}
+				if len(x.broken) > 0 {
+					t.Errorf("%v", x.broken)
+				}
+			})
+		}
+	}
+	for _, f := range Faults() {
+		if !f.Asked && begun[f.Name] == 0 {
+			t.Errorf("%s never came about", f.Name)
+		}
+	}
+}
+
+// TestInterrupted: the same when a storm is broken off at any time.
+func TestInterrupted(t *testing.T) {
+	for _, p := range plans() {
+		for seed := range uint64(8) {
+			synctest.Test(t, func(t *testing.T) {
+				p.Seed = seed
+				s := draw(t, p)
+				after := time.Duration(seed+1) * s.For / 9
+				ctx, cancel := context.WithTimeout(t.Context(), after)
+				defer cancel()
+				began := time.Now()
+				d, x, err := perform(t, ctx, s, nil)
+				if err != nil {
+					t.Fatalf("%s, seed %d: %v", p.Setup, seed, err)
+				}
+				d.undone(t, x)
+				if took := time.Since(began); took > after+5*time.Second {
+					t.Errorf("%s, seed %d: it took %v to end", p.Setup, seed, took-after)
+				}
+			})
+		}
+	}
+}
+
+// TestEachAlone carries out each fault by itself, and with something that fails.
+func TestEachAlone(t *testing.T) {
+	for _, f := range Faults() {
+		for n, p := range plans() {
+			p.Faults = []string{f.Name}
+			p.For = p.For / 10
+			for _, fail := range []string{"", "set", "kill", "fault", "cont"} {
+				if fail != "" && n > 0 {
+					continue
+				}
+				synctest.Test(t, func(t *testing.T) {
+					p.Seed = 1
+					s, err := Draw(p)
+					if err != nil {
+						return // not with this plan
+					}
+					d, x, err := perform(t, t.Context(), s, func(d *dummies) { d.fail = fail })
+					if begun, left := x.total(); fail == "" && begun == 0 && !(strings.HasPrefix(f.Name, "clock-") && left > 0) {
+						t.Errorf("%s: never begun, %d times left out", f.Name, left)
+					}
+					switch {
+					case fail == "" && err != nil:
+						t.Errorf("%s: %v", f.Name, err)
+					case fail == "":
+						d.undone(t, x)
+					case err != nil && !strings.Contains(err.Error(), fail+" fails"):
+						t.Errorf("%s, when %s fails: %v", f.Name, fail, err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestRepairFails: a node that is never given its vote again is a broken promise.
+func TestRepairFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := plans()[0]
+		p.Faults = []string{"wiped-disk"}
+		p.For = 10 * time.Second
+		_, x, err := perform(t, t.Context(), draw(t, p), func(d *dummies) { d.fail = "replace" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(x.broken) == 0 || x.broken[0].Check != checkLive {
+			t.Errorf("%v", x.broken)
+		}
+	})
+}
+
+// TestJudgeIsToldFirst: the judge knows of a cut before it is there, and of its end
+// only after it.
+func TestJudgeIsToldFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := plans()[0]
+		p.Faults = []string{"halves", "one-way", "isolate-leader", "loss"}
+		s := draw(t, p)
+		d := newDummies(s)
+		on := d.stage(s)
+		var told judge.Event
+		note := on.note
+		on.note = func(e judge.Event) {
+			if e.Kind == judge.Links {
+				told = e
+			}
+			note(e)
+		}
+		on.wires = &witnessed{d, func(before, after network.Links) {
+			for _, links := range []network.Links{before, after} {
+				for w, k := range links {
+					if network.Merge(links, told.Links)[w] != told.Links[w] {
+						t.Errorf("the link %v is %+v, and the judge was told %+v", w, k, told.Links[w])
+					}
+				}
+			}
+		}}
+		x, err := newExecutor(s, on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := x.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !maps.Equal(told.Links, d.links) {
+			t.Errorf("at the end the judge thinks of %v, and there is %v", told.Links, d.links)
+		}
+	})
+}
+
+// witnessed is wires that somebody looks at when they are set.
+type witnessed struct {
+	*dummies
+	look func(before, after network.Links)
+}
+
+func (w *witnessed) Set(l network.Links) error {
+	w.look(w.links, l)
+	return w.dummies.Set(l)
+}

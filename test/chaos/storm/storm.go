@@ -1,0 +1,439 @@
+//go:build linux
+
+package storm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/disk"
+	"github.com/electd/elect/test/chaos/judge"
+	"github.com/electd/elect/test/chaos/network"
+	"github.com/electd/elect/test/chaos/skew"
+)
+
+// Options say what a storm is to be.
+type Options struct {
+	Seed    uint64        // of the schedule; the same seed gives the same one on machines that can do the same
+	For     time.Duration // how long faults go on; 0: a minute
+	Setup   string        // a name of [Setups]; "": peers-lan
+	Network string        // "namespaces" or "proxies"; "": the first of these that can be had
+	Dir     string        // of the run; it is made, or must be empty, and is kept
+
+	// Programs have been built with the tag chaos. None: they are built, and so is
+	// Next.
+	Programs crew.Programs
+	Next     *crew.Programs // another version, to upgrade to and downgrade from; nil: no such fault
+
+	// Faults are the names of those that may come; empty: all that this machine
+	// can do and that the promises cover.
+	Faults []string
+
+	// Mutant, if not empty, is the rule that the nodes break (ELECT_MUTANT).
+	// Programs must have been built with the tag mutants, too.
+	Mutant string
+
+	// GoOn has the storm go on after a promise was seen broken. Otherwise it ends
+	// then, so that the flight recorders still have what led to it.
+	GoOn bool
+
+	// Schedule, if not nil, is carried out instead of one that is drawn. Seed,
+	// For, Setup, Network and Faults are its own then.
+	Schedule *Schedule
+
+	// Progress, if not nil, is told every 10 s how things stand, and at the end.
+	Progress func(Progress)
+}
+
+// The files of a storm in the directory of its run, beside those of the packages
+// that it uses.
+const (
+	ScheduleFile = "schedule.json"
+	ReportFile   = "report.html"
+)
+
+const (
+	checkLive  = "live"  // what ought to have come about did not
+	checkWatch = "watch" // watchers go on
+
+	interval = 10 * time.Second // of progress
+	calmTime = 60 * time.Second // until all is as it should be, at the beginning and at the end
+	lastLook = 3 * time.Second  // that watchers have to see who leads at the end
+)
+
+// Run lets a storm go over an election, and returns what the judge found. When
+// ctx ends, the faults are undone, what there is so far is judged, and the error
+// is that of ctx beside a report that counts. Any other error says that the
+// harness failed, and the report says nothing.
+func Run(ctx context.Context, o Options) (judge.Report, error) {
+	err := Check(o)
+	if err != nil {
+		return judge.Report{}, err
+	}
+	o.For, o.Setup = cmp.Or(o.For, time.Minute), cmp.Or(o.Setup, "peers-lan")
+	if o.Dir, err = prepare(o.Dir); err != nil {
+		return judge.Report{}, err
+	}
+	if o.Programs == (crew.Programs{}) {
+		if o.Programs, o.Next, err = Build(ctx, filepath.Join(o.Dir, "bin"), o.Mutant != ""); err != nil {
+			return judge.Report{}, err
+		}
+	}
+	s, net, err := plan(o)
+	if err != nil {
+		return judge.Report{}, err
+	}
+	if err := s.Save(filepath.Join(o.Dir, ScheduleFile)); err != nil {
+		return judge.Report{}, errors.Join(err, closeNetwork(net))
+	}
+	r, err := setUp(sources{dir: o.Dir, plan: s, net: net, programs: o.Programs, next: o.Next, mutant: o.Mutant})
+	if err != nil {
+		return judge.Report{}, fmt.Errorf("storm: %w", err)
+	}
+	broken, err := r.run(ctx, o)
+	if err := errors.Join(err, r.tearDown()); err != nil {
+		return judge.Report{}, fmt.Errorf("storm: %w", err)
+	}
+	report, err := judge.Judge(o.Dir, options(s))
+	if err != nil {
+		return judge.Report{}, fmt.Errorf("storm: %w", err)
+	}
+	report.Violations = append(report.Violations, broken...)
+	if err := report.WriteHTML(filepath.Join(o.Dir, ReportFile)); err != nil {
+		return judge.Report{}, fmt.Errorf("storm: %w", err)
+	}
+	return report, ctx.Err()
+}
+
+// Check says what is wrong with options, before anything is made: an error of whoever
+// gave them.
+func Check(o Options) error {
+	set, err := setup(cmp.Or(o.Setup, "peers-lan"))
+	if err != nil {
+		return err
+	}
+	if o.For != 0 && o.For < 10*set.Promise {
+		return fmt.Errorf("storm: faults for %v; want at least 10 promises, %v", o.For, 10*set.Promise)
+	}
+	if o.Network != "" && o.Network != string(Namespaces) && o.Network != string(Proxies) {
+		return fmt.Errorf("storm: there is no network %q; want %s or %s", o.Network, Namespaces, Proxies)
+	}
+	for _, name := range o.Faults {
+		f, ok := faultNamed(name)
+		if !ok {
+			return fmt.Errorf("storm: there is no fault %q", name)
+		}
+		if f.peersOnly && set.File {
+			return fmt.Errorf("storm: the fault %s needs an election among peers", name)
+		}
+	}
+	return nil
+}
+
+// Judge judges the storm that was kept in dir again.
+func Judge(dir string) (judge.Report, error) {
+	s, err := Load(filepath.Join(dir, ScheduleFile))
+	if err != nil {
+		return judge.Report{}, err
+	}
+	return judge.Judge(dir, options(s))
+}
+
+// Build builds the programs of a storm into dir, and those of the next version of
+// the wire format. Mutants can be chosen in none but those that are built with
+// them, and those have no next version.
+func Build(ctx context.Context, dir string, mutants bool) (crew.Programs, *crew.Programs, error) {
+	if mutants {
+		programs, err := crew.Build(ctx, filepath.Join(dir, "mutants"), "chaos", "mutants")
+		return programs, nil, err
+	}
+	programs, err1 := crew.Build(ctx, filepath.Join(dir, "this"), "chaos")
+	next, err2 := crew.Build(ctx, filepath.Join(dir, "next"), "chaos", "chaosnext")
+	return programs, &next, errors.Join(err1, err2)
+}
+
+// prepare makes the directory of a run.
+func prepare(dir string) (string, error) {
+	if dir == "" {
+		return "", errors.New("storm: want a directory for the run")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(dir)
+	if err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != "bin" }) {
+		err = fmt.Errorf("storm: %s is not empty", dir)
+	}
+	return dir, err
+}
+
+// plan finds out what can be had, and makes the schedule and its network.
+func plan(o Options) (*Schedule, network.Network, error) {
+	kind := o.Network
+	if o.Schedule != nil {
+		o.Setup, o.Seed, kind = o.Schedule.Setup, o.Schedule.Seed, o.Schedule.Network
+		if err := o.Schedule.check(); err != nil {
+			return nil, nil, fmt.Errorf("storm: %w", err)
+		}
+	}
+	set, err := setup(o.Setup)
+	if err != nil {
+		return nil, nil, err
+	}
+	var net network.Network
+	if !set.File {
+		_, size := crowd(o.Seed, set)
+		if o.Schedule != nil {
+			size = o.Schedule.Size
+		}
+		if net, err = makeNetwork(o.Dir, kind, size); err != nil {
+			return nil, nil, err
+		}
+		kind = string(Proxies)
+		if net.Can(network.Link{Delay: time.Millisecond}) != nil {
+			kind = string(Namespaces)
+		}
+	}
+	abilities := look(o, set, kind)
+	s := o.Schedule
+	if s == nil {
+		s, err = Draw(Plan{Seed: o.Seed, For: o.For, Setup: o.Setup, Network: kind, Abilities: abilities, Faults: o.Faults})
+	} else {
+		var lacks []string
+		for _, a := range s.Abilities {
+			if !slices.Contains(abilities, a) {
+				lacks = append(lacks, string(a))
+			}
+		}
+		if len(lacks) > 0 {
+			err = fmt.Errorf("storm: the schedule was drawn for a machine with %s, which this one cannot do", strings.Join(lacks, ", "))
+		}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, closeNetwork(net))
+	}
+	return s, net, nil
+}
+
+func closeNetwork(net network.Network) error {
+	if net == nil {
+		return nil
+	}
+	return net.Close()
+}
+
+// makeNetwork makes a network of a kind, or of the first that can be had.
+func makeNetwork(dir, kind string, n int) (network.Network, error) {
+	dir = filepath.Join(dir, "network")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	switch kind {
+	case string(Namespaces):
+		return network.NewNamespaces(dir, n)
+	case string(Proxies):
+		return network.NewProxies(dir, n)
+	case "":
+		net, err := network.NewNamespaces(dir, n)
+		if errors.Is(err, network.ErrUnable) {
+			return network.NewProxies(dir, n)
+		}
+		return net, err
+	}
+	return nil, fmt.Errorf("storm: there is no network %q", kind)
+}
+
+// look finds out what this machine can do.
+func look(o Options, set Setup, kind string) []Ability {
+	var can []Ability
+	if kind != "" {
+		can = append(can, Ability(kind), Clocks)
+	}
+	try := filepath.Join(o.Dir, "try")
+	if !set.File {
+		if d, err := disk.NewFUSE(try); err == nil {
+			_ = d.Close() // the next one says what is wrong
+			can = append(can, FUSE, Filling)
+		}
+	}
+	if !slices.Contains(can, FUSE) {
+		if d, err := disk.NewTmpfs(try, smallDisk); err == nil {
+			_ = d.Close()
+			can = append(can, Filling)
+		}
+	}
+	_ = os.RemoveAll(try) // an empty directory, if it is still there
+	if skew.Able() == nil && !set.File {
+		can = append(can, Zones)
+	}
+	if crew.Quota() == nil {
+		can = append(can, Quota)
+	}
+	if o.Next != nil && !set.File {
+		can = append(can, Next)
+	}
+	return can
+}
+
+// options are how strictly a storm is judged. A node counts as well again when its
+// process was there for a promise: a program starts within that, and what its boot
+// residual costs beyond is the election's own.
+func options(s *Schedule) judge.Options { return judge.Options{Boot: s.Promise} }
+
+// errBroken ends a storm in which a promise was seen broken.
+var errBroken = errors.New("a promise was broken")
+
+// run starts the nodes, has the faults come and go, and waits until all is well
+// again. It returns promises that it saw broken itself.
+func (r *rig) run(ctx context.Context, o Options) ([]judge.Violation, error) {
+	s := r.plan
+	var all []int
+	for i := range s.Voters {
+		all = append(all, i)
+	}
+	begin := judge.Event{Kind: judge.Run, Node: judge.Nobody, Nodes: s.Size, Voters: all, Wall: time.Now(),
+		Text: fmt.Sprintf("%s %s, seed %d", s.Setup, s.Network, s.Seed)}
+	if r.net == nil {
+		begin.Majority = 1
+	}
+	r.history.Add(begin)
+	r.clocksAre()
+	for _, i := range all {
+		if err := r.crew.Start(i); err != nil {
+			return nil, err
+		}
+	}
+	calm, cancel := context.WithTimeout(ctx, calmTime)
+	_, err := r.crew.Calm(calm)
+	cancel()
+	switch {
+	case ctx.Err() != nil:
+		r.history.Add(judge.Event{Kind: judge.Over, Node: judge.Nobody})
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("before anything was broken: %w", err)
+	}
+	w, err := r.watch()
+	if err != nil {
+		return nil, err
+	}
+	x, err := newExecutor(s, r.stage())
+	if err != nil {
+		return nil, err
+	}
+	storm, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var beside sync.WaitGroup
+	looking, enough := context.WithCancel(context.WithoutCancel(ctx))
+	beside.Go(func() { r.pulse(looking) })
+	beside.Go(func() { r.sample(looking) })
+	if r.net != nil {
+		beside.Go(func() { r.record(looking) })
+	}
+	beside.Go(func() { r.report(looking, o, x, stop) })
+	err = x.run(storm)
+	if err == nil {
+		err = r.settle(x)
+	}
+	enough()
+	beside.Wait()
+	for _, lost := range w.end() {
+		x.complain(checkWatch, "%s", lost)
+	}
+	r.history.Add(judge.Event{Kind: judge.Over, Node: judge.Nobody})
+	return x.broken, err
+}
+
+// settle waits until all is as it was before the faults, and goes on being so, and
+// tells the judge who leads then.
+func (r *rig) settle(x *executor) error {
+	ctx, cancel := context.WithTimeout(context.Background(), calmTime)
+	defer cancel()
+	began := time.Now()
+	for {
+		l, err := r.crew.Calm(ctx)
+		if err != nil {
+			x.complain(checkLive, "all faults have been undone for %v, and: %v", calmTime, err)
+			return nil
+		}
+		at := r.ledger.Now()
+		took := time.Since(began).Round(time.Millisecond)
+		sleep(ctx, lastLook)
+		again, err := r.crew.Calm(ctx)
+		if err == nil && again.Token == l.Token {
+			r.history.Add(judge.Event{Kind: judge.Note, Node: judge.Nobody, Text: fmt.Sprintf("calm after %v", took)})
+			r.history.Add(judge.Event{At: at, Kind: judge.Final, Node: l.Node, Token: l.Token})
+			return nil
+		}
+	}
+}
+
+// report tells of the progress until ctx ends, and stops the storm when a promise
+// was broken.
+func (r *rig) report(ctx context.Context, o Options, x *executor, stop context.CancelCauseFunc) {
+	began := time.Now()
+	for wait := interval; ; {
+		over := !sleep(ctx, wait)
+		looked := time.Now()
+		p := Progress{Elapsed: time.Since(began), Now: x.going()}
+		p.Faults, p.LeftOut = x.total()
+		quick := options(r.plan)
+		quick.Quick = true
+		report, err := judge.Judge(r.dir, quick)
+		if err != nil {
+			stop(err)
+			p.Now = append(p.Now, "the judge: "+err.Error())
+		}
+		p.Elections, p.Changes, p.Availability, p.Longest = report.Elections, report.LeaderChanges, report.AvailabilityHealthy, report.Longest
+		x.mu.Lock()
+		p.Violations = len(report.Violations) + len(x.broken)
+		x.mu.Unlock()
+		if o.Progress != nil {
+			o.Progress(p)
+		}
+		if over {
+			return
+		}
+		if p.Violations > 0 && !o.GoOn {
+			stop(errBroken)
+		}
+		// A long history takes a while to judge.
+		wait = max(interval-time.Since(looked), 9*time.Since(looked), time.Second)
+	}
+}
+
+// Progress is how a storm stands.
+type Progress struct {
+	Elapsed      time.Duration
+	Faults       int           // begun so far
+	LeftOut      int           // that could not be had when they should have begun
+	Elections    int           // terms that somebody won
+	Changes      int           // of who leads
+	Availability float64       // of the time in which a majority was connected and well, how much somebody led; 0 to 1
+	Longest      time.Duration // without a leader while a majority was connected and well
+	Violations   int
+	Now          []string // faults that go on
+}
+
+// String is one line.
+func (p Progress) String() string {
+	now := "nothing"
+	if len(p.Now) > 0 {
+		now = strings.Join(p.Now, ", ")
+	}
+	return fmt.Sprintf("%7s  %d faults, %d elections, %d leader changes, led %.2f %%, longest without %v, %d violations; now %s",
+		p.Elapsed.Round(time.Second), p.Faults, p.Elections, p.Changes, 100*p.Availability, p.Longest.Round(time.Millisecond), p.Violations, now)
+}

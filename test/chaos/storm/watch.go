@@ -1,0 +1,130 @@
+//go:build linux
+
+package storm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/judge"
+)
+
+func processors() int { return runtime.NumCPU() }
+
+const (
+	beat     = 5 * time.Millisecond  // between two looks at whether this process runs
+	stall    = 50 * time.Millisecond // a pause of it that is written down
+	sampling = 5 * time.Second       // between two looks at what processes have, for which all of /proc is read
+	keeping  = 20 * time.Second      // between two copies of the flight records, which rotate
+)
+
+// pulse writes down when this process, and so the machine, did not come to run,
+// until ctx ends.
+func (r *rig) pulse(ctx context.Context) {
+	ticks := time.NewTicker(beat)
+	defer ticks.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		now := time.Now()
+		if gap := now.Sub(last); gap > stall {
+			r.history.Add(judge.Event{Kind: judge.Stall, Node: judge.Nobody, For: gap})
+		}
+		last = now
+	}
+}
+
+// record puts the flight records aside again and again, until ctx ends. An error is
+// that of a disk which is broken at the moment, and the last copy is made when none
+// is.
+func (r *rig) record(ctx context.Context) {
+	for sleep(ctx, keeping) {
+		for i := range r.disks {
+			_ = r.keep(i, false)
+		}
+	}
+}
+
+// sample writes down what the nodes' processes have, and what they say their term
+// is, until ctx ends.
+func (r *rig) sample(ctx context.Context) {
+	ticks := time.NewTicker(sampling)
+	defer ticks.Stop()
+	for {
+		for i := range r.plan.Size {
+			u, err := r.crew.Usage(i)
+			if err != nil {
+				continue // it is not there, or was killed meanwhile
+			}
+			usage := u.Usage
+			r.history.Add(judge.Event{Kind: judge.Used, Node: i, Pid: u.Pid, Usage: &usage})
+		}
+		if r.net != nil {
+			asked, cancel := context.WithTimeout(ctx, time.Second)
+			if m, err := r.crew.Members(asked); err == nil {
+				for i, n := range m.Nodes {
+					if n != nil && n.Term > 0 {
+						r.history.Add(judge.Event{Kind: judge.Told, Node: i, Term: int64(n.Term)})
+					}
+				}
+			}
+			cancel()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+	}
+}
+
+// watchers are those who look on all the time.
+type watchers struct {
+	r    *rig
+	mu   sync.Mutex
+	over bool
+	lost []string
+	all  []*crew.Beside
+}
+
+// watch starts watchers: one by the library, one by the command.
+func (r *rig) watch() (*watchers, error) {
+	w := &watchers{r: r}
+	library, err1 := r.crew.Beside("watch-library", nil, r.worker, "watch", "--election", r.crew.URL(-1), "--name", r.crew.Name(), "--as", "library")
+	// Its output is its record, so a shell puts it there.
+	command, err2 := r.crew.Beside("watch-command", []string{"ELECT=" + r.elect, "RECORD=" + filepath.Join(r.dir, "watch", "command.ndjson")},
+		"/bin/sh", "-c", `exec "$ELECT" watch -o json >>"$RECORD"`)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	w.all = []*crew.Beside{library, command}
+	for i, name := range []string{"the library's watcher", "elect watch"} {
+		go func() {
+			<-w.all[i].Done()
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if !w.over {
+				words, _ := w.all[i].Wait(context.Background()) // it is done
+				w.lost = append(w.lost, fmt.Sprintf("%s has ended: %s", name, words))
+			}
+		}()
+	}
+	return w, nil
+}
+
+// end says that the watchers may end from now on, and which of them did before.
+func (w *watchers) end() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	return w.lost
+}

@@ -1,0 +1,106 @@
+//go:build linux
+
+package chaos
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/disk"
+	"github.com/electd/elect/test/chaos/judge"
+	"github.com/electd/elect/test/chaos/network"
+	"github.com/electd/elect/test/chaos/skew"
+)
+
+// tooth is a rule that the programs can be made to break, with a play in which that
+// shows.
+type tooth struct {
+	mutant string // as ELECT_MUTANT has it
+	says   string
+	play   scenario
+	checks []string // of which one must fail
+}
+
+// teeth are all of them. What they are played in is a scenario of the catalogue, but
+// for the first.
+func teeth() []tooth {
+	disjoint := []string{judge.CheckOverlap}
+	return []tooth{
+		{
+			mutant: "lease-from-ack", says: "the lease counts from the arrival of an answer, and not from before the question",
+			play:   scenario{nodes: 3, on: proxies, script: slowAnswers, parts: []part{{kind: crew.Library, judge: (*stage).safe}}},
+			checks: disjoint,
+		},
+		{
+			mutant: "no-residual", says: "a winner does not wait for what was promised to the leader before",
+			play:   scenario{nodes: 3, script: seemsDead, parts: []part{{judge: electedThenLeads}}},
+			checks: disjoint,
+		},
+		{
+			mutant: "vote-not-synced", says: "a vote is answered before it is synced, and never is",
+			play:   scenario{nodes: 3, disks: disk.NewFUSE, script: asksAgain((*stage).losePower), parts: []part{{judge: twoElections}}},
+			checks: []string{judge.CheckToken, judge.CheckTerm, judge.CheckMemory},
+		},
+		{
+			mutant: "stopped-clock", says: "leases go by CLOCK_MONOTONIC, which stands still while the machine sleeps",
+			play:   scenario{nodes: 3, clocks: true, script: sleeps((*skew.Clock).Suspend), parts: []part{{kind: crew.Library, judge: handedOnInSleep}}},
+			checks: disjoint,
+		},
+		{
+			mutant: "late-kill", says: "the keeper kills the command a lease too late",
+			play:   scenario{nodes: 3, script: parentFrozen, parts: []part{{judge: afterTimeout}}},
+			checks: disjoint,
+		},
+	}
+}
+
+// slowAnswers has all answers to the leader take most of a promise, and then cuts
+// what it asks: answers to what it has asked before arrive for as long. Such a leader
+// asks for no more promises, as it hears too late that it is heard; what it was
+// promised before is what counts.
+func slowAnswers(s *stage) {
+	const slow = promise * 6 / 10
+	answers := network.Links{{From: 1, To: 0}: {Delay: slow}, {From: 2, To: 0}: {Delay: slow}}
+	s.begins()
+	s.set(answers)
+	s.hold(2 * promise)
+	s.begins()
+	s.set(network.Merge(answers, network.Links{{From: 0, To: 1}: {Cut: true}, {From: 0, To: 2}: {Cut: true}}))
+	s.next(s.fault, soon)
+	s.hold(2 * promise)
+	s.healed()
+	s.hold(promise)
+}
+
+// TestTeeth shows that these tests bite. The programs are built once so that they can
+// be made to break a rule each. In the same play nothing is found without that, and
+// a broken promise is found with it.
+func TestTeeth(t *testing.T) {
+	race.Alone(t)
+	if testing.Short() {
+		t.Skip("left out in -short")
+	}
+	programs := builder(t)("mutants", "chaos")
+	for _, tooth := range teeth() {
+		t.Run(tooth.mutant, func(t *testing.T) {
+			t.Parallel()
+			t.Log(tooth.says)
+			sc := tooth.play
+			t.Run("healthy", func(t *testing.T) { perform(t, &sc, &sc.parts[0], set{programs: programs}) })
+			t.Run("mutant", func(t *testing.T) {
+				const tries = 5
+				for try := range tries {
+					s := play(t, &sc, &sc.parts[0], set{programs, tooth.mutant})
+					i := slices.IndexFunc(s.report.Violations, func(v judge.Violation) bool { return slices.Contains(tooth.checks, v.Check) })
+					if i >= 0 {
+						t.Logf("caught in try %d: %s: %s", try+1, s.report.Violations[i].Check, s.report.Violations[i].Text)
+						return
+					}
+				}
+				t.Errorf("the mutant %s survived %d tries", tooth.mutant, tries)
+			})
+		})
+	}
+}

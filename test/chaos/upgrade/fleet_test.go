@@ -1,0 +1,411 @@
+//go:build linux
+
+package upgrade
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/judge"
+	"github.com/electd/elect/test/chaos/lives"
+	"github.com/electd/elect/test/chaos/network"
+	"github.com/electd/elect/test/chaos/register"
+)
+
+// fleet is an election of nodes of two versions, on loopback. It belongs to one
+// goroutine.
+type fleet struct {
+	t       *testing.T
+	dir     string
+	both    [2]crew.Programs // this version, and the next one
+	net     network.Network
+	crew    *crew.Crew
+	history *judge.History
+	ledger  *lives.Ledger
+
+	next    []bool // by node: it is of the next version
+	voters  int    // the nodes from 0 that are there
+	changes int    // of the leader, that were to be expected
+	leader  crew.Leader
+	terms   []uint64  // by node: the greatest that it has told
+	started time.Time // the latest start of a node
+	pulse   *pulse
+	excused bool // once the machine has stood still
+}
+
+// patience is how long what has to come some day may take.
+const patience = time.Minute
+
+func newFleet(t *testing.T, kinds []crew.Kind) *fleet {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out in -short")
+	}
+	n := len(kinds)
+	f := &fleet{t: t, dir: t.TempDir(), next: make([]bool, n), voters: n, terms: make([]uint64, n)}
+	for i, tags := range [][]string{nil, {"chaosnext"}} {
+		var err error
+		f.both[i], err = crew.Build(t.Context(), filepath.Join(f.dir, "programs", strings.Join(append(tags, "v"), "-")), tags...)
+		f.must(err)
+	}
+	var err error
+	f.net, err = network.NewProxies(f.dir, n)
+	f.must(err)
+	f.finally(f.net.Close)
+	server, err := register.Serve(filepath.Join(f.dir, register.Socket))
+	f.must(err)
+	f.finally(server.Close)
+	f.ledger, err = lives.Open(filepath.Join(f.dir, judge.LedgerFile))
+	f.must(err)
+	f.finally(f.ledger.Close)
+	f.history, err = judge.NewHistory(f.dir)
+	f.must(err)
+	f.finally(f.history.Close)
+	f.crew, err = crew.New(crew.Config{
+		Dir: f.dir, Network: f.net, Programs: f.both[0], Next: &f.both[1], Voters: 3, Size: n,
+		Kind: func(i int) crew.Kind { return kinds[i] }, Promise: promise, Heartbeat: heartbeat, Observe: f.history.Add,
+	})
+	f.must(err)
+	f.finally(f.crew.Close)
+	f.t.Cleanup(f.lament)
+	f.pulse = newPulse()
+	f.finally(f.pulse.close)
+	f.started = time.Now()
+	f.history.Add(judge.Event{Kind: judge.Run, Node: judge.Nobody, Nodes: n, Voters: []int{0, 1, 2}, Wall: time.Now(), Text: t.Name()})
+	for i := range 3 {
+		f.must(f.crew.Start(i))
+	}
+	return f
+}
+
+func (f *fleet) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fleet) finally(do func() error) {
+	f.t.Cleanup(func() {
+		if err := do(); err != nil {
+			f.t.Errorf("at the end: %v", err)
+		}
+	})
+}
+
+// late is an error of the test, unless the machine has stood still meanwhile for
+// longer than a leader may.
+func (f *fleet) late(format string, args ...any) {
+	f.t.Helper()
+	const hitch = promise / 8
+	if stood := f.pulse.longest(); stood > hitch {
+		f.t.Logf("the machine has stood still for %v, so this does not count, nor any change of leadership from here on", stood)
+		f.excused = true
+	}
+	if f.excused {
+		f.t.Logf(format, args...)
+		return
+	}
+	f.t.Errorf(format, args...)
+}
+
+// lament tells, if the test has failed, what the nodes have said and who has led.
+func (f *fleet) lament() {
+	if !f.t.Failed() {
+		return
+	}
+	for i := range f.next {
+		if text, err := os.ReadFile(f.crew.Log(i)); err == nil {
+			f.t.Logf("%s:\n%s", f.crew.ID(i), text[max(0, len(text)-4000):])
+		}
+	}
+	for _, l := range f.ledger.Lives() {
+		f.t.Logf("%s, token %d, %v: %v to %v before the end", f.crew.ID(int(l.Node)), l.Token, l.Kind, time.Duration(f.ledger.Now()-l.Start), time.Duration(f.ledger.Now()-l.Last))
+	}
+}
+
+func (f *fleet) patiently() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(f.t.Context(), patience)
+}
+
+// calm waits until all follow one leader, and looks at what they say then.
+func (f *fleet) calm() crew.Leader {
+	f.t.Helper()
+	ctx, cancel := f.patiently()
+	defer cancel()
+	l, err := f.crew.Calm(ctx)
+	f.must(err)
+	if l.Token < f.leader.Token {
+		f.t.Errorf("token %d after %d", l.Token, f.leader.Token)
+	}
+	f.leader = l
+	all, err := f.crew.Members(ctx)
+	f.must(err)
+	f.hears(all)
+	return l
+}
+
+// hears looks at what the nodes say: terms do not fall, and each connection speaks
+// the newer version exactly where both sides know it.
+func (f *fleet) hears(all *crew.Members) {
+	f.t.Helper()
+	for i, node := range all.Nodes {
+		if node == nil {
+			continue // not a member, as calm has seen to it
+		}
+		if node.Term < f.terms[i] {
+			f.t.Errorf("%s is in term %d, and was in %d", f.crew.ID(i), node.Term, f.terms[i])
+		}
+		f.terms[i] = node.Term
+		for _, peer := range node.Peers {
+			j := f.crew.Index(string(peer.ID))
+			want := uint32(1)
+			if f.next[i] && f.next[j] {
+				want = 2
+			}
+			if !peer.Connected || peer.Speaks != want || peer.Error != "" {
+				f.t.Errorf("%s with %s: connected %t, in version %d, %q; want version %d", f.crew.ID(i), peer.ID, peer.Connected, peer.Speaks, peer.Error, want)
+			}
+		}
+	}
+}
+
+// settled is calm, a promise after the latest start of a node. A voter that has just
+// started stands by what it may have promised before, so until then a winner waits.
+func (f *fleet) settled() crew.Leader {
+	f.t.Helper()
+	select {
+	case <-time.After(time.Until(f.started.Add(promise))):
+	case <-f.t.Context().Done():
+	}
+	return f.calm()
+}
+
+// followersFirst are the voters, the leader last.
+func (f *fleet) followersFirst() []int {
+	l := f.calm()
+	order := []int{0, 1, 2}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch l.Node {
+		case a:
+			return 1
+		case b:
+			return -1
+		}
+		return 0
+	})
+	return order
+}
+
+// restart ends a node politely and starts it again in a version. If it leads,
+// another leads soon; else nobody notices.
+func (f *fleet) restart(i int, next bool) {
+	f.t.Helper()
+	before := f.calm()
+	if i == before.Node {
+		before = f.settled()
+	}
+	f.must(f.crew.Upgrade(i, next))
+	begun := f.ledger.Now()
+	f.must(f.crew.Down(i))
+	if i == before.Node {
+		f.changes++
+		after := f.after(before)
+		if took := time.Duration(f.begin(after) - begun); took > told {
+			f.late("another led %v after %s was told to end; want at most %v", took, f.crew.ID(i), told)
+		}
+	}
+	f.next[i] = next
+	f.must(f.crew.Start(i))
+	f.started = time.Now()
+	after := f.calm()
+	if i != before.Node && after.Token != before.Token {
+		f.late("%s follows and was restarted, and %s leads with token %d after %s with %d",
+			f.crew.ID(i), f.crew.ID(after.Node), after.Token, f.crew.ID(before.Node), before.Token)
+	}
+}
+
+// mixed hands leadership over to each node in turn, by the commands of both
+// versions, and has both of them look.
+func (f *fleet) mixed() {
+	f.t.Helper()
+	for version := range f.both {
+		for i := range f.voters {
+			if f.leader.Node == i {
+				continue
+			}
+			f.changes++
+			before := f.leader
+			f.ask(version, "transfer", "--to", f.crew.ID(i))
+			if after := f.calm(); after.Node != i || after.Token <= before.Token {
+				f.t.Errorf("%s was to lead, and %s does, with token %d after %d", f.crew.ID(i), f.crew.ID(after.Node), after.Token, before.Token)
+			}
+		}
+		f.sees(version)
+	}
+}
+
+// sees has the command of a version look at the election.
+func (f *fleet) sees(version int) {
+	f.t.Helper()
+	var seen struct {
+		Leader  string
+		Members []struct {
+			ID, Kind string
+			Status   *struct{ Term uint64 }
+		}
+	}
+	out := f.ask(version, "members", "-o", "json")
+	if err := json.Unmarshal(out, &seen); err != nil {
+		f.t.Fatalf("elect members: %v: %s", err, out)
+	}
+	members := 0
+	for _, m := range seen.Members {
+		if m.Kind == "stranger" {
+			continue // in the operator's URL only
+		}
+		if members++; m.Status == nil {
+			f.t.Errorf("elect members of version %d has no answer of %s", version+1, m.ID)
+		}
+	}
+	if seen.Leader != f.crew.ID(f.leader.Node) || members != f.voters {
+		f.t.Errorf("elect members of version %d sees %d members and the leader %q; want %d and %s",
+			version+1, members, seen.Leader, f.voters, f.crew.ID(f.leader.Node))
+	}
+}
+
+// ask runs the command of a version as an operator, and returns what it says. It
+// must succeed in the end: a node that has just started may not be ready yet for
+// what is asked of it.
+func (f *fleet) ask(version int, args ...string) []byte {
+	f.t.Helper()
+	for late := time.After(patience); ; {
+		cmd := f.net.Command(network.Operator, f.both[version].Elect, args...)
+		cmd.Env = append(cmd.Env, "ELECT_ELECTION="+f.crew.URL(network.Operator), "ELECT_NAME="+f.crew.Name())
+		var trouble strings.Builder
+		cmd.Stderr = &trouble
+		out, err := cmd.Output()
+		if err == nil {
+			return out
+		}
+		select {
+		case <-late:
+			f.t.Fatalf("elect %s of version %d: %v: %s", strings.Join(args, " "), version+1, err, trouble.String())
+		case <-time.After(heartbeat):
+		}
+	}
+}
+
+// after waits until somebody leads with a greater token.
+func (f *fleet) after(l crew.Leader) crew.Leader {
+	f.t.Helper()
+	ctx, cancel := f.patiently()
+	defer cancel()
+	next, err := f.crew.After(ctx, l.Token)
+	f.must(err)
+	return next
+}
+
+// begin is when a leader's work began.
+func (f *fleet) begin(l crew.Leader) int64 {
+	f.t.Helper()
+	first := int64(0)
+	for _, life := range f.ledger.Lives() {
+		if life.Token == l.Token && (first == 0 || life.Start < first) {
+			first = life.Start
+		}
+	}
+	if first == 0 {
+		f.t.Fatalf("nobody has lived with token %d", l.Token)
+	}
+	return first
+}
+
+// lead has a node lead.
+func (f *fleet) lead(i int) crew.Leader {
+	f.t.Helper()
+	if l := f.calm(); l.Node == i {
+		return l
+	}
+	f.changes++
+	f.ask(0, "transfer", "--to", f.crew.ID(i))
+	l := f.calm()
+	if l.Node != i {
+		f.t.Fatalf("%s was to lead, and %s does", f.crew.ID(i), f.crew.ID(l.Node))
+	}
+	return l
+}
+
+// change adds a node of a version to the voters, or removes it.
+func (f *fleet) change(i int, next bool, verb string) {
+	f.t.Helper()
+	before := f.calm()
+	version := 0
+	if f.next[before.Node] {
+		version = 1
+	}
+	switch verb {
+	case "add":
+		f.next[i] = next
+		f.must(f.crew.Upgrade(i, next))
+		f.must(f.crew.Start(i))
+		f.ask(version, "member", "add", f.crew.ID(i)+"@"+f.crew.Addr(i))
+		f.voters++
+		f.history.Add(judge.Event{Kind: judge.Voters, Node: judge.Nobody, Voters: []int{0, 1, 2, i}})
+	case "remove":
+		f.ask(version, "member", "remove", f.crew.ID(i))
+		f.voters--
+		f.history.Add(judge.Event{Kind: judge.Voters, Node: judge.Nobody, Voters: []int{0, 1, 2}})
+		f.must(f.crew.Down(i))
+		f.must(os.RemoveAll(f.crew.Data(i)))
+		f.history.Add(judge.Event{Kind: judge.Wiped, Node: i})
+		f.terms[i] = 0
+	}
+	if after := f.calm(); after.Token != before.Token {
+		f.late("member %s: %s leads with token %d after %s with %d", verb, f.crew.ID(after.Node), after.Token, f.crew.ID(before.Node), before.Token)
+	}
+	f.sees(version)
+}
+
+// judge ends the run, and has the last word.
+func (f *fleet) judge() {
+	f.t.Helper()
+	l := f.calm()
+	f.history.Add(judge.Event{Kind: judge.Final, Node: l.Node, Token: l.Token})
+	f.history.Add(judge.Event{Kind: judge.Over, Node: judge.Nobody})
+	f.must(f.crew.Close())
+	report, err := judge.Judge(f.dir, judge.Options{})
+	f.must(err)
+	for _, v := range report.Violations {
+		f.t.Errorf("%s: %s", v.Check, v.Text)
+	}
+	tokens := map[int64]bool{}
+	for _, life := range f.ledger.Lives() {
+		tokens[life.Token] = true
+	}
+	if changes := len(tokens) - 1; changes != f.changes {
+		f.late("leadership has changed %d times; want %d: once for each leader that was ended or asked to hand over", changes, f.changes)
+	}
+	refused := 0
+	for i := range f.next {
+		text, err := os.ReadFile(f.crew.Log(i))
+		if os.IsNotExist(err) {
+			continue
+		}
+		f.must(err)
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, "no version of the protocol in common") || strings.Contains(line, "a letter with the number") {
+				f.t.Errorf("%s: %s", f.crew.ID(i), line)
+				refused++
+			}
+		}
+	}
+	f.t.Logf("%d elections, %d changes of the leader, %d steps of %d recordings verified, %d refusals", report.Elections, f.changes, report.Steps, report.Segments, refused)
+}

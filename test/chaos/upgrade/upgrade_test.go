@@ -1,0 +1,96 @@
+//go:build linux
+
+package upgrade
+
+import (
+	"testing"
+	"time"
+
+	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/test/chaos/crew"
+)
+
+// The times of the election. They are long, so that a takeover by waiting cannot be
+// taken for one by being told, and a slow machine disturbs no leader.
+const (
+	promise   = 3 * time.Second
+	heartbeat = promise / 12
+
+	// told is within which time another leads when somebody says that the leader is
+	// dead, or the leader itself says that it has stopped: well before a promise is
+	// over that was given a heartbeat ago at the latest.
+	told = promise / 2
+)
+
+// TestRollingUpgrade upgrades three nodes of all kinds, the followers first, and
+// then downgrades them, the leader first. All the while each speaks with each: the
+// newer version where both know it. Leadership changes when the leader itself is
+// restarted, and at no other time.
+func TestRollingUpgrade(t *testing.T) {
+	race.Alone(t)
+	kinds := []crew.Kind{crew.Command, crew.Library, crew.Guarded}
+	f := newFleet(t, kinds)
+	f.calm()
+	for _, next := range []bool{true, false} {
+		order := f.followersFirst()
+		if !next {
+			order = []int{order[2], order[0], order[1]}
+		}
+		for done, i := range order {
+			f.restart(i, next)
+			if done < len(order)-1 {
+				f.mixed()
+			}
+		}
+	}
+	f.judge()
+}
+
+// TestUpgradeOfMembers has nodes of both versions added to an election of the
+// other one, and removed.
+func TestUpgradeOfMembers(t *testing.T) {
+	race.Alone(t)
+	f := newFleet(t, []crew.Kind{crew.Command, crew.Command, crew.Library, crew.Library})
+	f.voters = 3
+	f.calm()
+	for _, next := range []bool{true, false} {
+		// The fourth is of the other version than the three.
+		f.change(3, next, "add")
+		f.change(3, next, "remove")
+		for _, i := range f.followersFirst() {
+			f.restart(i, next)
+		}
+	}
+	f.judge()
+}
+
+// TestDeathAmongVersions kills leaders of one version among voters of the other: the
+// keeper, of the leader's version, tells the voters that the leader is dead, and
+// they take its word.
+func TestDeathAmongVersions(t *testing.T) {
+	race.Alone(t)
+	f := newFleet(t, []crew.Kind{crew.Command, crew.Command, crew.Command})
+	f.calm()
+	for _, next := range []bool{true, false} {
+		// The leader is of the other version than both followers.
+		l := f.calm()
+		f.restart(l.Node, next)
+		f.lead(l.Node)
+		l = f.settled()
+		begun := f.ledger.Now()
+		f.must(f.crew.Kill(l.Node, crew.Node))
+		f.changes++
+		after := f.after(l)
+		if took := time.Duration(f.begin(after) - begun); took > told {
+			f.late("another led %v after the death of a leader of another version; want at most %v: its witness was not heard", took, told)
+		}
+		f.calm()
+		f.started = time.Now() // by the crew, of the one that was killed
+		for i := range 3 {
+			if f.next[i] != next {
+				f.restart(i, next)
+			}
+		}
+	}
+	f.judge()
+}

@@ -1,0 +1,123 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/test/chaos/register"
+)
+
+// pause is how long a clerk waits when there is no register.
+const pause = time.Second
+
+// clerk does operations on the register, at a rate. It belongs to one goroutine.
+type clerk struct {
+	client *register.Client
+	name   string
+	rate   int // a second
+	log    *slog.Logger
+
+	done   int  // operations
+	absent bool // there was no register, and that was said
+}
+
+// newClerk makes one whose log has a name that begins so.
+func newClerk(s surroundings, what string, log *slog.Logger) (*clerk, error) {
+	name := register.Name(what)
+	client, err := register.Open(s.dir, name)
+	if err != nil {
+		return nil, err
+	}
+	return &clerk{client: client, name: name, rate: s.rate, log: log}, nil
+}
+
+// work does one operation at each tick, and a few at once when hurry says so, until
+// ctx ends or token says that there is none to show any more. What next gives is
+// streamed.
+func (c *clerk) work(ctx context.Context, hurry <-chan struct{}, token func() (fence.Token, bool), next func() fence.Sequence) {
+	ticks := time.NewTicker(time.Second / time.Duration(c.rate))
+	defer ticks.Stop()
+	for {
+		todo := 1
+		select {
+		case <-ctx.Done():
+			return
+		case <-hurry:
+			todo = 4
+		case <-ticks.C:
+		}
+		for range todo {
+			t, ok := token()
+			if !ok {
+				return
+			}
+			if !c.one(ctx, t, next) && !wait(ctx, pause) {
+				return
+			}
+		}
+	}
+}
+
+// reads reads at a twentieth of the rate, until ctx ends.
+func (c *clerk) reads(ctx context.Context) {
+	ticks := time.NewTicker(20 * time.Second / time.Duration(c.rate))
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		if _, err := c.client.Read(ctx); !c.heard(ctx, err) && !wait(ctx, pause) {
+			return
+		}
+	}
+}
+
+// one does the operation whose turn it is, and reports whether there is a register.
+func (c *clerk) one(ctx context.Context, token fence.Token, next func() fence.Sequence) bool {
+	c.done++
+	var err error
+	switch c.done % 8 {
+	case 1, 3, 6:
+		_, err = c.client.Write(ctx, token, fmt.Sprintf("%s/%d", c.name, c.done))
+	case 2, 4, 7:
+		_, err = c.client.Stream(ctx, next())
+	case 5:
+		_, err = c.client.Read(ctx)
+	case 0:
+		_, err = c.client.Peek(ctx)
+	}
+	return c.heard(ctx, err)
+}
+
+// heard reports whether there is a register, going by what an operation returned,
+// and says what is wrong.
+func (c *clerk) heard(ctx context.Context, err error) bool {
+	missing := errors.Is(err, register.ErrNotCalled)
+	switch {
+	case ctx.Err() != nil: // it was cut short
+	case missing && !c.absent:
+		c.log.Warn("the register cannot be asked", "error", err)
+	case err != nil && !missing:
+		c.log.Warn("an operation has no outcome", "error", err)
+	}
+	c.absent = missing
+	return !missing
+}
+
+// wait reports false if ctx ended first.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
