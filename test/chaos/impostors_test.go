@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"bytes"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -64,9 +65,7 @@ func (s *stage) impostor(name, who, id, because string, params url.Values) {
 	u, err := url.Parse(s.crew.URL(network.Operator))
 	s.does(err)
 	q := u.Query()
-	for name, value := range params {
-		q[name] = value
-	}
+	maps.Copy(q, params)
 	q.Set("data", filepath.Join(s.dir, "data", name))
 	q.Set("listen", "127.0.0.1:0")
 	u.RawQuery = q.Encode()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -174,9 +175,7 @@ func (s *stage) build() {
 	if p.protocol != "" {
 		cfg.Protocol, cfg.Promise, cfg.Heartbeat = p.protocol, classicPromise, classicBeat
 	}
-	for name, values := range p.params {
-		cfg.Params[name] = values
-	}
+	maps.Copy(cfg.Params, p.params)
 	if sc.disks != nil {
 		for i := range s.size {
 			d, err := sc.disks(filepath.Join(s.dir, fmt.Sprintf("disk%d", i+1)))
