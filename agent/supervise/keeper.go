@@ -445,10 +445,17 @@ func (k *keeper) signalGroup(sig syscall.Signal) {
 // reap takes in what became of the children. It returns how many have ended,
 // and whether there are none left.
 func (k *keeper) reap() (ended int, none bool) {
-	if !k.reaped && k.state == running && commandEnded(k.pid) {
-		// While the command is not reaped, its group's number is its own.
-		k.end(sweeping, Exited)
+	if !k.reaped && (k.state == running || k.state == stopping) && commandEnded(k.pid) && (k.state == running || !k.groupAlive()) {
+		// While the command is not reaped, its group's number is its own. And
+		// whoever is left of the family dies before that: on a busy machine the
+		// kernel may take its time to reap, and must not have theirs for it.
+		why := k.reason
+		if why == 0 {
+			why = Exited
+		}
+		k.end(sweeping, why)
 		k.signalGroup(syscall.SIGKILL)
+		k.strikeOthers()
 	}
 	for {
 		var status syscall.WaitStatus

@@ -46,13 +46,22 @@ func (k *keeper) sweep() {
 	}}
 	wait := shortest
 	for {
+		// All are killed before one is reaped. That may take long on a busy machine:
+		// the kernel has what others have looked at of a process in /proc to be
+		// forgotten first, and spins while they look. It was seen to take a second,
+		// for which an orphan of the command outlived the lease.
+		for range rounds {
+			k.signalGroup(syscall.SIGKILL)
+			if l.strike(); !l.fresh {
+				break
+			}
+		}
 		ended, none := k.reap()
 		if none {
 			return
 		}
-		k.signalGroup(syscall.SIGKILL)
-		l.strike()
 		if ended > 0 {
+			l.reaped()
 			wait = shortest
 			continue
 		}
@@ -63,15 +72,37 @@ func (k *keeper) sweep() {
 	}
 }
 
+// rounds is how often to look for somebody else to kill before those are reaped who
+// are dead. More than that a family takes only that forks as fast as it is killed,
+// and then its numbers have to be given back.
+const rounds = 16
+
 // note writes a line for the parent's log.
 func (k *keeper) note(text string) {
 	k.out = appendFrame(k.out[:0], kindNote, []byte(text))
 	k.write()
 }
 
-// groupAlive reports whether somebody of the command's group still runs.
-func (k *keeper) groupAlive() bool {
+// others are all of the family but the command, if that has ended and is still to
+// be reaped: what is looked at of it in /proc would have to be forgotten first.
+func (k *keeper) others() lineage {
 	l := lineage{root: os.Getpid()}
+	if !k.reaped {
+		l.spare = map[int]struct{}{k.pid: {}}
+	}
+	return l
+}
+
+// strikeOthers kills all of the family but the command, once, as it finds them.
+func (k *keeper) strikeOthers() {
+	l := k.others()
+	l.strike()
+}
+
+// groupAlive reports whether somebody of the command's group still runs. It is
+// asked when the command itself has ended.
+func (k *keeper) groupAlive() bool {
+	l := k.others()
 	alive := false
 	l.each(func(pid int) {
 		if s, ok := readStat(pid); ok && s.group == k.pid && !s.dead() {

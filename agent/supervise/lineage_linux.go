@@ -16,9 +16,18 @@ type lineage struct {
 	denied func(pid int, err error) // told of those that may not be killed; may be nil
 	scan   bool                     // use /proc/PID/stat even where the kernel has lists of children
 
+	struck map[int]int // whom strike has found: children of root as alive or ended, others with their starts
+	fresh  bool        // the last strike found somebody that it had not found so before
+
 	tree map[int][]int // with scan: who is whose child
 	buf  []byte
 }
+
+// What strike has found a child of root to be.
+const (
+	alive = 0
+	ended = -1
+)
 
 // maxDepth bounds the open descriptors of a walk. What is deeper comes up as
 // those above it die.
@@ -26,8 +35,14 @@ const maxDepth = 64
 
 // strike kills everything below root once, as it finds it, and returns how
 // many children root has that are not spared, zombies included. While it
-// walks, others may fork: it is to be repeated until there is none left.
+// walks, others may fork, and who dies leaves its children to root, perhaps just
+// after they were listed: so it is to be repeated until there is none left, and
+// while fresh is true there may be somebody who was not killed yet.
 func (l *lineage) strike() int {
+	if l.struck == nil {
+		l.struck = map[int]int{}
+	}
+	l.fresh = false
 	l.look()
 	count := 0
 	for _, pid := range l.children(l.root) {
@@ -35,6 +50,11 @@ func (l *lineage) strike() int {
 			continue
 		}
 		count++
+		if zombie(pid) {
+			l.found(pid, ended)
+			continue
+		}
+		l.found(pid, alive)
 		// First the killing: one that has the signal pending forks no more.
 		if err := unix.Kill(pid, unix.SIGKILL); err != nil && l.denied != nil {
 			l.denied(pid, err)
@@ -42,6 +62,25 @@ func (l *lineage) strike() int {
 		l.strikeBelow(pid, -1, maxDepth)
 	}
 	return count
+}
+
+// found takes note of what somebody was found to be.
+func (l *lineage) found(pid, as int) {
+	if before, ok := l.struck[pid]; !ok || before != as {
+		l.struck[pid] = as
+		l.fresh = true
+	}
+}
+
+// reaped forgets the children of root: their numbers may be given to others now.
+func (l *lineage) reaped() { clear(l.struck) }
+
+// zombie reports whether a child of this process has ended and is not reaped,
+// without a look at /proc.
+func zombie(pid int) bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	return err == nil && info.Signo != 0
 }
 
 // strikeBelow kills what is below parent. A number deeper down can become
@@ -58,6 +97,7 @@ func (l *lineage) strikeBelow(parent, parentFD, depth int) {
 			continue // it has ended, or there are no pidfds: its turn comes when it is a child of root
 		}
 		if s, ok := readStat(pid); ok && (s.parent == l.root || s.parent == parent && unreaped(parentFD)) {
+			l.found(pid, s.start)
 			if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && err != unix.ESRCH && l.denied != nil {
 				l.denied(pid, err)
 			}

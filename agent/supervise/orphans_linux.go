@@ -110,6 +110,9 @@ func (f *Family) killAdopted() {
 		keepers.Lock()
 		l.spare = keepers.spared()
 		left := l.strike()
+		for n := 0; l.fresh && n < rounds; n++ { // all are killed before one is reaped: see keeper.sweep
+			left = l.strike()
+		}
 		reaped := 0
 		for _, pid := range l.children(l.root) {
 			if _, ok := l.spare[pid]; ok {
@@ -124,6 +127,9 @@ func (f *Family) killAdopted() {
 			if pid == f.pid {
 				f.setStatus(status)
 			}
+		}
+		if reaped > 0 {
+			l.reaped()
 		}
 		keepers.Unlock()
 		switch {
