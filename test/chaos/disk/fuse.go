@@ -5,6 +5,8 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,6 +60,9 @@ func NewFUSE(dir string) (Disk, error) {
 		DisableXAttrs:            true,
 		DisableReadDirPlus:       true,
 		ExplicitDataCacheControl: true, // what was lost stays in the kernel's memory until that drops it
+		// It tells of each answer to a process that was killed meanwhile.
+		Logger:       log.New(io.Discard, "", 0),
+		PanicHandler: func(cause any) fuse.Status { panic(cause) },
 	})
 	if err != nil {
 		return nil, errors.Join(err, detach(path))

@@ -127,8 +127,11 @@ func (s service) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Status 
 	return s.truncate(i, size)
 }
 
-// Flush has nothing to do: whatever was written is here already.
-func (s service) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.OK }
+// Flush has nothing to do: whatever was written is here already. The kernel does
+// not ask again after this answer. Else it would ask when a child of this process,
+// which has a copy of its descriptors, begins its program, and that may be before
+// this process runs on.
+func (s service) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
 
 func (s service) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 	s.mu.Lock()
