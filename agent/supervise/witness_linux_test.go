@@ -196,7 +196,7 @@ func TestWitness(t *testing.T) {
 	})
 	t.Run("parent frozen", func(t *testing.T) {
 		w := newTestament(t)
-		s := newScene(t, "hostile", nil, append(w.args("speaks"), "deadline=500ms")...)
+		s := newScene(t, "hostile", nil, append(w.args("speaks"), "deadline=2s")...)
 		w.line("prepared")
 		s.freeze(s.parent)
 		s.kill(s.keeper(), syscall.SIGCONT)

@@ -3,8 +3,10 @@
 package chaos
 
 import (
+	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/test/chaos/crew"
@@ -12,6 +14,7 @@ import (
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
 	"github.com/electd/elect/test/chaos/skew"
+	"github.com/electd/elect/test/chaos/storm"
 )
 
 // tooth is a rule that the programs can be made to break, with a play in which that
@@ -20,7 +23,13 @@ type tooth struct {
 	mutant string // as ELECT_MUTANT has it
 	says   string
 	play   scenario
+	faults []string // of a storm in which it shows, too; none: a storm would have to be very lucky
 	checks []string // of which one must fail
+}
+
+// bites is the number of the violation that the broken rule has led to; -1: none.
+func (k *tooth) bites(r *judge.Report) int {
+	return slices.IndexFunc(r.Violations, func(v judge.Violation) bool { return slices.Contains(k.checks, v.Check) })
 }
 
 // teeth are all of them. What they are played in is a scenario of the catalogue, but
@@ -36,21 +45,25 @@ func teeth() []tooth {
 		{
 			mutant: "no-residual", says: "a winner does not wait for what was promised to the leader before",
 			play:   scenario{nodes: 3, script: seemsDead, parts: []part{{judge: electedThenLeads}}},
+			faults: []string{"reset-and-cut"},
 			checks: disjoint,
 		},
 		{
 			mutant: "vote-not-synced", says: "a vote is answered before it is synced, and never is",
 			play:   scenario{nodes: 3, disks: disk.NewFUSE, script: asksAgain((*stage).losePower), parts: []part{{judge: twoElections}}},
+			faults: []string{"power-loss", "power-loss-all", "resign"},
 			checks: []string{judge.CheckToken, judge.CheckTerm, judge.CheckMemory},
 		},
 		{
 			mutant: "stopped-clock", says: "leases go by CLOCK_MONOTONIC, which stands still while the machine sleeps",
 			play:   scenario{nodes: 3, clocks: true, script: sleeps((*skew.Clock).Suspend), parts: []part{{kind: crew.Library, judge: handedOnInSleep}}},
+			faults: []string{"suspend"},
 			checks: disjoint,
 		},
 		{
 			mutant: "late-kill", says: "the keeper kills the command a lease too late",
 			play:   scenario{nodes: 3, script: parentFrozen, parts: []part{{judge: afterTimeout}}},
+			faults: []string{"stop-node"},
 			checks: disjoint,
 		},
 	}
@@ -93,14 +106,47 @@ func TestTeeth(t *testing.T) {
 				const tries = 5
 				for try := range tries {
 					s := play(t, &sc, &sc.parts[0], set{programs, tooth.mutant})
-					i := slices.IndexFunc(s.report.Violations, func(v judge.Violation) bool { return slices.Contains(tooth.checks, v.Check) })
-					if i >= 0 {
+					if i := tooth.bites(&s.report); i >= 0 {
 						t.Logf("caught in try %d: %s: %s", try+1, s.report.Violations[i].Check, s.report.Violations[i].Text)
 						return
 					}
 				}
 				t.Errorf("the mutant %s survived %d tries", tooth.mutant, tries)
 			})
+		})
+	}
+}
+
+// TestTeethInStorms shows that storms bite, too: of bounded length each, with the
+// faults that the broken rule is about, one seed after the other.
+func TestTeethInStorms(t *testing.T) {
+	if os.Getenv("ELECT_CHAOS_STORMS") == "" {
+		t.Skip("left out: it takes some minutes; want ELECT_CHAOS_STORMS=1")
+	}
+	programs, _, err := storm.Build(t.Context(), t.TempDir(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tooth := range teeth() {
+		if len(tooth.faults) == 0 {
+			continue
+		}
+		t.Run(tooth.mutant, func(t *testing.T) {
+			const seeds = 8
+			for seed := range uint64(seeds) {
+				report, err := storm.Run(t.Context(), storm.Options{
+					Setup: "peers-lan", Network: "proxies", Seed: seed + 1, For: time.Minute,
+					Faults: tooth.faults, Mutant: tooth.mutant, Programs: programs, Dir: t.TempDir(),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if i := tooth.bites(&report); i >= 0 {
+					t.Logf("caught with seed %d, after %v: %s: %s", seed+1, shown(time.Duration(report.To-report.From)), report.Violations[i].Check, report.Violations[i].Text)
+					return
+				}
+			}
+			t.Errorf("the mutant %s survived %d storms", tooth.mutant, seeds)
 		})
 	}
 }
