@@ -72,6 +72,23 @@ func (s *suite) judges(m driver.Mandate, self, waiting string) {
 	}
 }
 
+// appoints asks a leader to hand over to a candidate that waits, as soon as the
+// leader has heard of it: until then it rightly says that this one cannot.
+func (s *suite) appoints(ctx context.Context, a driver.Appointer, m driver.Mandate, to string) {
+	s.Helper()
+	deadline := time.Now().Add(s.cfg.Patience)
+	for {
+		err := a.Appoint(ctx, m.Token(), to)
+		switch {
+		case err == nil:
+			return
+		case !errors.Is(err, driver.ErrIneligible), m.Context().Err() != nil, time.Now().After(deadline):
+			s.Fatalf("Appoint of %s, who waits: %v", to, err)
+		}
+		pause(ctx, 10*time.Millisecond)
+	}
+}
+
 // appoint hands leadership round from outside.
 func appoint(s *suite) {
 	first, outside := s.participant(), s.participant()
@@ -111,9 +128,7 @@ func appoint(s *suite) {
 		if m.Context().Err() != nil {
 			s.Fatalf("Appoint returned an error, and the mandate ended: %v", context.Cause(m.Context()))
 		}
-		if err := a.Appoint(ctx, m.Token(), name(next)); err != nil {
-			s.Fatalf("Appoint: %v", err)
-		}
+		s.appoints(ctx, a, m, name(next))
 		receive(s, m.Context().Done(), s.cfg.Patience, "the end of the context of a leader that was asked to hand over")
 		if cause := context.Cause(m.Context()); !errors.Is(cause, driver.ErrResigned) {
 			s.Errorf("the cause of its end is %v; want ErrResigned", cause)

@@ -113,8 +113,6 @@ func (p *program) stand(ctx context.Context, cancel context.CancelCauseFunc, at 
 	if err != nil {
 		return err
 	}
-	go p.count(ctx)
-	go reader.reads(ctx)
 	go func() {
 		if err := p.gone(ctx); err != nil {
 			cancel(&fault{codeWorker, err})
@@ -125,6 +123,8 @@ func (p *program) stand(ctx context.Context, cancel context.CancelCauseFunc, at 
 		return ended(ctx, err)
 	}
 	defer election.Close()
+	go p.count(ctx)
+	go reader.reads(ctx)
 	p.log.Info("standing by")
 	return ended(ctx, election.Lead(ctx, p.work))
 }
