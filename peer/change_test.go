@@ -109,13 +109,122 @@ func TestChangeLosesLeader(t *testing.T) {
 		if !errors.Is(r.err, ErrUnknown) || r.done != nil {
 			t.Fatalf("%+v, %v; want that the outcome is unknown", r.done, r.err)
 		}
-		for _, s := range []string{"n1 does not lead any more", "is removed", "n3 is an observer", "elect member add n3@127.0.0.1:3 goes on from there"} {
+		for _, s := range []string{"n1 does not lead any more", "is removed", "n3 is an observer", "repeat the command to go on from there"} {
 			if !strings.Contains(r.err.Error(), s) {
 				t.Errorf("the error does not say %q: %v", s, r.err)
 			}
 		}
-		v.changes("n2", memberRequest{Op: opAdd, ID: "n3", Addr: "127.0.0.1:3"})
+		if done := v.changes("n2", memberRequest{Op: opReplace, ID: "n3"}); len(done.Steps) != 1 {
+			t.Errorf("%q; want what was left", done.Steps)
+		}
 		v.has("n1, n2, n3|", nodes[0])
+		release(t, m)
+	})
+}
+
+// TestReplaceInterrupted: wherever a replacement was interrupted, the same command
+// goes on from there, and said once more it changes nothing.
+func TestReplaceInterrupted(t *testing.T) {
+	bare := memberRequest{Op: opReplace, ID: "n3"}
+	for _, c := range []struct {
+		name  string
+		begin func(*village) // what was done before
+		holds string         // at the interruption
+		again memberRequest
+		steps int // that are left
+	}{
+		{"the old one is removed", func(v *village) { v.changes("n1", memberRequest{Op: opRemove, ID: "n3"}) }, "n1, n2|", bare, 2},
+		{"and the command has the address", func(v *village) { v.changes("n1", memberRequest{Op: opRemove, ID: "n3"}) }, "n1, n2|",
+			memberRequest{Op: opReplace, ID: "n3", Addr: "127.0.0.1:3"}, 2},
+		{"the new one is an observer", func(v *village) {
+			_, err := v.node(v.t, "n1").reconfigure(v.t.Context(), bare, func(step string) {
+				if strings.Contains(step, "is an observer") {
+					v.isolate("n3", true)
+				}
+			})
+			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "the observers n3: repeat the command") {
+				v.t.Fatalf("%v; want it refused half-way", err)
+			}
+			v.isolate("n3", false)
+		}, "n1, n2|n3", bare, 1},
+		{"the operator has gone", func(v *village) {
+			ctx, gone := context.WithCancel(v.t.Context())
+			_, err := v.node(v.t, "n1").reconfigure(ctx, bare, func(string) { gone() })
+			if err == nil {
+				v.t.Fatal("the change has not ended with its operator")
+			}
+		}, "n1, n2|n3", bare, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inVillage(t, 3, func(t *testing.T, v *village) {
+				nodes := v.openAll()
+				m := win(t, nodes[0])
+				_ = nodes[2].Close()
+				if err := os.RemoveAll(nodes[2].path); err != nil {
+					t.Fatal(err)
+				}
+				fresh := v.join("n3")
+				<-time.After(2 * time.Second)
+				c.begin(v)
+				v.has(c.holds, nodes[:2]...)
+				if done := v.changes("n2", c.again); len(done.Steps) != c.steps || !strings.Contains(done.Steps[c.steps-1], "n3 is a voter") {
+					t.Errorf("%q; want the %d steps that were left", done.Steps, c.steps)
+				}
+				v.has("n1, n2, n3|", nodes[0], nodes[1], fresh)
+				if ms := nodes[1].membership.Load(); ms.Voters[2].Dir != fresh.self.Dir {
+					t.Errorf("n2 knows n3 by %s; want %s", ms.Voters[2].Dir, fresh.self.Dir)
+				}
+				if done := v.changes("n2", c.again); done.Changed {
+					t.Errorf("replaced twice: %q", done.Steps)
+				}
+				if err := m.Check(); err != nil {
+					t.Errorf("the leader is disturbed: %v", err)
+				}
+				release(t, m)
+			})
+		})
+	}
+}
+
+// TestReplaceObserver: who is an observer by its own URL was never half of a
+// replacement. It is refused, and nothing changes.
+func TestReplaceObserver(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		v.obs = []protocol.NodeID{"o9"}
+		nodes := v.openAll()
+		m := win(t, nodes[0])
+		o9 := v.node(t, "o9")
+		sees(t, o9, "the leader", leads(m))
+		v.refusedChange("n1", memberRequest{Op: opReplace, ID: "o9", Addr: "127.0.0.1:9"}, "o9 is an observer by its own URL", "elect member add o9@127.0.0.1:9")
+		v.has("n1, n2, n3|o9", nodes...)
+		release(t, m)
+	})
+}
+
+// TestSameChangeTwice: the change of an operator who was interrupted may go on for a
+// while. The same one, said again, waits for its end, and finds it done.
+func TestSameChangeTwice(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		letGo := v.holdBack("n4")
+		nodes := v.openAll()
+		m := win(t, nodes[0])
+		v.join("n4")
+		q := memberRequest{Op: opAdd, ID: "n4", Addr: v.peer("n4").Addr}
+		first, second := v.begins("n1", 2, q), v.begins("n1", 2, q)
+		v.refusedChange("n1", memberRequest{Op: opRemove, ID: "n3"}, "another change is under way (add n4@127.0.0.1:4)")
+		select {
+		case r := <-second:
+			t.Errorf("the second one has ended before the first: %+v, %v", r.done, r.err)
+		default:
+		}
+		letGo()
+		if r := <-first; r.err != nil || len(r.done.Steps) != 2 {
+			t.Errorf("the first one: %+v, %v", r.done, r.err)
+		}
+		if r := <-second; r.err != nil || r.done.Changed {
+			t.Errorf("the second one: %+v, %v; want that it was so", r.done, r.err)
+		}
+		v.has("n1, n2, n3, n4|", nodes...)
 		release(t, m)
 	})
 }

@@ -37,7 +37,9 @@ func (c *Client) RemoveMember(ctx context.Context, id protocol.NodeID, step func
 // ReplaceMember has the node at p.Addr, or where it was if that is empty, take the
 // place of the voter p.ID: with a data directory of its own, because the disk of the
 // old one was lost, or with the same one, because it has moved. A lost one is
-// removed, and then added as by [Client.AddMember], which says the rest.
+// removed, and then added as by [Client.AddMember], which says the rest. Repeated after
+// an interruption it goes on from what it finds: nobody of that id, or an observer, is
+// made the voter. Who is an observer by its own configuration is refused.
 func (c *Client) ReplaceMember(ctx context.Context, p Peer, step func(string)) (*MemberChange, error) {
 	return c.change(ctx, memberRequest{Op: opReplace, ID: p.ID, Addr: p.Addr}, step)
 }

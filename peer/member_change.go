@@ -35,12 +35,8 @@ func (c *change) run(ctx context.Context) (*MemberChange, error) {
 		return nil, err
 	}
 	what := c.want.String()
-	if !n.changing.CompareAndSwap(nil, &what) {
-		now := n.changing.Load()
-		if now == nil {
-			return nil, refusedf("another change has just ended; try again")
-		}
-		return nil, refusedf("another change is under way (%s); want one at a time", *now)
+	if err := c.alone(ctx, &what); err != nil {
+		return nil, err
 	}
 	defer n.changing.Store(nil)
 	if err := c.meet(ctx); err != nil {
@@ -72,6 +68,22 @@ func (c *change) run(ctx context.Context) (*MemberChange, error) {
 	}
 }
 
+// alone waits for the end of the same change, whose operator was interrupted and has
+// said it again, and refuses to begin while another one goes on.
+func (c *change) alone(ctx context.Context, what *string) error {
+	for !c.n.changing.CompareAndSwap(nil, what) {
+		if now := c.n.changing.Load(); now != nil && *now != *what {
+			return refusedf("another change is under way (%s); want one at a time", *now)
+		}
+		select {
+		case <-time.After(c.look()):
+		case <-ctx.Done():
+			return refusedf("the same change (%s), which somebody has asked for before, is still under way", *what)
+		}
+	}
+	return nil
+}
+
 // errMoved says that a step was made from a membership that is not the newest one
 // any more: there was another leader in between. What is missing now is looked at
 // anew, so that nothing is undone that he has changed.
@@ -84,8 +96,9 @@ func (c *change) halfway(err error) error {
 	}
 	ms, _ := c.membership()
 	again := "repeat the command to go on from there"
-	if c.want.Op == opReplace && ms.Index(c.want.ID) < 0 {
-		again = fmt.Sprintf("elect member add %s@%s goes on from there", c.want.ID, c.want.Addr)
+	if c.want.Op == opReplace && ms.Index(c.want.ID) < 0 && !slices.Contains(ms.Observers, c.want.ID) {
+		// Who has no place in the membership has no address there.
+		again = fmt.Sprintf("elect member replace %s@%s goes on from there", c.want.ID, c.want.Addr)
 	}
 	return fmt.Errorf("%w. Until then: %s; membership %v has %s: %s", err, strings.Join(c.steps, ", "), ms.ID(), who(ms), again)
 }
@@ -207,8 +220,6 @@ func (c *change) meet(ctx context.Context) error {
 	switch {
 	case q.Op == opAdd && q.Observer && ms.Index(q.ID) >= 0:
 		return refusedf("%s is a voter; to make an observer of it, remove it first", q.ID)
-	case q.Op == opReplace && slices.Contains(ms.Observers, q.ID):
-		return refusedf("%s is an observer, and has no vote to be replaced; elect member add %s@%s makes a voter of it", q.ID, q.ID, q.Addr)
 	case !place && !q.Observer && len(ms.Voters) >= protocol.MaxVoters:
 		return refusedf("there are %d voters, the most that are possible; remove one first, or add %s with --observer", len(ms.Voters), q.ID)
 	case !place && len(ms.Observers) >= MaxObservers:
@@ -229,6 +240,9 @@ func (c *change) meet(ctx context.Context) error {
 		return refusedf("%s was started without join=true, and waits to found an election of its own; start it again, as in %s", q.ID, c.start(ms))
 	case id.Compare(ms.ID()) > 0:
 		return refusedf("%s has membership %v, and the newest here is %v: its data directory is of another founding; want it empty", q.ID, id, ms.ID())
+	case q.Op == opReplace && i < 0 && found.Observes:
+		// One whose replacement was interrupted is in the list of voters.
+		return refusedf("%s is an observer by its own URL, and has no vote to be replaced; elect member add %s@%s makes a voter of it", q.ID, q.ID, q.Addr)
 	case q.ID == n.cfg.ID && !same:
 		return refusedf("%s leads with the data directory %s, and the one at %s has %s; want elect transfer first, then elect member replace %s@%s",
 			q.ID, n.self.Dir, q.Addr, found.Dir, q.ID, q.Addr)

@@ -39,6 +39,8 @@ type NodeStatus struct {
 	Founded bool `json:"founded"`
 	// Join says that it was started to be added.
 	Join bool `json:"join,omitempty"`
+	// Observes says that its own configuration lists it as an observer.
+	Observes bool `json:"observes,omitempty"`
 	// Dir is the identity of its data directory.
 	Dir protocol.DirID `json:"dir"`
 	// Membership is the newest that it knows of; null before it is founded.
@@ -92,7 +94,7 @@ func (n *Node) Status() NodeStatus {
 		Paused: n.isPaused(), Priority: cmp.Or(int(n.priority.Load()), driver.DefaultPriority),
 		PositionPolicy: string(cmp.Or(n.cfg.Position, quorum.IgnorePosition)), Position: n.locator.position(),
 		Plan: n.Plan(), Voters: ids(n.voters()), Observers: ids(n.observers()),
-		Join: n.cfg.Join, Dir: n.self.Dir, Membership: n.membershipNow(),
+		Join: n.cfg.Join, Observes: n.cfg.observer(), Dir: n.self.Dir, Membership: n.membershipNow(),
 		Peers: make([]PeerStatus, 0, len(l.Peers)), Counters: l.Counters,
 	}
 	if n.classic != nil {

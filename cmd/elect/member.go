@@ -58,6 +58,9 @@ const memberReplaceHelp = `Give the vote of ID to another data directory: that o
 HOST:PORT, or where ID was before, with join=true in its URL. It is what to do when
 its disk was lost. The old directory is removed, and then the new one is added, as by
 elect member add. With the directory that ID has already it moves to HOST:PORT.
+Said again after an interruption it goes on from there: where the old directory is
+removed, and where the new one is an observer. Who is an observer by its own URL is
+refused, because it had no vote.
 
 `
 
