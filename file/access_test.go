@@ -252,6 +252,18 @@ func (l *logged) String() string {
 	return l.lines.String()
 }
 
+// TestFailingDiskIsTriedAgain: a disk that fails may be mended, and so the error is
+// not for good. It says what failed and where to look.
+func TestFailingDiskIsTriedAgain(t *testing.T) {
+	err := explain("fsync", "/x/counter", &os.PathError{Op: "sync", Path: "/x/counter", Err: unix.EIO})
+	if driver.IsPermanent(err) || !errors.Is(err, unix.EIO) {
+		t.Errorf("%v; want passing trouble that is EIO", err)
+	}
+	if want := "fsync /x/counter: input/output error; look at the disk and the kernel's log"; err.Error() != want {
+		t.Errorf("%q; want %q", err, want)
+	}
+}
+
 func TestMemoryIsMentioned(t *testing.T) {
 	dir := mounted(t)
 	var log logged

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/electd/elect/internal/race"
@@ -270,6 +271,43 @@ func afterKill(t *testing.T, at *fakeDisk, c *claims, when string) (checked int)
 		}
 		if !again.dead {
 			return checked
+		}
+	}
+}
+
+// TestFailingDiskIsTold: what stands in the way of a new directory, or of one that is
+// there, is in the error, so that a command can tell a bad disk from another trouble.
+func TestFailingDiskIsTold(t *testing.T) {
+	for _, made := range []bool{false, true} {
+		failed := 0
+		for point := 1; point < 1000; point++ {
+			at := newFakeDisk()
+			if made {
+				d, err := open(at, "/data", owner)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := d.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			begun := at.point
+			at.fault[begun+point] = eio
+			d, err := open(at, "/data", owner)
+			if err == nil {
+				_ = d.Close()
+				if at.point < begun+point {
+					break
+				}
+				continue // it can do without
+			}
+			failed++
+			if !errors.Is(err, syscall.EIO) {
+				t.Errorf("made %v, operation %d: %v; want that it says EIO", made, point, err)
+			}
+		}
+		if failed == 0 {
+			t.Errorf("made %v: no operation has failed", made)
 		}
 	}
 }

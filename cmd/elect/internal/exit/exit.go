@@ -42,7 +42,7 @@ var table = []struct {
 	{num(NoLeader), "nobody leads (status, resign, transfer, members, member)"},
 	{num(Usage), "the command line is wrong: an unknown verb or flag, a bad name or URL"},
 	{num(Unavailable), "the back end cannot be reached, is wrong for good, or has refused (transfer, member)"},
-	{num(CannotCreate), "the state directory, or a file or answer of a verb, cannot be written (a full disk)"},
+	{num(CannotCreate), "the state directory, or a file or answer of a verb, cannot be written (a full or bad disk)"},
 	{num(Lost), "leadership was lost under run --once, or during a change by member"},
 	{num(Safety), "sim, check: safety was violated, as by two that lead at once"},
 	{num(Liveness), "sim: a run violated liveness: nobody led in time"},
@@ -136,7 +136,7 @@ func ofSystem(err error) int {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC),
-		errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.ENOTDIR):
+		errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EIO): // a disk's: no connection says that
 		return CannotCreate
 	case ok && errno != 0:
 		return Unavailable

@@ -123,7 +123,7 @@ func TestOf(t *testing.T) {
 		"usage":                     {Usagef("%d", 1), Usage, true},
 		"opening":                   {OfOpening(plain), Usage, true},
 		"opening denied":            {OfOpening(denied), CannotCreate, true},
-		"opening, input and output": {OfOpening(syscall.EIO), Unavailable, true},
+		"opening, input and output": {OfOpening(fmt.Errorf("fsync: %w", syscall.EIO)), CannotCreate, true},
 		"opening, said":             {OfOpening(fmt.Errorf("election x: %w", With(Unavailable, plain))), Unavailable, true},
 		"opening fine":              {OfOpening(nil), OK, false},
 		"back end":                  {OfBackend(plain), Unavailable, true},
@@ -132,7 +132,8 @@ func TestOf(t *testing.T) {
 		"back end full":             {OfBackend(fmt.Errorf("write: %w", syscall.ENOSPC)), CannotCreate, true},
 		"back end over quota":       {OfBackend(syscall.EDQUOT), CannotCreate, true},
 		"back end, no leader":       {OfBackend(fmt.Errorf("x: %w", elect.ErrNoLeader)), NoLeader, true},
-		"back end, input, output":   {OfBackend(syscall.EIO), Unavailable, true},
+		"back end, input, output":   {OfBackend(syscall.EIO), CannotCreate, true},
+		"back end, not reached":     {OfBackend(fmt.Errorf("dial: %w", syscall.ECONNREFUSED)), Unavailable, true},
 		"back end fine":             {OfBackend(nil), OK, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -68,7 +68,7 @@ func TestWaitOver(t *testing.T) {
 		"full disk":                  {failing{err: full}, exit.CannotCreate, "write x: no space left on device; free some space there"},
 		"over quota":                 {failing{err: fmt.Errorf("write x: %w", syscall.EDQUOT)}, exit.CannotCreate, "write x: disk quota exceeded"},
 		"full disk, somebody leads":  {failing{err: full, state: led}, exit.WaitOver, "behind b, token 7"},
-		"bad disk":                   {failing{err: fmt.Errorf("write x: %w", syscall.EIO)}, exit.WaitOver, "write x: input/output error"},
+		"bad disk":                   {failing{err: fmt.Errorf("write x: %w", syscall.EIO)}, exit.CannotCreate, "write x: input/output error"},
 		"somebody leads":             {failing{state: led}, exit.WaitOver, "behind b, token 7"},
 		"it led itself":              {failing{state: own}, exit.WaitOver, "no leader"},
 		"somebody else has the lock": {failing{state: foreign}, exit.WaitOver, "no leader: process 9 holds the lock and does not lead"},
