@@ -253,6 +253,9 @@ func (n *Node) endTenures() {
 // publish shows the view to everybody, before anything that comes of the step
 // leaves: a Check that sees the old one proves what was true when it began.
 func (n *Node) publish() {
+	if m, ok := n.machine.(interface{ OwesUntil() protocol.Instant }); ok {
+		n.owes.Store(int64(m.OwesUntil()))
+	}
 	v := n.machine.View()
 	if n.seen.Load() != nil && v == n.view {
 		return

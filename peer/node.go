@@ -59,6 +59,7 @@ type Node struct {
 	// What others read at any time.
 	seen        atomic.Pointer[protocol.View]       // of the latest step; nil before the first
 	membership  atomic.Pointer[protocol.Membership] // nil before the election is founded
+	owes        atomic.Int64                        // until when the machine owes what it promised before it started, a protocol.Instant
 	changing    atomic.Pointer[string]              // the change of membership that this node makes
 	counting    atomic.Pointer[Plan]                // with the voters of membership
 	incarnation atomic.Uint64

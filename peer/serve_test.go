@@ -437,7 +437,7 @@ func TestStatusInJSON(t *testing.T) {
 	t.Parallel()
 	s := NodeStatus{
 		ID: "n1", Cluster: "elect", Election: "nightly", Program: "v1", Protocol: "quorum", Role: "leader", Founded: true, Term: 5, Incarnation: 2,
-		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Leader: ledBy("n1", 5).Leader, Stale: true, Cause: "why", Token: 5, Active: true, LeaseLeft: 900 * time.Millisecond,
+		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Leader: ledBy("n1", 5).Leader, Stale: true, Cause: "why", Token: 5, Active: true, LeaseLeft: 900 * time.Millisecond, Owes: 8, Observes: true,
 		Join: true, Dir: protocol.DirID{1},
 		Membership: &MembershipStatus{
 			Term: 5, Count: 2, Settled: true, Observers: []ObserverStatus{{ID: "o1", Addr: "127.0.0.1:9"}},
@@ -455,11 +455,11 @@ func TestStatusInJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"id":"n1","cluster":"elect","election":"nightly","program":"v1","protocol":"quorum","role":"leader","founded":true,"join":true,"dir":"01000000000000000000000000000000",` +
+	const want = `{"id":"n1","cluster":"elect","election":"nightly","program":"v1","protocol":"quorum","role":"leader","founded":true,"join":true,"observes":true,"dir":"01000000000000000000000000000000",` +
 		`"membership":{"term":5,"count":2,"settled":true,"voters":[{"id":"n1","dir":"01000000000000000000000000000000","addr":"127.0.0.1:1","lag_ns":3,"idle":true,"priority":-1,"position":"16/0","behind":true,"held":"5.1"}],"observers":[{"id":"o1","addr":"127.0.0.1:9"}]},` +
 		`"term":5,"incarnation":2,` +
 		`"started":"2026-01-02T03:04:05Z","leader":{"id":"n1","token":"5","metadata":{"address":"n1:80"},"since":"1970-01-01T00:00:05Z"},` +
-		`"stale":true,"cause":"why","token":"5","active":true,"lease_left_ns":900000000,"paused":true,"priority":7,"position_policy":"prefer","position":"16/1","plan":PLAN,"voters":["n1","n2"],"observers":["o1"],` +
+		`"stale":true,"cause":"why","token":"5","active":true,"lease_left_ns":900000000,"owes_ns":8,"paused":true,"priority":7,"position_policy":"prefer","position":"16/1","plan":PLAN,"voters":["n1","n2"],"observers":["o1"],` +
 		`"peers":[{"id":"n2","addr":"127.0.0.1:1","connected":true,"rtt_ns":3000000,"last_contact_ns":4000000,"program":"v1","speaks":1,"sent":1,"received":2,"dropped":3,"retransmits":4,"error":"none"}],` +
 		`"counters":{"elections":1,"saves":2,"save_slowest_ns":3,"clock_jumps":4,"pauses":5,"longest_pause_ns":6,"flight_gaps":7}}`
 	plan, err := json.Marshal(s.Plan)

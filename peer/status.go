@@ -2,6 +2,7 @@ package peer
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -61,6 +62,10 @@ type NodeStatus struct {
 	Token     fence.Token   `json:"token,omitzero"`
 	Active    bool          `json:"active"`
 	LeaseLeft time.Duration `json:"lease_left_ns"`
+	// Owes is for how much longer the node may be held by what it promised before it
+	// started, or before its machine slept: a leader that needs its vote may have to
+	// wait as long.
+	Owes time.Duration `json:"owes_ns"`
 
 	// Paused says that an operator has paused the node: it votes and does not
 	// stand.
@@ -84,13 +89,29 @@ type NodeStatus struct {
 	Counters Counters     `json:"counters"`
 }
 
+// Ready reports whether the node could help the next leader as if it had never been
+// away: it is in a founded election, owes nothing for the time before it started, knows
+// who leads, and is connected with a majority of the voters, itself counted.
+func (s *NodeStatus) Ready() bool {
+	if !s.Founded || s.Owes > 0 || s.Leader == nil || s.Stale {
+		return false
+	}
+	with := 0
+	for _, v := range s.Voters {
+		if v == s.ID || slices.ContainsFunc(s.Peers, func(p PeerStatus) bool { return p.ID == v && p.Connected }) {
+			with++
+		}
+	}
+	return with > len(s.Voters)/2
+}
+
 // Status is what this node says of itself at this moment.
 func (n *Node) Status() NodeStatus {
 	l := n.look()
 	s := NodeStatus{
 		ID: n.cfg.ID, Cluster: n.cfg.Cluster, Election: n.cfg.Name, Program: n.cfg.Program, Protocol: protocolOf(&n.cfg),
 		Role: protocol.Down.String(), Founded: l.Membership != nil, Term: l.View.Term, Incarnation: l.Incarnation, Started: l.Started,
-		Leader: l.State.Leader, Stale: l.State.Stale, Active: l.View.Active, LeaseLeft: l.LeaseLeft,
+		Leader: l.State.Leader, Stale: l.State.Stale, Active: l.View.Active, LeaseLeft: l.LeaseLeft, Owes: l.Owes,
 		Paused: n.isPaused(), Priority: cmp.Or(int(n.priority.Load()), driver.DefaultPriority),
 		PositionPolicy: string(cmp.Or(n.cfg.Position, quorum.IgnorePosition)), Position: n.locator.position(),
 		Plan: n.Plan(), Voters: ids(n.voters()), Observers: ids(n.observers()),

@@ -380,6 +380,7 @@ type look struct {
 	Started     time.Time
 	Membership  *protocol.Membership // the newest that is known; nil: not founded
 	LeaseLeft   time.Duration
+	Owes        time.Duration
 	Counters    Counters
 	Peers       []link.PeerInfo
 }
@@ -401,8 +402,12 @@ func (n *Node) look() look {
 	}
 	if v := n.seen.Load(); v != nil {
 		l.View = *v
-		if now := n.now(); v.Proven(now) {
+		now := n.now()
+		if v.Proven(now) {
 			l.LeaseLeft = v.LeaseEnd.Sub(now.Boot)
+		}
+		if until := protocol.Instant(n.owes.Load()); until > now.Boot {
+			l.Owes = until.Sub(now.Boot)
 		}
 	}
 	return l

@@ -57,6 +57,9 @@ answers, and nobody leads; 69 no majority answers.
               lag_ns           of a voter, as the leader knows it; -1 when not known
               priority         how gladly it leads: -1 never, 0 not known
               position         where it is in what the leader's work writes
+              ready            it answers, owes nothing for the time before it started, knows
+                               the leader and is connected with a majority: the next
+                               node of a rolling restart may follow
               paused           it votes and does not stand
               program          its version; as position and paused, left out when empty
 -o yaml writes the same on several lines.`
@@ -127,6 +130,7 @@ type member struct {
 	Lag         time.Duration    `json:"lag_ns"`
 	Priority    int              `json:"priority"`
 	Position    string           `json:"position,omitempty"`
+	Ready       bool             `json:"ready"`
 	Paused      bool             `json:"paused,omitempty"`
 	Program     string           `json:"program,omitempty"`
 }
@@ -184,7 +188,7 @@ func membersOf(results []peer.NodeResult, voters int) *members {
 			e.Error = oneLine(r.Err.Error())
 		}
 		if r.Status != nil {
-			e.Program = r.Status.Program
+			e.Program, e.Ready = r.Status.Program, r.Status.Ready()
 			e.Priority, e.Position, e.Paused = r.Status.Priority, r.Status.Position, r.Status.Paused
 			if e.Kind == "stranger" && r.Status.Join {
 				e.Kind = "joining"

@@ -237,6 +237,11 @@ func (m *Machine) View() protocol.View {
 	return v
 }
 
+// OwesUntil is until when this voter may still be promised to somebody by what it said
+// before it started, or before its clock jumped (R1, R16): a leader that needs its vote
+// may have to wait as long. Always if it owes nothing.
+func (m *Machine) OwesUntil() protocol.Instant { return m.bootUntil }
+
 // message is a message with what all of them carry.
 func (m *Machine) message(kind protocol.MessageType, term uint64) protocol.Message {
 	return protocol.Message{
