@@ -190,7 +190,7 @@ func rawClient(t *testing.T, addr string) (net.Conn, *wire.Reader, error) {
 		return nil, nil, err
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(patience()))
 	r := wire.NewReader(c, wire.MaxFrame)
 	say(t, c, &wire.Frame{Hello: &wire.Hello{Version: wire.Version, Oldest: wire.Oldest, Caller: wire.ClientOf, Cluster: "blue", Election: "nightly"}})
 	for {

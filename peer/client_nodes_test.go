@@ -30,7 +30,7 @@ func TestClientOfNodes(t *testing.T) {
 	}
 
 	leader := c.node("n2")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience())
 	defer cancel()
 	m, err := leader.Campaign(ctx, driver.Candidacy{Exclusive: true, Metadata: map[string]string{"address": "here"}})
 	if err != nil {
@@ -60,7 +60,7 @@ func TestClientOfNodes(t *testing.T) {
 		}
 		for _, p := range st.Peers {
 			voter := p.ID != protocol.NodeID("o1")
-			if !p.Connected || p.Error != "" || voter && (p.LastContact < 0 || p.LastContact > patience) {
+			if !p.Connected || p.Error != "" || voter && (p.LastContact < 0 || p.LastContact > patience()) {
 				t.Errorf("%s says of %s: %+v", r.Peer, p.ID, p)
 			}
 		}

@@ -137,7 +137,7 @@ func TestWipedDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), patience())
 		defer cancel()
 		_, err = wiped.Campaign(ctx, driver.Candidacy{Exclusive: true})
 		refusedFor(t, err, "knows n2 by the data directory", "was wiped", "(n3 refuses it too)", "never a backup of it", "higher era")

@@ -51,7 +51,7 @@ func TestProcesses(t *testing.T) {
 	one, two := open("n1"), open("n2")
 	open("n3")
 	m := win(t, one)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience())
 	defer cancel()
 	for range 5 {
 		elected := make(chan driver.Mandate, 1)
@@ -77,7 +77,7 @@ func TestProcesses(t *testing.T) {
 			release(t, n)
 		case err := <-failed:
 			t.Fatal(err)
-		case <-time.After(patience):
+		case <-time.After(patience()):
 			t.Fatal("nobody was elected")
 		}
 		one = open("n1")

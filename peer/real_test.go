@@ -64,7 +64,7 @@ func TestTwoWithOneID(t *testing.T) {
 	release(t, win(t, c.node("n2")))
 	// When the first has gone it still is not that one.
 	c.stop("n2")
-	ctx, cancel = context.WithTimeout(t.Context(), patience)
+	ctx, cancel = context.WithTimeout(t.Context(), patience())
 	defer cancel()
 	_, err = n.Campaign(ctx, driver.Candidacy{})
 	refusedFor(t, err, "knows n2 by the data directory")
@@ -76,7 +76,7 @@ func TestNineAndTwenty(t *testing.T) {
 	c := newCluster(t, names("n", protocol.MaxVoters), names("o", 20), false)
 	c.change = func(cfg *Config) { cfg.Logger = nil }
 	c.startAll()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience())
 	defer cancel()
 	want := map[string]string{"address": "10.0.0.1:80"}
 	m, err := c.node("n4").Campaign(ctx, driver.Candidacy{Exclusive: true, Metadata: want})
@@ -131,7 +131,7 @@ func TestWitness(t *testing.T) {
 	sees(t, c.node("n2"), "the leader", leads(m))
 	c.stop("n1") // it releases nothing: its work might run
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience())
 	defer cancel()
 	if err := speak(ctx); err != nil {
 		t.Fatalf("the witness was not heard: %v", err)
