@@ -152,6 +152,47 @@ func TestNoOverrunWithinTheLease(t *testing.T) {
 	}
 }
 
+// Where somebody else ends the work, and this process hears of it late, what he says
+// counts: only work that went on after the lease is an overrun.
+func TestOverrunOfOverseenWork(t *testing.T) {
+	for _, inTime := range []bool{true, false} {
+		t.Run(fmt.Sprintf("in time %v", inTime), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var d diary
+				var log strings.Builder // Logger calls are over when Lead has returned
+				e, link := stand(t, memory.NewStore(0), "a", elect.Config{OnEvent: d.note, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				start := time.Now()
+				var asked atomic.Int64
+				_ = e.Lead(ctx, func(_ context.Context, term *elect.Term) error {
+					term.Oversee(func() bool {
+						if asked.Add(1); time.Since(start) != lease {
+							t.Errorf("asked after %v; want %v, the end of the lease", time.Since(start), lease)
+						}
+						return inTime
+					})
+					link.Cut(true)
+					time.Sleep(lease + time.Millisecond)
+					cancel()
+					return nil
+				})
+				want := []elect.EventKind{elect.EventCampaigning, elect.EventElected, elect.EventEnded}
+				if !inTime {
+					want = append(want, elect.EventOverrun)
+				}
+				d.is(t, append(want, elect.EventReleased)...)
+				if asked.Load() != 1 {
+					t.Errorf("asked %d times", asked.Load())
+				}
+				if says := strings.Contains(log.String(), "the lease has ended and the work has not returned"); says == inTime {
+					t.Errorf("it logs\n%s", log.String())
+				}
+			})
+		})
+	}
+}
+
 // What a process that was frozen logs when it goes on: that its work was not told
 // in time, and that it has not returned only if it has not, once it was told.
 func TestOverrunOfAFrozenProcess(t *testing.T) {

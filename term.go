@@ -25,6 +25,8 @@ type Term struct {
 	settled   chan struct{} // closed when the work was joined
 	announced chan struct{} // closed when watch has told all that it will
 
+	inTime atomic.Pointer[func() bool] // see Oversee; nil: nobody oversees the work
+
 	mu       sync.Mutex
 	target   string // of a transfer that was asked for
 	released bool
@@ -195,7 +197,7 @@ func (t *Term) watch() {
 	cause := t.awaitEnd()
 	late := t.toldLate(cause)
 	t.election.emit(EventEnded, t.Token(), cause)
-	if t.overruns() {
+	if t.overruns() && !t.endedInTime() {
 		t.election.emit(EventOverrun, t.Token(), cause)
 		log := t.election.cfg.Logger
 		if late && t.returns(max(t.election.cfg.Drain, thawTime)) {
@@ -205,6 +207,20 @@ func (t *Term) watch() {
 		}
 	}
 	close(t.announced)
+}
+
+// Oversee is for work that somebody else ends before the lease does, as the keeper of
+// elect run ends its command: this process may come to know of that only after the end
+// of the lease. When the lease has ended and the work has not returned, inTime is called
+// by a goroutine of the term's. It may wait until it knows, but not after the work has
+// returned, and reports whether all that the work does was over before the end of the
+// lease. Then it is no overrun. The last call counts.
+func (t *Term) Oversee(inTime func() bool) { t.inTime.Store(&inTime) }
+
+// endedInTime reports whether work that has not returned yet had ended all the same.
+func (t *Term) endedInTime() bool {
+	f := t.inTime.Load()
+	return f != nil && (*f)()
 }
 
 // thawTime is what work may need to return in a process that has just begun to run

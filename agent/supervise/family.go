@@ -42,8 +42,10 @@ type Family struct {
 	done   chan struct{}
 	others sync.WaitGroup // goroutines that end with closed, before done is
 
-	exit      Exit // watch's until done is closed
-	announced bool // watch's
+	exit      Exit         // watch's until done is closed
+	announced bool         // watch's
+	ended     clock.Boot   // when the keeper saw that all are dead; 0: nobody has seen it. watch's until done is closed
+	lease     atomic.Int64 // until when the lease goes on, as the keeper was told last; 0: it was not
 
 	mu     sync.Mutex // guards what follows; held for system calls that do not wait
 	reaped bool       // the keeper's pid is not ours any more
@@ -79,6 +81,7 @@ func (f *Family) deadline(at clock.Boot) {
 	n := int64(0)
 	if at != 0 {
 		n = shared(at)
+		f.lease.Store(shared(at.Add(killTime)))
 	}
 	if err := f.send(appendNumber(nil, kindDeadline, n)); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		f.log.Warn("deadline not pushed out", "error", err)
@@ -193,6 +196,14 @@ func (f *Family) Wait() Exit {
 	return f.exit
 }
 
+// InTime waits for Done, and reports whether all of the family was dead before the end
+// of the lease that the keeper was told last. It is false where there was no lease, and
+// where the keeper died and nobody has seen when the family did.
+func (f *Family) InTime() bool {
+	<-f.done
+	return f.ended != 0 && int64(f.ended) <= f.lease.Load()
+}
+
 // send writes a frame to the keeper, at once or not at all.
 func (f *Family) send(frame []byte) error {
 	conn, err := f.commands.SyscallConn()
@@ -285,7 +296,7 @@ func (f *Family) hear(k kind, payload []byte) {
 		default: // it has enough to do
 		}
 	case kindGone:
-		f.announced = true
+		f.announced, f.ended = true, clock.Boot(n)
 	}
 }
 

@@ -38,7 +38,7 @@ const (
 	kindExited   kind = 'X' // the command's wait status
 	kindPaused   kind = 'Z' // the command was stopped by this signal
 	kindNote     kind = 'N' // text for the log
-	kindGone     kind = 'G' // the family is dead, the locks are about to be free
+	kindGone     kind = 'G' // when the family was dead: the locks are about to be free
 )
 
 // maxFrame bounds a frame. Linux takes at most 6 MiB of arguments and

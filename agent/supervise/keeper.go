@@ -487,7 +487,7 @@ func (k *keeper) reap() (ended int, none bool) {
 
 // finish lets go: the family is dead.
 func (k *keeper) finish() {
-	k.report(kindGone, 0)
+	k.report(kindGone, shared(clock.Now()))
 	unix.Close(k.base + slotGone) // before the unlocking: the parent must not believe in a lock that is free
 	if !k.abort {
 		for i := range k.spec.hold {

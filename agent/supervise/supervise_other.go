@@ -33,6 +33,9 @@ func (f *Family) Stop(context.Context) Exit { return Exit{} }
 // Kill does nothing.
 func (f *Family) Kill() {}
 
+// InTime reports false.
+func (f *Family) InTime() bool { return false }
+
 // Gone reports true.
 func (f *Family) Gone() bool { return true }
 

@@ -52,6 +52,9 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 		o.err, o.exit = err, supervise.Exit{Code: 1, Reason: supervise.Exited} // a failure, to the back-off
 		return nil                                                             // next says what was wrong
 	}
+	if command.Lease != nil {
+		term.Oversee(func() bool { return inTime(family) })
+	}
 	begun := time.Now()
 	early, kill := r.started(family)
 	for _, sig := range early {
@@ -78,6 +81,17 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	o.ran = time.Since(begun)
 	o.interrupted = held && byPerson(o.exit)
 	return nil
+}
+
+// inTime reports whether the keeper has ended the family before the lease was over, as
+// far as this process hears of it within a second: it may have been starved, too.
+func inTime(family *supervise.Family) bool {
+	select {
+	case <-family.Done():
+		return family.InTime()
+	case <-time.After(time.Second):
+		return false
+	}
 }
 
 // seenByKeeper is why the term ended where the keeper saw that first and has ended
