@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 			"parent": parent, "run": run, "member": member, "hostile": hostile, "daemon": daemon,
 			"forkloop": forkLoop, "inspect": inspect, "tree": tree, "strike": strike, "innocent": innocent, "spare": spare,
 			"guarded": guarded, "guardrun": guardRun, "guardbench": guardBench,
+			"late": late, "latecommand": lateCommand, "spin": spin, "readproc": readProc,
 		}
 		parts[part](os.Args[1:])
 		os.Exit(0)

@@ -182,6 +182,7 @@ var repository = house{
 		{at: "agent/supervise/family_linux_test.go:settle", why: "members that still live must have the time to say so"},
 		{at: "agent/supervise/family_linux_test.go:kill", why: "lets the fork chains reach their full speed; a shorter time only makes the case easier"},
 		{at: "agent/supervise/family_linux_test.go:testVictims", why: "the lock must stay held until shortly before the deadline, which has to come"},
+		{at: "agent/supervise/late_linux_test.go:late", why: "looks again at what nothing tells of; a family that ends too early is told from one that takes long"},
 		{at: "agent/supervise/main_test.go:eventually", why: "looks again at what nothing tells of, with a deadline"},
 		{at: "agent/supervise/parts_test.go:parent", why: "looks again at what nothing tells of; the test that started it has a deadline"},
 		{at: "agent/supervise/parts_test.go:strike", why: "looks again at what nothing tells of; the test that started it has a deadline"},
