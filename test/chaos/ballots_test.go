@@ -170,7 +170,7 @@ func twoElections(s *stage) {
 	s.want(len(all) >= 2, "%s led; want two after the first", s.names(all))
 	last := s.led(s.fault).token
 	for _, r := range all {
-		s.want(r.token > last, "%s leads after token %d", s.names([]reign{r}), last)
+		s.must(r.token > last, "%s leads after token %d", s.names([]reign{r}), last)
 		last = r.token
 	}
 	s.say("after token %d %s led", s.led(s.fault).token, s.names(all))
@@ -190,7 +190,7 @@ func wiped(s *stage) {
 		text, err := os.ReadFile(s.crew.Log(node))
 		return err == nil && bytes.Contains(text, []byte("its disk was wiped"))
 	}
-	s.want(s.until(patience, said), "%s does not say that its disk was wiped", s.crew.ID(node))
+	s.must(s.until(patience, said), "%s does not say that its disk was wiped", s.crew.ID(node))
 	s.readmit(node)
 }
 
@@ -217,7 +217,7 @@ func (s *stage) readmit(node int) {
 func nobodyUntilHealed(s *stage) {
 	s.safe()
 	lone := s.begun(s.mark, s.heal)
-	s.want(len(lone) == 0, "%s led, elected by a voter that has forgotten its vote", s.names(lone))
+	s.must(len(lone) == 0, "%s led, elected by a voter that has forgotten its vote", s.names(lone))
 	s.want(len(s.begun(s.fault, s.mark)) == 1, "%s led before; want one", s.names(s.begun(s.fault, s.mark)))
 	after := s.begun(s.heal, s.end)
 	s.want(len(after) > 0 || s.led(s.end).until > s.end, "nobody leads in the end")

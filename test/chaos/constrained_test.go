@@ -60,6 +60,7 @@ func hubLeadsLate(s *stage) {
 	s.safe()
 	_, next := s.oneAfter(s.fault, promise, constrainedFor)
 	s.want(s.role(next.node) == 2, "%s leads; want the hub, role 2", s.name(next.node))
+	s.noneBut("the hub, role 2", func(role int) bool { return role == 2 })
 }
 
 // nobodyLeads wants no new reign before the healing, and one in the end.
@@ -67,6 +68,7 @@ func nobodyLeads(s *stage) {
 	s.safe()
 	during := s.begun(s.fault, s.heal)
 	s.want(len(during) == 0, "%s led in the cut; want nobody", s.names(during))
+	s.noneBut("nobody", func(int) bool { return false })
 	after := s.begun(s.heal, s.end)
 	s.want(len(after) > 0, "nobody leads after the healing")
 	if len(after) > 0 {

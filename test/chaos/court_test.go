@@ -175,6 +175,24 @@ func (s *stage) safe() {
 	}
 }
 
+// must notes what may not be, however busy the machine is: two at one time, a token
+// that falls, a reign of who cannot have a majority, something that was not refused.
+// Of what only comes too late, or not, [stage.want] takes note.
+func (s *stage) must(ok bool, format string, args ...any) bool {
+	if !ok {
+		s.violated = append(s.violated, fmt.Sprintf(format, args...))
+	}
+	return ok
+}
+
+// noneBut wants only such roles to begin to lead while the links are cut: no others
+// see a majority. One who was elected before may yet begin in the first moments.
+func (s *stage) noneBut(whom string, may func(role int) bool) {
+	for _, r := range s.begun(s.fault+int64(2*promise), s.heal) {
+		s.must(may(s.role(r.node)), "%s begins to lead %v after the links were cut; want %s", s.name(r.node), shown(s.sinceFault(r.from)), whom)
+	}
+}
+
 // overlaps are the checks that find two leaders at one time.
 func overlaps() []string {
 	return []string{judge.CheckOverlap, judge.CheckMutex, judge.CheckFenced}
@@ -250,7 +268,7 @@ func (s *stage) oneAfter(since int64, least, most time.Duration) (old, next reig
 	took := time.Duration(next.from - since)
 	s.want(next.node != old.node, "%s leads again; want another", s.name(next.node))
 	s.want(took >= least && took <= most, "%s leads after %v; want %v to %v", s.name(next.node), shown(took), shown(least), shown(most))
-	s.want(old.until < next.from, "%s leads until %v after %s began", s.name(old.node), shown(time.Duration(old.until-next.from)), s.name(next.node))
+	s.must(old.until < next.from, "%s leads until %v after %s began", s.name(old.node), shown(time.Duration(old.until-next.from)), s.name(next.node))
 	s.want(len(all) == 1, "then %s led; want %s to lead on", s.names(all[1:]), s.name(next.node))
 	s.say("the reign of %s ends after %v, that of %s begins after %v, and goes on", s.name(old.node), shown(time.Duration(old.until-since)), s.name(next.node), shown(took))
 	return old, next

@@ -36,7 +36,7 @@ func impostures(s *stage) {
 		ctx, cancel := s.patiently()
 		defer cancel()
 		words, err := t.Refused(ctx)
-		s.want(err == nil, "%s is not refused: %v", who, err)
+		s.must(err == nil, "%s is not refused: %v", who, err)
 		if err == nil {
 			s.say("%s: %s", who, words)
 		}
@@ -71,13 +71,17 @@ func (s *stage) impostor(name, who, id, because string, params url.Values) {
 	u.RawQuery = q.Encode()
 	b, err := s.crew.Beside(name, nil, s.programs.Elect, "run", "--election", u.String(), "--name", s.crew.Name(), "--id", id, "--", s.programs.Worker, "life")
 	s.does(err)
+	var text []byte
+	told := func() bool {
+		text, err = os.ReadFile(filepath.Join(s.dir, "log", name+".log"))
+		s.does(err)
+		return bytes.Contains(text, []byte(because))
+	}
+	s.must(s.until(patience, told), "%s does not say %q; it says %s", who, because, text)
 	select {
 	case <-b.Done(): // it has given up
 	case <-time.After(3 * promise): // it goes on trying
 	}
-	text, err := os.ReadFile(filepath.Join(s.dir, "log", name+".log"))
-	s.does(err)
-	s.want(bytes.Contains(text, []byte(because)), "%s does not say %q; it says %s", who, because, text)
 	s.say("%s: %s", who, because)
 	s.does(b.End())
 }

@@ -19,6 +19,7 @@ func openraft() []scenario {
 					s.safe()
 					_, next := s.oneAfter(s.fault, 0, soon)
 					s.want(s.role(next.node) >= bridge, "%s leads; want one of the three who see each other", s.name(next.node))
+					s.noneBut("one of the three who see each other", func(role int) bool { return role >= bridge })
 				}},
 				plain(preVote, "deadlock: the leader keeps the bridge from helping the other two", func(s *stage) { s.fenced(); s.steady(s.fault, s.heal) }),
 			},

@@ -64,7 +64,7 @@ func TestOneFamilyAtATime(t *testing.T) {
 		judge: func(s *stage) {
 			s.safe()
 			s.say("%d rounds, %d reigns, %v", rounds, len(s.reigns), done)
-			s.want(len(s.reigns) >= rounds/4, "only %d reigns in %d rounds: the faults did not bite", len(s.reigns), rounds)
+			s.must(len(s.reigns) >= rounds/4, "only %d reigns in %d rounds: the faults did not bite", len(s.reigns), rounds)
 		},
 	}
 	perform(t, sc, p, set{programs: builder(t)()})
@@ -256,7 +256,7 @@ func (r *round) silent() {
 	before := r.ledger.Now()
 	r.hold(20 * time.Millisecond)
 	for _, l := range r.ledger.Lives() {
-		r.want(l.Last < before, "%s: token %d is alive when nobody could have a majority", r.last, l.Token)
+		r.must(l.Last < before, "%s: token %d is alive when nobody could have a majority", r.last, l.Token)
 	}
 }
 
