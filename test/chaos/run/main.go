@@ -96,7 +96,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "run:", err)
 		return codeUsage
 	}
-	for o.Seed == 0 {
+	for o.Seed == 0 && o.Schedule == nil {
 		o.Seed = uint64(rand.Uint32())
 	}
 	if o.Dir == "" {
@@ -105,13 +105,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return codeHarness
 		}
 	}
-	return storms(ctx, o, f.keep, stdout, stderr)
+	if o.Schedule != nil {
+		return storms(ctx, o, rest[0], f.keep, stdout, stderr)
+	}
+	return storms(ctx, o, "", f.keep, stdout, stderr)
 }
 
-// storms has the storm go on, and tells of it.
-func storms(ctx context.Context, o storm.Options, keep bool, stdout, stderr io.Writer) int {
+// storms has the storm go on, and tells of it. Schedule is the file of the one that
+// it was given; "" if it is drawn.
+func storms(ctx context.Context, o storm.Options, schedule string, keep bool, stdout, stderr io.Writer) int {
 	fmt.Fprintf(stdout, "%s, seed %d, for %v, in %s; %s\n", o.Setup, o.Seed, o.For, o.Dir, load())
-	fmt.Fprintf(stdout, "again: %s\n", command(o))
+	fmt.Fprintf(stdout, "again: %s\n", command(o, schedule))
 	o.Progress = func(p storm.Progress) { fmt.Fprintln(stdout, p) }
 	report, err := storm.Run(ctx, o)
 	interrupted := err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
@@ -125,8 +129,11 @@ func storms(ctx context.Context, o storm.Options, keep bool, stdout, stderr io.W
 	}
 	fmt.Fprintln(stdout, load())
 	if !report.OK() {
+		if schedule != "" {
+			schedule = filepath.Join(o.Dir, storm.ScheduleFile) // which is kept with the rest
+		}
 		fmt.Fprintf(stdout, "PROMISES WERE BROKEN\nthe run is kept in   %s\nto look at           %s\nto judge it again    go run ./test/chaos/run --judge %s\nto have it again     %s\n",
-			o.Dir, filepath.Join(o.Dir, storm.ReportFile), o.Dir, command(o))
+			o.Dir, filepath.Join(o.Dir, storm.ReportFile), o.Dir, command(o, schedule))
 		return codeBroken
 	}
 	if keep {
@@ -141,19 +148,23 @@ func storms(ctx context.Context, o storm.Options, keep bool, stdout, stderr io.W
 	return codeClean
 }
 
-// command repeats a storm.
-func command(o storm.Options) string {
+// command repeats a storm: one that was drawn by its seed and what it was drawn for,
+// and one that was given by its schedule, which no seed may give.
+func command(o storm.Options, schedule string) string {
 	words := []string{"make chaos"}
 	add := func(name, value string) {
 		if value != "" {
 			words = append(words, name+"="+value)
 		}
 	}
-	add("SEED", fmt.Sprint(o.Seed))
-	add("FOR", o.For.String())
-	add("SETUP", o.Setup)
-	add("NETWORK", o.Network)
-	add("FAULTS", strings.Join(o.Faults, ","))
+	add("SCHEDULE", schedule)
+	if schedule == "" {
+		add("SEED", fmt.Sprint(o.Seed))
+		add("FOR", o.For.String())
+		add("SETUP", o.Setup)
+		add("NETWORK", o.Network)
+		add("FAULTS", strings.Join(o.Faults, ","))
+	}
 	add("MUTANT", o.Mutant)
 	return strings.Join(words, " ")
 }

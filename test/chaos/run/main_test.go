@@ -3,13 +3,21 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/storm"
 )
 
@@ -82,7 +90,7 @@ func TestCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := storm.Options{Seed: 7, For: 60e9, Setup: "peers-fast", Network: "proxies", Faults: []string{"halves", "reset"}, Mutant: "late-kill"}
-	got := command(o)
+	got := command(o, "")
 	if want := "make chaos SEED=7 FOR=1m0s SETUP=peers-fast NETWORK=proxies FAULTS=halves,reset MUTANT=late-kill"; got != want {
 		t.Errorf("%q; want %q", got, want)
 	}
@@ -93,4 +101,114 @@ func TestCommand(t *testing.T) {
 			t.Errorf("make does not hand on %s", name)
 		}
 	}
+	// One that was given is not that of any seed.
+	if got, want := command(o, "kept/schedule.json"), "make chaos SCHEDULE=kept/schedule.json MUTANT=late-kill"; got != want {
+		t.Errorf("%q; want %q", got, want)
+	}
+	if !strings.Contains(string(text), "$(SCHEDULE)") {
+		t.Error("make does not hand on SCHEDULE")
+	}
+}
+
+// runs runs a program, and says how it ended. While it runs, each line of its stdout
+// is shown to look.
+func runs(t *testing.T, look func(line string, p *os.Process), program string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	var out strings.Builder
+	var trouble bytes.Buffer
+	cmd.Stderr = &trouble
+	pipe, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(pipe)
+	for lines.Scan() {
+		out.WriteString(lines.Text() + "\n")
+		if look != nil {
+			look(lines.Text(), cmd.Process)
+		}
+	}
+	if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() < 0 {
+		t.Fatalf("%v: %s%s", err, out.String(), trouble.String())
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), trouble.String()
+}
+
+// TestProgram runs the program as people do: each exit code comes about, and what is
+// printed beside it is what it has done.
+func TestProgram(t *testing.T) {
+	race.Alone(t)
+	dir := t.TempDir()
+	program := filepath.Join(dir, "run")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-race=false", "-buildvcs=false", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	want := func(code, wanted int, out, trouble string, words ...string) {
+		t.Helper()
+		if code != wanted {
+			t.Errorf("exit code %d; want %d: %s%s", code, wanted, out, trouble)
+		}
+		for _, w := range words {
+			if !strings.Contains(out+trouble, w) {
+				t.Errorf("it does not say %q: %s%s", w, out, trouble)
+			}
+		}
+	}
+	code, out, trouble := runs(t, nil, program, "-faults", "nonsense")
+	want(code, codeUsage, out, trouble, `no fault "nonsense"`)
+	code, out, trouble = runs(t, nil, program, "-list")
+	want(code, codeClean, out, trouble, "setups:", "faults:")
+
+	// Interrupted, when there is something to judge. The directory is kept, because
+	// that was asked for.
+	kept := filepath.Join(dir, "kept")
+	var once sync.Once // a second one would not wait
+	interrupt := func(line string, p *os.Process) {
+		if strings.Contains(line, " faults, ") {
+			once.Do(func() { _ = p.Signal(os.Interrupt) }) // one that has ended was not interrupted, which its code says
+		}
+	}
+	code, out, trouble = runs(t, interrupt, program, "-setup", "file", "-for", "1h", "-seed", "6", "-keep", "-dir", kept)
+	want(code, codeInterrupted, out, trouble, "again: make chaos SEED=6 FOR=1h0m0s SETUP=file\n", "violations    none\n", "the run is kept in "+kept)
+	for _, file := range []string{storm.ScheduleFile, storm.ReportFile} {
+		if _, err := os.Stat(filepath.Join(kept, file)); err != nil {
+			t.Error(err)
+		}
+	}
+	code, out, trouble = runs(t, nil, program, "-judge", kept)
+	want(code, codeClean, out, trouble, "violations    none\n")
+
+	// The same directory again.
+	code, out, trouble = runs(t, nil, program, "-setup", "file", "-dir", kept)
+	want(code, codeHarness, out, trouble, "is not empty", "the harness failed")
+
+	// To its end, with the programs that were built; nothing is left of it.
+	programs := filepath.Join(kept, "bin", "this")
+	o := storm.Options{
+		Setup: "file", Seed: 6, For: 3 * time.Second, Dir: filepath.Join(dir, "whole"),
+		Programs: crew.Programs{Elect: filepath.Join(programs, "elect"), Worker: filepath.Join(programs, "worker")},
+	}
+	var said, wrong bytes.Buffer
+	code = storms(t.Context(), o, "", false, &said, &wrong)
+	want(code, codeClean, said.String(), wrong.String(), "file, seed 6, for 3s, in "+o.Dir, "violations    none\n", "\nfaults ", "load ")
+	if _, err := os.Stat(o.Dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory of a run in which nothing was broken: %v; want none", err)
+	}
+
+	// A broken promise: a node has said that it is in an earlier term than before.
+	h, err := judge.NewHistory(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Add(judge.Event{Kind: judge.Told, Node: 0, Term: 9})
+	h.Add(judge.Event{Kind: judge.Told, Node: 0, Term: 8})
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	code, out, trouble = runs(t, nil, program, "-judge", kept)
+	want(code, codeBroken, out, trouble, "violations    1: memory 1\n")
 }
