@@ -4,9 +4,11 @@ package chaos
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,8 +31,9 @@ type mishap struct {
 // round is the stage, with the luck of the run and the mishap of the moment.
 type round struct {
 	*stage
-	rand *rand.Rand
-	last string
+	rand  *rand.Rand
+	last  string
+	hands map[int]int // of the leader's processes when the mishap begins: by pid, a pidfd
 }
 
 // TestOneFamilyAtATime has 20 `elect run` stand in one election in a file and, round
@@ -129,6 +132,8 @@ func newRound(s *stage) *round {
 func (r *round) befall(m mishap, done map[string]int) {
 	r.t.Helper()
 	r.last = m.name
+	r.grasp()
+	defer r.letGo()
 	done[m.name]++
 	n := len(done)
 	r.history.Add(judge.Event{Kind: judge.Fault, Node: r.leader.Node, Fault: m.name, ID: n})
@@ -260,12 +265,90 @@ func (r *round) silent() {
 	}
 }
 
-// signal sends one to a process that may have gone.
+// grasp takes hold of the leader's processes, so that a signal reaches them or nobody:
+// a number may be another one's by then. Each is known by its parent.
+func (r *round) grasp() {
+	r.t.Helper()
+	r.hands = map[int]int{}
+	if r.net != nil {
+		return // those are taken by what the crew calls them
+	}
+	of := r.leader.Pids
+	for _, p := range []struct{ pid, parent int }{{of.Node, os.Getpid()}, {of.Keeper, of.Node}, {of.Child, of.Keeper}} {
+		fd, err := unix.PidfdOpen(p.pid, 0)
+		if errors.Is(err, unix.ESRCH) {
+			continue
+		}
+		r.does(err)
+		if parent(p.pid) != p.parent {
+			r.does(unix.Close(fd))
+			continue
+		}
+		r.hands[p.pid] = fd
+	}
+}
+
+func (r *round) letGo() {
+	for _, fd := range r.hands {
+		_ = unix.Close(fd)
+	}
+}
+
+// parent is that of a process; 0 of one that has gone.
+func parent(pid int) (ppid int) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	if f := strings.Fields(rest); len(f) > 1 {
+		ppid, _ = strconv.Atoi(f[1]) // the kernel has written it
+	}
+	return ppid
+}
+
+// signal sends one to a process of the leader's that may have gone.
 func (r *round) signal(pid int, sig unix.Signal) {
 	r.t.Helper()
-	if err := unix.Kill(pid, sig); err != nil && !errors.Is(err, unix.ESRCH) {
+	fd, ok := r.hands[pid]
+	if !ok {
+		return
+	}
+	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		r.t.Fatal(err)
 	}
+}
+
+// kill kills a part of the node in a role. One whose leadership was over a moment
+// before, as it is on a busy machine, has no such part: then it befalls the next one.
+func (r *round) kill(role int, part crew.Part) {
+	r.try(func() error { return r.crew.Kill(r.cast[role], part) })
+}
+
+// freeze stops a part of the node in a role, in the same way.
+func (r *round) freeze(role int, part crew.Part) {
+	r.try(func() error {
+		r.ails(role, true)
+		err := r.crew.Stop(r.cast[role], part)
+		if errors.Is(err, crew.ErrNone) {
+			r.ails(role, false)
+		}
+		return err
+	})
+}
+
+// try does something as soon as there is somebody to whom it can be done.
+func (r *round) try(do func() error) {
+	r.t.Helper()
+	var err error
+	r.until(patience, func() bool {
+		err = do()
+		if errors.Is(err, crew.ErrNone) && len(r.links) == 0 {
+			r.recast()
+		}
+		return !errors.Is(err, crew.ErrNone)
+	})
+	r.does(err)
 }
 
 // tolerates fails the test for an error that is not of a process that has gone.

@@ -386,6 +386,9 @@ func (s *stage) during(shape network.Links, d time.Duration) {
 // does carries something out on the crew, and must succeed.
 func (s *stage) does(err error) {
 	s.t.Helper()
+	if errors.Is(err, crew.ErrNone) {
+		s.lament("%v", err) // it has ended meanwhile, and so the play has another course
+	}
 	if err != nil {
 		s.t.Fatal(err)
 	}

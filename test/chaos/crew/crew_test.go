@@ -417,7 +417,8 @@ func restarts(t *testing.T, programs Programs) {
 
 // twins has second processes with the id of one that is there.
 func twins(t *testing.T, programs Programs) {
-	s := newPeers(t, Config{Programs: programs, Voters: 3, Kind: kind, Promise: 4 * promise})
+	// So long that a busy machine, on which ten processes start, deposes nobody.
+	s := newPeers(t, Config{Programs: programs, Voters: 3, Kind: kind, Promise: 20 * promise})
 	l := s.start()
 	type twin struct {
 		*Twin

@@ -243,13 +243,17 @@ func TestLoss(t *testing.T) {
 	receiver.must("ok", "udp %s", w.Addr(1))
 	for _, percent := range []int{0, 10, 50, 90, 100} {
 		w.set(Links{{0, 1}: {Loss: percent}})
-		sender.must("ok", "burst %s %d packet", w.Addr(1), packets)
-		w.nodes[2].must("ok", "burst %s 1 %s", w.Addr(1), lastPacket)
-		got, err := strconv.Atoi(receiver.tell("count"))
-		if err != nil {
-			t.Fatal(err)
-		}
 		want := packets * (100 - percent) / 100
+		var got int
+		// A kernel that has no time drops some on its own account, but lets none through.
+		for try := 0; try == 0 || got < want-200 && try < 5; try++ {
+			sender.must("ok", "burst %s %d packet", w.Addr(1), packets)
+			w.nodes[2].must("ok", "burst %s 1 %s", w.Addr(1), lastPacket)
+			var err error
+			if got, err = strconv.Atoi(receiver.tell("count")); err != nil {
+				t.Fatal(err)
+			}
+		}
 		// Five standard deviations are 158 packets at most.
 		if got < want-200 || got > want+200 {
 			t.Errorf("%d of %d packets arrived with a loss of %d%%; want about %d", got, packets, percent, want)
@@ -285,7 +289,7 @@ func TestDelay(t *testing.T) {
 			t.Errorf("from 0 to 1 in %v; want %v or more", d, delay)
 		}
 		quick := took(b, a)
-		for range 10 {
+		for late := time.Now().Add(patience); quick >= delay && time.Now().Before(late); {
 			quick = min(quick, took(b, a))
 		}
 		if quick >= delay {
@@ -369,20 +373,28 @@ func TestSet(t *testing.T) {
 func TestSetIsFast(t *testing.T) {
 	race.Alone(t)
 	kinds(t, 5, func(t *testing.T, w *town) {
-		var took []time.Duration
-		for n := range 50 {
-			links := Apart(5)
-			if n%2 == 1 {
-				links = nil
+		const quick = 20 * time.Millisecond
+		// Some changes, and more if the machine had something else to do.
+		for late := time.Now().Add(patience); ; {
+			var took []time.Duration
+			for n := range 50 {
+				links := Apart(5)
+				if n%2 == 1 {
+					links = nil
+				}
+				began := time.Now()
+				w.set(links)
+				took = append(took, time.Since(began))
 			}
-			began := time.Now()
-			w.set(links)
-			took = append(took, time.Since(began))
-		}
-		slices.Sort(took)
-		t.Logf("a change takes %v, at most %v", took[len(took)/2], took[len(took)-1])
-		if median := took[len(took)/2]; median > 20*time.Millisecond {
-			t.Errorf("a change takes %v; want 20ms at most", median)
+			slices.Sort(took)
+			median := took[len(took)/2]
+			t.Logf("a change takes %v, at most %v", median, took[len(took)-1])
+			if median <= quick {
+				return
+			}
+			if time.Now().After(late) {
+				t.Fatalf("a change takes %v; want %v at most", median, quick)
+			}
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,9 @@ type fleet struct {
 	pulse   *pulse
 	excused bool // once the machine has stood still
 }
+
+// didNotRun is how nodes say that they came to run late.
+var didNotRun = regexp.MustCompile(`did not run for a while.* late[:=] ?([0-9.a-zµ]+)`)
 
 // patience is how long what has to come some day may take.
 const patience = time.Minute
@@ -101,11 +105,11 @@ func (f *fleet) finally(do func() error) {
 }
 
 // late is an error of the test, unless the machine has stood still meanwhile for
-// longer than a leader may.
+// longer than a leader may, or a node has.
 func (f *fleet) late(format string, args ...any) {
 	f.t.Helper()
 	const hitch = promise / 8
-	if stood := f.pulse.longest(); stood > hitch {
+	if stood := max(f.pulse.longest(), f.waited()); stood > hitch {
 		f.t.Logf("the machine has stood still for %v, so this does not count, nor any change of leadership from here on", stood)
 		f.excused = true
 	}
@@ -114,6 +118,22 @@ func (f *fleet) late(format string, args ...any) {
 		return
 	}
 	f.t.Errorf(format, args...)
+}
+
+// waited is for how long a node got no processor at most, as the nodes say.
+func (f *fleet) waited() (longest time.Duration) {
+	for i := range f.next {
+		text, err := os.ReadFile(f.crew.Log(i))
+		if err != nil {
+			continue // it never was
+		}
+		for _, m := range didNotRun.FindAllSubmatch(text, -1) {
+			if d, err := time.ParseDuration(string(m[1])); err == nil {
+				longest = max(longest, d)
+			}
+		}
+	}
+	return longest
 }
 
 // lament tells, if the test has failed, what the nodes have said and who has led.

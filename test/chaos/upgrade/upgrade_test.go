@@ -13,7 +13,7 @@ import (
 // The times of the election. They are long, so that a takeover by waiting cannot be
 // taken for one by being told, and a slow machine disturbs no leader.
 const (
-	promise   = 3 * time.Second
+	promise   = 5 * time.Second
 	heartbeat = promise / 12
 
 	// told is within which time another leads when somebody says that the leader is
