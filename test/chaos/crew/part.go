@@ -162,8 +162,11 @@ func (c *Crew) killFamily(i int) error {
 
 // Stop freezes a part of node i with SIGSTOP, and returns when it is frozen. A
 // keeper whose parent is not frozen is continued by that at once, and so is not
-// waited for.
+// waited for, nor counted as frozen.
 func (c *Crew) Stop(i int, part Part) error {
+	if part == Keeper && !stopped(c.Pid(i)) {
+		return c.halt(i, part)
+	}
 	c.observe(judge.Event{Kind: judge.Stop, Node: i, Part: c.plain(i, part).String(), Pid: c.Pid(i)})
 	c.freezing(i, part, true)
 	err := c.halt(i, part)

@@ -23,6 +23,7 @@ import (
 type cast interface {
 	Start(i int) error
 	Up(i int) bool
+	Pid(i int) int // of its main process; 0: it is down
 	Down(i int) error
 	Kill(i int, part crew.Part) error
 	Stop(i int, part crew.Part) error

@@ -139,6 +139,25 @@ func TestRepairFails(t *testing.T) {
 	})
 }
 
+// TestTwinIsNotRefused: a second process in one directory that goes on is a broken
+// promise, unless the first one has ended; elsewhere nobody may be there to refuse it.
+func TestTwinIsNotRefused(t *testing.T) {
+	for fault, want := range map[string]bool{"twin-same-directory": true, "twin-other-directory": false} {
+		synctest.Test(t, func(t *testing.T) {
+			p := plans()[0]
+			p.Faults = []string{fault}
+			p.For = 10 * time.Second
+			_, x, err := perform(t, t.Context(), draw(t, p), func(d *dummies) { d.fail = "refused" })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if broken := len(x.broken) > 0 && x.broken[0].Check == checkRefused; broken != want {
+				t.Errorf("%s: %v", fault, x.broken)
+			}
+		})
+	}
+}
+
 // TestJudgeIsToldFirst: the judge knows of a cut before it is there, and of its end
 // only after it.
 func TestJudgeIsToldFirst(t *testing.T) {

@@ -38,6 +38,7 @@ type dummy struct {
 	starved                      int
 	fault                        disk.Fault
 	snapshots                    map[string]bool
+	lives                        int  // that were ended
 	wiped                        bool // and nobody has given it its vote again
 	removed                      bool
 	paused                       bool
@@ -91,6 +92,15 @@ func (d *dummies) Start(i int) error {
 
 func (d *dummies) Up(i int) bool { d.mu.Lock(); defer d.mu.Unlock(); return d.nodes[i].up }
 
+func (d *dummies) Pid(i int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.nodes[i].up {
+		return 0
+	}
+	return 1 + d.nodes[i].lives
+}
+
 func (d *dummies) Down(i int) error {
 	return d.with(i, "down", func(n *dummy) {
 		if len(n.stopped) > 0 {
@@ -103,6 +113,7 @@ func (d *dummies) Down(i int) error {
 // end is the death of a node's main process.
 func (n *dummy) end() {
 	clear(n.stopped)
+	n.lives++
 	n.up = n.wanted && !n.held
 }
 
@@ -168,6 +179,10 @@ func (d *dummies) Twin(i int, _ bool) (twin, error) {
 }
 
 func (t *dummyTwin) Refused(ctx context.Context) (string, error) {
+	if t.d.fail == "refused" {
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
 	sleep(ctx, 100*time.Millisecond)
 	return "exit status 69", ctx.Err()
 }
