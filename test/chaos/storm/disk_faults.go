@@ -149,6 +149,7 @@ func diskFaults() []fault {
 						return err
 					}
 					a.x.note(judge.Event{Kind: judge.Wiped, Node: i})
+					a.x.forgets(i)
 					return a.x.disks[i].Restore("old")
 				})
 			},
@@ -222,6 +223,7 @@ func (a *act) anew(i int, lose func() error) error {
 		return errors.Join(err, a.x.cast.Release(i))
 	}
 	a.x.note(judge.Event{Kind: judge.Wiped, Node: i, Fault: a.Fault, ID: a.Number})
+	a.x.forgets(i)
 	err := lose()
 	a.x.cast.Join(i, true)
 	if err := errors.Join(err, a.x.cast.Release(i)); err != nil {
@@ -233,6 +235,20 @@ func (a *act) anew(i int, lose func() error) error {
 	return a.until("elect member replace "+a.x.cast.ID(i), func(ctx context.Context) error {
 		return a.x.cast.Replace(ctx, i)
 	})
+}
+
+// forgets takes note that a node may know less from now on than it did.
+func (x *executor) forgets(i int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.forgot[i]++
+}
+
+// forgotten is how often it did.
+func (x *executor) forgotten(i int) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.forgot[i]
 }
 
 func (a *act) killed(i int) error {

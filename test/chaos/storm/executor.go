@@ -69,9 +69,17 @@ type stage struct {
 	clocks []dial
 	burn   func(n int) (end func() error, err error) // has n processes spin
 	leader func() int                                // who leads now, or who did last; -1: nobody ever did
+	reigns func(since int64) []reign                 // that began after that time, as the work has stamped them
 	keep   func(i int, lost bool) error              // copies what is worth it of a disk aside; lost: it is about to be
 	note   func(judge.Event)
 	now    func() int64 // as the history counts
+}
+
+// reign is that a node works as leader.
+type reign struct {
+	node   int
+	token  int64
+	lasted time.Duration // so far
 }
 
 // limits of what one fault may take beside the time that it is planned for.
@@ -96,6 +104,8 @@ type executor struct {
 	claimed  []int          // the fault that has the processes of a node; 0: none
 	alone    map[string]int // the fault that has a class to itself
 	stepped  time.Time      // when a clock was stepped last
+	forgot   []int          // how often the disk of a node was emptied or replaced
+	lent     bool           // the node that was added may be befallen, too
 	active   map[int]string // faults that go on
 	begun    map[string]int
 	skipped  map[string]int
@@ -110,7 +120,7 @@ func newExecutor(s *Schedule, on stage) (*executor, error) {
 	}
 	x := &executor{
 		stage: on, plan: s, set: set,
-		links: map[int]network.Links{}, faults: map[int][]disk.Fault{}, extra: make([]disk.Fault, s.Size), ill: make([]int, s.Size), voters: make([]bool, s.Size),
+		links: map[int]network.Links{}, faults: map[int][]disk.Fault{}, extra: make([]disk.Fault, s.Size), ill: make([]int, s.Size), forgot: make([]int, s.Size), voters: make([]bool, s.Size),
 		claimed: make([]int, s.Size), alone: map[string]int{}, active: map[int]string{}, begun: map[string]int{}, skipped: map[string]int{},
 	}
 	for i := range s.Voters {
@@ -210,9 +220,15 @@ func (x *executor) act(ctx context.Context, p Planned) (err error) {
 	return errors.Join(err, a.end())
 }
 
-// order is the nodes in the order in which a fault takes them.
+// order is the nodes in the order in which a fault takes them. One that was added is
+// among them, at a place that the number of the fault says.
 func (x *executor) order(p Planned) []int {
 	order := slices.Clone(p.Order)
+	x.mu.Lock()
+	if x.lent {
+		order = slices.Insert(order, p.Number%(len(order)+1), x.plan.Voters)
+	}
+	x.mu.Unlock()
 	if p.First == "" {
 		return order
 	}
@@ -301,7 +317,7 @@ func (a *act) hold() { a.wait(a.For) }
 // killed elect. The claim is given back when the fault is over.
 func (a *act) claim(i int) bool {
 	a.x.mu.Lock()
-	taken := a.x.claimed[i] == 0
+	taken := a.x.claimed[i] == 0 && (i < a.x.plan.Voters || a.x.lent || a.Fault == addMemberFault)
 	if taken {
 		a.x.claimed[i] = a.Number
 	}
@@ -453,6 +469,21 @@ func (x *executor) members(change func(voters []bool)) {
 		}
 	}
 	x.note(judge.Event{Kind: judge.Voters, Node: judge.Nobody, Voters: voters})
+}
+
+// quiet reports whether no fault but that one goes on, and how many have begun so far.
+func (x *executor) quiet(but int) (alone bool, begun int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, n := range x.begun {
+		begun += n
+	}
+	for number := range x.active {
+		if number != but {
+			return false, begun
+		}
+	}
+	return true, begun
 }
 
 // going lists the faults that go on.

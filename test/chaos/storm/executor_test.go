@@ -158,6 +158,80 @@ func TestTwinIsNotRefused(t *testing.T) {
 	}
 }
 
+// TestOperatorsAreToldTheTruth: a node that was paused does not lead, and one that was
+// said to lead works. It is enough that another one does with a later token.
+func TestOperatorsAreToldTheTruth(t *testing.T) {
+	for _, c := range []struct {
+		fault, fail string
+		reigns      []reign
+		want        string
+	}{
+		{"pause", "", nil, ""},
+		{"pause", "", reigns(7, 8, 9), checkPaused},
+		{"pause", "", []reign{{0, 7, time.Millisecond}, {1, 8, time.Millisecond}, {2, 9, time.Millisecond}}, ""}, // zombies
+		{"pause", "pause", reigns(7, 8, 9), ""}, // it has not agreed
+		{"transfer", "work", nil, checkLive},
+		{"transfer", "work", reigns(7, 7, 7), ""},
+		{"transfer", "work", reigns(8), ""},
+		{"transfer", "work", reigns(6), checkLive},
+		{"transfer", "", nil, ""}, // it was refused
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := plans()[1]
+			p.Faults = []string{c.fault}
+			s := draw(t, p)
+			s.Events = s.Events[:1] // alone
+			_, x, err := perform(t, t.Context(), s, func(d *dummies) { d.fail, d.reigns = c.fail, c.reigns })
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if len(x.broken) > 0 {
+				got = x.broken[0].Check
+			}
+			if got != c.want {
+				t.Errorf("%+v: %v", c, x.broken)
+			}
+		})
+	}
+}
+
+// reigns are one of each node, with these tokens.
+func reigns(tokens ...int64) (all []reign) {
+	for i, token := range tokens {
+		all = append(all, reign{i, token, time.Second})
+	}
+	return all
+}
+
+// TestAddedIsBefallen: what befalls founders befalls the node that was added, too, and
+// nothing does when it is removed.
+func TestAddedIsBefallen(t *testing.T) {
+	befallen := map[string]int{}
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) {
+			p := plans()[0]
+			p.Seed, p.Faults = seed, []string{"add-member", "kill-node", "stop-family", "isolate-follower", "power-loss"}
+			s := draw(t, p)
+			d, x, err := perform(t, t.Context(), s, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.undone(t, x)
+			for _, e := range d.events {
+				if e.Kind == judge.Fault && e.Node == s.Voters && e.Fault != addMemberFault {
+					befallen[e.Fault]++
+				}
+			}
+		})
+	}
+	for _, fault := range []string{"kill-node", "stop-family", "power-loss"} {
+		if befallen[fault] == 0 {
+			t.Errorf("%s never befell the node that was added: %v", fault, befallen)
+		}
+	}
+}
+
 // TestJudgeIsToldFirst: the judge knows of a cut before it is there, and of its end
 // only after it.
 func TestJudgeIsToldFirst(t *testing.T) {

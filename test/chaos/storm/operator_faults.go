@@ -4,14 +4,25 @@ package storm
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/electd/elect/test/chaos/judge"
 )
 
-// asked is how long an operator waits for an answer.
-const asked = 10 * time.Second
+const (
+	asked    = 25 * time.Second // an operator waits for an answer, with what the command itself waits for
+	handover = 10 * time.Second // until the work of a named one begins, after it was said to lead
+)
+
+// addMemberFault is the fault that makes a node one that others may befall.
+const addMemberFault = "add-member"
+
+// checkPaused is violated where a node leads that was told not to.
+const checkPaused = "paused"
 
 func operatorFaults() []fault {
 	soon := func(d *dice, p *Planned) { p.For = 0 }
@@ -20,9 +31,7 @@ func operatorFaults() []fault {
 			name: "transfer", text: "the leader is asked to hand over to a named node (elect transfer --to)", family: "operator", peersOnly: true, weight: 2, least: 2,
 			draw: func(d *dice, p *Planned) { p.For, p.First = 0, follower },
 			do: func(a *act) error {
-				a.begin(a.Order[0], "")
-				a.ask(a.ctx, "transfer", "--to", a.x.cast.ID(a.Order[0]), "--wait", "2s")
-				return nil
+				return a.transfer(a.Order[0])
 			},
 		},
 		{
@@ -46,24 +55,17 @@ func operatorFaults() []fault {
 		{
 			name: "pause", text: "a node is told not to lead for a while (elect pause, elect resume)", family: "operator", peersOnly: true, weight: 2, least: 2, alone: "pause",
 			draw: func(d *dice, p *Planned) {
-				p.For = d.promises(50, 1000)
+				p.For = d.promises(200, 1000)
 				if d.oneIn(2) {
 					p.First = leader
 				}
 			},
 			do: func(a *act) error {
-				id := a.x.cast.ID(a.Order[0])
-				a.begin(a.Order[0], "for %v", a.For)
-				a.ask(a.ctx, "pause", "--node", id)
-				a.hold()
-				return a.until("elect resume --node "+id, func(ctx context.Context) error {
-					_, err := a.x.cast.Operator(ctx, "resume", "--node", id)
-					return err
-				})
+				return a.pause(a.founder())
 			},
 		},
 		{
-			name: "add-member", text: "a node more is started and made a voter, and later removed again (elect member add, remove)", family: "operator",
+			name: addMemberFault, text: "a node more is started and made a voter, and later removed again (elect member add, remove)", family: "operator",
 			peersOnly: true, weight: 1, least: 3, alone: "membership",
 			draw: func(d *dice, p *Planned) { p.For = d.promises(100, 1000) },
 			do:   addMember,
@@ -77,17 +79,88 @@ func operatorFaults() []fault {
 	}
 }
 
-// ask has the operator ask for something, once. That it is refused, or nobody
-// answers, is no failure.
-func (a *act) ask(ctx context.Context, args ...string) {
+// ask has the operator ask for something, once, and reports whether it was done. That
+// it is refused, or nobody answers, is no failure.
+func (a *act) ask(ctx context.Context, args ...string) (out []byte, done bool) {
 	ctx, cancel := context.WithTimeout(ctx, asked)
 	defer cancel()
 	out, err := a.x.cast.Operator(ctx, args...)
 	if err != nil {
 		a.note("elect %s: %v", strings.Join(args, " "), err)
-		return
+		return out, false
 	}
 	a.note("elect %s: %s", strings.Join(args, " "), strings.TrimSpace(string(out)))
+	return out, true
+}
+
+// founder is the first node of the order that is one. The node that is added loses
+// its disk when it is removed, and with it that it was paused.
+func (a *act) founder() int {
+	return a.Order[slices.IndexFunc(a.Order, func(i int) bool { return i < a.x.plan.Voters })]
+}
+
+// transfer asks the leader to hand over to a node. When the command has said that it
+// leads, its work begins, unless another fault came between.
+func (a *act) transfer(to int) error {
+	a.begin(to, "")
+	since := a.x.now()
+	alone, faults := a.x.quiet(a.Number)
+	out, done := a.ask(a.ctx, "transfer", "--to", a.x.cast.ID(to), "--wait", "10s", "-o", "json")
+	if !done {
+		return nil // what it has said the history has
+	}
+	var answer struct {
+		To struct {
+			Token int64 `json:",string"`
+		}
+	}
+	if err := json.Unmarshal(out, &answer); err != nil {
+		return err
+	}
+	for late := time.Now().Add(handover); ; {
+		for _, g := range a.x.reigns(since) {
+			if g.node == to && g.token == answer.To.Token || g.token > answer.To.Token {
+				return nil // it works, or another one already
+			}
+		}
+		if !a.wait(10 * time.Millisecond) {
+			return nil
+		}
+		if time.Now().Before(late) {
+			continue
+		}
+		still, begun := a.x.quiet(a.Number)
+		if alone && still && begun == faults {
+			a.x.complain(checkLive, "elect transfer said that %s leads with token %d; its work has not begun %v later, and no other fault went on", a.x.cast.ID(to), answer.To.Token, handover)
+		} else {
+			a.note("%s was said to lead, and its work has not begun %v later; there went on: %s", a.x.cast.ID(to), handover, strings.Join(a.x.going(), ", "))
+		}
+		return nil
+	}
+}
+
+// pause tells a node not to lead for a while. From a promise after it has agreed, in
+// which it may have to give up what it has just won, no reign of it begins, whatever
+// else befalls it, until it is told that it may again; unless its disk has forgotten.
+func (a *act) pause(i int) error {
+	id := a.x.cast.ID(i)
+	a.begin(i, "for %v", a.For)
+	knew := a.x.forgotten(i)
+	_, done := a.ask(a.ctx, "pause", "--node", id)
+	since := a.x.now() + int64(a.x.plan.Promise)
+	a.hold()
+	if done && a.x.forgotten(i) == knew {
+		for _, g := range a.x.reigns(since) {
+			if g.node == i && g.lasted > judge.DefaultThaw { // what was frozen at its birth acts for an instant
+				a.x.complain(checkPaused, "%s was paused, and has begun to lead with token %d before it was resumed", id, g.token)
+				break
+			}
+		}
+	}
+	return a.until("elect resume --node "+id, func(ctx context.Context) error {
+		_, err := a.x.cast.Operator(ctx, "resume", "--node", id)
+		return err
+	})
 }
 
 // addMember starts the node that is no founder, and makes it a voter for a while.
@@ -107,7 +180,11 @@ func addMember(a *act) error {
 	if err := a.until("elect member add "+a.x.cast.ID(i), func(ctx context.Context) error { return a.x.cast.Add(ctx, i) }); err != nil {
 		return err
 	}
+	a.lend(i)
 	a.hold()
+	if err := a.takeBack(i); err != nil {
+		return err
+	}
 	if err := a.remove(i); err != nil {
 		return err
 	}
@@ -122,6 +199,26 @@ func addMember(a *act) error {
 			return err
 		}
 		return a.x.disks[i].Wipe()
+	}
+	return nil
+}
+
+// lend lets other faults befall the node that was added, too.
+func (a *act) lend(i int) {
+	a.x.mu.Lock()
+	defer a.x.mu.Unlock()
+	a.x.lent, a.x.claimed[i] = true, 0
+}
+
+// takeBack has no further fault befall it, and waits until those that do have ended.
+func (a *act) takeBack(i int) error {
+	a.x.mu.Lock()
+	a.x.lent = false
+	a.x.mu.Unlock()
+	for late := time.Now().Add(mostStopped*a.x.plan.Promise + repairTime); !a.claim(i); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(late) {
+			return fmt.Errorf("fault %d has %s, and does not end", a.x.claimed[i], a.x.cast.ID(i))
+		}
 	}
 	return nil
 }

@@ -198,7 +198,7 @@ func (r *rig) keep(i int, lost bool) error { return r.aside[i].copy(r.disks[i].P
 
 // stage is what the executor acts upon.
 func (r *rig) stage() stage {
-	st := stage{cast: players{r.crew}, disks: r.disks, burn: r.burn, leader: r.leader, keep: r.keep, note: r.history.Add, now: r.ledger.Now}
+	st := stage{cast: players{r.crew}, disks: r.disks, burn: r.burn, leader: r.leader, reigns: r.reigns, keep: r.keep, note: r.history.Add, now: r.ledger.Now}
 	if r.net != nil {
 		st.wires = r.net
 	}
@@ -269,4 +269,27 @@ func (r *rig) leader() int {
 		return -1
 	}
 	return int(last.Node)
+}
+
+// reigns are those that began after that time.
+func (r *rig) reigns(since int64) (all []reign) {
+	type key struct{ node, token int64 }
+	spans := map[key][2]int64{}
+	for _, l := range r.ledger.Lives() {
+		if l.Kind == lives.Descendant {
+			continue
+		}
+		k := key{l.Node, l.Token}
+		at, ok := spans[k]
+		if !ok {
+			at = [2]int64{l.Start, l.Last}
+		}
+		spans[k] = [2]int64{min(at[0], l.Start), max(at[1], l.Last)}
+	}
+	for k, at := range spans {
+		if at[0] > since {
+			all = append(all, reign{int(k.node), k.token, time.Duration(at[1] - at[0])})
+		}
+	}
+	return all
 }

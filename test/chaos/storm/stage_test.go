@@ -29,7 +29,8 @@ type dummies struct {
 	burns  int
 	wrong  []string
 	leads  int
-	fail   string // what fails, always
+	reigns []reign // of all times
+	fail   string  // what fails, always
 }
 
 type dummy struct {
@@ -57,10 +58,11 @@ func newDummies(s *Schedule) *dummies {
 func (d *dummies) stage(s *Schedule) stage {
 	st := stage{
 		cast: d, wires: d, leader: func() int { d.mu.Lock(); defer d.mu.Unlock(); d.leads = (d.leads + 1) % s.Voters; return d.leads },
-		burn: func(n int) (func() error, error) { d.add(n); return func() error { d.add(-n); return nil }, nil },
-		keep: func(int, bool) error { return nil },
-		note: func(e judge.Event) { d.mu.Lock(); defer d.mu.Unlock(); d.events = append(d.events, e) },
-		now:  func() int64 { return time.Now().UnixNano() },
+		burn:   func(n int) (func() error, error) { d.add(n); return func() error { d.add(-n); return nil }, nil },
+		keep:   func(int, bool) error { return nil },
+		reigns: func(int64) []reign { d.mu.Lock(); defer d.mu.Unlock(); return d.reigns },
+		note:   func(e judge.Event) { d.mu.Lock(); defer d.mu.Unlock(); d.events = append(d.events, e) },
+		now:    func() int64 { return time.Now().UnixNano() },
 	}
 	for i := range d.nodes {
 		st.disks = append(st.disks, &dummyDisk{d, i})
@@ -202,6 +204,10 @@ func (d *dummies) Operator(ctx context.Context, args ...string) ([]byte, error) 
 	last := args[len(args)-1]
 	i, _ := strconv.Atoi(last[1:])
 	switch args[0] {
+	case "transfer":
+		if d.fail == "work" { // it is said to have succeeded
+			return []byte(`{"to": {"id": "n1", "token": "7"}}`), nil
+		}
 	case "pause":
 		return nil, d.with(i, "pause", func(n *dummy) { n.paused = true })
 	case "resume":
