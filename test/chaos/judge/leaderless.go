@@ -73,7 +73,7 @@ func (r *run) led() (led []span, within span) {
 	return led, span{max(led[0].from, r.from), r.to}
 }
 
-// kept is how many of the longest times a report tells of.
+// keptTimes is how many of the longest recoveries a report tells of.
 const keptTimes = 10
 
 // availability fills in what has to do with whether somebody led.
@@ -128,7 +128,7 @@ func (r *run) availability(report *Report) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Leaderless) int { return cmp.Compare(b.Length, a.Length) })
-	report.Leaderless = all[:min(len(all), keptTimes)]
+	report.Leaderless = all
 	for i := range report.Leaderless {
 		l := &report.Leaderless[i]
 		l.During, l.After, l.Since = r.before(l.From)

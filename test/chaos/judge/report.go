@@ -66,7 +66,7 @@ type Report struct {
 	Healthy             time.Duration `json:"healthy"`
 
 	// Longest is the longest time without a leader while a majority was connected
-	// and well, from LongestAt; Leaderless are that and the next ones.
+	// and well, from LongestAt; Leaderless are all such times, the longest first.
 	Longest    time.Duration `json:"longest"`
 	LongestAt  int64         `json:"longest_at"`
 	Leaderless []Leaderless  `json:"leaderless"`

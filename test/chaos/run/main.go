@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/storm"
 )
 
@@ -127,6 +128,7 @@ func storms(ctx context.Context, o storm.Options, schedule string, keep bool, st
 		fmt.Fprintln(stderr, "run:", err)
 		return codeHarness
 	}
+	overdue(stdout, &report, promise(o))
 	fmt.Fprintln(stdout, load())
 	if !report.OK() {
 		if schedule != "" {
@@ -169,11 +171,43 @@ func command(o storm.Options, schedule string) string {
 	return strings.Join(words, " ")
 }
 
+// promise is that of the election of a storm.
+func promise(o storm.Options) time.Duration {
+	if o.Schedule != nil {
+		return o.Schedule.Promise
+	}
+	for _, s := range storm.Setups() {
+		if s.Name == o.Setup {
+			return s.Promise
+		}
+	}
+	return 0
+}
+
+// overdue lists each time in which nobody led for more than three promises, while a
+// majority was connected and well: what went on then says whether that was to be.
+func overdue(w io.Writer, report *judge.Report, promise time.Duration) {
+	const most = 3
+	var all []string
+	for _, l := range report.Leaderless {
+		if l.Length > most*promise {
+			all = append(all, fmt.Sprintf("  at %v: %v\n", time.Duration(l.From-report.From).Round(time.Millisecond), l))
+		}
+	}
+	fmt.Fprintf(w, "overdue       %d times nobody led for more than %d promises, %v, while a majority was connected and well\n%s", len(all), most, most*promise, strings.Join(all, ""))
+}
+
 // again judges a run that was kept.
 func again(dir string, stdout, stderr io.Writer) int {
 	report, err := storm.Judge(dir)
 	if err == nil {
 		err = cmp.Or(report.WriteText(stdout), report.WriteHTML(filepath.Join(dir, storm.ReportFile)))
+	}
+	if err == nil {
+		var s *storm.Schedule
+		if s, err = storm.Load(filepath.Join(dir, storm.ScheduleFile)); err == nil {
+			overdue(stdout, &report, s.Promise)
+		}
 	}
 	switch {
 	case err != nil:

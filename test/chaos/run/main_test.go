@@ -110,6 +110,29 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+// TestOverdue: each time that is too long is listed, with what went on, and no other.
+func TestOverdue(t *testing.T) {
+	const second = int64(time.Second)
+	report := judge.Report{From: 5 * second, Leaderless: []judge.Leaderless{
+		{From: 65 * second, Length: 4 * time.Second, Set: []int{0, 1}, During: []string{"halves", "starve"}},
+		{From: 9 * second, Length: 3001 * time.Millisecond, Set: []int{1, 2}, After: "reset", Since: time.Millisecond},
+		{From: 7 * second, Length: 3 * time.Second, Set: []int{1, 2}, During: []string{"apart"}},
+	}}
+	var out bytes.Buffer
+	overdue(&out, &report, promise(storm.Options{Setup: "peers-lan"}))
+	for _, want := range []string{"overdue       2 times", "more than 3 promises, 3s", "  at 1m0s: 4s", "n1 n2", "during halves, starve", "  at 4s: 3.001s", "after reset"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, &out)
+		}
+	}
+	if strings.Contains(out.String(), "apart") {
+		t.Errorf("three promises are not too long:\n%s", &out)
+	}
+	if got := promise(storm.Options{Setup: "peers-lan", Schedule: &storm.Schedule{Promise: time.Minute}}); got != time.Minute {
+		t.Errorf("a schedule has its own promise, and it says %v", got)
+	}
+}
+
 // runs runs a program, and says how it ended. While it runs, each line of its stdout
 // is shown to look.
 func runs(t *testing.T, look func(line string, p *os.Process), program string, args ...string) (code int, stdout, stderr string) {
@@ -180,7 +203,7 @@ func TestProgram(t *testing.T) {
 		}
 	}
 	code, out, trouble = runs(t, nil, program, "-judge", kept)
-	want(code, codeClean, out, trouble, "violations    none\n")
+	want(code, codeClean, out, trouble, "violations    none\n", "times nobody led for more than 3 promises, 600ms,")
 
 	// The same directory again.
 	code, out, trouble = runs(t, nil, program, "-setup", "file", "-dir", kept)
