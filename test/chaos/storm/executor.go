@@ -280,9 +280,12 @@ func (a *act) undo(what string, do func(ctx context.Context) error) {
 }
 
 // undoAll undoes what was done so far.
-func (a *act) undoAll() error {
+func (a *act) undoAll() error { return a.undoTo(0) }
+
+// undoTo undoes what was done since the list had so many entries.
+func (a *act) undoTo(n int) error {
 	var errs []error
-	for len(a.undos) > 0 {
+	for len(a.undos) > n {
 		u := a.undos[len(a.undos)-1]
 		a.undos = a.undos[:len(a.undos)-1]
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), undoTime)

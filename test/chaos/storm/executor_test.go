@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/electd/elect/test/chaos/crew"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
 )
@@ -120,6 +121,34 @@ func TestEachAlone(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestEachKeepsItsClass: a node that has not what a fault takes is let go, and the
+// fault goes on to be the only one of its class.
+func TestEachKeepsItsClass(t *testing.T) {
+	s := draw(t, plans()[0])
+	x, err := newExecutor(s, newDummies(s).stage(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &act{Planned: Planned{Number: 1, Order: []int{0, 1}}, x: x, ctx: t.Context()}
+	var class, begun bool
+	a.undo("class", func(context.Context) error { class = true; return nil })
+	if err := a.each(func(i int) error {
+		if i == 0 {
+			a.undo("begun", func(context.Context) error { begun = true; return nil })
+			return crew.ErrNone
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if class || !begun || x.claimed[0] != 0 || x.claimed[1] != 1 {
+		t.Errorf("the class is undone: %t, what was begun: %t, claimed %v", class, begun, x.claimed)
+	}
+	if err := a.undoAll(); err != nil || !class || x.claimed[1] != 0 {
+		t.Errorf("in the end: %v, the class is undone: %t, claimed %v", err, class, x.claimed)
 	}
 }
 

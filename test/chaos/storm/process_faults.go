@@ -197,8 +197,10 @@ func kill(name, text string, weight int, part crew.Part, draw func(*dice, *Plann
 }
 
 // each does something to the first node in the order that is free and has what it
-// takes: what returns [crew.ErrNone] has done nothing.
+// takes: what returns [crew.ErrNone] has done nothing. Then the claim is given back, and
+// what the fault has beside that stays.
 func (a *act) each(do func(i int) error) error {
+	before := len(a.undos)
 	for _, i := range a.Order {
 		if !a.x.cast.Up(i) || !a.claim(i) {
 			continue
@@ -206,7 +208,7 @@ func (a *act) each(do func(i int) error) error {
 		if err := do(i); !errors.Is(err, crew.ErrNone) {
 			return err
 		}
-		if err := a.undoAll(); err != nil {
+		if err := a.undoTo(before); err != nil {
 			return err
 		}
 	}
