@@ -134,6 +134,39 @@ func TestDoctored(t *testing.T) {
 			frozen(s, 25*second+90*ms)
 			s.at(25*second+ms, Event{Kind: Stall, Node: Nobody, For: 5 * time.Second})
 		}, nil, ""},
+		{"frozen whole, and killed in time, after a longer pause", func(s *script) {
+			frozen(s, 25*second+90*ms)
+			family(s, PartFamily)
+			for i := range 2 {
+				s.lives[i].Gaps = []lives.Pause{{Paused: 4 * second, Resumed: 12 * second}}
+			}
+		}, nil, ""},
+		{"frozen whole, and then short of a processor", func(s *script) {
+			for i := range 2 {
+				s.lives[i].Last = 25*second + 90*ms
+				s.lives[i].Gaps = []lives.Pause{{Paused: 20 * second, Resumed: 25 * second}, {Paused: 25*second + 10*ms, Resumed: 25*second + 40*ms}}
+			}
+			family(s, PartFamily)
+			s.at(25*second+40*ms, Event{Kind: Stall, Node: Nobody, For: 30 * time.Millisecond})
+		}, nil, ""},
+		{"a pause that is excused, and lived on for long", func(s *script) {
+			for i := range 2 {
+				s.lives[i].Last = 25*second + 10*ms
+				s.lives[i].Gaps = []lives.Pause{{Paused: 10 * second, Resumed: 18 * second}}
+			}
+			s.at(10*second, Event{Kind: Stop, Node: 0, Part: PartFamily})
+			s.at(18*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"it goes on before the harness does", func(s *script) {
+			frozen(s, 25*second+110*ms)
+			s.at(29*second, Event{Kind: Stall, Node: Nobody, For: 9 * time.Second})
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"one that stood still with the machine writes, and that is accepted", func(s *script) {
+			frozen(s, 25*second+90*ms)
+			s.at(25*second+ms, Event{Kind: Stall, Node: Nobody, For: 5 * time.Second})
+			o := s.find("n1", "write", 18)
+			o.call, o.ret, o.result, o.highest = 25*second+50*ms, 25*second+51*ms, "ok", 7
+		}, []string{CheckRegister, CheckStale, CheckTwin}, "an overtaken leader's write was accepted"},
 		{"frozen whole, and killed late", func(s *script) { frozen(s, 25*second+110*ms); family(s, PartFamily) }, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
 		{"frozen, and its keeper not", func(s *script) { frozen(s, 25*second+10*ms); family(s, PartChild) }, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
 		{"another was frozen", func(s *script) {

@@ -67,7 +67,7 @@ func (r *Report) String() string {
 	}
 	say("faults", "%d: %s", n, counts(r.Faults))
 	if r.Zombies > 0 {
-		say("zombies", "%d families that were frozen whole acted for an instant before they were killed", r.Zombies)
+		say("zombies", "%d families that were frozen whole acted for an instant before they were killed, %d of them because the machine stood still; for %v at most", r.Zombies, r.Stood, short(r.Grace))
 	}
 	say("register", "%d operations, %d of them without an outcome; %d stale writes offered, %d refused, %d accepted; %d accepted before the next leader had written",
 		r.Ops, r.Unknown, r.StaleOffered, r.StaleRefused, r.StaleAccepted, r.Late)
