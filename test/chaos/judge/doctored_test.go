@@ -235,6 +235,16 @@ func TestDoctored(t *testing.T) {
 		{"a watcher sees another at the end", func(s *script) { s.event(Final).Token = 8 }, []string{CheckWatch}, "saw last n2 with token 7, at 20.001s; in the end n2 led with token 8"},
 		{"a watcher misses a leader", func(s *script) { s.watch["w"] = slices.Delete(s.watch["w"], 1, 2) }, []string{CheckWatch}, "did not see within 10s that n1 with token 5 led from 1s to 19s"},
 		{"a watcher sees a leader late", func(s *script) { s.watch["w"][3]["at"] = 31*second + ms }, []string{CheckWatch}, ""},
+		{"a watcher that stood still with the machine sees a leader late", func(s *script) {
+			s.watch["w"][3]["at"] = 33*second + 999*ms
+			s.at(24*second, Event{Kind: Stall, Node: Nobody, For: 2 * time.Second})
+			s.at(32*second, Event{Kind: Stall, Node: Nobody, For: time.Second})
+		}, nil, ""},
+		{"a watcher sees a leader later than it stood still", func(s *script) {
+			s.watch["w"][3]["at"] = 33*second + ms
+			s.at(24*second, Event{Kind: Stall, Node: Nobody, For: 2 * time.Second})
+			s.at(40*second, Event{Kind: Stall, Node: Nobody, For: time.Second})
+		}, []string{CheckWatch}, "did not see within 10s"},
 		{"a watcher misses a leader of a minority", func(s *script) {
 			s.watch["w"] = slices.Delete(s.watch["w"], 1, 2)
 			s.at(second, Event{Kind: Health, Node: Nobody, Healthy: []bool{true, false, false}})

@@ -104,6 +104,7 @@ type Report struct {
 	Segments     int `json:"segments"` // of flight recorders, replayed
 	Steps        int `json:"steps"`    // in them
 	Leases       int `json:"leases"`   // in them, compared with each other
+	Leased       int `json:"leased"`   // of the Elections, those whose lease was
 	Processes    int `json:"processes"`
 
 	Took time.Duration `json:"took"` // to judge
@@ -147,6 +148,7 @@ func Judge(dir string, o Options) (Report, error) {
 		if err := r.flights(&found, &report); err != nil {
 			return Report{}, err
 		}
+		r.material(&found, &report)
 	}
 	report.Violations, report.Counts = found.all, found.counts
 	slices.SortStableFunc(report.Violations, func(a, b Violation) int {

@@ -3,8 +3,10 @@
 package judge
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -192,3 +194,6 @@ func (s *script) saw(name string, at int64, node int, token int64) {
 	}
 	s.watch[name] = append(s.watch[name], m)
 }
+
+// lines are those of a text.
+func lines(text []byte) iter.Seq[[]byte] { return bytes.Lines(text) }

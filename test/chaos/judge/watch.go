@@ -155,7 +155,21 @@ func (g *glimpse) words() string {
 	return fmt.Sprintf("%s with token %d", g.leader, g.token)
 }
 
-// sawLasting looks whether a watcher saw the leaders who led for long.
+// running is the time at which the harness, and so the machine and the watchers, have
+// come to run for so long since another.
+func (r *run) running(since int64, long time.Duration) int64 {
+	to := since + int64(long)
+	for {
+		with := since + int64(long) + overlap(r.stalls, span{since, to})
+		if with == to {
+			return to
+		}
+		to = with
+	}
+}
+
+// sawLasting looks whether a watcher saw the leaders who led for long. A watcher that
+// stood still with the machine has that much more time.
 func (r *run) sawLasting(w watcher, able map[nodes][]span, add func(at int64, format string, args ...any)) {
 	if len(w.saw) == 0 {
 		return
@@ -167,7 +181,7 @@ func (r *run) sawLasting(w watcher, able map[nodes][]span, add func(at int64, fo
 		}
 	}
 	for i, g := range r.reigns {
-		by := g.start + int64(r.options.Seen)
+		by := r.running(g.start, r.options.Seen)
 		if g.last <= by || by > w.until || by > r.to || g.start < w.saw[0].at {
 			continue
 		}
