@@ -254,6 +254,24 @@ func TestDoctored(t *testing.T) {
 			s.at(9*second, Event{Kind: Health, Node: Nobody, Healthy: []bool{true, false, false}})
 		}, nil, ""},
 		{"a watcher has seen nothing", func(s *script) { s.watch["w2"] = []map[string]any{{"at": 61 * second, "leader": nil}} }, []string{CheckWatch}, "has seen nothing"},
+		{"a watcher that is started while somebody leads sees that one", func(s *script) {
+			s.saw("late-7-1", 11*second, 0, 5)
+			s.saw("late-7-1", 21*second+ms, 1, 7)
+			s.at(5*second, Event{Kind: Watched, Node: Nobody, Text: "late"})
+		}, nil, ""},
+		{"a watcher that is started while somebody leads misses that one", func(s *script) {
+			s.saw("late-7-1", 15*second+ms, 0, 5)
+			s.saw("late-7-1", 21*second+ms, 1, 7)
+			s.at(5*second, Event{Kind: Watched, Node: Nobody, Text: "late"})
+		}, []string{CheckWatch}, "late-7-1 did not see within 10s that n1 with token 5 led"},
+		{"a watcher of which nothing is known has no beginning", func(s *script) {
+			s.saw("late-7-1", 15*second+ms, 0, 5)
+			s.saw("late-7-1", 21*second+ms, 1, 7)
+		}, nil, ""},
+		{"a watcher that was started has left nothing", func(s *script) {
+			s.at(5*second, Event{Kind: Watched, Node: Nobody, Text: "w2"})
+			s.events = slices.DeleteFunc(s.events, func(e Event) bool { return e.Kind == Final })
+		}, []string{CheckWatch}, "w2 did not see within 10s that n2 with token 7 led"},
 		{"a watcher has gone", func(s *script) {
 			s.watch["w2"] = s.watch["w"][:2]
 			s.at(8*second, Event{Kind: Unwatched, Node: Nobody, Text: "w2"})

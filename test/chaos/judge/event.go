@@ -60,6 +60,10 @@ const (
 	Final Kind = "final"
 	// Over: the run is over. Whatever is after it is the taking down.
 	Over Kind = "over"
+	// Watched: a watcher has been started whose file is watch/Text.ndjson, or has a name
+	// that begins with Text and a hyphen. From now on it must see who leads; without this
+	// event it must from the first state that it saw.
+	Watched Kind = "watched"
 	// Unwatched: the watcher whose file is watch/Text.ndjson has ended, or began to.
 	// What it saw last is not asked then.
 	Unwatched Kind = "unwatched"
