@@ -294,21 +294,26 @@ func (r *run) remembers(node protocol.NodeID, segments []*segment, dials []dial,
 }
 
 // told looks whether the term of which a node tells falls while its process is the
-// same one.
-func (r *run) told(found *findings) {
+// same one, and counts what it has compared.
+func (r *run) told(found *findings) (compared int) {
 	last := map[int]Event{}
 	for _, e := range r.events {
 		switch e.Kind {
 		case Start, End:
 			delete(last, e.Node) // what was not durable may be gone
 		case Told:
-			if before, ok := last[e.Node]; ok && e.Term < before.Term {
+			before, ok := last[e.Node]
+			if ok {
+				compared++
+			}
+			if ok && e.Term < before.Term {
 				found.add(Violation{Check: CheckMemory, At: e.At, Node: e.Node, Text: fmt.Sprintf("%s said that it is in term %d, %s after it had said %d",
 					nodeName(e.Node), e.Term, r.since(e.At-before.At+r.from), before.Term)})
 			}
 			last[e.Node] = e
 		}
 	}
+	return compared
 }
 
 // watching stands between the verifier and its machines, and sees each step: so a

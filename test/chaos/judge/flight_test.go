@@ -210,3 +210,15 @@ func TestFlights(t *testing.T) {
 		t.Errorf("no candidate to doctor in %s", first.out.Bytes())
 	}
 }
+
+// TestTold: terms that nodes told of are counted where there was one before.
+func TestTold(t *testing.T) {
+	s := sound()
+	for i := range int64(4) {
+		s.at((10+i)*second, Event{Kind: Told, Node: 2, Term: 9 + i})
+	}
+	s.at(12*second+ms, Event{Kind: Start, Node: 2, Pid: 110})
+	if r := s.judge(t); r.Told != 2 || !r.OK() {
+		t.Errorf("%d terms were compared; want 2\n%v", r.Told, &r)
+	}
+}

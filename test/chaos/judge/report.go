@@ -90,6 +90,11 @@ type Report struct {
 	Stood   int           `json:"stood"`
 	Grace   time.Duration `json:"grace"`
 
+	// Stalls are the times in which the harness did not come to run, and Stalled is how
+	// long they were together: what nobody is blamed for.
+	Stalls  int           `json:"stalls"`
+	Stalled time.Duration `json:"stalled"`
+
 	Ops           int `json:"ops"`            // operations of clients
 	StaleOffered  int `json:"stale_offered"`  // writes with an overtaken token
 	StaleRefused  int `json:"stale_refused"`  // that the register refused; its unguarded twin took them
@@ -105,6 +110,7 @@ type Report struct {
 	Steps        int `json:"steps"`    // in them
 	Leases       int `json:"leases"`   // in them, compared with each other
 	Leased       int `json:"leased"`   // of the Elections, those whose lease was
+	Told         int `json:"told"`     // terms that nodes told of, compared with the one before
 	Processes    int `json:"processes"`
 
 	Took time.Duration `json:"took"` // to judge
@@ -137,7 +143,8 @@ func Judge(dir string, o Options) (Report, error) {
 	r.availability(&report)
 	r.sweepReigns(&found, &report)
 	r.nodesByToken(&found)
-	r.told(&found)
+	report.Told = r.told(&found)
+	report.Stalls, report.Stalled = len(r.stalls), time.Duration(total(r.stalls))
 	report.Processes = r.sweepGrowth(&found)
 	if !o.Quick {
 		report.exhibits = append(report.exhibits, r.mutexes(&found)...)

@@ -63,6 +63,9 @@ func TestGrace(t *testing.T) {
 		if !r.OK() || r.Zombies != 1 || r.Stood != c.stood || r.Grace != 70*time.Millisecond {
 			t.Errorf("%s: %d zombies, %d of the machine's, for %v; want 1, %d and 70ms\n%v", c.name, r.Zombies, r.Stood, r.Grace, c.stood, &r)
 		}
+		if stalls := min(1, strings.Count(c.name, "machine")+strings.Count(c.name, "both")); r.Stalls != stalls || r.Stalled != time.Duration(stalls)*5*time.Second || strings.Contains(r.String(), "stood still; for 5s together") != (stalls > 0) {
+			t.Errorf("%s: %d stalls, for %v; want %d of 5s\n%v", c.name, r.Stalls, r.Stalled, stalls, &r)
+		}
 		if want := fmt.Sprintf("%d of them because the machine stood still; for 70ms at most", c.stood); !strings.Contains(r.String(), want) {
 			t.Errorf("%s: no %q in\n%v", c.name, want, &r)
 		}

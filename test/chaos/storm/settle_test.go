@@ -165,3 +165,24 @@ func TestUntimely(t *testing.T) {
 		}
 	}
 }
+
+// TestIdle: a storm of whose faults none came about shows nothing.
+func TestIdle(t *testing.T) {
+	for _, up := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			p := plans()[0]
+			p.Faults, p.For = []string{"kill-node"}, 10*time.Second
+			_, x, err := perform(t, t.Context(), draw(t, p), func(d *dummies) {
+				for i := range d.nodes {
+					d.nodes[i].up, d.nodes[i].held = up, !up
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := x.idle(); (err == nil) != up || err != nil && !strings.Contains(err.Error(), "could be had") {
+				t.Errorf("nodes that are there %v: %v; want an error if none is", up, err)
+			}
+		})
+	}
+}

@@ -360,6 +360,9 @@ func (r *rig) run(ctx context.Context, o Options) ([]judge.Violation, error) {
 	var failed error
 	r.ended, failed = untimely(ctx, storm)
 	err = errors.Join(err, failed)
+	if ctx.Err() == nil && r.ended == nil {
+		err = errors.Join(err, x.idle())
+	}
 	for _, lost := range w.end() {
 		x.complain(checkWatch, "%s", lost)
 	}
@@ -378,6 +381,15 @@ func untimely(ctx, storm context.Context) (ended, failed error) {
 		return ended, nil
 	}
 	return ended, ended
+}
+
+// idle is the error of a storm that did not blow: it was to bring faults, and none
+// could be had.
+func (x *executor) idle() error {
+	if begun, left := x.total(); begun == 0 && left > 0 {
+		return fmt.Errorf("none of the %d faults of the schedule could be had; want more time, or other faults", left)
+	}
+	return nil
 }
 
 // unfounded is the error of a storm that ended before its time because a promise
