@@ -108,7 +108,7 @@ func TestJudgeFailsMeanwhile(t *testing.T) {
 			ctx := t.Context()
 			storm, stop := context.WithCancelCause(ctx)
 			defer stop(nil)
-			looking, enough := context.WithCancel(ctx)
+			looking, enough := context.WithTimeout(ctx, 3*interval)
 			defer enough()
 			if over {
 				enough()
@@ -117,7 +117,10 @@ func TestJudgeFailsMeanwhile(t *testing.T) {
 			done := make(chan struct{})
 			go func() { defer close(done); r.report(looking, Options{}, x, stop) }()
 			if !over {
-				<-storm.Done()
+				select {
+				case <-storm.Done():
+				case <-looking.Done():
+				}
 				enough()
 			}
 			<-done
