@@ -185,10 +185,16 @@ func (s *Slot) StampAt(start, last int64) {
 
 // Lives returns all lives that were stamped so far, in the order in which they
 // were begun.
-func (l *Ledger) Lives() []Life { return l.Since(0) }
+func (l *Ledger) Lives() []Life {
+	lives := l.Since(0)
+	for i := range lives {
+		lives[i].Gaps = l.slots[lives[i].Number].gaps(&lives[i])
+	}
+	return lives
+}
 
-// Since returns those whose number is at least n. Whoever looks again and again at
-// who lives now passes Len less a few.
+// Since returns those whose number is at least n, without their Gaps. Whoever looks
+// again and again at who lives now passes Len less a few.
 func (l *Ledger) Since(n int) []Life {
 	n = max(n, 0)
 	end := l.Len()
@@ -211,17 +217,20 @@ func (l *Ledger) life(i int) Life {
 	}
 	longest := s.longest.load(life.Last)
 	life.Paused, life.Resumed = longest.Paused, longest.Resumed
-	if longest == (Pause{}) && atomic.LoadInt64(&s.latest[0].resumed) == 0 {
-		return life // most have none
-	}
+	return life
+}
+
+// gaps are those of a life that was read from the slot.
+func (s *slot) gaps(life *Life) []Pause {
+	var all []Pause
 	for i := range s.latest {
 		if p := s.latest[i].load(life.Last); p != (Pause{}) {
-			life.Gaps = append(life.Gaps, p)
+			all = append(all, p)
 		}
 	}
-	if longest != (Pause{}) && !slices.Contains(life.Gaps, longest) {
-		life.Gaps = append(life.Gaps, longest)
+	if longest := (Pause{life.Paused, life.Resumed}); longest != (Pause{}) && !slices.Contains(all, longest) {
+		all = append(all, longest)
 	}
-	slices.SortFunc(life.Gaps, func(a, b Pause) int { return cmp.Compare(a.Paused, b.Paused) })
-	return life
+	slices.SortFunc(all, func(a, b Pause) int { return cmp.Compare(a.Paused, b.Paused) })
+	return all
 }

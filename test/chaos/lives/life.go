@@ -65,7 +65,7 @@ type Life struct {
 	Resumed int64 `json:"resumed,omitempty"`
 
 	// Gaps are the latest [Gaps] times without a stamp that were longer than [Gap],
-	// and the longest, by when they began.
+	// and the longest, by when they began. [Ledger.Since] leaves them out.
 	Gaps []Pause `json:"gaps,omitempty"`
 
 	// Number is that of its slot, from 0, in the order in which they were claimed.
