@@ -157,6 +157,7 @@ func asksAgain(suffer func(s *stage, role int)) func(*stage) {
 // losePower takes from a disk what was not synced.
 func (s *stage) losePower(role int) {
 	s.t.Helper()
+	s.lends(s.cast[role]) // the record is not synced
 	s.history.Add(judge.Event{Kind: judge.Fault, Node: s.cast[role], Fault: "power-loss", ID: 1})
 	s.does(s.disks[s.cast[role]].PowerLoss())
 	s.history.Add(judge.Event{Kind: judge.Heal, Node: s.cast[role], Fault: "power-loss", ID: 1})
@@ -181,6 +182,7 @@ func wiped(s *stage) {
 	lost := 0
 	asksAgain(func(s *stage, role int) {
 		lost = role
+		s.lends(s.cast[role])
 		s.history.Add(judge.Event{Kind: judge.Wiped, Node: s.cast[role]})
 		s.does(s.disks[s.cast[role]].Wipe())
 	})(s)
@@ -198,6 +200,7 @@ func wiped(s *stage) {
 func (s *stage) readmit(node int) {
 	s.t.Helper()
 	s.does(s.crew.Down(node))
+	s.lends(node)
 	s.history.Add(judge.Event{Kind: judge.Wiped, Node: node})
 	s.does(s.disks[node].Wipe()) // it has begun to found an election of its own
 	s.crew.Join(node, true)

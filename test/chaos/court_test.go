@@ -198,11 +198,11 @@ func overlaps() []string {
 	return []string{judge.CheckOverlap, judge.CheckMutex, judge.CheckFenced}
 }
 
-// fenced wants what must hold even where two may lead: that the register accepted
-// no stale write, and all else. Where there are no leases a leader may also begin
+// fenced wants what must hold even where two may lead, and have a lease: that the
+// register accepted no stale write, and all else. Where there are no leases a leader may also begin
 // late, when one with a greater token has begun before.
 func (s *stage) fenced() {
-	but := overlaps()
+	but := append(overlaps(), judge.CheckLease)
 	if s.part.protocol != "" {
 		but = append(but, judge.CheckToken)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 	"github.com/electd/elect/test/chaos/register"
 	"github.com/electd/elect/test/chaos/skew"
+	"github.com/electd/elect/test/chaos/storm"
 )
 
 const (
@@ -59,6 +60,7 @@ type stage struct {
 	ledger  *lives.Ledger
 	history *judge.History
 	disks   []disk.Disk
+	aside   []func(from string, lost bool) error // by disk: puts the flight record aside
 	clocks  []*skew.Clock
 	pulse   *pulse
 
@@ -178,12 +180,16 @@ func (s *stage) build() {
 	maps.Copy(cfg.Params, p.params)
 	if sc.disks != nil {
 		for i := range s.size {
-			d, err := sc.disks(filepath.Join(s.dir, fmt.Sprintf("disk%d", i+1)))
+			// Where the judge looks for flight records.
+			dir := filepath.Join(s.dir, "data", fmt.Sprintf("n%d", i+1))
+			s.does(os.MkdirAll(filepath.Dir(dir), 0o755))
+			d, err := sc.disks(dir)
 			if err != nil {
 				unable(s.t, err, disk.ErrUnable)
 			}
 			s.after(d.Close)
 			s.disks = append(s.disks, d)
+			s.aside = append(s.aside, storm.Aside(s.dir, i))
 		}
 		cfg.Disk = func(i int) disk.Disk { return s.disks[i] }
 	}
@@ -249,11 +255,19 @@ func (s *stage) opening() {
 	for i := range all {
 		all[i] = i
 	}
-	run := judge.Event{Kind: judge.Run, Node: judge.Nobody, Nodes: s.size, Voters: all, Wall: time.Now(), Text: s.t.Name()}
-	if s.net == nil {
+	run := judge.Event{Kind: judge.Run, Node: judge.Nobody, Nodes: s.size, Voters: all, Wall: time.Now(), Text: s.t.Name(), Material: []string{judge.Writes}}
+	switch {
+	case s.net == nil:
 		run.Majority = 1
+	case s.part.protocol != "": // its leaders have no lease
+		run.Material = append(run.Material, judge.Flights)
+	default:
+		run.Material = append(run.Material, judge.Flights, judge.Leases)
 	}
 	s.history.Add(run)
+	for i := range s.size {
+		s.ticks(i, 1)
+	}
 	s.set(nil)
 	for i := range s.size {
 		s.locate(i, 5) // for those who ask where they are
@@ -264,6 +278,22 @@ func (s *stage) opening() {
 		}
 	}
 	s.recast()
+}
+
+// ticks tells the judge how the clock of a node runs from now on.
+func (s *stage) ticks(node int, rate float64) {
+	at, ahead := s.ledger.Now(), skew.Offsets() // a node is in our time namespace
+	if node < len(s.clocks) {
+		bent, _ := s.clocks[node].Ahead()
+		ahead += bent
+	}
+	s.history.Add(judge.Event{At: at, Kind: judge.Clock, Node: node, Ahead: ahead, Rate: rate})
+}
+
+// lends puts the flight record of a node aside, whose disk is about to lose something.
+func (s *stage) lends(node int) {
+	s.t.Helper()
+	s.does(s.aside[node](s.disks[node].Path(), true))
 }
 
 // recast waits until all is calm, and gives the parts to whom they fit now: 0 to

@@ -107,6 +107,7 @@ func sleeps(wakes func(c *skew.Clock, slept time.Duration)) func(*stage) {
 		s.next(s.fault, soon)
 		s.hold(promise / 2)
 		wakes(s.clocks[s.cast[0]], time.Duration(s.ledger.Now()-since))
+		s.ticks(s.cast[0], 1)
 		s.thaw(0, crew.Family)
 		s.hold(promise * 3 / 2)
 		s.healed()
@@ -134,13 +135,16 @@ func slowClock(s *stage) {
 	s.begins()
 	s.ails(0, true)
 	clock := s.clocks[s.cast[0]]
-	clock.Rate(.2)
+	const slow = .2
+	clock.Rate(slow)
+	s.ticks(s.cast[0], slow)
 	s.set(network.Isolate(3, 0))
 	s.next(s.fault, soon)
 	s.hold(2 * promise)
 	s.healed()
 	s.hold(promise)
 	clock.Rate(1) // it stays behind: a clock that leaps forgets what was promised
+	s.ticks(s.cast[0], 1)
 	s.ails(0, false)
 }
 
@@ -149,6 +153,8 @@ func slowClock(s *stage) {
 func overlapSeen(s *stage) {
 	s.fenced()
 	seen := slices.IndexFunc(s.report.Violations, func(v judge.Violation) bool { return slices.Contains(overlaps(), v.Check) })
+	leases := slices.ContainsFunc(s.report.Violations, func(v judge.Violation) bool { return v.Check == judge.CheckLease })
+	s.want(leases, "of %d leases no two are for one time; want two, as the clock of one lies", s.report.Leases)
 	both := s.both(s.fault, s.end)
 	s.want(seen >= 0, "the judge saw no overlap; want one: an assumption is broken")
 	s.want(both > 0, "two lead for %v at one time; want longer", both)

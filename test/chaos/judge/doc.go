@@ -25,8 +25,9 @@
 // Watchers see no token that falls, every leader who leads for long, and who leads in
 // the end. Flight records are replayed through the machines. By them leases are disjoint
 // in the machine's time (lease.go), no term has two winners, and a node that was
-// restarted knows the terms that it had made durable. Processes do not grow
-// (growth.go).
+// restarted knows the terms that it had made durable, unless its disk was wiped in
+// between. Processes do not grow (growth.go). And there must have been something to
+// look at: what the run promised (Event.Material).
 //
 // # Who is excused
 //

@@ -134,6 +134,39 @@ func TestDoctored(t *testing.T) {
 			frozen(s, 25*second+90*ms)
 			s.at(25*second+ms, Event{Kind: Stall, Node: Nobody, For: 5 * time.Second})
 		}, nil, ""},
+		{"frozen whole, and killed in time, after a longer pause", func(s *script) {
+			frozen(s, 25*second+90*ms)
+			family(s, PartFamily)
+			for i := range 2 {
+				s.lives[i].Gaps = []lives.Pause{{Paused: 4 * second, Resumed: 12 * second}}
+			}
+		}, nil, ""},
+		{"frozen whole, and then short of a processor", func(s *script) {
+			for i := range 2 {
+				s.lives[i].Last = 25*second + 90*ms
+				s.lives[i].Gaps = []lives.Pause{{Paused: 20 * second, Resumed: 25 * second}, {Paused: 25*second + 10*ms, Resumed: 25*second + 40*ms}}
+			}
+			family(s, PartFamily)
+			s.at(25*second+40*ms, Event{Kind: Stall, Node: Nobody, For: 30 * time.Millisecond})
+		}, nil, ""},
+		{"a pause that is excused, and lived on for long", func(s *script) {
+			for i := range 2 {
+				s.lives[i].Last = 25*second + 10*ms
+				s.lives[i].Gaps = []lives.Pause{{Paused: 10 * second, Resumed: 18 * second}}
+			}
+			s.at(10*second, Event{Kind: Stop, Node: 0, Part: PartFamily})
+			s.at(18*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"it goes on before the harness does", func(s *script) {
+			frozen(s, 25*second+110*ms)
+			s.at(29*second, Event{Kind: Stall, Node: Nobody, For: 9 * time.Second})
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"one that stood still with the machine writes, and that is accepted", func(s *script) {
+			frozen(s, 25*second+90*ms)
+			s.at(25*second+ms, Event{Kind: Stall, Node: Nobody, For: 5 * time.Second})
+			o := s.find("n1", "write", 18)
+			o.call, o.ret, o.result, o.highest = 25*second+50*ms, 25*second+51*ms, "ok", 7
+		}, []string{CheckRegister, CheckStale, CheckTwin}, "an overtaken leader's write was accepted"},
 		{"frozen whole, and killed late", func(s *script) { frozen(s, 25*second+110*ms); family(s, PartFamily) }, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
 		{"frozen, and its keeper not", func(s *script) { frozen(s, 25*second+10*ms); family(s, PartChild) }, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
 		{"another was frozen", func(s *script) {
@@ -202,6 +235,16 @@ func TestDoctored(t *testing.T) {
 		{"a watcher sees another at the end", func(s *script) { s.event(Final).Token = 8 }, []string{CheckWatch}, "saw last n2 with token 7, at 20.001s; in the end n2 led with token 8"},
 		{"a watcher misses a leader", func(s *script) { s.watch["w"] = slices.Delete(s.watch["w"], 1, 2) }, []string{CheckWatch}, "did not see within 10s that n1 with token 5 led from 1s to 19s"},
 		{"a watcher sees a leader late", func(s *script) { s.watch["w"][3]["at"] = 31*second + ms }, []string{CheckWatch}, ""},
+		{"a watcher that stood still with the machine sees a leader late", func(s *script) {
+			s.watch["w"][3]["at"] = 33*second + 999*ms
+			s.at(24*second, Event{Kind: Stall, Node: Nobody, For: 2 * time.Second})
+			s.at(32*second, Event{Kind: Stall, Node: Nobody, For: time.Second})
+		}, nil, ""},
+		{"a watcher sees a leader later than it stood still", func(s *script) {
+			s.watch["w"][3]["at"] = 33*second + ms
+			s.at(24*second, Event{Kind: Stall, Node: Nobody, For: 2 * time.Second})
+			s.at(40*second, Event{Kind: Stall, Node: Nobody, For: time.Second})
+		}, []string{CheckWatch}, "did not see within 10s"},
 		{"a watcher misses a leader of a minority", func(s *script) {
 			s.watch["w"] = slices.Delete(s.watch["w"], 1, 2)
 			s.at(second, Event{Kind: Health, Node: Nobody, Healthy: []bool{true, false, false}})
@@ -211,6 +254,24 @@ func TestDoctored(t *testing.T) {
 			s.at(9*second, Event{Kind: Health, Node: Nobody, Healthy: []bool{true, false, false}})
 		}, nil, ""},
 		{"a watcher has seen nothing", func(s *script) { s.watch["w2"] = []map[string]any{{"at": 61 * second, "leader": nil}} }, []string{CheckWatch}, "has seen nothing"},
+		{"a watcher that is started while somebody leads sees that one", func(s *script) {
+			s.saw("late-7-1", 11*second, 0, 5)
+			s.saw("late-7-1", 21*second+ms, 1, 7)
+			s.at(5*second, Event{Kind: Watched, Node: Nobody, Text: "late"})
+		}, nil, ""},
+		{"a watcher that is started while somebody leads misses that one", func(s *script) {
+			s.saw("late-7-1", 15*second+ms, 0, 5)
+			s.saw("late-7-1", 21*second+ms, 1, 7)
+			s.at(5*second, Event{Kind: Watched, Node: Nobody, Text: "late"})
+		}, []string{CheckWatch}, "late-7-1 did not see within 10s that n1 with token 5 led"},
+		{"a watcher of which nothing is known has no beginning", func(s *script) {
+			s.saw("late-7-1", 15*second+ms, 0, 5)
+			s.saw("late-7-1", 21*second+ms, 1, 7)
+		}, nil, ""},
+		{"a watcher that was started has left nothing", func(s *script) {
+			s.at(5*second, Event{Kind: Watched, Node: Nobody, Text: "w2"})
+			s.events = slices.DeleteFunc(s.events, func(e Event) bool { return e.Kind == Final })
+		}, []string{CheckWatch}, "w2 did not see within 10s that n2 with token 7 led"},
 		{"a watcher has gone", func(s *script) {
 			s.watch["w2"] = s.watch["w"][:2]
 			s.at(8*second, Event{Kind: Unwatched, Node: Nobody, Text: "w2"})

@@ -17,7 +17,7 @@ type Kind string
 
 // The kinds, with the fields that count beside At.
 const (
-	// Run is the first: Nodes, Voters, Majority, Wall, Text.
+	// Run is the first: Nodes, Voters, Majority, Wall, Text, Material.
 	Run Kind = "run"
 	// Voters: from now on these are the election's, by Voters.
 	Voters Kind = "voters"
@@ -60,11 +60,24 @@ const (
 	Final Kind = "final"
 	// Over: the run is over. Whatever is after it is the taking down.
 	Over Kind = "over"
+	// Watched: a watcher has been started whose file is watch/Text.ndjson, or has a name
+	// that begins with Text and a hyphen. From now on it must see who leads; without this
+	// event it must from the first state that it saw.
+	Watched Kind = "watched"
 	// Unwatched: the watcher whose file is watch/Text.ndjson has ended, or began to.
 	// What it saw last is not asked then.
 	Unwatched Kind = "unwatched"
 	// Note: Text, for people.
 	Note Kind = "note"
+)
+
+// What a run can promise in Material. It is asked for when somebody has led for a
+// second.
+const (
+	Writes  = "writes"  // the register accepted what a leader wrote
+	Flights = "flights" // each node that led has a flight record
+	Leases  = "leases"  // of each that led the clock is known, and leases were compared
+	Watches = "watches" // watchers saw who led, if there is a Final
 )
 
 // Nobody is the Node of an event that befalls none, or all.
@@ -93,6 +106,9 @@ type Event struct {
 	Majority int   `json:"majority,omitempty"` // how many it takes; 0: more than half of the voters. A file election: 1
 	// Wall is the time of day at At, by which what watchers wrote is put in place.
 	Wall time.Time `json:"wall,omitzero"`
+	// Material is what must be there to be looked at, of those below. A run without it
+	// would pass for a good one.
+	Material []string `json:"material,omitempty"`
 
 	Pid     int           `json:"pid,omitempty"`
 	Part    string        `json:"part,omitempty"`

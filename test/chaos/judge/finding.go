@@ -30,6 +30,7 @@ const (
 	CheckMemory   = "memory"   // what a node has made durable it knows after a restart
 	CheckTrace    = "trace"    // flight records are what the machines do
 	CheckGrowth   = "growth"   // processes do not grow
+	CheckMaterial = "material" // there was something to look at: what the run promised (Event.Material)
 )
 
 // Kept is how many violations of one check a report tells of. All are counted.

@@ -57,6 +57,8 @@ type recorded struct {
 	// known.
 	boots           bool
 	booted, durable uint64
+	bootedAt        protocol.Instant // by the node's clock, as durableAt: when the save of that term was done
+	durableAt       protocol.Instant
 }
 
 // flights reads all records, replays them through the machines, and looks whether a
@@ -94,6 +96,7 @@ func (r *run) flights(found *findings, report *Report) error {
 		}
 		report.Segments++
 		report.Steps += s.steps
+		r.recorded[nodeNumber(s.node)] += s.steps
 		if !s.ours {
 			continue
 		}
@@ -106,10 +109,11 @@ func (r *run) flights(found *findings, report *Report) error {
 			winner[term] = s.node
 		}
 	}
+	dials := r.dials()
 	for node, segments := range byNode {
-		r.remembers(node, segments, found)
+		r.remembers(node, segments, dials[nodeNumber(node)], found)
 	}
-	report.Leases = r.sweepLeases(byNode, found)
+	r.sweepLeases(byNode, found, report)
 	return nil
 }
 
@@ -253,45 +257,63 @@ func nodeNumber(id protocol.NodeID) int {
 }
 
 // remembers looks whether terms that were durable ever fell. A disk that was wiped or
-// put back may forget, once each time.
-func (r *run) remembers(node protocol.NodeID, segments []*segment, found *findings) {
-	forgiven := 0
+// put back may forget: what it knew before, and when it boots after that.
+func (r *run) remembers(node protocol.NodeID, segments []*segment, dials []dial, found *findings) {
+	var wiped []int64
 	for _, e := range r.events {
 		if e.Kind == Wiped && e.Node == nodeNumber(node) {
-			forgiven++
+			wiped = append(wiped, e.At)
 		}
 	}
 	var durable uint64
+	var known int64 // when it was last seen that it knows that term
+	knows := func(term uint64, at protocol.Instant) {
+		if term >= durable {
+			first, _ := when(dials, at)
+			durable, known = term, max(known, first)
+		}
+	}
 	for _, s := range segments {
 		for _, l := range s.lives {
 			if l.boots && l.booted < durable {
-				if forgiven--; forgiven < 0 {
+				_, booted := when(dials, l.bootedAt)
+				if !slices.ContainsFunc(wiped, func(at int64) bool { return at > known && at <= booted }) {
 					found.add(Violation{Check: CheckMemory, Node: nodeNumber(node), Text: fmt.Sprintf("%s had made term %d durable, and booted with %d in life %d (%s)",
 						node, durable, l.booted, l.life, s.path)})
 				}
-				durable = 0
+				durable, known = 0, 0
 			}
-			durable = max(durable, l.booted, l.durable)
+			if l.boots {
+				knows(l.booted, l.bootedAt)
+			}
+			if l.durable > 0 {
+				knows(l.durable, l.durableAt)
+			}
 		}
 	}
 }
 
 // told looks whether the term of which a node tells falls while its process is the
-// same one.
-func (r *run) told(found *findings) {
+// same one, and counts what it has compared.
+func (r *run) told(found *findings) (compared int) {
 	last := map[int]Event{}
 	for _, e := range r.events {
 		switch e.Kind {
 		case Start, End:
 			delete(last, e.Node) // what was not durable may be gone
 		case Told:
-			if before, ok := last[e.Node]; ok && e.Term < before.Term {
+			before, ok := last[e.Node]
+			if ok {
+				compared++
+			}
+			if ok && e.Term < before.Term {
 				found.add(Violation{Check: CheckMemory, At: e.At, Node: e.Node, Text: fmt.Sprintf("%s said that it is in term %d, %s after it had said %d",
 					nodeName(e.Node), e.Term, r.since(e.At-before.At+r.from), before.Term)})
 			}
 			last[e.Node] = e
 		}
 	}
+	return compared
 }
 
 // watching stands between the verifier and its machines, and sees each step: so a
@@ -372,14 +394,14 @@ func (m *watched) Step(in *protocol.Input, fx *protocol.Effects) {
 	v := m.View()
 	switch in.Kind {
 	case protocol.Boot:
-		m.is.boots, m.is.booted = true, v.Term
+		m.is.boots, m.is.booted, m.is.bootedAt = true, v.Term, in.Now.Boot
 	case protocol.Saved:
 		for number, term := range m.terms {
 			if number > in.Number {
 				continue
 			}
-			if !in.Failed {
-				m.is.durable = max(m.is.durable, term)
+			if !in.Failed && term >= m.is.durable {
+				m.is.durable, m.is.durableAt = term, in.Now.Boot
 			}
 			delete(m.terms, number)
 		}

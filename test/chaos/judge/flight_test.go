@@ -135,45 +135,64 @@ func TestFlights(t *testing.T) {
 	one, two := segmentPath("data", "n1", "elections", "e", "flight-00000001.ndjson"), segmentPath("data", "n1", "elections", "e", "flight-00000002.ndjson")
 	three := segmentPath("data", "n1", "elections", "e", "flight-00000003.ndjson")
 	line := func(tape *tape, k int) []byte { return slices.Collect(bytes.Lines(tape.out.Bytes()))[k] }
+	// between is half an hour after a life of n1 began, and before the next.
+	between := func(life int64) []Event {
+		return []Event{{At: life*int64(time.Hour) + int64(time.Hour)/2, Kind: Wiped}}
+	}
 	for _, c := range []struct {
 		name  string
 		files map[string][]byte
-		wiped int
+		wiped []Event // of the first node, unless it says otherwise
 		want  []string
 		text  string
 		count int // segments
 	}{
-		{"nothing", nil, 0, nil, "", 0},
-		{"two lives", map[string][]byte{one: first.out.Bytes(), two: next.out.Bytes()}, 0, nil, "", 2},
-		{"a torn line", map[string][]byte{one: first.out.Bytes()[:first.out.Len()-20], two: next.out.Bytes()}, 0, nil, "", 2},
-		{"a torn segment that is not the last", map[string][]byte{one: first.out.Bytes(), two: cut.out.Bytes()[:cut.out.Len()-20], three: afterCut.out.Bytes()}, 0, nil, "", 3},
-		{"nothing in it", map[string][]byte{one: first.out.Bytes(), two: nil}, 0, nil, "", 1},
-		{"half a header", map[string][]byte{one: first.out.Bytes(), two: line(next, 0)[:30]}, 0, nil, "", 1},
-		{"a header alone", map[string][]byte{one: first.out.Bytes(), two: line(next, 0)}, 0, nil, "", 1},
-		{"a term that was never durable is gone", map[string][]byte{one: first.out.Bytes(), two: cut.out.Bytes(), three: afterCut.out.Bytes()}, 0, nil, "", 3},
-		{"a term whose save has failed is gone", map[string][]byte{one: first.out.Bytes(), two: failed.out.Bytes(), three: afterCut.out.Bytes()}, 0, nil, "", 3},
+		{"nothing", nil, nil, nil, "", 0},
+		{"two lives", map[string][]byte{one: first.out.Bytes(), two: next.out.Bytes()}, nil, nil, "", 2},
+		{"a torn line", map[string][]byte{one: first.out.Bytes()[:first.out.Len()-20], two: next.out.Bytes()}, nil, nil, "", 2},
+		{"a torn segment that is not the last", map[string][]byte{one: first.out.Bytes(), two: cut.out.Bytes()[:cut.out.Len()-20], three: afterCut.out.Bytes()}, nil, nil, "", 3},
+		{"nothing in it", map[string][]byte{one: first.out.Bytes(), two: nil}, nil, nil, "", 1},
+		{"half a header", map[string][]byte{one: first.out.Bytes(), two: line(next, 0)[:30]}, nil, nil, "", 1},
+		{"a header alone", map[string][]byte{one: first.out.Bytes(), two: line(next, 0)}, nil, nil, "", 1},
+		{"a term that was never durable is gone", map[string][]byte{one: first.out.Bytes(), two: cut.out.Bytes(), three: afterCut.out.Bytes()}, nil, nil, "", 3},
+		{"a term whose save has failed is gone", map[string][]byte{one: first.out.Bytes(), two: failed.out.Bytes(), three: afterCut.out.Bytes()}, nil, nil, "", 3},
 		{"a disk that was put aside", map[string][]byte{
 			segmentPath("flight", "n1", "2", "flight-00000001.ndjson"):  first.out.Bytes(),
 			segmentPath("flight", "n1", "10", "flight-00000002.ndjson"): cut.out.Bytes(),
 			one: first.out.Bytes(), two: cut.out.Bytes()[:cut.out.Len()-20], three: afterCut.out.Bytes(),
-		}, 0, nil, "", 3},
-		{"it forgets", map[string][]byte{one: first.out.Bytes(), two: forgetful.out.Bytes()}, 0, []string{CheckMemory}, "n1 had made term 3 durable, and booted with 0", 2},
-		{"it forgets what was put aside", map[string][]byte{segmentPath("flight", "n1", "1", "flight-00000001.ndjson"): first.out.Bytes(), one: forgetful.out.Bytes()}, 0, []string{CheckMemory}, "", 2},
-		{"a wiped disk forgets", map[string][]byte{one: first.out.Bytes(), two: forgetful.out.Bytes()}, 1, nil, "", 2},
+		}, nil, nil, "", 3},
+		{"it forgets", map[string][]byte{one: first.out.Bytes(), two: forgetful.out.Bytes()}, nil, []string{CheckMemory}, "n1 had made term 3 durable, and booted with 0", 2},
+		{"it forgets what was put aside", map[string][]byte{segmentPath("flight", "n1", "1", "flight-00000001.ndjson"): first.out.Bytes(), one: forgetful.out.Bytes()}, nil, []string{CheckMemory}, "", 2},
+		{"a wiped disk forgets", map[string][]byte{one: first.out.Bytes(), two: forgetful.out.Bytes()}, between(1), nil, "", 2},
 		{"a wiped disk forgets once", map[string][]byte{
 			one: first.out.Bytes(), two: forgetful.out.Bytes(),
 			three: newTape(t, "n1", 3, nil).elect(1).out.Bytes(),
-		}, 1, []string{CheckMemory}, "", 3},
-		{"two are elected in one term", map[string][]byte{one: first.out.Bytes(), segmentPath("data", "n2", "flight-00000001.ndjson"): other.out.Bytes()}, 0, []string{CheckTerm}, "both elected in term 1", 2},
-		{"a step that the machine does not take", map[string][]byte{one: bytes.Replace(first.out.Bytes(), []byte(`"role":"candidate"`), []byte(`"role":"follower"`), 1)}, 0, []string{CheckTrace}, "the machine does something else", 1},
-		{"a line in the midst that is cut short", map[string][]byte{one: bytes.Replace(first.out.Bytes(), line(first, 4), line(first, 4)[:20], 1)}, 0, []string{CheckTrace}, "a defective record", 1},
-		{"a protocol that nobody knows", map[string][]byte{one: bytes.Replace(first.out.Bytes(), []byte(`"protocol":"quorum"`), []byte(`"protocol":"chance"`), 1)}, 0, []string{CheckTrace}, "not known here", 1},
+		}, between(1), []string{CheckMemory}, "00000003.ndjson)", 3},
+		{"a disk wiped twice forgets twice", map[string][]byte{
+			one: first.out.Bytes(), two: forgetful.out.Bytes(),
+			three: newTape(t, "n1", 3, nil).elect(1).out.Bytes(),
+		}, slices.Concat(between(1), between(2)), nil, "", 3},
+		{"a disk wiped twice before it forgets a second time", map[string][]byte{
+			one: first.out.Bytes(), two: forgetful.out.Bytes(),
+			three: newTape(t, "n1", 3, nil).elect(1).out.Bytes(),
+		}, slices.Concat(between(1), between(1)), []string{CheckMemory}, "00000003.ndjson)", 3},
+		{"a disk that was wiped before it knew", map[string][]byte{one: first.out.Bytes(), two: forgetful.out.Bytes()}, between(0), []string{CheckMemory}, "00000002.ndjson)", 2},
+		{"a disk that is wiped after it has forgotten", map[string][]byte{one: first.out.Bytes(), two: forgetful.out.Bytes()}, between(2), []string{CheckMemory}, "00000002.ndjson)", 2},
+		{"another node's disk is wiped", map[string][]byte{one: first.out.Bytes(), two: forgetful.out.Bytes()}, []Event{{At: between(1)[0].At, Kind: Wiped, Node: 1}}, []string{CheckMemory}, "00000002.ndjson)", 2},
+		{"a wiped disk, by a clock that is an hour ahead", map[string][]byte{one: first.out.Bytes(), two: forgetful.out.Bytes()},
+			append(between(0), Event{At: second, Kind: Clock, Ahead: time.Hour}), nil, "", 2},
+		{"a disk that is wiped too late, by a clock that is an hour ahead", map[string][]byte{one: first.out.Bytes(), two: forgetful.out.Bytes()},
+			append(between(1), Event{At: second, Kind: Clock, Ahead: time.Hour}), []string{CheckMemory}, "00000002.ndjson)", 2},
+		{"two are elected in one term", map[string][]byte{one: first.out.Bytes(), segmentPath("data", "n2", "flight-00000001.ndjson"): other.out.Bytes()}, nil, []string{CheckTerm}, "both elected in term 1", 2},
+		{"a step that the machine does not take", map[string][]byte{one: bytes.Replace(first.out.Bytes(), []byte(`"role":"candidate"`), []byte(`"role":"follower"`), 1)}, nil, []string{CheckTrace}, "the machine does something else", 1},
+		{"a line in the midst that is cut short", map[string][]byte{one: bytes.Replace(first.out.Bytes(), line(first, 4), line(first, 4)[:20], 1)}, nil, []string{CheckTrace}, "a defective record", 1},
+		{"a protocol that nobody knows", map[string][]byte{one: bytes.Replace(first.out.Bytes(), []byte(`"protocol":"quorum"`), []byte(`"protocol":"chance"`), 1)}, nil, []string{CheckTrace}, "not known here", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := sound()
 			s.files = c.files
-			for range c.wiped {
-				s.at(10*second, Event{Kind: Wiped, Node: 0})
+			for _, e := range c.wiped {
+				s.at(e.At, e)
 			}
 			r := s.judge(t)
 			if got := slices.Sorted(maps.Keys(r.Counts)); !slices.Equal(got, c.want) {
@@ -189,5 +208,17 @@ func TestFlights(t *testing.T) {
 	}
 	if !bytes.Contains(first.out.Bytes(), []byte(`"role":"candidate"`)) {
 		t.Errorf("no candidate to doctor in %s", first.out.Bytes())
+	}
+}
+
+// TestTold: terms that nodes told of are counted where there was one before.
+func TestTold(t *testing.T) {
+	s := sound()
+	for i := range int64(4) {
+		s.at((10+i)*second, Event{Kind: Told, Node: 2, Term: 9 + i})
+	}
+	s.at(12*second+ms, Event{Kind: Start, Node: 2, Pid: 110})
+	if r := s.judge(t); r.Told != 2 || !r.OK() {
+		t.Errorf("%d terms were compared; want 2\n%v", r.Told, &r)
 	}
 }

@@ -99,13 +99,6 @@ func (r *run) availability(report *Report) {
 	}
 	report.Healthy = time.Duration(total(any))
 
-	var stalls []span
-	for _, e := range r.events {
-		if e.Kind == Stall {
-			stalls = append(stalls, span{e.At - int64(e.For), e.At})
-		}
-	}
-	stalls = union(stalls)
 	sets := slices.Sorted(maps.Keys(able))
 	var all []Leaderless
 	for _, gap := range without(within, led) {
@@ -116,7 +109,7 @@ func (r *run) availability(report *Report) {
 			i, _ := slices.BinarySearchFunc(spans, gap.from, func(s span, at int64) int { return cmp.Compare(s.to, at) })
 			for ; i < len(spans) && spans[i].from < gap.to; i++ {
 				b := spans[i].both(gap)
-				stood := overlap(stalls, b)
+				stood := overlap(r.stalls, b)
 				if length := time.Duration(b.length() - stood); length > best.Length {
 					best, set = Leaderless{From: b.from, Length: length, Stalls: time.Duration(stood)}, s
 				}

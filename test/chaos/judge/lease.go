@@ -59,6 +59,38 @@ func (d dial) machine(shown protocol.Instant) int64 {
 	return d.at + int64(float64(int64(shown)-d.shows)/d.rate)
 }
 
+// dials is how the clocks of the nodes ran, by node. Of one that is not there nothing
+// is known.
+func (r *run) dials() map[int][]dial {
+	dials := map[int][]dial{}
+	for _, e := range r.events {
+		if e.Kind == Clock {
+			dials[e.Node] = append(dials[e.Node], dial{e.At, e.At + int64(e.Ahead), cmp.Or(e.Rate, 1)})
+		}
+	}
+	return dials
+}
+
+// when is the machine's time when a clock showed something: the first, and, where it
+// was set back, the last. A clock of which nothing is known is the machine's.
+func when(dials []dial, shown protocol.Instant) (first, last int64) {
+	first, last = never, 0
+	for k, d := range dials {
+		at := d.machine(shown)
+		if (k == 0 || at >= d.at) && (k+1 == len(dials) || at < dials[k+1].at) {
+			first, last = min(first, at), max(last, at)
+		}
+	}
+	switch {
+	case first != never:
+		return first, last
+	case len(dials) > 0: // it leapt over that
+		at := dials[len(dials)-1].machine(shown)
+		return at, at
+	}
+	return int64(shown), int64(shown)
+}
+
 // granted is a lease in the machine's time.
 type granted struct {
 	span
@@ -68,14 +100,10 @@ type granted struct {
 
 // sweepLeases looks whether leases of different tokens were disjoint, at nodes of
 // whose clocks it is known how they run.
-func (r *run) sweepLeases(byNode map[protocol.NodeID][]*segment, found *findings) (n int) {
-	dials := map[int][]dial{}
-	for _, e := range r.events {
-		if e.Kind == Clock {
-			dials[e.Node] = append(dials[e.Node], dial{e.At, e.At + int64(e.Ahead), cmp.Or(e.Rate, 1)})
-		}
-	}
+func (r *run) sweepLeases(byNode map[protocol.NodeID][]*segment, found *findings, report *Report) {
+	dials := r.dials()
 	var all []granted
+	terms := map[uint64]bool{}
 	for id, segments := range byNode {
 		node := nodeNumber(id)
 		for _, s := range segments {
@@ -88,6 +116,7 @@ func (r *run) sweepLeases(byNode map[protocol.NodeID][]*segment, found *findings
 					}
 					if g.length() > 0 {
 						all = append(all, granted{g, node, l.token})
+						terms[l.token] = true
 					}
 				}
 			}
@@ -108,5 +137,11 @@ func (r *run) sweepLeases(byNode map[protocol.NodeID][]*segment, found *findings
 			latest = g
 		}
 	}
-	return len(all)
+	report.Leases = len(all)
+	for _, g := range r.reigns {
+		if term := uint64(g.token); terms[term] {
+			report.Leased++
+			delete(terms, term)
+		}
+	}
 }

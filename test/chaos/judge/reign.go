@@ -18,9 +18,9 @@ type reign struct {
 	node        int
 	kind        lives.Kind
 	start, last int64
-	// zombie is the last of the stamps that are excused, and not counted in last;
-	// 0 if there are none.
-	zombie int64
+	// The zombie in it is the last of the stamps that are excused, and not counted in
+	// last; 0 if there are none.
+	excuse
 }
 
 func (g *reign) String() string { return fmt.Sprintf("%s with token %d", nodeName(g.node), g.token) }
@@ -33,22 +33,45 @@ func nodeName(node int) string {
 	return fmt.Sprintf("n%d", node+1)
 }
 
+// excuse is what is excused of a life: its stamps from woke up to zombie. It is zero
+// if nothing is.
+type excuse struct {
+	zombie, woke int64
+	stood        bool // nobody froze it: the machine did not come to run
+}
+
 // excused splits a life in which a process was frozen with all that would have
 // killed it in time: what it stamped within thaw of going on nobody could have
 // prevented. It lived until it was frozen then. At least half of the pause between
-// its stamps must be due to that, as a pause alone proves nothing. A program that
-// asks Check knows better, and so is never excused.
-func excused(l lives.Life, freezes []freeze, thaw time.Duration) (last, zombie int64) {
-	if l.Kind.Checked() || l.Resumed == 0 {
-		return l.Last, 0
+// its stamps must be due to that, as a pause alone proves nothing. Of several pauses
+// it is the first from which on the stamps can be excused. Who was stopped goes on
+// when all that was stopped with it does. Who stood still with the machine has shown
+// by its first stamp that the machine runs again, however long the harness still had
+// to wait for its turn. A program that asks Check knows better, and so is never
+// excused.
+func excused(l lives.Life, freezes []freeze, thaw time.Duration) (last int64, x excuse) {
+	if l.Kind.Checked() {
+		return l.Last, x
 	}
-	i, _ := slices.BinarySearchFunc(freezes, l.Resumed+1, func(f freeze, at int64) int { return cmp.Compare(f.from, at) })
-	for _, f := range freezes[:i] { // all that began before it went on
-		if (f.node == int(l.Node) || f.node == Nobody) && 2*(span{f.from, f.to}).both(span{l.Paused, l.Resumed}).length() >= l.Resumed-l.Paused && l.Last <= max(l.Resumed, f.to)+int64(thaw) {
-			return l.Paused, l.Last
+	for _, p := range l.Gaps {
+		i, _ := slices.BinarySearchFunc(freezes, p.Resumed+1, func(f freeze, at int64) int { return cmp.Compare(f.from, at) })
+		for _, f := range freezes[:i] { // all that began before it went on
+			stood, runs := f.node == Nobody, p.Resumed
+			if !stood {
+				runs = max(runs, f.to)
+			}
+			if !stood && f.node != int(l.Node) || l.Last > runs+int64(thaw) || 2*(span{f.from, f.to}).both(span{p.Paused, p.Resumed}).length() < p.Resumed-p.Paused {
+				continue
+			}
+			if last, x = p.Paused, (excuse{l.Last, p.Resumed, stood}); !stood {
+				break
+			}
+		}
+		if x != (excuse{}) {
+			return last, x
 		}
 	}
-	return l.Last, 0
+	return l.Last, x
 }
 
 // assemble makes one reign of all the lives of a family: the first process and its
@@ -63,10 +86,10 @@ func assemble(all []lives.Life, freezes []freeze, thaw time.Duration) []reign {
 	var reigns []reign
 	first := map[family][]int{}
 	add := func(l lives.Life) {
-		last, zombie := excused(l, freezes, thaw)
+		last, x := excused(l, freezes, thaw)
 		of := family{l.Token, int(l.Node)}
 		first[of] = append(first[of], len(reigns))
-		reigns = append(reigns, reign{token: l.Token, pid: l.Pid, node: int(l.Node), kind: l.Kind, start: l.Start, last: last, zombie: zombie})
+		reigns = append(reigns, reign{token: l.Token, pid: l.Pid, node: int(l.Node), kind: l.Kind, start: l.Start, last: last, excuse: x})
 	}
 	for _, l := range all {
 		if l.Kind != lives.Descendant {
@@ -82,15 +105,18 @@ func assemble(all []lives.Life, freezes []freeze, thaw time.Duration) []reign {
 			add(l)
 			continue
 		}
-		last, zombie := excused(l, freezes, thaw)
+		last, x := excused(l, freezes, thaw)
 		for _, i := range of {
 			g := &reigns[i]
-			g.start, g.last, g.zombie = min(g.start, l.Start), max(g.last, last), max(g.zombie, zombie)
+			g.start, g.last = min(g.start, l.Start), max(g.last, last)
+			if x.zombie > g.zombie {
+				g.excuse = x
+			}
 		}
 	}
 	for i := range reigns {
 		if g := &reigns[i]; g.zombie <= g.last {
-			g.zombie = 0
+			g.excuse = excuse{}
 		}
 	}
 	slices.SortFunc(reigns, func(a, b reign) int {
@@ -99,7 +125,7 @@ func assemble(all []lives.Life, freezes []freeze, thaw time.Duration) []reign {
 	// Where nobody else led meanwhile there is nothing to excuse.
 	for i := range reigns {
 		if g := &reigns[i]; g.zombie != 0 && (i+1 == len(reigns) || reigns[i+1].start > g.zombie) {
-			g.last, g.zombie = g.zombie, 0
+			g.last, g.excuse = g.zombie, excuse{}
 		}
 	}
 	return reigns
@@ -108,12 +134,16 @@ func assemble(all []lives.Life, freezes []freeze, thaw time.Duration) []reign {
 // sweepReigns looks whether reigns are disjoint and tokens rise, in the order in
 // which they began. It also counts those that stamped when another had begun, and are
 // excused.
-func (r *run) sweepReigns(found *findings) (zombies int) {
+func (r *run) sweepReigns(found *findings, report *Report) {
 	var latest, highest *reign // of those before, the one that ended last, and the one with the highest token
 	for i := range r.reigns {
 		g := &r.reigns[i]
 		if g.zombie != 0 {
-			zombies++
+			report.Zombies++
+			report.Grace = max(report.Grace, time.Duration(g.zombie-g.woke))
+			if g.stood {
+				report.Stood++
+			}
 		}
 		if latest != nil && g.start <= latest.last {
 			found.add(Violation{Check: CheckOverlap, At: g.start, Node: g.node, Text: fmt.Sprintf("%v (%v) still led %v after %v (%v) had begun to",
@@ -129,7 +159,6 @@ func (r *run) sweepReigns(found *findings) (zombies int) {
 			highest = g
 		}
 	}
-	return zombies
 }
 
 // nodesByToken looks whether any token was held by two nodes.

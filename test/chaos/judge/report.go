@@ -10,7 +10,14 @@ import (
 
 // The defaults of Options.
 const (
-	DefaultThaw     = 100 * time.Millisecond
+	// DefaultThaw is what a keeper may wait for a processor when it goes on, and what
+	// the kernel takes to end a family: where thirty threads want each processor, a turn
+	// of 3 ms comes after 90. Report.Grace says how much of it was needed. It does not
+	// grow where a machine is busier, as then nothing would bound what is excused. And
+	// it is for stamps in the ledger only: what a zombie writes is judged as what
+	// anybody writes.
+	DefaultThaw = 100 * time.Millisecond
+
 	DefaultBoot     = time.Second
 	DefaultSeen     = 10 * time.Second
 	DefaultPatience = time.Minute
@@ -76,7 +83,17 @@ type Report struct {
 	Recoveries     []Recovery    `json:"recoveries"`
 	RecoveryMedian time.Duration `json:"recovery_median"`
 
-	Zombies int `json:"zombies"` // families that acted for an instant after they were thawed, before they were killed
+	// Zombies are families that stamped for an instant after they were thawed, when
+	// another led, before they were killed. Stood of them nobody had frozen: the machine
+	// did not come to run. Grace is the longest such instant.
+	Zombies int           `json:"zombies"`
+	Stood   int           `json:"stood"`
+	Grace   time.Duration `json:"grace"`
+
+	// Stalls are the times in which the harness did not come to run, and Stalled is how
+	// long they were together: what nobody is blamed for.
+	Stalls  int           `json:"stalls"`
+	Stalled time.Duration `json:"stalled"`
 
 	Ops           int `json:"ops"`            // operations of clients
 	StaleOffered  int `json:"stale_offered"`  // writes with an overtaken token
@@ -92,6 +109,8 @@ type Report struct {
 	Segments     int `json:"segments"` // of flight recorders, replayed
 	Steps        int `json:"steps"`    // in them
 	Leases       int `json:"leases"`   // in them, compared with each other
+	Leased       int `json:"leased"`   // of the Elections, those whose lease was
+	Told         int `json:"told"`     // terms that nodes told of, compared with the one before
 	Processes    int `json:"processes"`
 
 	Took time.Duration `json:"took"` // to judge
@@ -122,9 +141,10 @@ func Judge(dir string, o Options) (Report, error) {
 	}
 	report.Elections = len(tokens)
 	r.availability(&report)
-	report.Zombies = r.sweepReigns(&found)
+	r.sweepReigns(&found, &report)
 	r.nodesByToken(&found)
-	r.told(&found)
+	report.Told = r.told(&found)
+	report.Stalls, report.Stalled = len(r.stalls), time.Duration(total(r.stalls))
 	report.Processes = r.sweepGrowth(&found)
 	if !o.Quick {
 		report.exhibits = append(report.exhibits, r.mutexes(&found)...)
@@ -135,6 +155,7 @@ func Judge(dir string, o Options) (Report, error) {
 		if err := r.flights(&found, &report); err != nil {
 			return Report{}, err
 		}
+		r.material(&found, &report)
 	}
 	report.Violations, report.Counts = found.all, found.counts
 	slices.SortStableFunc(report.Violations, func(a, b Violation) int {

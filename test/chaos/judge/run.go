@@ -34,6 +34,8 @@ type run struct {
 	reigns   []reign
 	faults   []fault // by when they began
 	freezes  []freeze
+	stalls   []span
+	recorded map[int]int // by node: steps in its flight records
 }
 
 // load reads a run.
@@ -42,7 +44,7 @@ func load(dir string, o Options) (*run, error) {
 	o.Boot = cmp.Or(o.Boot, DefaultBoot)
 	o.Seen = cmp.Or(o.Seen, DefaultSeen)
 	o.Patience = cmp.Or(o.Patience, DefaultPatience)
-	r := &run{dir: dir, options: o}
+	r := &run{dir: dir, options: o, recorded: map[int]int{}}
 	if err := readLines(filepath.Join(dir, HistoryFile), func(_ int, line []byte) error {
 		var e Event
 		if err := json.Unmarshal(line, &e); err != nil {
@@ -104,6 +106,12 @@ func (r *run) arrange() {
 	}
 	r.faults = faultsOf(r.events, r.to)
 	r.freezes = freezesOf(r.events, r.to)
+	for _, e := range r.events {
+		if e.Kind == Stall {
+			r.stalls = append(r.stalls, span{e.At - int64(e.For), e.At})
+		}
+	}
+	r.stalls = union(r.stalls)
 	r.reigns = assemble(r.lives, r.freezes, r.options.Thaw)
 }
 

@@ -3,8 +3,10 @@
 package judge
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -96,15 +98,23 @@ func (s *script) write(t testing.TB) string {
 	must(err)
 	for _, life := range s.lives {
 		slot := l.Begin(life)
+		gaps := life.Gaps
 		if life.Resumed != 0 {
-			for at := life.Start; at < life.Paused; at += int64(lives.Gap) {
+			gaps = append(gaps, lives.Pause{Paused: life.Paused, Resumed: life.Resumed})
+		}
+		often := func(from, to int64) { // without a gap
+			for at := from; at < to; at += int64(lives.Gap) {
 				slot.StampAt(0, at)
 			}
-			slot.StampAt(0, life.Paused)
-			slot.StampAt(0, life.Resumed)
-			for at := life.Resumed; at < life.Last; at += int64(lives.Gap) {
-				slot.StampAt(0, at)
-			}
+			slot.StampAt(0, to)
+		}
+		at := life.Start
+		for _, g := range gaps {
+			often(at, g.Paused)
+			at = g.Resumed
+		}
+		if len(gaps) > 0 {
+			often(at, life.Last)
 		}
 		slot.StampAt(0, life.Last)
 	}
@@ -184,3 +194,6 @@ func (s *script) saw(name string, at int64, node int, token int64) {
 	}
 	s.watch[name] = append(s.watch[name], m)
 }
+
+// lines are those of a text.
+func lines(text []byte) iter.Seq[[]byte] { return bytes.Lines(text) }

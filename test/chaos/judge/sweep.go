@@ -103,6 +103,9 @@ func (r *run) sweepStream(stream *history, found *findings) {
 	})
 }
 
+// accepted reports whether an operation is a write that the register took.
+func accepted(o register.Operation) bool { return o.Op == register.Write && o.Result == register.OK }
+
 // unknown counts operations whose outcome nobody knew.
 func unknown(ops []register.Operation) (n int) {
 	for i := range ops {

@@ -67,12 +67,15 @@ func (r *Report) String() string {
 	}
 	say("faults", "%d: %s", n, counts(r.Faults))
 	if r.Zombies > 0 {
-		say("zombies", "%d families that were frozen whole acted for an instant before they were killed", r.Zombies)
+		say("zombies", "%d families that were frozen whole acted for an instant before they were killed, %d of them because the machine stood still; for %v at most", r.Zombies, r.Stood, short(r.Grace))
+	}
+	if r.Stalls > 0 {
+		say("stalls", "%d times the harness, and so the machine, stood still; for %v together", r.Stalls, short(r.Stalled))
 	}
 	say("register", "%d operations, %d of them without an outcome; %d stale writes offered, %d refused, %d accepted; %d accepted before the next leader had written",
 		r.Ops, r.Unknown, r.StaleOffered, r.StaleRefused, r.StaleAccepted, r.Late)
-	say("judged", "%d pieces by porcupine, the longest of %d operations; %d watchers saw %d states; %d steps replayed in %d flight records, with %d leases; %d processes for growth; in %v",
-		r.Pieces, r.LongestPiece, r.Watchers, r.Glimpses, r.Steps, r.Segments, r.Leases, r.Processes, short(r.Took))
+	say("judged", "%d pieces by porcupine, the longest of %d operations; %d watchers saw %d states; %d steps replayed in %d flight records, with %d leases of %d terms; %d terms told; %d processes for growth; in %v",
+		r.Pieces, r.LongestPiece, r.Watchers, r.Glimpses, r.Steps, r.Segments, r.Leases, r.Leased, r.Told, r.Processes, short(r.Took))
 	return b.String()
 }
 

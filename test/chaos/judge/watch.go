@@ -24,6 +24,7 @@ type glimpse struct {
 type watcher struct {
 	name  string
 	saw   []glimpse
+	from  int64 // when it was started; 0: not known
 	until int64 // when it ended, or the end of the run
 	gone  bool  // before the end
 }
@@ -46,12 +47,15 @@ func (r *run) watchers() ([]watcher, error) {
 		return nil, err
 	}
 	gone := map[string]int64{}
+	begun := map[string]int64{}
 	var wall time.Time
 	var wallAt int64
 	for _, e := range r.events {
 		switch e.Kind {
 		case Unwatched:
 			gone[e.Text] = e.At
+		case Watched:
+			begun[e.Text] = e.At
 		case Run:
 			wall, wallAt = e.Wall, e.At
 		}
@@ -61,6 +65,12 @@ func (r *run) watchers() ([]watcher, error) {
 		w := watcher{name: strings.TrimSuffix(filepath.Base(path), ".ndjson"), until: r.to}
 		if at, ok := gone[w.name]; ok {
 			w.until, w.gone = at, true
+		}
+		for name, at := range begun {
+			if w.name == name || strings.HasPrefix(w.name, name+"-") {
+				w.from = at
+				delete(begun, name)
+			}
 		}
 		err := readLines(path, func(_ int, line []byte) error {
 			var s seenLine
@@ -88,6 +98,9 @@ func (r *run) watchers() ([]watcher, error) {
 			return nil, err
 		}
 		all = append(all, w)
+	}
+	for name, at := range begun { // what is not there has seen nothing
+		all = append(all, watcher{name: name, from: at, until: r.to})
 	}
 	return all, nil
 }
@@ -155,9 +168,28 @@ func (g *glimpse) words() string {
 	return fmt.Sprintf("%s with token %d", g.leader, g.token)
 }
 
-// sawLasting looks whether a watcher saw the leaders who led for long.
+// running is the time at which the harness, and so the machine and the watchers, have
+// come to run for so long since another.
+func (r *run) running(since int64, long time.Duration) int64 {
+	to := since + int64(long)
+	for {
+		with := since + int64(long) + overlap(r.stalls, span{since, to})
+		if with == to {
+			return to
+		}
+		to = with
+	}
+}
+
+// sawLasting looks whether a watcher saw the leaders who led for long. A watcher that
+// stood still with the machine has that much more time.
 func (r *run) sawLasting(w watcher, able map[nodes][]span, add func(at int64, format string, args ...any)) {
-	if len(w.saw) == 0 {
+	from := w.from
+	switch {
+	case from != 0:
+	case len(w.saw) > 0:
+		from = w.saw[0].at
+	default:
 		return
 	}
 	first := map[int64]int64{} // token → when it was seen
@@ -167,14 +199,15 @@ func (r *run) sawLasting(w watcher, able map[nodes][]span, add func(at int64, fo
 		}
 	}
 	for i, g := range r.reigns {
-		by := g.start + int64(r.options.Seen)
-		if g.last <= by || by > w.until || by > r.to || g.start < w.saw[0].at {
+		since := max(g.start, w.from)
+		by := r.running(since, r.options.Seen)
+		if g.last <= by || by > w.until || by > r.to || since < from {
 			continue
 		}
 		if i+1 < len(r.reigns) && r.reigns[i+1].start <= by {
 			continue // an overlap, of which others tell
 		}
-		if !covered(able, span{g.start, by}) {
+		if !covered(able, span{since, by}) {
 			continue
 		}
 		if at, ok := first[g.token]; !ok || at > by {

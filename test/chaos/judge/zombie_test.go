@@ -3,6 +3,8 @@
 package judge
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -30,6 +32,42 @@ func TestZombies(t *testing.T) {
 		s.at(25*second+ms, Event{Kind: Cont, Node: 0, Part: PartFamily})
 		if r := s.judge(t); !r.OK() || r.Zombies != c.zombies || r.Longest != c.longest {
 			t.Errorf("%s: %d zombies, without a leader for %v; want %d and %v\n%v", c.name, r.Zombies, r.Longest, c.zombies, c.longest, &r)
+		}
+	}
+}
+
+// TestGrace: what is excused is counted, with its longest time, and what is due to
+// the machine by itself.
+func TestGrace(t *testing.T) {
+	stop := func(s *script) {
+		s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
+		s.at(25*second+ms, Event{Kind: Cont, Node: 0, Part: PartFamily})
+	}
+	stall := func(s *script) { s.at(25*second+ms, Event{Kind: Stall, Node: Nobody, For: 5 * time.Second}) }
+	for _, c := range []struct {
+		name   string
+		freeze func(s *script)
+		stood  int
+	}{
+		{"stopped", stop, 0},
+		{"the machine stood still", stall, 1},
+		{"both", func(s *script) { stall(s); stop(s) }, 0},
+	} {
+		s := sound()
+		s.ops, s.watch = nil, nil
+		for i := range int64(2) {
+			s.lives[i].Last, s.lives[i].Paused, s.lives[i].Resumed = 25*second+(70-i)*ms, 20*second, 25*second
+		}
+		c.freeze(s)
+		r := s.judge(t)
+		if !r.OK() || r.Zombies != 1 || r.Stood != c.stood || r.Grace != 70*time.Millisecond {
+			t.Errorf("%s: %d zombies, %d of the machine's, for %v; want 1, %d and 70ms\n%v", c.name, r.Zombies, r.Stood, r.Grace, c.stood, &r)
+		}
+		if stalls := min(1, strings.Count(c.name, "machine")+strings.Count(c.name, "both")); r.Stalls != stalls || r.Stalled != time.Duration(stalls)*5*time.Second || strings.Contains(r.String(), "stood still; for 5s together") != (stalls > 0) {
+			t.Errorf("%s: %d stalls, for %v; want %d of 5s\n%v", c.name, r.Stalls, r.Stalled, stalls, &r)
+		}
+		if want := fmt.Sprintf("%d of them because the machine stood still; for 70ms at most", c.stood); !strings.Contains(r.String(), want) {
+			t.Errorf("%s: no %q in\n%v", c.name, want, &r)
 		}
 	}
 }

@@ -3,8 +3,10 @@
 package lives
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -16,11 +18,16 @@ import (
 // is sparse: what was never claimed takes no space.
 const Most = 1 << 20
 
-// Gap is the least time between two stamps that a life remembers.
+// Gap is the time between two stamps above which a life remembers it.
 const Gap = 10 * time.Millisecond
 
+// Gaps is how many of them a life remembers beside the longest: the latest. Ten
+// times Gap hold at most nine gaps, so whoever asks what came before a life's last
+// 100 ms finds it.
+const Gaps = 11
+
 // magic begins a ledger and names its form.
-const magic = 0x7365_7669_6c20_0002
+const magic = 0x7365_7669_6c20_0003
 
 // header is the first page of the file.
 type header struct {
@@ -33,8 +40,29 @@ type header struct {
 type slot struct {
 	token, pid, keeper, node, kind int64
 	start, last                    int64
-	paused, resumed                int64
-	_                              [7]int64 // its own cache lines: two processes stamp side by side
+	longest                        gap
+	latest                         [Gaps]gap // by turns
+	_                              int64     // its own cache lines: two processes stamp side by side
+}
+
+// gap is the stamps around a time without one. A process may be killed between any
+// two stores, so a gap is valid only if it ends after it began, and not after the
+// last stamp, which is stored after it.
+type gap struct{ paused, resumed int64 }
+
+func (g *gap) store(paused, resumed int64) {
+	atomic.StoreInt64(&g.paused, paused)
+	atomic.StoreInt64(&g.resumed, resumed)
+}
+
+// load is the gap of a life whose last stamp was read before; the zero Pause if it
+// is not valid.
+func (g *gap) load(last int64) Pause {
+	p := Pause{atomic.LoadInt64(&g.paused), atomic.LoadInt64(&g.resumed)}
+	if p.Resumed <= p.Paused || p.Resumed > last {
+		return Pause{}
+	}
+	return p
 }
 
 const (
@@ -124,6 +152,7 @@ type Slot struct {
 	number  int
 	last    int64
 	longest int64 // time between two stamps
+	gaps    int   // how many there were
 }
 
 // Number is that of the life, from 0.
@@ -142,10 +171,13 @@ func (s *Slot) StampAt(start, last int64) {
 	if last < s.last {
 		return
 	}
-	if gap := last - s.last; gap > max(s.longest, int64(Gap)) {
-		s.longest = gap
-		atomic.StoreInt64(&s.slot.paused, s.last)
-		atomic.StoreInt64(&s.slot.resumed, last)
+	if gap := last - s.last; gap > int64(Gap) {
+		s.slot.latest[s.gaps%Gaps].store(s.last, last)
+		s.gaps++
+		if gap > s.longest {
+			s.longest = gap
+			s.slot.longest.store(s.last, last)
+		}
 	}
 	s.last = last
 	atomic.StoreInt64(&s.slot.last, last)
@@ -153,10 +185,16 @@ func (s *Slot) StampAt(start, last int64) {
 
 // Lives returns all lives that were stamped so far, in the order in which they
 // were begun.
-func (l *Ledger) Lives() []Life { return l.Since(0) }
+func (l *Ledger) Lives() []Life {
+	lives := l.Since(0)
+	for i := range lives {
+		lives[i].Gaps = l.slots[lives[i].Number].gaps(&lives[i])
+	}
+	return lives
+}
 
-// Since returns those whose number is at least n. Whoever looks again and again at
-// who lives now passes Len less a few.
+// Since returns those whose number is at least n, without their Gaps. Whoever looks
+// again and again at who lives now passes Len less a few.
 func (l *Ledger) Since(n int) []Life {
 	n = max(n, 0)
 	end := l.Len()
@@ -175,11 +213,24 @@ func (l *Ledger) life(i int) Life {
 		Token: atomic.LoadInt64(&s.token), Pid: atomic.LoadInt64(&s.pid), Keeper: atomic.LoadInt64(&s.keeper),
 		Node: atomic.LoadInt64(&s.node), Kind: Kind(atomic.LoadInt64(&s.kind)),
 		Start: atomic.LoadInt64(&s.start), Last: atomic.LoadInt64(&s.last),
-		Paused: atomic.LoadInt64(&s.paused), Resumed: atomic.LoadInt64(&s.resumed),
 		Number: i,
 	}
-	if life.Resumed <= life.Paused || life.Resumed > life.Last {
-		life.Paused, life.Resumed = 0, 0 // killed, or looked at, between two stores
-	}
+	longest := s.longest.load(life.Last)
+	life.Paused, life.Resumed = longest.Paused, longest.Resumed
 	return life
+}
+
+// gaps are those of a life that was read from the slot.
+func (s *slot) gaps(life *Life) []Pause {
+	var all []Pause
+	for i := range s.latest {
+		if p := s.latest[i].load(life.Last); p != (Pause{}) {
+			all = append(all, p)
+		}
+	}
+	if longest := (Pause{life.Paused, life.Resumed}); longest != (Pause{}) && !slices.Contains(all, longest) {
+		all = append(all, longest)
+	}
+	slices.SortFunc(all, func(a, b Pause) int { return cmp.Compare(a.Paused, b.Paused) })
+	return all
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -51,7 +53,7 @@ func TestLedger(t *testing.T) {
 	}
 	later := other.Begin(Life{Token: 6, Pid: 77, Node: -1, Kind: Library, Start: 1000})
 	later.StampAt(0, 1500)
-	if got := l.Since(1); len(got) != 1 || got[0] != (Life{Token: 6, Pid: 77, Node: -1, Kind: Library, Start: 1000, Last: 1500, Number: 1}) {
+	if got := l.Since(1); len(got) != 1 || !reflect.DeepEqual(got[0], Life{Token: 6, Pid: 77, Node: -1, Kind: Library, Start: 1000, Last: 1500, Number: 1}) {
 		t.Errorf("%+v", got)
 	}
 	if l.Len() != 2 || len(l.Since(2)) != 0 || len(l.Since(99)) != 0 || len(l.Since(-1)) != 2 {
@@ -93,18 +95,58 @@ func TestKilledBetweenStores(t *testing.T) {
 	const ms = 1_000_000
 	s := l.Begin(Life{Token: 1, Kind: Command, Start: 100 * ms})
 	s.StampAt(0, 101*ms)
-	atomic.StoreInt64(&s.slot.paused, 101*ms)
-	if got := l.Lives()[0]; got.Last != 101*ms || got.Paused != 0 || got.Resumed != 0 {
+	gaps := func() []Pause { return l.Lives()[0].Gaps }
+	for _, g := range []*gap{&s.slot.longest, &s.slot.latest[0]} {
+		atomic.StoreInt64(&g.paused, 101*ms)
+	}
+	if got := l.Lives()[0]; got.Last != 101*ms || got.Paused != 0 || got.Resumed != 0 || len(gaps()) != 0 {
 		t.Errorf("%+v", got)
 	}
-	atomic.StoreInt64(&s.slot.resumed, 900*ms)
-	if got := l.Lives()[0]; got.Last != 101*ms || got.Paused != 0 || got.Resumed != 0 {
+	for _, g := range []*gap{&s.slot.longest, &s.slot.latest[0]} {
+		atomic.StoreInt64(&g.resumed, 900*ms)
+	}
+	if got := l.Lives()[0]; got.Last != 101*ms || got.Paused != 0 || got.Resumed != 0 || len(gaps()) != 0 {
 		t.Errorf("%+v", got)
 	}
 	atomic.StoreInt64(&s.slot.last, 900*ms)
-	if got := l.Lives()[0]; got.Last != 900*ms || got.Paused != 101*ms || got.Resumed != 900*ms {
+	if got := l.Lives()[0]; got.Last != 900*ms || got.Paused != 101*ms || got.Resumed != 900*ms || !slices.Equal(gaps(), []Pause{{101 * ms, 900 * ms}}) {
 		t.Errorf("%+v", got)
 	}
+}
+
+// TestGaps: a life remembers the latest gaps, whatever came before them, and the
+// longest: so the one before its last 100 ms is there, however short it was.
+func TestGaps(t *testing.T) {
+	l := open(t, filepath.Join(t.TempDir(), "ledger"))
+	const ms = 1_000_000
+	s := l.Begin(Life{Token: 1, Kind: Command, Start: 100 * ms})
+	at := int64(100 * ms)
+	gap := func(long int64) Pause {
+		p := Pause{at, at + long}
+		at += long
+		s.StampAt(0, at)
+		return p
+	}
+	check := func(want ...Pause) {
+		t.Helper()
+		if got := l.Lives()[0].Gaps; !slices.Equal(got, want) {
+			t.Errorf("%v; want %v", got, want)
+		}
+	}
+	gap(10 * ms) // not above Gap
+	check()
+	longest := gap(5000 * ms)
+	check(longest)
+	for range 2 * Gaps {
+		gap(1000 * ms)
+		gap(ms)
+	}
+	late := []Pause{longest, gap(60 * ms)}
+	for range Gaps - 1 {
+		late = append(late, gap(10*ms+1))
+		gap(ms)
+	}
+	check(late...)
 }
 
 // TestLedgerIsSparse: it holds a day of lives, and takes the space of those that it
@@ -173,7 +215,7 @@ func TestLifeAsJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got Life
-		if err := json.Unmarshal(text, &got); err != nil || got != want {
+		if err := json.Unmarshal(text, &got); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 		if k.Checked() != (k == Library || k == Guarded) {

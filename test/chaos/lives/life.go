@@ -64,6 +64,16 @@ type Life struct {
 	Paused  int64 `json:"paused,omitempty"`
 	Resumed int64 `json:"resumed,omitempty"`
 
+	// Gaps are the latest [Gaps] times without a stamp that were longer than [Gap],
+	// and the longest, by when they began. [Ledger.Since] leaves them out.
+	Gaps []Pause `json:"gaps,omitempty"`
+
 	// Number is that of its slot, from 0, in the order in which they were claimed.
 	Number int `json:"number"`
+}
+
+// Pause is a time without a stamp, from the one before it to the one after it.
+type Pause struct {
+	Paused  int64 `json:"paused"`
+	Resumed int64 `json:"resumed"`
 }

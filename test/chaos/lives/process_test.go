@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"testing"
 	"time"
@@ -108,7 +109,7 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("%d lives; want %d", len(now), processes)
 	} else {
 		for pid := range now {
-			if now[pid] != after[pid] {
+			if !reflect.DeepEqual(now[pid], after[pid]) {
 				t.Errorf("the dead process %d goes on: %+v after %+v", pid, now[pid], after[pid])
 			}
 		}

@@ -13,6 +13,17 @@ import (
 	"sync"
 )
 
+// Aside returns what puts copies of the flight record of a node aside, for the judge of
+// the run in dir: what is below from. Lost says that the disk is about to lose
+// something. It may be called by any number of goroutines.
+func Aside(dir string, node int) func(from string, lost bool) error {
+	return newAside(dir, node).copy
+}
+
+func newAside(dir string, node int) *aside {
+	return &aside{dir: filepath.Join(dir, "flight", "n"+strconv.Itoa(node+1))}
+}
+
 // aside is where copies of a node's flight records are put, as the judge wants them:
 // in folders that are numbered, another one after each time that the disk lost
 // something. It may be used by any number of goroutines.

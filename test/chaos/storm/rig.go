@@ -45,6 +45,8 @@ type rig struct {
 
 	mu    sync.Mutex
 	burns int
+
+	ended error // why the storm ended before its time, which a promise that was broken may be; nil: it did not
 }
 
 // sources is what a rig is made from.
@@ -62,7 +64,7 @@ func setUp(src sources) (r *rig, err error) {
 	s := src.plan
 	r = &rig{dir: src.dir, plan: s, net: src.net, worker: src.programs.Worker, elect: src.programs.Elect}
 	for i := range s.Size {
-		r.aside = append(r.aside, &aside{dir: filepath.Join(src.dir, "flight", "n"+strconv.Itoa(i+1))})
+		r.aside = append(r.aside, newAside(src.dir, i))
 	}
 	defer func() {
 		if err != nil {

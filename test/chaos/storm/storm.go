@@ -100,6 +100,7 @@ func Run(ctx context.Context, o Options) (judge.Report, error) {
 		return judge.Report{}, fmt.Errorf("storm: %w", err)
 	}
 	broken, err := r.run(ctx, o)
+	ended := r.ended
 	if err := errors.Join(err, r.tearDown()); err != nil {
 		return judge.Report{}, fmt.Errorf("storm: %w", err)
 	}
@@ -108,6 +109,9 @@ func Run(ctx context.Context, o Options) (judge.Report, error) {
 		return judge.Report{}, fmt.Errorf("storm: %w", err)
 	}
 	report.Violations = append(report.Violations, broken...)
+	if err := unfounded(ended, &report); err != nil {
+		return judge.Report{}, fmt.Errorf("storm: %w", err)
+	}
 	if err := report.WriteHTML(filepath.Join(o.Dir, ReportFile)); err != nil {
 		return judge.Report{}, fmt.Errorf("storm: %w", err)
 	}
@@ -297,7 +301,8 @@ func options(s *Schedule) judge.Options { return judge.Options{Boot: s.Promise} 
 var errBroken = errors.New("a promise was broken")
 
 // run starts the nodes, has the faults come and go, and waits until all is well
-// again. It returns promises that it saw broken itself.
+// again. It returns promises that it saw broken itself. That it was ended before its
+// time is an error, unless a promise was broken or ctx has ended.
 func (r *rig) run(ctx context.Context, o Options) ([]judge.Violation, error) {
 	s := r.plan
 	var all []int
@@ -305,9 +310,11 @@ func (r *rig) run(ctx context.Context, o Options) ([]judge.Violation, error) {
 		all = append(all, i)
 	}
 	begin := judge.Event{Kind: judge.Run, Node: judge.Nobody, Nodes: s.Size, Voters: all, Wall: time.Now(),
-		Text: fmt.Sprintf("%s %s, seed %d", s.Setup, s.Network, s.Seed)}
+		Text: fmt.Sprintf("%s %s, seed %d", s.Setup, s.Network, s.Seed), Material: []string{judge.Writes, judge.Watches}}
 	if r.net == nil {
 		begin.Majority = 1
+	} else {
+		begin.Material = append(begin.Material, judge.Flights, judge.Leases)
 	}
 	r.history.Add(begin)
 	r.clocksAre()
@@ -346,10 +353,16 @@ func (r *rig) run(ctx context.Context, o Options) ([]judge.Violation, error) {
 	beside.Go(func() { r.report(looking, o, x, stop) })
 	err = x.run(storm)
 	if err == nil {
-		err = r.settle(x)
+		x.settle(players{r.crew}, r.net != nil)
 	}
 	enough()
 	beside.Wait()
+	var failed error
+	r.ended, failed = untimely(ctx, storm)
+	err = errors.Join(err, failed)
+	if ctx.Err() == nil && r.ended == nil {
+		err = errors.Join(err, x.idle())
+	}
 	for _, lost := range w.end() {
 		x.complain(checkWatch, "%s", lost)
 	}
@@ -357,28 +370,103 @@ func (r *rig) run(ctx context.Context, o Options) ([]judge.Violation, error) {
 	return x.broken, err
 }
 
+// untimely is why a storm ended before its time, unless ctx has: ended says so in any
+// case, and failed if it was for another reason than that a promise was broken.
+func untimely(ctx, storm context.Context) (ended, failed error) {
+	if ctx.Err() != nil {
+		return nil, nil
+	}
+	ended = context.Cause(storm)
+	if errors.Is(ended, errBroken) {
+		return ended, nil
+	}
+	return ended, ended
+}
+
+// idle is the error of a storm that did not blow: it was to bring faults, and none
+// could be had.
+func (x *executor) idle() error {
+	if begun, left := x.total(); begun == 0 && left > 0 {
+		return fmt.Errorf("none of the %d faults of the schedule could be had; want more time, or other faults", left)
+	}
+	return nil
+}
+
+// unfounded is the error of a storm that ended before its time because a promise
+// seemed broken, of which the judge finds nothing in all of it. It has not blown for
+// as long as it was to, and so says too little.
+func unfounded(ended error, report *judge.Report) error {
+	if ended == nil || !report.OK() {
+		return nil
+	}
+	return fmt.Errorf("it ended before its time, and in all of it the judge finds nothing: %w", ended)
+}
+
+// settled is who tells whether all is as it was.
+type settled interface {
+	Calm(ctx context.Context) (crew.Leader, error)
+	Members(ctx context.Context) (*crew.Members, error)
+}
+
 // settle waits until all is as it was before the faults, and goes on being so, and
-// tells the judge who leads then.
-func (r *rig) settle(x *executor) error {
+// tells the judge who leads then. Among peers the voters are those of the beginning,
+// too.
+func (x *executor) settle(all settled, peers bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), calmTime)
 	defer cancel()
 	began := time.Now()
+	var why error
 	for {
-		l, err := r.crew.Calm(ctx)
+		l, err := all.Calm(ctx)
 		if err != nil {
-			x.complain(checkLive, "all faults have been undone for %v, and: %v", calmTime, err)
-			return nil
+			x.complain(checkLive, "all faults have been undone for %v, and: %v", calmTime, cmp.Or(why, err))
+			return
 		}
-		at := r.ledger.Now()
+		at := x.now()
 		took := time.Since(began).Round(time.Millisecond)
 		sleep(ctx, lastLook)
-		again, err := r.crew.Calm(ctx)
-		if err == nil && again.Token == l.Token {
-			r.history.Add(judge.Event{Kind: judge.Note, Node: judge.Nobody, Text: fmt.Sprintf("calm after %v", took)})
-			r.history.Add(judge.Event{At: at, Kind: judge.Final, Node: l.Node, Token: l.Token})
-			return nil
+		again, err := all.Calm(ctx)
+		if err != nil || again.Token != l.Token {
+			continue
+		}
+		if peers {
+			if why = x.electorate(ctx, all); why != nil {
+				continue
+			}
+		}
+		x.note(judge.Event{Kind: judge.Note, Node: judge.Nobody, Text: fmt.Sprintf("calm after %v", took)})
+		x.note(judge.Event{At: at, Kind: judge.Final, Node: l.Node, Token: l.Token})
+		return
+	}
+}
+
+// electorate says what is wrong with who votes: a fault that took a vote must have
+// given it back.
+func (x *executor) electorate(ctx context.Context, all settled) error {
+	m, err := all.Members(ctx)
+	switch {
+	case err != nil:
+		return err
+	case m.Membership == nil:
+		return errors.New("no node tells who votes")
+	}
+	var have, want []string
+	for _, v := range m.Membership.Voters {
+		have = append(have, string(v.ID))
+	}
+	x.mu.Lock()
+	for i, votes := range x.voters {
+		if votes {
+			want = append(want, x.cast.ID(i))
 		}
 	}
+	x.mu.Unlock()
+	slices.Sort(have)
+	slices.Sort(want)
+	if !slices.Equal(have, want) {
+		return fmt.Errorf("the voters are %s; want %s", strings.Join(have, " "), strings.Join(want, " "))
+	}
+	return nil
 }
 
 // report tells of the progress until ctx ends, and stops the storm when a promise
@@ -393,8 +481,13 @@ func (r *rig) report(ctx context.Context, o Options, x *executor, stop context.C
 		quick := options(r.plan)
 		quick.Quick = true
 		report, err := judge.Judge(r.dir, quick)
+		if err == nil && !report.OK() && !over {
+			// What excuses it may not have been written down yet.
+			sleep(ctx, time.Second)
+			report, err = judge.Judge(r.dir, quick)
+		}
 		if err != nil {
-			stop(err)
+			stop(fmt.Errorf("the judge, while it went on: %w", err))
 			p.Now = append(p.Now, "the judge: "+err.Error())
 		}
 		p.Elections, p.Changes, p.Availability, p.Longest = report.Elections, report.LeaderChanges, report.AvailabilityHealthy, report.Longest
@@ -408,11 +501,19 @@ func (r *rig) report(ctx context.Context, o Options, x *executor, stop context.C
 			return
 		}
 		if p.Violations > 0 && !o.GoOn {
-			stop(errBroken)
+			stop(fmt.Errorf("%w, after %v: %s", errBroken, time.Since(began).Round(time.Millisecond), first(report.Violations)))
 		}
 		// A long history takes a while to judge.
 		wait = max(interval-time.Since(looked), 9*time.Since(looked), time.Second)
 	}
+}
+
+// first is the first of what was broken, for people.
+func first(all []judge.Violation) string {
+	if len(all) == 0 {
+		return "the storm saw it itself"
+	}
+	return all[0].Check + ": " + all[0].Text
 }
 
 // Progress is how a storm stands.

@@ -107,6 +107,9 @@ func (r *rig) watch() (*watchers, error) {
 		return nil, err
 	}
 	w.all = []*crew.Beside{library, command}
+	for _, name := range []string{"library", "command"} {
+		r.history.Add(judge.Event{Kind: judge.Watched, Node: judge.Nobody, Text: name})
+	}
 	for i, name := range []string{"the library's watcher", "elect watch"} {
 		go func() {
 			<-w.all[i].Done()

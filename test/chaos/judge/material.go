@@ -1,0 +1,72 @@
+//go:build linux
+
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// ledLong is how long somebody must have led before there must be something of it:
+// one who was killed at once may have left nothing.
+const ledLong = int64(time.Second)
+
+// material looks whether there was something to look at: what the run promised that
+// there is. Without that all other checks pass.
+func (r *run) material(found *findings, report *Report) {
+	var promised []string
+	var final *Event
+	for i, e := range r.events {
+		switch e.Kind {
+		case Run:
+			promised = e.Material
+		case Final:
+			final = &r.events[i]
+		}
+	}
+	if len(promised) == 0 {
+		return
+	}
+	lacks := func(node int, format string, args ...any) {
+		found.add(Violation{Check: CheckMaterial, Node: node, Text: fmt.Sprintf(format, args...)})
+	}
+	led := map[int]int64{} // by node, for how long
+	var sum int64
+	for _, g := range r.reigns {
+		led[g.node] += g.last - g.start
+		sum += g.last - g.start
+	}
+	if final != nil && !slices.ContainsFunc(r.reigns, func(g reign) bool { return g.token == final.Token }) {
+		lacks(final.Node, "in the end %s led with token %d, and nobody in the ledger has; want the work of each leader to stamp it", nodeName(final.Node), final.Token)
+	}
+	dials := r.dials()
+	for _, what := range promised {
+		switch what {
+		case Writes:
+			if sum >= ledLong && !slices.ContainsFunc(r.ops, accepted) {
+				lacks(Nobody, "the register has accepted nothing in %d operations, though there were leaders for %v; want them to write", len(r.ops), short(time.Duration(sum)))
+			}
+		case Flights, Leases:
+			for node, long := range led {
+				_, dialed := dials[node]
+				switch {
+				case long < ledLong || node < 0:
+				case what == Flights && r.recorded[node] == 0:
+					lacks(node, "%s led for %v, and there is no flight record of it below %s or %s; want a copy of each disk that is taken away", nodeName(node), short(time.Duration(long)), dataDir, flightDir)
+				case what == Leases && !dialed:
+					lacks(node, "%s led for %v, and how its clock ran is not known; want a clock event at the beginning", nodeName(node), short(time.Duration(long)))
+				}
+			}
+			if what == Leases && sum >= ledLong && report.Leases == 0 {
+				lacks(Nobody, "no lease was compared, though there were leaders for %v; want flight records of the quorum protocol", short(time.Duration(sum)))
+			}
+		case Watches:
+			if final != nil && report.Glimpses == 0 {
+				lacks(Nobody, "%d watchers have seen nothing; want those that were promised", report.Watchers)
+			}
+		default:
+			lacks(Nobody, "the run promises %q; want %s, %s, %s or %s", what, Writes, Flights, Leases, Watches)
+		}
+	}
+}
