@@ -77,7 +77,7 @@ var repository = house{
 			why: "a driver of the machines; it must not see how production drives them",
 		},
 		{
-			at: "sim/compare/...", may: []string{"sim/...", "protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden"}, others: nothing,
+			at: "sim/compare/...", may: []string{"sim/...", "protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden", "internal/race"}, others: nothing,
 			why: "it runs protocols side by side, and draws what came of them",
 		},
 		{

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/protocol"
 )
 
@@ -35,7 +36,7 @@ func same(a, b *protocol.Effects) bool {
 // TestReload drives a copy beside each machine of the net that is made anew
 // before each step.
 func TestReload(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range race.Or[uint64](20, 4) {
 		n := newNet(seed, nil)
 		n.w.length = 30 * time.Second
 		states := make(map[*Machine][]byte)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/protocol"
 )
 
@@ -140,7 +141,7 @@ func (w *twin) count(version uint64) uint64 {
 }
 
 func TestTwin(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range race.Or[uint64](12, 3) {
 		n := newNet(seed, nil)
 		n.w.length = 15 * time.Second
 		twins := make(map[*Machine]*twin)

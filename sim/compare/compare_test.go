@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/sim"
 )
 
@@ -117,7 +118,7 @@ func TestQuorumIsAhead(t *testing.T) {
 		t.Skip("it takes seconds")
 	}
 	for _, detection := range []time.Duration{0, time.Second} {
-		r, err := Run(t.Context(), Options{Protocols: []string{"quorum", "lease", "queue", "queue-zookeeper", "raft-checkquorum", "blazingmq", "bully"}, Seeds: 100, Detection: detection, Jobs: 2})
+		r, err := Run(t.Context(), Options{Protocols: []string{"quorum", "lease", "queue", "queue-zookeeper", "raft-checkquorum", "blazingmq", "bully"}, Seeds: race.Or[uint64](100, 20), Detection: detection, Jobs: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
