@@ -145,7 +145,7 @@ var repository = house{
 			why: "an example can do what a user's program can, so it imports nothing internal",
 		},
 		{
-			at: "test/...", may: []string{".", "driver", "fence", "protocol/...", "file", "peer", "peer/certs", "peer/cable", "agent/...", "internal/..."}, others: listed,
+			at: "test/...", may: []string{".", "driver", "fence/...", "protocol/...", "file", "peer", "peer/certs", "peer/cable", "agent/...", "internal/..."}, others: listed,
 			why: "it runs finished programs as users do, some of them with the library in them, and replays what they recorded through the machines",
 		},
 		{
@@ -168,6 +168,8 @@ var repository = house{
 		{module: "test/chaos", needs: "github.com/anishathalye/porcupine", why: "histories of clients are checked for linearizability"},
 		{module: "test/chaos", needs: "github.com/hanwen/go-fuse/v2", why: "disks that are slow, fail, and lose what was not synced"},
 		{module: "test/chaos", needs: "golang.org/x/sys", why: "mounts, signals by process descriptor, mapped files, clocks"},
+		{module: "test/fencing", needs: "github.com/anishathalye/porcupine", why: "histories of guarded writes are checked for linearizability"},
+		{module: "test/fencing", needs: "golang.org/x/sys", why: "stops a process at one step, reads a clock that all processes share"},
 		{module: "cmd/elect", needs: "github.com/creack/pty", why: "tests: the command at a terminal"},
 	},
 	state: []exception{
@@ -188,6 +190,8 @@ var repository = house{
 		{at: "agent/supervise/parts_test.go:strike", why: "looks again at what nothing tells of; the test that started it has a deadline"},
 		{at: "agent/supervise/terminal_linux_test.go:TestTerminalFromTheBackground", why: "asks a shell again and again, with a deadline"},
 		{at: "cmd/elect/process_test.go:eventually", why: "looks again at what nothing tells of, with a deadline"},
+		{at: "fence/guard_test.go:Raise", why: "a slow disk, in a synctest bubble of the test that calls it"},
+		{at: "fence/guard_test.go:play", why: "in a synctest bubble of the test that calls it"},
 		{at: "file/campaign_test.go:TestIdleWaiterCostsNothing", why: "CPU use is measured over a span, which has to pass"},
 		{at: "file/observe_test.go:TestObserveCostsNothing", why: "CPU use is measured over a span, which has to pass"},
 	},

@@ -57,7 +57,7 @@ func load(fsys fs.FS) (*tree, error) {
 			return err
 		case d.IsDir() && skipped(name):
 			return fs.SkipDir
-		case !d.Type().IsRegular():
+		case !d.Type().IsRegular(), name == ".git": // a file in a linked work tree
 			return nil
 		}
 		data, err := fs.ReadFile(fsys, name)

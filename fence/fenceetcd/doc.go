@@ -1,0 +1,5 @@
+// Package fenceetcd guards etcd by fencing tokens.
+//
+// It is safe for concurrent use. A refusal matches fence.ErrStale, and nothing of what
+// was refused is applied.
+package fenceetcd

@@ -1,0 +1,5 @@
+// Package fencegrpc guards gRPC services by fencing tokens.
+//
+// It is safe for concurrent use. A refusal matches fence.ErrStale, and nothing of what
+// was refused is applied.
+package fencegrpc

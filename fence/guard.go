@@ -1,0 +1,397 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Guard admits the work of leaders to resources, in a server that applies their
+// writes: a request whose token is smaller than the greatest that the resource has
+// seen is refused, and a greater one is admitted only after the mark was raised
+// durably and the work of all smaller ones has ended. So no two tokens are ever at
+// work at a resource at once, and never a smaller one after a greater.
+//
+// A Guard believes that it alone admits work to its resources, as one server in front
+// of its own data does. Where several share a mark, that must be a [Sharer].
+//
+// All methods are safe for concurrent use. Nothing goes on in the background but a
+// timer for each admission that is told to end.
+type Guard struct {
+	mark  Mark
+	cfg   GuardConfig
+	gates map[Resource]*gate
+}
+
+// GuardConfig is what a guard may be told. The zero value of each optional field is its
+// documented default.
+type GuardConfig struct {
+	// Resources are those that are guarded, at least one; a request for another is
+	// refused with [ErrResource].
+	Resources []Resource
+
+	// Drain is how long work of smaller tokens may go on after a greater one has been
+	// shown. Then its context ends, with a [StaleError] as its cause. 0 ends it at
+	// once, a negative Drain never. Whether it ends or not, the greater token waits
+	// until that work has called [Pass.End].
+	Drain time.Duration
+
+	// Patience is how long a greater token waits at most for work of smaller ones to
+	// end; then it is refused with [ErrBusy], and may come again. 0: as long as its
+	// context lasts.
+	Patience time.Duration
+
+	// Observe is told of each decision, by several goroutines at once. It must not block
+	// or call the guard. nil: nobody.
+	Observe func(Decision)
+
+	// Logger gets refusals at level Warn, and marks raised at level Info. nil: silence.
+	Logger *slog.Logger
+}
+
+// ErrBusy is what the refusal of a token matches that is great enough, while work of
+// smaller ones has not ended yet. The mark is raised; asking again is right.
+var ErrBusy = errors.New("the work of earlier leaders has not ended")
+
+// Result is what a guard has decided.
+type Result string
+
+// The results. Each is a value of a metric's label, and stays what it is.
+const (
+	Passed    Result = "passed"    // admitted
+	Raised    Result = "raised"    // the mark was raised to a greater token
+	Stale     Result = "stale"     // refused: a smaller token than the mark
+	Missing   Result = "missing"   // refused: no token
+	Malformed Result = "malformed" // refused: no such token can be
+	Foreign   Result = "foreign"   // refused: not a resource that is guarded here
+	Busy      Result = "busy"      // refused: smaller ones at work still
+	Failed    Result = "failed"    // refused: the mark could not be read or raised
+	Ended     Result = "ended"     // the context of work was ended, for a greater token came
+)
+
+// Decision is one that a guard has taken.
+type Decision struct {
+	Resource Resource
+	Shown    Token // 0: none
+	Highest  Token // the mark, as far as the guard knows
+	Result   Result
+}
+
+// ResultOf says under which result an error of a guard counts; nil is [Passed].
+func ResultOf(err error) Result {
+	switch {
+	case err == nil:
+		return Passed
+	case errors.Is(err, ErrStale):
+		return Stale
+	case errors.Is(err, ErrMissing):
+		return Missing
+	case errors.Is(err, ErrToken):
+		return Malformed
+	case errors.Is(err, ErrResource):
+		return Foreign
+	case errors.Is(err, ErrBusy):
+		return Busy
+	}
+	return Failed
+}
+
+// NewGuard returns a guard of the resources that cfg names. The mark is asked when a
+// resource is first used, not before.
+func NewGuard(mark Mark, cfg GuardConfig) (*Guard, error) {
+	if len(cfg.Resources) == 0 {
+		return nil, errors.New("fence: a guard of no resources; want at least one in GuardConfig.Resources")
+	}
+	if cfg.Patience < 0 {
+		return nil, fmt.Errorf("fence: GuardConfig.Patience %v; want 0 for as long as the context lasts, or more", cfg.Patience)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	cfg.Resources = slices.Clone(cfg.Resources)
+	g := &Guard{mark: mark, cfg: cfg, gates: map[Resource]*gate{}}
+	for _, r := range cfg.Resources {
+		if _, err := ParseResource(string(r)); err != nil {
+			return nil, err
+		}
+		g.gates[r] = &gate{passes: map[*Pass]struct{}{}}
+	}
+	return g, nil
+}
+
+// gate is one resource.
+type gate struct {
+	mu      sync.Mutex
+	highest Token // the mark, durable; 0 before the mark was asked
+	raising bool  // somebody is at the mark
+	passes  map[*Pass]struct{}
+	changed chan struct{} // closed when any of these changes; nil while nobody waits for it
+}
+
+func (g *gate) change() {
+	if g.changed != nil {
+		close(g.changed)
+		g.changed = nil
+	}
+}
+
+func (g *gate) wait() <-chan struct{} {
+	if g.changed == nil {
+		g.changed = make(chan struct{})
+	}
+	return g.changed
+}
+
+// below is how many passes of smaller tokens there are.
+func (g *gate) below(token Token) (n int) {
+	for p := range g.passes {
+		if p.token < token {
+			n++
+		}
+	}
+	return n
+}
+
+// Pass is one admission. Its work goes on until [Pass.End] is called.
+type Pass struct {
+	gate    *gate
+	token   Token
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	timer   *time.Timer // ends ctx; guarded by gate.mu
+	release func() error
+	once    sync.Once
+	err     error
+}
+
+// Token is what was shown.
+func (p *Pass) Token() Token { return p.token }
+
+// Context is what the work must heed: it ends when a greater token has been shown and
+// [GuardConfig.Drain] is over, with a [StaleError] as its cause, and with the context
+// that [Guard.Begin] was given. It carries the token ([FromContext]).
+func (p *Pass) Context() context.Context { return p.ctx }
+
+// End says that the work has ended: nothing of it will touch the resource any more. It
+// may be called more than once. An error says that a mark which several guards share
+// was not held all the time.
+func (p *Pass) End() error {
+	p.once.Do(func() {
+		if p.release != nil {
+			p.err = p.release()
+		}
+		p.gate.mu.Lock()
+		delete(p.gate.passes, p)
+		if p.timer != nil {
+			p.timer.Stop()
+		}
+		p.gate.change()
+		p.gate.mu.Unlock()
+		p.cancel(context.Canceled)
+	})
+	return p.err
+}
+
+// Do admits work, runs it with the context of its pass, and ends the pass. It returns
+// the refusal, in which case the work was not run; or the error of the work; or that of
+// the end of the pass.
+func (g *Guard) Do(ctx context.Context, resource Resource, token Token, work func(context.Context) error) error {
+	p, err := g.Begin(ctx, resource, token)
+	if err != nil {
+		return err
+	}
+	defer p.End() // of work that panics
+	err = work(p.Context())
+	if lost := p.End(); err == nil {
+		err = lost
+	}
+	return err
+}
+
+// Claim raises the mark and returns when no work of a smaller token is left: what a
+// new leader does before it reads anything, so that what it reads cannot change
+// under it by an old hand.
+func (g *Guard) Claim(ctx context.Context, resource Resource, token Token) error {
+	return g.Do(ctx, resource, token, func(context.Context) error { return nil })
+}
+
+// Highest returns the mark of a resource, 0 if it was never claimed.
+func (g *Guard) Highest(ctx context.Context, resource Resource) (Token, error) {
+	if _, ok := g.gates[resource]; !ok {
+		return 0, fmt.Errorf("%w: %.200q is not guarded here", ErrResource, string(resource))
+	}
+	return g.mark.Highest(ctx, resource)
+}
+
+// InFlight is how many passes of a resource have not ended.
+func (g *Guard) InFlight(resource Resource) int {
+	gate, ok := g.gates[resource]
+	if !ok {
+		return 0
+	}
+	gate.mu.Lock()
+	defer gate.mu.Unlock()
+	return len(gate.passes)
+}
+
+// Begin admits work, or refuses it with an error that matches one of [ErrStale],
+// [ErrMissing], [ErrToken], [ErrResource], [ErrBusy]; any other is the mark's, or the
+// cause of the end of ctx, and nothing was admitted either. Every Pass must be ended.
+func (g *Guard) Begin(ctx context.Context, resource Resource, token Token) (*Pass, error) {
+	gate, ok := g.gates[resource]
+	if !ok {
+		err := fmt.Errorf("%w: %.200q is not guarded here", ErrResource, string(resource))
+		g.tell(resource, token, 0, err)
+		return nil, err
+	}
+	if err := CheckShown(resource, token); err != nil {
+		gate.mu.Lock()
+		highest := gate.highest
+		gate.mu.Unlock()
+		g.tell(resource, token, highest, err)
+		return nil, err
+	}
+	p, highest, err := g.admit(ctx, gate, resource, token)
+	g.tell(resource, token, highest, err)
+	return p, err
+}
+
+func (g *Guard) admit(ctx context.Context, at *gate, resource Resource, token Token) (*Pass, Token, error) {
+	var late <-chan time.Time
+	if g.cfg.Patience > 0 {
+		timer := time.NewTimer(g.cfg.Patience)
+		defer timer.Stop()
+		late = timer.C
+	}
+	at.mu.Lock()
+	for {
+		switch {
+		case token < at.highest:
+			highest := at.highest
+			at.mu.Unlock()
+			return nil, highest, &StaleError{Shown: token, Highest: highest}
+		case token > at.highest && !at.raising:
+			if err := g.raise(ctx, at, resource, token); err != nil {
+				highest := at.highest
+				at.mu.Unlock()
+				return nil, highest, err
+			}
+			continue
+		case token == at.highest && at.below(token) == 0:
+			p := g.pass(ctx, at, token)
+			at.mu.Unlock()
+			return g.hold(ctx, p, resource)
+		}
+		changed, busy, highest := at.wait(), at.below(token), at.highest
+		at.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, highest, context.Cause(ctx)
+		case <-late:
+			return nil, highest, fmt.Errorf("%w: %d requests of smaller tokens than %v at %s; ask again", ErrBusy, busy, token, resource)
+		}
+		at.mu.Lock()
+	}
+}
+
+// raise raises the mark, and tells the work of smaller tokens to end. It is called and
+// returns with at.mu held, and lets go of it meanwhile.
+func (g *Guard) raise(ctx context.Context, at *gate, resource Resource, token Token) error {
+	at.raising = true
+	if _, shared := g.mark.(Sharer); shared {
+		g.drain(at, resource, token) // what it holds is in the way of the mark
+	}
+	at.mu.Unlock()
+	err := g.mark.Raise(ctx, resource, token)
+	at.mu.Lock()
+	at.raising = false
+	at.change()
+	if stale, ok := errors.AsType[*StaleError](err); ok {
+		at.highest = max(at.highest, stale.Highest)
+		g.drain(at, resource, at.highest)
+	}
+	if err != nil {
+		return err
+	}
+	if token > at.highest {
+		at.highest = token
+		g.cfg.Logger.Info("the mark is raised", "resource", resource, "token", token, "in_flight", at.below(token))
+		if g.cfg.Observe != nil {
+			g.cfg.Observe(Decision{Resource: resource, Shown: token, Highest: token, Result: Raised})
+		}
+	}
+	g.drain(at, resource, token)
+	return nil
+}
+
+// drain ends the contexts of the passes of smaller tokens, now or later. at.mu is held.
+func (g *Guard) drain(at *gate, resource Resource, token Token) {
+	if g.cfg.Drain < 0 {
+		return
+	}
+	for p := range at.passes {
+		if p.token >= token || p.timer != nil {
+			continue
+		}
+		end := func() {
+			if g.cfg.Observe != nil {
+				g.cfg.Observe(Decision{Resource: resource, Shown: p.token, Highest: token, Result: Ended})
+			}
+			p.cancel(&StaleError{Shown: p.token, Highest: token})
+		}
+		if g.cfg.Drain > 0 {
+			p.timer = time.AfterFunc(g.cfg.Drain, end)
+			continue
+		}
+		p.timer = time.AfterFunc(0, end) // not here: what hangs on the context may call us
+	}
+}
+
+func (g *Guard) pass(ctx context.Context, at *gate, token Token) *Pass {
+	p := &Pass{gate: at, token: token}
+	p.ctx, p.cancel = context.WithCancelCause(NewContext(ctx, token))
+	at.passes[p] = struct{}{}
+	return p
+}
+
+// hold makes a shared mark stay where it is until the pass ends.
+func (g *Guard) hold(ctx context.Context, p *Pass, resource Resource) (*Pass, Token, error) {
+	shared, ok := g.mark.(Sharer)
+	if !ok {
+		return p, p.token, nil
+	}
+	release, err := shared.Share(p.ctx, resource, p.token)
+	if err != nil {
+		if ctx.Err() == nil && p.ctx.Err() != nil {
+			err = context.Cause(p.ctx) // a greater token came while it waited
+		}
+		_ = p.End() // holds nothing
+		highest := p.token
+		if stale, ok := errors.AsType[*StaleError](err); ok {
+			highest = stale.Highest
+			p.gate.mu.Lock()
+			p.gate.highest = max(p.gate.highest, highest)
+			g.drain(p.gate, resource, p.gate.highest)
+			p.gate.mu.Unlock()
+		}
+		return nil, highest, err
+	}
+	p.release = release
+	return p, p.token, nil
+}
+
+// tell logs and counts a decision.
+func (g *Guard) tell(resource Resource, token, highest Token, err error) {
+	result := ResultOf(err)
+	if err != nil {
+		g.cfg.Logger.Warn("refused", "resource", resource, "shown", token, "highest", highest, "result", result, "error", err)
+	}
+	if g.cfg.Observe != nil {
+		g.cfg.Observe(Decision{Resource: resource, Shown: token, Highest: highest, Result: result})
+	}
+}

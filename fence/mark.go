@@ -1,0 +1,92 @@
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// ErrMissing is what the refusal of a write matches that shows no token to a
+// guarded resource.
+var ErrMissing = errors.New("no fencing token shown")
+
+// Mark keeps the greatest token that was claimed for each resource: the resource's
+// high-water mark. It is for servers that check tokens themselves, with a [Guard];
+// the packages beneath this one guard databases, files and services. Its methods are
+// safe for concurrent use, by several processes where an implementation says so.
+type Mark interface {
+	// Raise makes token the mark of the resource, unless that is greater already,
+	// and returns when it is durable: a process that is killed, or a machine that
+	// loses power, after Raise has returned nil does not forget it. A greater mark is a
+	// [StaleError]. After any other error it is not known whether the mark was
+	// raised; it is never lower than before. The same token again is no error.
+	Raise(ctx context.Context, resource Resource, token Token) error
+
+	// Highest returns the mark of the resource, 0 if it was never claimed.
+	Highest(ctx context.Context, resource Resource) (Token, error)
+}
+
+// Sharer is a Mark that several guards may have in common, in several processes.
+type Sharer interface {
+	Mark
+
+	// Share checks that the mark of the resource is not above token, as Raise does,
+	// and holds it there: until release is called nobody raises it, here or elsewhere,
+	// and whoever wants to waits. The write happens between the two. A release that
+	// fails means that the hold may have been lost before: what was written meanwhile
+	// may have met a later leader's.
+	Share(ctx context.Context, resource Resource, token Token) (release func() error, err error)
+}
+
+// Memory is a Mark that forgets everything with its process. It is right only where
+// what it guards is in the memory of the same process, too, and in tests. The zero
+// Memory is empty and ready; it must not be copied.
+type Memory struct {
+	mu    sync.Mutex
+	marks map[Resource]Token
+}
+
+// Raise implements [Mark].
+func (m *Memory) Raise(_ context.Context, resource Resource, token Token) error {
+	if err := CheckShown(resource, token); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if highest := m.marks[resource]; token < highest {
+		return &StaleError{Shown: token, Highest: highest}
+	}
+	if m.marks == nil {
+		m.marks = map[Resource]Token{}
+	}
+	m.marks[resource] = token
+	return nil
+}
+
+// Highest implements [Mark].
+func (m *Memory) Highest(_ context.Context, resource Resource) (Token, error) {
+	if !resource.Valid() {
+		_, err := ParseResource(string(resource))
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.marks[resource], nil
+}
+
+// CheckShown says what is wrong with what a writer shows, before anything is looked
+// up: [ErrResource] for a malformed name, [ErrMissing] for no token, [ErrToken] for
+// one that is none.
+func CheckShown(resource Resource, token Token) error {
+	if _, err := ParseResource(string(resource)); err != nil {
+		return err
+	}
+	switch {
+	case token == 0:
+		return fmt.Errorf("%w: %s is guarded, and wants the token of the term that writes", ErrMissing, resource)
+	case !token.Valid():
+		return fmt.Errorf("%w: %d; want 1 to %d, with a count from 1", ErrToken, uint64(token), uint64(MaxToken))
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+//go:build linux
+
+package zombie
+
+import (
+	"context"
+	"net"
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// Steps counts what a leader does at its resource, and freezes its process in front of
+// one of them. Its methods are safe for concurrent use.
+type Steps struct {
+	left  atomic.Int64 // steps until the process is frozen; negative: never
+	count atomic.Int64
+}
+
+// arm makes the process freeze before step at, from 0 and from now on; never if at is
+// negative.
+func (s *Steps) arm(at int64) {
+	s.count.Store(0)
+	s.left.Store(at)
+}
+
+// disarm makes the process freeze no more, and returns how many steps there were.
+func (s *Steps) disarm() int64 {
+	s.left.Store(-1)
+	return s.count.Load()
+}
+
+// Step is one step. The whole process may be stopped in it, as by SIGSTOP, until
+// somebody lets it go on.
+func (s *Steps) Step() {
+	s.count.Add(1)
+	for {
+		left := s.left.Load()
+		if left < 0 {
+			return
+		}
+		if s.left.CompareAndSwap(left, left-1) {
+			if left == 0 {
+				freeze()
+			}
+			return
+		}
+	}
+}
+
+// freeze stops this process. The signal goes to the thread that asks for it, which
+// therefore does nothing more before it takes effect.
+func freeze() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGSTOP); err != nil {
+		panic(err)
+	}
+}
+
+// Dial connects as net.Dialer does. What is written to the connection is a step before
+// it is sent, and what is read is one after it has come.
+func (s *Steps) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	s.Step()
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &steppedConn{Conn: conn, steps: s}, nil
+}
+
+type steppedConn struct {
+	net.Conn
+	steps *Steps
+}
+
+func (c *steppedConn) Write(b []byte) (int, error) {
+	c.steps.Step()
+	return c.Conn.Write(b)
+}
+
+func (c *steppedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.steps.Step()
+	return n, err
+}
