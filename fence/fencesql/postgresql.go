@@ -191,14 +191,23 @@ func (postgresql) begin(ctx context.Context, conn *sql.Conn, patience time.Durat
 	return tx, pid, func() error { return nil }, nil
 }
 
-// holders asks the server whom the session waits for. Another claim is not one that may be
-// ended: it has no FOR SHARE, whose lock on the table is a RowShareLock.
+// holders asks the server whom the session waits for, and whom claims before it wait for.
+// Those that may be ended are transactions that have checked a mark (the lock of
+// FOR SHARE on the table is a RowShareLock), and claims that have the row and do
+// nothing with it.
 func (postgresql) holders(ctx context.Context, f *Fence, session int64) ([]holder, error) {
-	rows, err := f.db.QueryContext(ctx, `SELECT b.pid, concat_ws(', ', 'user ' || a.usename, nullif(a.application_name, ''), 'from ' || host(a.client_addr),
-			a.state, 'open for ' || round(extract(epoch FROM clock_timestamp() - a.xact_start), 1) || ' s'),
-			EXISTS (SELECT 1 FROM pg_locks l WHERE l.pid = b.pid AND l.granted AND l.locktype = 'relation' AND l.mode = 'RowShareLock'
-				AND l.relation = to_regclass($2) AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))
-		FROM unnest(pg_blocking_pids($1)) AS b(pid) LEFT JOIN pg_stat_activity a ON a.pid = b.pid ORDER BY b.pid`, session, f.table())
+	rows, err := f.db.QueryContext(ctx, `WITH RECURSIVE sharers AS MATERIALIZED (
+			SELECT DISTINCT pid FROM pg_locks WHERE granted AND locktype = 'relation' AND mode = 'RowShareLock'
+				AND relation = to_regclass($2) AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		), way AS (
+			SELECT unnest(pg_blocking_pids($1)) AS pid
+			UNION SELECT unnest(pg_blocking_pids(way.pid)) FROM way WHERE way.pid NOT IN (SELECT pid FROM sharers)
+		)
+		SELECT way.pid, concat_ws(', ', 'user ' || a.usename, nullif(a.application_name, ''), 'from ' || host(a.client_addr),
+				a.state, 'open for ' || round(extract(epoch FROM clock_timestamp() - a.xact_start), 1) || ' s'),
+			way.pid IN (SELECT pid FROM sharers) OR
+				coalesce(a.state LIKE 'idle in transaction%' AND a.state_change < clock_timestamp() - $3::bigint * interval '1 millisecond', false)
+		FROM way LEFT JOIN pg_stat_activity a ON a.pid = way.pid ORDER BY way.pid`, int32(session), f.table(), (f.cfg.LockTimeout / 4).Milliseconds())
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +265,7 @@ func (postgresql) classify(err error) verdict {
 	return refused
 }
 
-// sort out which relation a name means, and its partitions.
+// relations are the table that a name means, and its partitions.
 func (d postgresql) relations(ctx context.Context, tx *sql.Tx, table string) ([]string, error) {
 	var kind sql.NullString
 	err := tx.QueryRowContext(ctx, `SELECT (SELECT relkind::text FROM pg_class WHERE oid = to_regclass($1))`, table).Scan(&kind)
