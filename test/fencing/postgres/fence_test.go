@@ -632,8 +632,24 @@ func testEverything(t *testing.T, pg *server.Postgres) {
 			_ = tx.Rollback()
 		}
 	}
+	// A search path with operators of its own changes nothing.
+	execute(t, db, `CREATE SCHEMA evil`,
+		`CREATE FUNCTION evil.yes(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true'`,
+		`CREATE FUNCTION evil.yes(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true'`,
+		`CREATE OPERATOR evil.<= (FUNCTION = evil.yes, LEFTARG = bigint, RIGHTARG = bigint)`,
+		`CREATE OPERATOR evil.= (FUNCTION = evil.yes, LEFTARG = text, RIGHTARG = text)`,
+		`CREATE FUNCTION evil.no(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT false'`,
+		`CREATE OPERATOR evil.<> (FUNCTION = evil.no, LEFTARG = bigint, RIGHTARG = bigint)`,
+		`CREATE TABLE evil.elect_fence AS SELECT 'orders' AS resource, 1::bigint AS token`)
+	claim(t, f, "orders", 2)
+	evil := connect(t, url+"&search_path=evil,pg_catalog,public")
+	tx := begin(t, evil, sql.LevelDefault)
+	in(t, tx, `SET LOCAL elect.token = '1'`)
+	_, err := tx.ExecContext(t.Context(), `INSERT INTO orders VALUES (2, 1)`)
+	stale(t, fencesql.Refusal(err), 1, 2)
+	_ = tx.Rollback()
 	// The programs need no rights on the marks, and have none.
-	tx := begin(t, db, sql.LevelDefault)
+	tx = begin(t, db, sql.LevelDefault)
 	in(t, tx, `SET LOCAL ROLE app`)
 	if _, err := tx.ExecContext(t.Context(), `UPDATE elect_fence SET token = 0`); err == nil {
 		t.Error("a program may lower marks")
