@@ -1,6 +1,10 @@
 package driver
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/electd/elect/fence"
+)
 
 // The plain reasons for which a mandate ends, and the outcomes that a caller
 // tells apart. A driver wraps them with what it knows: which store, what it
@@ -28,8 +32,8 @@ var (
 	// ErrUnsupported: this back end cannot do that.
 	ErrUnsupported = errors.New("not supported by this back end")
 	// ErrUnknownOutcome: a write may or may not have landed, and could not be
-	// resolved by reading.
-	ErrUnknownOutcome = errors.New("outcome unknown")
+	// resolved by reading. A guarded resource's is the same.
+	ErrUnknownOutcome = fence.ErrUnknownOutcome
 )
 
 // Permanent marks an error that trying again will not mend: configuration,

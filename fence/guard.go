@@ -54,7 +54,8 @@ type GuardConfig struct {
 }
 
 // ErrBusy is what the refusal of a token matches that is great enough, while work of
-// smaller ones has not ended yet. The mark is raised; asking again is right.
+// smaller ones has not ended yet. Asking again is right. A [Guard] has raised the mark by
+// then, so that nothing smaller is admitted any more.
 var ErrBusy = errors.New("the work of earlier leaders has not ended")
 
 // Result is what a guard has decided.

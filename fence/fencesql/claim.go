@@ -1,0 +1,203 @@
+package fencesql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/electd/elect/fence"
+)
+
+// Claim raises the mark of the resource to token, durably, and returns when no
+// transaction is open any more that was checked with a smaller token. It is what a new
+// leader does before it reads anything. The same token again is no error, and waits for
+// nothing.
+//
+// A greater mark is a fence.StaleError. A resource that was not added is refused
+// with fence.ErrResource. If transactions of earlier leaders stay open, the claim is
+// refused with fence.ErrBusy and may be repeated: see [Config.LockTimeout]. After an
+// error that matches fence.ErrUnknownOutcome the mark may have been raised; claiming
+// again is right. After any other it was not.
+//
+// Claims of one resource wait for each other.
+func (f *Fence) Claim(ctx context.Context, resource fence.Resource, token fence.Token) error {
+	if err := fence.CheckShown(resource, token); err != nil {
+		return err
+	}
+	// Whoever sees its own token has nothing to raise. It must not wait either: what is
+	// open may be its own.
+	highest, err := f.highest(ctx, f.db, f.say.highest, resource)
+	switch {
+	case err != nil:
+		return err
+	case token < highest:
+		return f.stale(resource, token, highest)
+	case token == highest:
+		return nil
+	}
+	return f.raise(ctx, resource, token)
+}
+
+type queryer interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// highest reads the mark of the resource with one of the statements that do.
+func (f *Fence) highest(ctx context.Context, q queryer, statement string, resource fence.Resource) (fence.Token, error) {
+	var mark sql.NullInt64
+	err := q.QueryRowContext(ctx, statement, string(resource)).Scan(&mark)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return 0, fmt.Errorf("%w: %s has no row in %s; want it added first", fence.ErrResource, resource, f.cfg.Table)
+	case err != nil:
+		return 0, fmt.Errorf("fencesql: reading the mark of %s: %w", resource, err)
+	}
+	return markOf(resource, mark)
+}
+
+func (f *Fence) stale(resource fence.Resource, shown, highest fence.Token) error {
+	f.cfg.Logger.Warn("refused", "resource", resource, "shown", shown, "highest", highest)
+	return &fence.StaleError{Shown: shown, Highest: highest}
+}
+
+func (f *Fence) raise(ctx context.Context, resource fence.Resource, token fence.Token) (err error) {
+	conn, err := f.db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("fencesql: claiming %s: %w", resource, err)
+	}
+	defer conn.Close()
+	tx, session, end, err := f.dialect.begin(ctx, conn, f.cfg.LockTimeout)
+	if err != nil {
+		return fmt.Errorf("fencesql: claiming %s: %w", resource, err)
+	}
+	defer func() {
+		if err := end(); err != nil {
+			f.cfg.Logger.Warn("the session of a claim could not be put back as it was", "error", err)
+		}
+	}()
+	defer tx.Rollback() // does nothing after a commit
+
+	watch := f.watch(ctx, resource, token, session)
+	_, err = tx.ExecContext(ctx, f.say.raise, int64(token), string(resource), int64(token))
+	watch.stop()
+	switch {
+	case err != nil && f.dialect.classify(err) == waited:
+		return fmt.Errorf("fencesql: claiming %s with %v: %w after %v: %s", resource, token, fence.ErrBusy, f.cfg.LockTimeout, watch)
+	case err != nil:
+		return fmt.Errorf("fencesql: claiming %s: %w", resource, err)
+	}
+	// How many rows an update has changed is counted differently by databases and
+	// drivers. What is there now is not.
+	highest, err := f.highest(ctx, tx, f.say.highest, resource)
+	switch {
+	case err != nil:
+		return err
+	case token < highest:
+		return f.stale(resource, token, highest)
+	case token > highest:
+		return fmt.Errorf("fencesql: claiming %s: its mark is %v after it was raised to %v", resource, highest, token)
+	}
+	if err := f.commit(ctx, tx); err != nil {
+		return fmt.Errorf("fencesql: claiming %s: %w", resource, err)
+	}
+	f.cfg.Logger.Info("claimed", "resource", resource, "token", token)
+	return nil
+}
+
+// watch is a look at whom a claim waits for.
+type watch struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	// Written by the watcher, read after done.
+	holders []holder // of the last look that saw any
+	err     error    // of the last look
+}
+
+// lookAgain is the time between two looks, of a claim that ends whom it sees.
+const lookAgain = 20 * time.Millisecond
+
+// watch looks who is in the way when half of the lock timeout has passed, and ends them if
+// it may. It needs a connection beside the claim's, and does without if there is none.
+func (f *Fence) watch(ctx context.Context, resource fence.Resource, token fence.Token, session int64) *watch {
+	w := &watch{done: make(chan struct{})}
+	ctx, w.cancel = context.WithCancel(ctx)
+	if session == 0 {
+		close(w.done)
+		return w
+	}
+	go func() {
+		defer close(w.done)
+		timer := time.NewTimer(f.cfg.LockTimeout / 2)
+		defer timer.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-timer.C:
+			}
+			// What fails is tried again: a connection of the pool may be dead.
+			err := f.look(ctx, w, resource, token, session)
+			if ctx.Err() != nil || err == nil && !f.cfg.Terminate {
+				return
+			}
+			w.err = err
+			timer.Reset(lookAgain)
+		}
+	}()
+	return w
+}
+
+// look looks once.
+func (f *Fence) look(ctx context.Context, w *watch, resource fence.Resource, token fence.Token, session int64) error {
+	holders, err := f.dialect.holders(ctx, f, session)
+	if err != nil {
+		return err
+	}
+	if len(holders) > 0 {
+		w.holders = holders
+	}
+	if !f.cfg.Terminate {
+		return nil
+	}
+	// A transaction with a greater token than ours is not in our way: we are in its.
+	highest, err := f.highest(ctx, f.db, f.say.highest, resource)
+	if err != nil || highest > token {
+		return err
+	}
+	for _, h := range holders {
+		if !h.may {
+			continue
+		}
+		if e := f.dialect.terminate(ctx, f, h); e != nil {
+			err = errors.Join(err, fmt.Errorf("ending %s: %w", h.text, e))
+			continue
+		}
+		f.cfg.Logger.Warn("ended a connection in the way of a claim", "resource", resource, "token", token, "holder", h.text)
+	}
+	return err
+}
+
+func (w *watch) stop() {
+	w.cancel()
+	<-w.done
+}
+
+// String says who is in the way. It is called after stop.
+func (w *watch) String() string {
+	var all []string
+	for _, h := range w.holders {
+		all = append(all, h.text)
+	}
+	text := "who holds it is not known"
+	if len(all) > 0 {
+		text = "held by " + strings.Join(all, "; ")
+	}
+	if w.err != nil {
+		text += " (" + w.err.Error() + ")"
+	}
+	return text
+}

@@ -1,0 +1,92 @@
+package fencesql
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/electd/elect/fence"
+)
+
+// dialect is what differs between databases. Its values have no state.
+type dialect interface {
+	quote(name string) string
+	statements(table string) statements
+
+	install(ctx context.Context, f *Fence) error
+	uninstall(ctx context.Context, f *Fence) error
+
+	// begin begins the transaction of a claim: one that sees what was committed when it
+	// has waited for a lock, that waits for it no longer than patience, and whose commit
+	// is durable. It returns what identifies the session to holders, 0 if
+	// nothing does, and what is to be called when the transaction has ended.
+	begin(ctx context.Context, conn *sql.Conn, patience time.Duration) (tx *sql.Tx, session int64, end func() error, err error)
+
+	// holders are the sessions whose transactions a session waits for.
+	holders(ctx context.Context, f *Fence, session int64) ([]holder, error)
+
+	// terminate ends the connection of a holder.
+	terminate(ctx context.Context, f *Fence, h holder) error
+
+	// classify says what an error of the database means.
+	classify(err error) verdict
+}
+
+// guarder is a dialect that can guard tables with triggers.
+type guarder interface {
+	guard(ctx context.Context, f *Fence, resource fence.Resource, tables []string) error
+	unguard(ctx context.Context, f *Fence, resource fence.Resource, tables []string) error
+	tables(ctx context.Context, f *Fence) (map[fence.Resource][]string, error)
+}
+
+// statements are those that all databases have in common but for their wording. Each is
+// prepared with as many arguments as are named here, in this order. Tokens are
+// 64-bit integers.
+type statements struct {
+	add    string // resource; does nothing if it is there
+	remove string // resource
+
+	// highest reads the mark: resource; a row with the token, as last committed or as
+	// written by the same transaction.
+	highest string
+
+	// raise raises the mark: token, resource, token; of the resource, if its mark
+	// is not above the token. It waits for transactions that hold the mark.
+	raise string
+
+	// check holds the mark where it is until the transaction ends: resource, token; a row
+	// with the mark, if that is not above the token, or none. It waits for a raise.
+	check string
+
+	// share is check, for a transaction that does nothing else and may be idle for long.
+	share string
+
+	// refusal reads the mark after a check that has found no row, in the same
+	// transaction: resource; a row with a mark that is no older than what check saw.
+	refusal string
+
+	// token makes the token known to the triggers of guarded tables until the
+	// transaction ends: token. "": there are no such triggers. check does it, too.
+	token string
+
+	// status reads all marks: rows of resource, token, and milliseconds since 1970 of
+	// the last claim or NULL, ordered by resource.
+	status string
+}
+
+// holder is a session in the way of a claim.
+type holder struct {
+	session int64
+	text    string // who it is, and what it does
+	may     bool   // it holds a check, so that ending it makes way
+}
+
+// verdict is what an error of the database means.
+type verdict int
+
+const (
+	unknown    verdict = iota // nothing that is known here
+	refused                   // the database refused the statement, and has applied nothing of it; of a commit, nothing of the transaction
+	waited                    // as refused: a lock was waited for too long
+	serialized                // as refused: what runs at the same time does not go together; beginning anew is right
+)

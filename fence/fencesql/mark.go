@@ -1,0 +1,79 @@
+package fencesql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/electd/elect/fence"
+)
+
+// Mark returns the table as a mark that several guards may have in common, in several
+// processes: for what is not in the database, and is written through a fence.Guard.
+//
+// Share holds a transaction open, with a connection of its own, from the check until
+// release: db needs at least as many connections as there are requests at once, and one
+// for Raise. Share returns ErrUnclaimed never: where the mark is below its token, it
+// raises it first.
+func (f *Fence) Mark() fence.Sharer { return mark{f} }
+
+type mark struct{ *Fence }
+
+// Raise implements [fence.Mark].
+func (m mark) Raise(ctx context.Context, resource fence.Resource, token fence.Token) error {
+	return m.Claim(ctx, resource, token)
+}
+
+// Highest implements [fence.Mark].
+func (m mark) Highest(ctx context.Context, resource fence.Resource) (fence.Token, error) {
+	if _, err := fence.ParseResource(string(resource)); err != nil {
+		return 0, err
+	}
+	return m.highest(ctx, m.db, m.say.highest, resource)
+}
+
+// Share implements [fence.Sharer].
+func (m mark) Share(ctx context.Context, resource fence.Resource, token fence.Token) (release func() error, err error) {
+	if err := m.Claim(ctx, resource, token); err != nil {
+		return nil, err
+	}
+	// The end of ctx ends the attempt. It must not end the hold: whoever has it may have
+	// to finish something first.
+	held, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	tx, err := m.hold(ctx, held, resource, token)
+	if !stop() && err == nil {
+		_ = tx.Rollback()
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return func() error {
+		defer cancel()
+		// A commit that is answered shows that the transaction was there all the time.
+		if err := tx.Commit(); err != nil {
+			return fmt.Errorf("fencesql: the mark of %s may not have been held: %w", resource, err)
+		}
+		return nil
+	}, nil
+}
+
+// hold begins the transaction of a Share.
+func (m mark) hold(ctx, held context.Context, resource fence.Resource, token fence.Token) (*sql.Tx, error) {
+	for attempt := 1; ; attempt++ {
+		tx, err := m.db.BeginTx(held, nil)
+		if err != nil {
+			return nil, fmt.Errorf("fencesql: holding the mark of %s: %w", resource, err)
+		}
+		err = m.check(held, tx, m.say.share, resource, token)
+		if err == nil {
+			return tx, nil
+		}
+		_ = tx.Rollback() // it holds nothing
+		if m.dialect.classify(err) != serialized || attempt == attempts || ctx.Err() != nil {
+			return nil, err
+		}
+	}
+}
