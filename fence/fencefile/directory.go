@@ -158,14 +158,10 @@ func (d *directory) read(name string) (b []byte, err error) {
 	return b, err
 }
 
-// create makes a file of its own, and removes what was there: the torn rest of somebody
-// who was killed.
-func (d *directory) create(name string) (f *os.File, err error) {
-	if err := d.remove(name); err != nil {
-		return nil, err
-	}
+// create makes a file that must not be there.
+func (d *directory) create(name string, perm fs.FileMode) (f *os.File, err error) {
 	err = d.do("create", name, func() (err error) {
-		f, err = d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		f, err = d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 		return err
 	})
 	return f, err

@@ -25,7 +25,7 @@ const (
 	maxRecord     = 512
 
 	// ownFile is what a sidecar is the mark of: the file beside it, whatever its name.
-	ownFile = "."
+	ownFile = "file"
 )
 
 // ErrDamaged is what the error of a mark matches that cannot be read. It is never taken

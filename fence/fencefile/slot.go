@@ -58,7 +58,10 @@ func (s slot) raise(ctx context.Context, from, token fence.Token, exists bool) e
 
 // put writes the mark. Its name is not on the disk yet.
 func (s slot) put(token fence.Token) error {
-	f, err := s.create(s.temp)
+	if err := s.remove(s.temp); err != nil { // of somebody who was killed
+		return err
+	}
+	f, err := s.create(s.temp, 0o600)
 	if err != nil {
 		return err
 	}

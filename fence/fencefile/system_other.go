@@ -17,3 +17,5 @@ func fileSystem(string) (warning string, err error) {
 func flock(*os.File) (held bool, err error) { return false, errors.ErrUnsupported }
 
 func groupOf(fs.FileInfo) int { return -1 }
+
+func ownerOf(fs.FileInfo) int { return -1 }

@@ -32,3 +32,11 @@ func groupOf(info fs.FileInfo) int {
 	}
 	return -1
 }
+
+// ownerOf is the user whom a file belongs to, -1 if that is not known.
+func ownerOf(info fs.FileInfo) int {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Uid)
+	}
+	return -1
+}
