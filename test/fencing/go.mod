@@ -7,12 +7,14 @@ require (
 	github.com/electd/elect v0.0.0
 	github.com/electd/elect/fence/fenceredis v0.0.0
 	github.com/electd/elect/peer v0.0.0
+	github.com/electd/elect/test/chaos v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 	golang.org/x/sys v0.49.0
 )
 
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/hanwen/go-fuse/v2 v2.12.1 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
@@ -23,4 +25,5 @@ replace (
 	github.com/electd/elect/fence/fencegrpc => ../../fence/fencegrpc
 	github.com/electd/elect/fence/fenceredis => ../../fence/fenceredis
 	github.com/electd/elect/peer => ../../peer
+	github.com/electd/elect/test/chaos => ../chaos
 )
