@@ -21,7 +21,8 @@ type Guard struct {
 	client   redis.UniversalClient
 	resource fence.Resource
 	mark     string
-	write    *Script
+	single   *Script // for one command
+	several  *Script
 }
 
 // New returns the guard of a resource. The client stays the caller's; its dialer, timeouts
@@ -30,7 +31,7 @@ func New(client redis.UniversalClient, resource fence.Resource) (*Guard, error) 
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return nil, err
 	}
-	g := &Guard{client: client, resource: resource, write: newScript(commands)}
+	g := &Guard{client: client, resource: resource, single: newScript(single), several: newScript(commands)}
 	g.mark = g.Key("elect:fence")
 	return g, nil
 }
@@ -80,7 +81,11 @@ func (g *Guard) Write(ctx context.Context, token fence.Token, all ...Command) ([
 		keys = append(keys, c.Key)
 		args = append(append(args, len(c.Args), c.Name), c.Args...)
 	}
-	reply, err := g.Eval(ctx, token, g.write, keys, args...)
+	script := g.several
+	if len(all) == 1 {
+		script, args = g.single, args[1:]
+	}
+	reply, err := g.Eval(ctx, token, script, keys, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +114,10 @@ func (g *Guard) Eval(ctx context.Context, token fence.Token, script *Script, key
 			return nil, fmt.Errorf("%w: the key %q is the mark; want another", fence.ErrResource, key)
 		}
 	}
-	shown := append(append(make([]any, 0, 4+len(keys)+len(args)), "EVALSHA", script.sha, 1+len(keys), g.mark), strings2any(keys)...)
+	shown := append(make([]any, 0, 5+len(keys)+len(args)), "EVALSHA", script.sha, 1+len(keys), g.mark)
+	for _, key := range keys {
+		shown = append(shown, key)
+	}
 	shown = append(append(shown, token.String()), args...)
 	reply, err := g.once(ctx, shown)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") { // it was not run
@@ -120,14 +128,6 @@ func (g *Guard) Eval(ctx context.Context, token fence.Token, script *Script, key
 		return nil, g.explain(token, err)
 	}
 	return reply, nil
-}
-
-func strings2any(all []string) []any {
-	out := make([]any, len(all))
-	for i, s := range all {
-		out[i] = s
-	}
-	return out
 }
 
 // tag is what Redis finds a key's slot by, "" if that is all of it.

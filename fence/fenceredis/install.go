@@ -22,14 +22,16 @@ type State struct {
 	Warnings []string
 }
 
-// Install makes the mark of the resource, unless there is one, and loads the script. What
+// Install makes the mark of the resource, unless there is one, and loads the scripts. What
 // can be lost is said by the warnings of its [State].
 func (g *Guard) Install(ctx context.Context) (State, error) {
 	if err := g.client.SetNX(ctx, g.mark, "0", 0).Err(); err != nil {
 		return State{}, fmt.Errorf("fenceredis: %s: %w", g.resource, err)
 	}
-	if err := g.client.ScriptLoad(ctx, g.write.source).Err(); err != nil {
-		return State{}, fmt.Errorf("fenceredis: %s: %w", g.resource, err)
+	for _, script := range []*Script{g.single, g.several} {
+		if err := g.client.ScriptLoad(ctx, script.source).Err(); err != nil {
+			return State{}, fmt.Errorf("fenceredis: %s: %w", g.resource, err)
+		}
 	}
 	return g.Status(ctx)
 }
