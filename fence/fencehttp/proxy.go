@@ -21,7 +21,7 @@ import (
 // trailers and WebSockets (not to h2c) pass. The upstream sees the header [Header], and
 // X-Forwarded-For, -Host and -Proto.
 //
-// A nil transport is one made for the upstream. It must not follow HTTP_PROXY or
+// A nil transport is that of [NewTransport]. Another one must not follow HTTP_PROXY or
 // decompress. What is cut ([fence.GuardConfig.Drain]) gets 502 and the result ended if
 // no response had begun, and else a broken connection. An upstream that fails is 502.
 // After both the outcome is not known.
@@ -31,7 +31,7 @@ func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper
 		return nil, err
 	}
 	if transport == nil {
-		transport = newTransport(upstream.Scheme)
+		transport = NewTransport(upstream.Scheme)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -52,6 +52,16 @@ func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper
 	}, cfg), nil
 }
 
+// ParseUpstream reads the URL of an upstream, as [NewProxy] wants it.
+func ParseUpstream(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("fencehttp: the upstream is no URL; want one such as http://127.0.0.1:9000") // it may have a password
+	}
+	_, err = checkUpstream(u)
+	return u, err
+}
+
 // checkUpstream returns where requests go.
 func checkUpstream(upstream *url.URL) (*url.URL, error) {
 	target := *upstream
@@ -68,8 +78,9 @@ func checkUpstream(upstream *url.URL) (*url.URL, error) {
 	return &target, nil
 }
 
-// newTransport speaks what an upstream does.
-func newTransport(scheme string) *http.Transport {
+// NewTransport returns what NewProxy makes for an upstream of http, https or h2c, for those
+// who want to change something of it: certificates, timeouts.
+func NewTransport(scheme string) *http.Transport {
 	protocols := new(http.Protocols)
 	switch scheme {
 	case "h2c":
@@ -91,10 +102,10 @@ func newTransport(scheme string) *http.Transport {
 
 // badGateway says that nothing is known.
 func badGateway(w http.ResponseWriter, r *http.Request, err error, log *slog.Logger) {
-	a := answer{Error: "the upstream has not answered: " + ErrUnknownOutcome.Error()}
+	a := answer{Error: "the upstream has not answered: " + fence.ErrUnknownOutcome.Error()}
 	cause := context.Cause(r.Context())
 	if stale, ok := errors.AsType[*fence.StaleError](cause); ok {
-		a = answer{Result: fence.Ended, Shown: stale.Shown, Highest: stale.Highest, Error: "cut, for a greater token came: " + ErrUnknownOutcome.Error()}
+		a = answer{Result: fence.Ended, Shown: stale.Shown, Highest: stale.Highest, Error: "cut, for a greater token came: " + fence.ErrUnknownOutcome.Error()}
 	}
 	log.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "cause", cause, "error", err)
 	a.write(w, http.StatusBadGateway)

@@ -162,6 +162,7 @@ var repository = house{
 		{module: "cmd/elect", needs: "golang.org/x/term", why: "the demo draws on a terminal and reads single keys"},
 		{module: "cmd/elect", needs: "github.com/spf13/cobra", why: "verbs, flags, help and completion of the command"},
 		{module: "cmd/elect", needs: "github.com/spf13/pflag", why: "cobra's flags: values with a syntax of their own (times, sizes, formats)"},
+		{module: "cmd/elect", needs: "github.com/prometheus/client_golang", why: "the metrics of the fencing proxy, in the form that monitoring reads"},
 		{module: "cmd/elect", needs: "go.yaml.in/yaml/v3", why: "answers as YAML, for those whose tools read nothing else"},
 		{module: "cmd/elect", needs: "golang.org/x/sys", why: "terminals, the clock that the benchmark stamps with, CPU accounting"},
 		{module: "cmd/elect", needs: "github.com/rogpeppe/go-internal", why: "tests: testscript runs the command as a shell would"},
