@@ -36,7 +36,7 @@ func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return NewHandler(guard, &httputil.ReverseProxy{
+	proxy := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(target)
 			p.SetXForwarded()
@@ -49,7 +49,15 @@ func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper
 		Transport:    transport,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { badGateway(w, r, err, cfg.Logger) },
 		ErrorLog:     slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
-	}, cfg), nil
+	}
+	return NewHandler(guard, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 1 {
+			// The server would else swallow what is left of the body when an upstream
+			// begins to answer before it has read all of it.
+			_ = http.NewResponseController(w).EnableFullDuplex()
+		}
+		proxy.ServeHTTP(w, r)
+	}), cfg), nil
 }
 
 // ParseUpstream reads the URL of an upstream, as [NewProxy] wants it.

@@ -170,6 +170,7 @@ var repository = house{
 		{module: "test/chaos", needs: "github.com/hanwen/go-fuse/v2", why: "disks that are slow, fail, and lose what was not synced"},
 		{module: "test/chaos", needs: "golang.org/x/sys", why: "mounts, signals by process descriptor, mapped files, clocks"},
 		{module: "test/fencing", needs: "github.com/anishathalye/porcupine", why: "histories of guarded writes are checked for linearizability"},
+		{module: "test/fencing", needs: "github.com/coder/websocket", why: "streams of leaders that a proxy has to cut"},
 		{module: "test/fencing", needs: "golang.org/x/sys", why: "stops a process at one step, reads a clock that all processes share"},
 		{module: "cmd/elect", needs: "github.com/creack/pty", why: "tests: the command at a terminal"},
 	},
