@@ -2,7 +2,8 @@
 // it, where it is asked to, the metrics and the health of it.
 //
 // [Serve] owns everything that it starts, and returns when all of it has ended. A request
-// that is in flight when it is told to end may end within a time of grace. What a request
+// that is in flight when it is told to end may end within a time of grace; one that has
+// not is left behind without its connections, for the process ends then. What a request
 // or a mark fails with is its answer and a line of the log; Serve returns an error only
 // if it cannot serve.
 package gatehouse
