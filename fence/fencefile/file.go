@@ -64,7 +64,7 @@ func Uninstall(ctx context.Context, path string) error {
 		}
 	}
 	if err := t.sync(); err != nil {
-		return fmt.Errorf("%w: the sidecar may come back: %w", ErrUnknown, err)
+		return fmt.Errorf("%w: the sidecar may come back: %w", fence.ErrUnknownOutcome, err)
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func Uninstall(ctx context.Context, path string) error {
 // Claim raises the mark of a file to the token, and puts on the disk what it finds: what
 // a new leader does before it reads the file. A greater mark is a fence.StaleError; a
 // file without a sidecar matches fence.ErrResource. It waits for a [Replace] that is
-// about to rename, as long as ctx lasts. An error that matches neither [ErrUnknown] nor
+// about to rename, as long as ctx lasts. An error that matches neither [fence.ErrUnknownOutcome] nor
 // fence.ErrStale has changed nothing.
 func Claim(ctx context.Context, path string, token fence.Token) error {
 	t, err := openTarget(ctx, path)
@@ -122,7 +122,7 @@ func Status(ctx context.Context, path string) (State, error) {
 // above the token; a mark below is raised first. Success means that all of it is on the
 // disk. A greater mark is a fence.StaleError, a file without a sidecar matches
 // fence.ErrResource, and after an error of write, which is returned as it is, as after
-// any other that does not match [ErrUnknown], the file is as it was.
+// any other that does not match [fence.ErrUnknownOutcome], the file is as it was.
 //
 // write is called once, by this goroutine, without the lock, so that a slow one keeps
 // nobody waiting; it may run in vain. Its writer is a file and is not buffered. Mode and
@@ -183,7 +183,7 @@ func (t target) admit(ctx context.Context, name string, token fence.Token) (rena
 		return false, err
 	}
 	if err := t.sync(); err != nil {
-		return true, fmt.Errorf("%w: the new content may be lost again: %w", ErrUnknown, err)
+		return true, fmt.Errorf("%w: the new content may be lost again: %w", fence.ErrUnknownOutcome, err)
 	}
 	return true, nil
 }

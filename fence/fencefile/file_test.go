@@ -188,7 +188,7 @@ func TestReplaceFails(t *testing.T) {
 				case err == nil && strings.HasPrefix(what, "unlock") && state == fmt.Sprint("new ", token):
 				case !errors.Is(err, syscall.ENOSPC):
 					t.Errorf("%s: %v", what, err)
-				case errors.Is(err, ErrUnknown):
+				case errors.Is(err, fence.ErrUnknownOutcome):
 					unknown++
 					if s.Highest != token {
 						t.Errorf("%s: %s", what, state)

@@ -187,9 +187,9 @@ func TestMarkFails(t *testing.T) {
 			got := highest(t, m, "r")
 			switch {
 			case err == nil && got == 6 && strings.HasPrefix(what, "unlock"):
-			case errors.Is(err, ErrUnknown) && errors.Is(err, syscall.ENOSPC) && got == 6:
+			case errors.Is(err, fence.ErrUnknownOutcome) && errors.Is(err, syscall.ENOSPC) && got == 6:
 				unknown++
-			case !errors.Is(err, ErrUnknown) && errors.Is(err, syscall.ENOSPC) && got == 5:
+			case !errors.Is(err, fence.ErrUnknownOutcome) && errors.Is(err, syscall.ENOSPC) && got == 5:
 			default:
 				t.Errorf("killed %v, %s: %v, and the mark is %v", killed, what, err, got)
 			}

@@ -10,11 +10,6 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// ErrUnknown is what an error matches after which it is not known whether what was
-// asked for survives a loss of power: the names were changed, and could not be put on
-// the disk. To do it again, with the same token, is right.
-var ErrUnknown = errors.New("the outcome is not known")
-
 // slot is one mark in a directory.
 type slot struct {
 	*directory
@@ -51,7 +46,7 @@ func (s slot) raise(ctx context.Context, from, token fence.Token, exists bool) e
 		}
 	}
 	if err := s.sync(); err != nil {
-		return fmt.Errorf("%w: the mark %v may be lost again: %w", ErrUnknown, token, err)
+		return fmt.Errorf("%w: the mark %v may be lost again: %w", fence.ErrUnknownOutcome, token, err)
 	}
 	return nil
 }

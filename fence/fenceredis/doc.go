@@ -25,7 +25,7 @@
 //
 // A [Guard] is safe for concurrent use and needs no closing. A refusal matches
 // fence.ErrStale, and nothing of what was refused is applied. Nothing is tried again of
-// which it is not known what became: then the error matches [ErrUnknown]. The client's
+// which it is not known what became: then the error matches [fence.ErrUnknownOutcome]. The client's
 // own retries are switched off for that reason: one that is refused could hide that
 // the first try was applied.
 //

@@ -11,11 +11,6 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// ErrUnknown is what an error matches after which it is not known whether the write was
-// applied: it was sent, and no answer came. It may be applied still, unless a greater
-// token comes first.
-var ErrUnknown = errors.New("the outcome is not known")
-
 // Guard writes to the keys of one resource.
 type Guard struct {
 	client   redis.UniversalClient
@@ -70,7 +65,7 @@ const most = 7000
 // Write carries out the commands one after another, with nothing of others in between, and
 // returns their replies, unless the mark is above the token; a mark below is raised
 // first. A greater mark is a fence.StaleError, and nothing was applied. An error that
-// does not match [ErrUnknown] and is Redis's own (redis.Error) may be that of a later
+// does not match [fence.ErrUnknownOutcome] and is Redis's own (redis.Error) may be that of a later
 // command: those before it have been applied, for Redis takes nothing back.
 //
 // There may be up to 7,000 commands and arguments in all. A pipeline of one Write for all
@@ -91,7 +86,7 @@ func (g *Guard) Write(ctx context.Context, token fence.Token, all ...Command) ([
 	}
 	replies, ok := reply.([]any)
 	if !ok {
-		return nil, fmt.Errorf("fenceredis: %s: %w: the answer is %T; want a list", g.resource, ErrUnknown, reply)
+		return nil, fmt.Errorf("fenceredis: %s: %w: the answer is %T; want a list", g.resource, fence.ErrUnknownOutcome, reply)
 	}
 	return replies, nil
 }
@@ -172,7 +167,7 @@ func (g *Guard) explain(token fence.Token, err error) error {
 	case errors.As(err, &early):
 		return early.error
 	case !errors.As(err, &answered):
-		return fmt.Errorf("fenceredis: %s: %w: %w", g.resource, ErrUnknown, err)
+		return fmt.Errorf("fenceredis: %s: %w: %w", g.resource, fence.ErrUnknownOutcome, err)
 	case redis.HasErrorPrefix(err, "STALETOKEN"):
 		words := strings.Fields(err.Error())
 		if len(words) < 2 {

@@ -51,8 +51,8 @@ func TestExplain(t *testing.T) {
 		{answer("STALETOKEN x"), answer("STALETOKEN x"), false},
 		{answer("UNGUARDED"), fence.ErrResource, false},
 		{answer("READONLY You can't write against a read only replica."), answer("READONLY You can't write against a read only replica."), false},
-		{errors.New("STALETOKEN 6"), ErrUnknown, false},
-		{context.DeadlineExceeded, ErrUnknown, false},
+		{errors.New("STALETOKEN 6"), fence.ErrUnknownOutcome, false},
+		{context.DeadlineExceeded, fence.ErrUnknownOutcome, false},
 		{net.ErrClosed, net.ErrClosed, false},
 	} {
 		got := g.explain(5, c.err)
@@ -60,7 +60,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%v: %v", c.err, got)
 		}
 		_, answered := errors.AsType[answer](c.err)
-		if errors.Is(got, ErrUnknown) == answered {
+		if errors.Is(got, fence.ErrUnknownOutcome) == answered {
 			t.Errorf("%v: %v; unknown is what was not answered", c.err, got)
 		}
 	}
@@ -99,11 +99,11 @@ func TestNothingIsSent(t *testing.T) {
 		g.Claim(ended, 5),
 	} {
 		want := []error{fence.ErrMissing, fence.ErrToken, fence.ErrResource, fence.ErrResource, nil, context.Canceled}[i]
-		if got == nil || want != nil && !errors.Is(got, want) || errors.Is(got, ErrUnknown) {
+		if got == nil || want != nil && !errors.Is(got, want) || errors.Is(got, fence.ErrUnknownOutcome) {
 			t.Errorf("%d: %v; want %v", i, got, want)
 		}
 	}
-	if err := g.Claim(t.Context(), 5); !errors.Is(err, ErrUnknown) {
+	if err := g.Claim(t.Context(), 5); !errors.Is(err, fence.ErrUnknownOutcome) {
 		t.Errorf("%v; want this to have asked", err)
 	}
 }

@@ -64,7 +64,7 @@ func work(text string) int {
 		r.Operations++
 	})
 	if err := j.do(ctx, &r); err != nil {
-		r.Err, r.Stale, r.Unknown = err.Error(), errors.Is(err, fence.ErrStale), errors.Is(err, fencefile.ErrUnknown)
+		r.Err, r.Stale, r.Unknown = err.Error(), errors.Is(err, fence.ErrStale), errors.Is(err, fence.ErrUnknownOutcome)
 	}
 	if out.Encode(r) != nil {
 		return 1

@@ -90,7 +90,7 @@ func TestGuard(t *testing.T) {
 	}
 	// A command that fails is no refusal and is not unknown, and raises the mark.
 	_, err = g.Write(ctx, 7, fenceredis.HSet(name, "a", 1))
-	if _, ok := errors.AsType[redis.Error](err); !ok || !strings.Contains(err.Error(), "WRONGTYPE") || errors.Is(err, fence.ErrStale) || errors.Is(err, fenceredis.ErrUnknown) {
+	if _, ok := errors.AsType[redis.Error](err); !ok || !strings.Contains(err.Error(), "WRONGTYPE") || errors.Is(err, fence.ErrStale) || errors.Is(err, fence.ErrUnknownOutcome) {
 		t.Errorf("%v; want WRONGTYPE", err)
 	}
 	wantMark(t, g, 7)
@@ -197,8 +197,8 @@ func TestUnknown(t *testing.T) {
 	}
 	deaf.Store("now", true)
 	_, err = lost.Write(t.Context(), 5, fenceredis.Command{Name: "INCR", Key: g.Key("n")})
-	if !errors.Is(err, fenceredis.ErrUnknown) || errors.Is(err, fence.ErrStale) {
-		t.Errorf("%v; want ErrUnknown", err)
+	if !errors.Is(err, fence.ErrUnknownOutcome) || errors.Is(err, fence.ErrStale) {
+		t.Errorf("%v; want fence.ErrUnknownOutcome", err)
 	}
 	deaf.Delete("now")
 	replies, err := g.Write(t.Context(), 5, fenceredis.Command{Name: "GET", Key: g.Key("n")})
