@@ -102,9 +102,13 @@
 //     its longest promise, to nobody in particular (R16).
 //   - Elections that no leader comes of, own or others', stretch the next ones: a
 //     disk that is slower than a slot must not make them collide for ever. A round
-//     goes on while the own vote is being saved, for a promise at most, and who
-//     has voted for another does not stand before that vote is durable: saves on
-//     one disk tell how long those on the others take (R11).
+//     goes on while the own vote is being saved, and who has voted for another does
+//     not stand before that vote is durable, and for as long again: saves on one
+//     disk tell how long those on the others take. Where they do not, each failure
+//     doubles the time that votes have, up to four promises (R11).
+//   - A leader misses its quorum from the win on, not from when it asked for the
+//     votes, which may have waited for disks. That is no evidence: e_q is as it was,
+//     and no lease counts from it (R8).
 //   - Whoever's work has returned says so to the voters, whatever has ended its term:
 //     a release is as true after a supersession, a lapse or a jump of the clock (R9).
 //   - Every release hands over to the best successor, if one answers and would

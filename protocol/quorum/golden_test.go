@@ -148,9 +148,12 @@ func (s *script) do(c golden.Command) string {
 		}
 	case "disk":
 		s.each(c, func(n *node) { n.badDisk = c.Has("fails") })
-	case "fsync":
+	case "fsync": // of all, or of those that are named
 		d := s.duration(c.Args[0])
-		w.fsync = func() time.Duration { return d }
+		if len(c.Args) == 1 {
+			w.fsync = func() time.Duration { return d }
+		}
+		s.each(c, func(n *node) { n.fsync = d })
 	case "work": // takes this long to return
 		d := s.duration(c.Args[0])
 		w.join = func() time.Duration { return d }

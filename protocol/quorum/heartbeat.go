@@ -49,7 +49,7 @@ func (m *Machine) onHeartbeat(leader protocol.Voter, msg *protocol.Message, fx *
 		// Only this makes sticky and restarts the timer (R8).
 		m.promise(leader, msg, msg.Promise)
 		m.heard.at, m.heard.closed = m.now.Boot, false
-		m.failed, m.graceUntil = 0, protocol.Always
+		m.failed, m.voted, m.graceUntil = 0, 0, protocol.Always
 		if leader.ID == m.yielded {
 			m.yielded, m.yields = "", 0
 		}

@@ -48,7 +48,8 @@ type Machine struct {
 	promises   promises
 	graves     graves
 	heard      heard
-	votePrev   uint64 // the term before the vote in Term
+	votePrev   uint64           // the term before the vote in Term
+	votedAt    protocol.Instant // when that was asked for, while it is being saved
 	given      time.Duration
 	known      [protocol.MaxVoters]standing // by place; the own is not used
 	graceUntil protocol.Instant             // a candidate that is behind is held up until then, Always if none is
@@ -58,6 +59,7 @@ type Machine struct {
 	cause   protocol.Reason
 	ranking []protocol.NodeID
 	failed  uint64 // elections in a row that no leader has come of
+	voted   uint64 // votes in a row that none has come of, own or for others, mostDoubled at most
 	rounds  uint64
 	maxSeen uint64 // the highest term in any answer
 	round   round

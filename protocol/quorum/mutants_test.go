@@ -60,6 +60,7 @@ func TestTwinBites(t *testing.T) {
 		"promise-forgotten-on-restart", "no-sticky", "own-earlier-life-ignored", "residual-of-holder-only", "no-residual-wait", "no-own-residual",
 		"lease-from-ack-arrival", "ignore-drift", "probe-extends-lease", "duplicate-ack-extends", "old-heartbeat-extends",
 		"release-by-node-id", "witness-any-incarnation", "boot-residual-waived",
+		"leader-without-quorum-keeps-promising",
 		"handover-any-seq", "priority-never-ignored", "outranked-at-once", "position-not-asked",
 		"reconfigure-without-quorum", "reconfigure-two-at-once", "held-before-saved", "new-term-not-stamped", "standing-by-place",
 		"vote-twice-in-a-term", "vote-while-work-runs",

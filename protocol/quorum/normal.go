@@ -62,6 +62,10 @@ func (m *Machine) Normalize(at protocol.Reading) (saves uint64) {
 	} else {
 		t.timer(&m.electAt)
 	}
+	if !m.awaited() {
+		m.votedAt = protocol.Always
+	}
+	t.since(&m.votedAt, m.patient(), true)
 	t.round(m)
 	t.reign(m)
 
@@ -176,7 +180,7 @@ func (t shift) round(m *Machine) {
 	if r.kind == idle {
 		return
 	}
-	t.evidence(&r.sent)
+	t.since(&r.sent, m.patient(), true)
 	t.timer(&r.ends)
 	for i := range r.free {
 		t.timer(&r.free[i])
@@ -191,7 +195,11 @@ func (t shift) reign(m *Machine) {
 	g := &m.reign
 	t.timer(&g.beatAt)
 	t.over(&g.leaseEnd)
-	t.over(&g.covered) // compared with leaseEnd, where that is not past
+	t.over(&g.covered)    // compared with leaseEnd, where that is not past
+	if g.won <= g.fresh { // e_q never falls
+		g.won = protocol.Always
+	}
+	t.evidence(&g.won)
 	t.evidence(&g.fresh)
 	t.evidence(&g.heard)
 	t.since(&g.betterAt, m.cfg.Steady, g.better != "")

@@ -97,7 +97,7 @@ func (m *Machine) nextTerm(over uint64) uint64 {
 func (m *Machine) begin(kind roundKind, term uint64) {
 	now := m.now.Boot
 	m.rounds++
-	m.round = round{kind: kind, number: m.rounds, term: term, sent: now, ends: now.Add(m.roundTime())}
+	m.round = round{kind: kind, number: m.rounds, term: term, sent: now, ends: now.Add(m.roundTime(kind))}
 	for i := range m.round.notBefore {
 		m.round.free[i], m.round.notBefore[i] = protocol.Never, protocol.Never
 	}
@@ -241,6 +241,9 @@ func (m *Machine) endRound(fx *protocol.Effects) {
 		return
 	}
 	m.catchUp(fx)
+	if m.round.kind == voting {
+		m.voted = min(m.voted+1, mostDoubled)
+	}
 	m.retry()
 	m.abandon()
 }

@@ -21,16 +21,23 @@ func (m *Machine) expire(fx *protocol.Effects) {
 		}
 	case m.role == protocol.Leader && g.active && now >= g.leaseEnd && !m.cfg.mutants.Has("lease-revives-in-term"):
 		m.end(Lapsed, fx) // it never revives in its term
-	case len(m.ballot.Membership.Voters) > 1 && now >= g.fresh.Add(m.cfg.Promise):
+	case len(m.ballot.Membership.Voters) > 1 && now >= g.contact().Add(m.cfg.Promise):
 		m.end(QuorumLost, fx) // R8
 	}
 }
+
+// contact is from when on a quorum may be missed: since e_q, or since the win if
+// that was later. The questions of a vote may have left long before, because their
+// answers wait for disks. A winner that counted from then would be given up in
+// the instant of its win, or would only probe, and voters would go on to stand.
+// No lease is counted from here.
+func (g *reign) contact() protocol.Instant { return max(g.fresh, g.won) }
 
 // reignEnds is when expire has to be called.
 func (m *Machine) reignEnds() protocol.Instant {
 	at := protocol.Never
 	if len(m.ballot.Membership.Voters) > 1 {
-		at = m.reign.fresh.Add(m.cfg.Promise)
+		at = m.reign.contact().Add(m.cfg.Promise)
 	}
 	if m.role == protocol.Leader && m.reign.active && !m.cfg.mutants.Has("lease-revives-in-term") {
 		at = min(at, m.reign.leaseEnd)
@@ -41,7 +48,7 @@ func (m *Machine) reignEnds() protocol.Instant {
 // asks is the promise to ask for (R8). A leader that no quorum has answered for
 // half of it only probes: its heartbeats would bind voters that another could win.
 func (m *Machine) asks() time.Duration {
-	if len(m.ballot.Membership.Voters) > 1 && m.now.Boot > m.reign.fresh.Add(m.cfg.Promise/2) && !m.cfg.mutants.Has("leader-without-quorum-keeps-promising") {
+	if len(m.ballot.Membership.Voters) > 1 && m.now.Boot > m.reign.contact().Add(m.cfg.Promise/2) && !m.cfg.mutants.Has("leader-without-quorum-keeps-promising") {
 		return 0
 	}
 	return m.cfg.Promise

@@ -40,11 +40,14 @@ func (m *Machine) AppendState(dst []byte) []byte {
 	dst = m.heard.append(dst)
 	dst = m.appendKnown(dst)
 	dst = appendUints(dst, m.votePrev, uint64(m.given))
+	if m.awaited() {
+		dst = protocol.AppendInstant(dst, m.votedAt)
+	}
 	dst = protocol.AppendInstant(dst, m.electAt)
 	dst = protocol.AppendString(dst, m.cause)
 	dst = appendNodes(dst, m.ranking)
 	dst = protocol.AppendUint(protocol.AppendString(dst, m.yielded), m.yields)
-	dst = appendUints(dst, m.failed, m.rounds, m.maxSeen, m.seq, m.asked, m.proven)
+	dst = appendUints(dst, m.failed, m.voted, m.rounds, m.maxSeen, m.seq, m.asked, m.proven)
 	dst = m.appendRound(dst)
 	if m.working() {
 		dst = m.appendReign(dst)
@@ -104,13 +107,16 @@ func (m *Machine) load(d *protocol.Decoder) {
 	m.heard.load(d)
 	m.loadKnown(d)
 	m.votePrev, m.given = d.Uint(), d.Duration()
+	if m.awaited() {
+		m.votedAt = d.Instant()
+	}
 	m.electAt = d.Instant()
 	m.cause = protocol.Reason(d.String())
 	m.ranking = loadNodes(d)
 	if m.yielded, m.yields = protocol.NodeID(d.String()), d.Uint(); m.yields > mostYields {
 		d.Fail(fmt.Errorf("%d handovers that failed; want at most %d", m.yields, mostYields))
 	}
-	m.failed, m.rounds, m.maxSeen, m.seq, m.asked, m.proven = d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint()
+	m.failed, m.voted, m.rounds, m.maxSeen, m.seq, m.asked, m.proven = d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint()
 	m.loadRound(d)
 	if m.working() {
 		m.loadReign(d)
@@ -243,7 +249,7 @@ func (m *Machine) appendReign(dst []byte) []byte {
 	for _, b := range [...]bool{g.active, g.renewing, g.again} {
 		dst = protocol.AppendBool(dst, b)
 	}
-	dst = appendInstants(dst, g.beatAt, g.leaseEnd, g.covered, g.fresh, g.heard, g.notBefore)
+	dst = appendInstants(dst, g.beatAt, g.leaseEnd, g.covered, g.fresh, g.heard, g.won, g.notBefore)
 	dst = protocol.AppendString(protocol.AppendString(dst, g.target), g.better)
 	dst = appendInstants(dst, g.betterAt, g.activeAt)
 	dst = appendUints(dst, g.round, g.stranded)
@@ -284,7 +290,7 @@ func (m *Machine) loadReign(d *protocol.Decoder) {
 	if !m.reigning() {
 		d.Fail(errors.New("a lease that nobody renews"))
 	}
-	g.beatAt, g.leaseEnd, g.covered, g.fresh, g.heard, g.notBefore = d.Instant(), d.Instant(), d.Instant(), d.Instant(), d.Instant(), d.Instant()
+	g.beatAt, g.leaseEnd, g.covered, g.fresh, g.heard, g.won, g.notBefore = d.Instant(), d.Instant(), d.Instant(), d.Instant(), d.Instant(), d.Instant(), d.Instant()
 	g.target, g.better = protocol.NodeID(d.String()), protocol.NodeID(d.String())
 	g.betterAt, g.activeAt = d.Instant(), d.Instant()
 	g.round, g.stranded = d.Uint(), d.Uint()

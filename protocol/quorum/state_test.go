@@ -65,6 +65,7 @@ func TestStateKnowsAllFields(t *testing.T) {
 		}
 		step(m, &protocol.Input{Kind: protocol.Boot, Now: at(time.Hour)})
 		m.role, m.round.kind = protocol.Leader, voting
+		m.ballot.VotedFor, m.termSave = voter(1), 9
 		next := members(protocol.MaxVoters)
 		next.Version = 2
 		m.next, m.nextSave = next, 7

@@ -15,6 +15,12 @@ import (
 // mostFailures bounds the back-off.
 const mostFailures = 64
 
+// mostDoubled bounds how often the time of a vote is doubled.
+const mostDoubled = 20
+
+// slowest is how many promises a vote may take on the slowest disk.
+const slowest = 4
+
 // firstTry: after a connection's end was seen, the first try that fails is
 // repeated after a 2^-(firstTry-1)th of a slot, the next after twice that, until
 // it is a slot.
@@ -91,39 +97,60 @@ func (m *Machine) seesDeath() bool {
 	return m.heard.closed && m.failed < uint64(protocol.MaxVoters)
 }
 
-// prolong has a round go on while the own vote is being saved: how long that takes
-// tells how long the votes of others may take, and the next round would begin with
-// another save on the same disk.
+// prolong has a round go on until the own vote is saved, or cannot be: how long that
+// takes tells how long the votes of others may take, and the next round would begin
+// with another save on the same disk. Nobody waits for this one meanwhile: it votes
+// for who asks in a higher term, and follows who leads.
 func (m *Machine) prolong() bool {
-	limit := m.round.sent.Add(m.cfg.Promise)
-	if m.round.kind != voting || m.role == protocol.Leader || m.saved >= m.termSave || m.now.Boot >= limit {
+	if m.round.kind != voting || m.role == protocol.Leader || m.saved >= m.termSave {
 		return false
 	}
-	m.round.ends = limit
+	m.round.ends = protocol.Never
 	return true
 }
 
-// slowed gives an election the time that the own disk has shown to be needed: a
-// candidate waits for the votes of others once more for as long as its own has
-// taken, a promise at most, and who has voted for another gives that one a slot
-// from then on.
+// slowed gives an election the time that the own disk has shown to be needed: for
+// as long as the own vote has taken a candidate waits once more for those of others,
+// and who has voted for another lets that one win.
 func (m *Machine) slowed() {
 	now := m.now.Boot
 	switch r := &m.round; {
 	case m.role == protocol.Leader:
 	case r.kind == voting:
-		took := m.cfg.Promise
-		if r.sent.Add(took) > now {
-			took = now.Sub(r.sent)
-		}
-		r.ends = now.Add(max(m.roundTime(), took))
-	case r.kind == idle && m.ballot.VotedFor.ID != "" && m.ballot.VotedFor != m.cfg.Self:
-		m.electAt = max(m.electAt, now.Add(time.Duration(1+m.failed)*m.cfg.Slot+m.stagger()))
+		r.ends = now.Add(max(m.roundTime(voting), m.took(r.sent)))
+	case r.kind == idle && m.awaited():
+		m.electAt = max(m.electAt, now.Add(max(m.doubled(m.voted), m.took(m.votedAt))+m.stagger()))
 	}
 }
 
-// roundTime is how long answers are awaited. It grows with every failure: a
-// disk that is slower than the slot allows must not make elections fail for ever.
-func (m *Machine) roundTime() time.Duration {
-	return time.Duration(2+m.failed) * m.cfg.Slot
+// awaited reports whether a vote for another, given in this life, is not durable yet.
+func (m *Machine) awaited() bool {
+	return m.saved < m.termSave && m.bootSave < m.termSave && m.ballot.VotedFor.ID != "" && m.ballot.VotedFor != m.cfg.Self
 }
+
+// took is how long a vote took that is durable now, or as long as patience goes.
+func (m *Machine) took(since protocol.Instant) time.Duration {
+	if since.Add(m.patient()) <= m.now.Boot {
+		return m.patient()
+	}
+	return m.now.Boot.Sub(since)
+}
+
+// roundTime is how long answers are awaited. It grows with every failure: disks
+// that are slower than the slot allows must not make elections fail for ever. That of
+// votes doubles, because how slow the disks of others are is not known, and each
+// round that ends too soon has them save once more.
+func (m *Machine) roundTime(kind roundKind) time.Duration {
+	if kind == asking || m.role == protocol.Leader { // no disk is in it, or a lease is running out
+		return time.Duration(2+m.failed) * m.cfg.Slot
+	}
+	return m.doubled(1 + m.voted)
+}
+
+// doubled is a slot that was doubled so often, or as long as patience goes.
+func (m *Machine) doubled(times uint64) time.Duration {
+	return min(m.cfg.Slot<<min(times, mostDoubled), m.patient())
+}
+
+// patient is for how long a vote is waited for at most.
+func (m *Machine) patient() time.Duration { return slowest * m.cfg.Promise }

@@ -40,6 +40,33 @@ func (w *twin) reign(m *Machine, now protocol.Instant, promises []given) (covere
 	return kth(ends, n, k, false), max(w.before, kth(sents, n, k, false)), kth(frees, n, k, true)
 }
 
+// missed derives whether a quorum was out of reach for a promise when a step began
+// (R8): since what e_q tells, and in a reign that is younger than that, since it
+// was won. Whose lease has run out has lapsed.
+func (w *twin) missed(now protocol.Instant, fx *protocol.Effects) {
+	got := slices.ContainsFunc(fx.Orders, func(o protocol.Order) bool { return o.Kind == protocol.Stop && o.Reason == QuorumLost })
+	silent := w.leads && len(w.ms.Voters) > 1 && now >= max(w.fresh, w.won).Add(w.cfg.Promise)
+	if want := silent && (w.led == protocol.Always || now < w.end); got != want {
+		w.wrong = fmt.Sprintf("it has lost its quorum is %v; the twin, %v: e_q is %v, and it has won at %v", got, want, w.fresh, w.won)
+	}
+}
+
+// probes reports whether heartbeats ask for no promise: a quorum has been missed for
+// half of one.
+func (w *twin) probes(now protocol.Instant) bool {
+	return now > max(w.fresh, w.won).Add(w.cfg.Promise/2)
+}
+
+// beaten is a heartbeat to a voter that left in a step, or nil.
+func (w *twin) beaten(fx *protocol.Effects) *protocol.Message {
+	for i := range fx.Sends {
+		if s := &fx.Sends[i]; s.Message.Type == Heartbeat && w.ms.Index(s.To) >= 0 {
+			return &s.Message
+		}
+	}
+	return nil
+}
+
 func (w *twin) beat(seq uint64) sentBeat {
 	return w.beats[slices.IndexFunc(w.beats, func(b sentBeat) bool { return b.seq == seq })]
 }

@@ -37,6 +37,8 @@ type twin struct {
 	end      protocol.Instant // the latest that could ever be claimed in the reign
 	fresh    protocol.Instant // e_q after the latest step
 	before   protocol.Instant // e_q when the membership changed
+	won      protocol.Instant // when the reign began
+	leads    bool             // and has not been given up
 	target   protocol.NodeID  // of a transfer
 	led      protocol.Instant // since when the tenure lasts, or Always
 	better   protocol.NodeID  // who outranks this leader,
@@ -98,6 +100,7 @@ func (w *twin) see(n *node, in *protocol.Input, fx *protocol.Effects, order int)
 	now, m := in.Now.Boot, n.m
 	msg := &in.Message
 	sender := protocol.Voter{ID: in.From, Dir: msg.Dir}
+	w.missed(now, fx)
 	w.change(m)
 	w.saw(in, fx)
 	switch {
@@ -139,13 +142,13 @@ func (w *twin) see(n *node, in *protocol.Input, fx *protocol.Effects, order int)
 		if o.Kind == protocol.Elected && !w.leading || o.Kind == protocol.Stop && o.Reason == Overtaken {
 			w.acks, w.given = nil, forgetHeard(w.given)
 			w.rounds, w.end, w.fresh, w.before, w.target, w.refused = nil, protocol.Always, protocol.Always, protocol.Always, "", protocol.Always
-			w.led, w.better, w.betterAt = protocol.Always, "", protocol.Always
+			w.led, w.better, w.betterAt, w.won = protocol.Always, "", protocol.Always, now
 		}
 		if o.Kind == protocol.Lead {
 			w.led = now
 		}
 	}
-	w.leading = m.reigning()
+	w.leading, w.leads = m.reigning(), m.role == protocol.Leader
 	if w.leading {
 		w.term = m.reign.term
 		if !slices.Contains(w.rounds, m.reign.round) {
@@ -430,6 +433,9 @@ func compare(seed uint64, change func(*Config)) (compared int, diff string) {
 				differ("notBefore", m.reign.notBefore, free)
 			case m.settled() != h.settled(m):
 				differ("whether the membership is settled", m.settled(), h.settled(m))
+			}
+			if beat := h.beaten(fx); beat != nil && (beat.Promise == 0) != h.probes(now) {
+				differ("that it only probes", beat.Promise == 0, h.probes(now))
 			}
 			if what := h.objections(m, now, covered); what != "" {
 				diff = fmt.Sprintf("seed %d, %v, %s: %s", seed, w.now, n.name(), what)

@@ -1,10 +1,6 @@
 package quorum
 
-import (
-	"time"
-
-	"github.com/electd/elect/protocol"
-)
+import "github.com/electd/elect/protocol"
 
 // adopt enters a higher term without a vote in it.
 func (m *Machine) adopt(term uint64) {
@@ -64,14 +60,14 @@ func (m *Machine) onVote(candidate protocol.Voter, msg *protocol.Message, fx *pr
 				m.votePrev = b.Term // votes for one and the same are one vote (R5)
 			}
 			b.Term, b.VotedFor = msg.Term, candidate
-			m.termSave = m.touch()
+			m.termSave, m.votedAt = m.touch(), m.now.Boot
 			if m.heard.leader != candidate {
 				m.heard.contact = protocol.Always
 			}
 			// The candidate gets the time that it takes to win, and more of it
 			// with every election that is held without a leader coming of it.
-			m.failed = min(m.failed+1, mostFailures)
-			m.electAt = max(m.electAt, m.now.Boot.Add(time.Duration(1+m.failed)*m.cfg.Slot+m.stagger()))
+			m.failed, m.voted = min(m.failed+1, mostFailures), min(m.voted+1, mostDoubled)
+			m.electAt = max(m.electAt, m.now.Boot.Add(m.doubled(m.voted)+m.stagger()))
 		}
 		after = m.termSave
 		if m.cfg.mutants.Has("vote-not-durable") || again && m.cfg.mutants.Has("save-in-flight-counts-as-done") {

@@ -30,6 +30,7 @@ type reign struct {
 	covered   protocol.Instant // leaseEnd, as far as the present membership has promised it (R15)
 	fresh     protocol.Instant // e_q: a quorum has heard what was sent then
 	heard     protocol.Instant // e_q when the membership was changed last, or Always
+	won       protocol.Instant // when the term was: a quorum answered then, whenever it was asked (R8)
 	notBefore protocol.Instant
 
 	round    uint64           // that was won
@@ -87,7 +88,7 @@ func (m *Machine) crown() {
 	token := m.reign.token
 	m.reign = reign{
 		term: r.term, token: token, round: r.number, sent: r.sent,
-		leaseEnd: protocol.Always, covered: protocol.Always, fresh: protocol.Always, heard: protocol.Always, notBefore: protocol.Never, strandAt: protocol.Always,
+		leaseEnd: protocol.Always, covered: protocol.Always, fresh: protocol.Always, heard: protocol.Always, won: m.now.Boot, notBefore: protocol.Never, strandAt: protocol.Always,
 	}
 	for i := range m.reign.voters {
 		f := follower{sent: protocol.Always, claim: protocol.Always, notBefore: r.notBefore[i], clean: r.term}
@@ -97,7 +98,7 @@ func (m *Machine) crown() {
 		m.reign.voters[i] = f
 	}
 	m.round = round{}
-	m.failed = 0
+	m.failed, m.voted = 0, 0
 	m.graceUntil = protocol.Always
 	m.heard.forget()
 	m.stamp(m.reign.term)

@@ -89,6 +89,7 @@ type node struct {
 	pending []pendingSave
 	waiting []protocol.Send
 	badDisk bool
+	fsync   time.Duration // that it takes at least
 
 	paused time.Duration
 	inbox  []protocol.Input
@@ -500,7 +501,7 @@ func (n *node) obey(o protocol.Order) {
 func (n *node) save(s protocol.Save) {
 	n.pending = append(n.pending, pendingSave{s.Number, slices.Clone(s.Data)})
 	life, failed := n.life, n.badDisk
-	n.w.in(n.w.fsync(), func() {
+	n.w.in(max(n.w.fsync(), n.fsync), func() {
 		if n.life != life || !n.up {
 			return
 		}
