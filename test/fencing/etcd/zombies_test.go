@@ -1,0 +1,176 @@
+//go:build linux
+
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/fence/fenceetcd"
+	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/test/fencing/server"
+	"github.com/electd/elect/test/fencing/zombie"
+)
+
+func TestMain(m *testing.M) {
+	zombie.Main(m, map[string]zombie.Opener{"mark": open("mark"), "asks": open("asks"), "key": open("key"), "asks who leads": open("asks who leads")})
+}
+
+// value is the key of the register.
+const value = "register/value"
+
+// register is a number in etcd.
+type register struct {
+	client *clientv3.Client
+	fence  *fenceetcd.Fence
+	form   string
+
+	// Of the forms with an election in etcd.
+	token    fence.Token // that was claimed with key
+	session  *concurrency.Session
+	election *concurrency.Election
+	key      fenceetcd.Key
+}
+
+func open(form string) zombie.Opener {
+	return func(ctx context.Context, where string, steps *zombie.Steps) (zombie.Resource, error) {
+		client, err := clientv3.New(clientv3.Config{
+			Endpoints: []string{where},
+			Logger:    zap.NewNop(),
+			DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+				return steps.Dial(ctx, "tcp", strings.TrimPrefix(address, "http://"))
+			})},
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &register{client: client, fence: fenceetcd.New(client, fenceetcd.Config{}), form: form}, nil
+	}
+}
+
+func (r *register) Close() error { return r.client.Close() }
+
+func (r *register) Claim(ctx context.Context, token fence.Token) error {
+	if r.election == nil && (r.form == "mark" || r.form == "asks") {
+		return r.fence.Claim(ctx, "register", token)
+	}
+	if token != r.token {
+		if err := r.campaign(ctx); err != nil {
+			return err
+		}
+		r.token = token
+	}
+	return r.key.Claim(ctx, r.client)
+}
+
+// campaign wins an election in etcd, with a lease that no other may have touched.
+func (r *register) campaign(ctx context.Context) error {
+	session, err := concurrency.NewSession(r.client, concurrency.WithTTL(1))
+	if err != nil {
+		return err
+	}
+	r.session, r.election = session, concurrency.NewElection(session, "election")
+	if err := r.election.Campaign(ctx, strconv.FormatInt(int64(session.Lease()), 10)); err != nil {
+		return err
+	}
+	r.key = fenceetcd.KeyOf(r.election)
+	return nil
+}
+
+func (r *register) Read(ctx context.Context) (int64, error) {
+	resp, err := r.client.Get(ctx, value)
+	if err != nil || len(resp.Kvs) == 0 {
+		return 0, err
+	}
+	return strconv.ParseInt(string(resp.Kvs[0].Value), 10, 64)
+}
+
+func (r *register) Write(ctx context.Context, token fence.Token, to int64) error {
+	text := strconv.FormatInt(to, 10)
+	put := clientv3.OpPut(value, text)
+	switch r.form {
+	case "mark":
+		_, err := r.fence.Write(ctx, "register", token, put)
+		return err
+	case "key":
+		_, err := r.key.Write(ctx, r.client, put)
+		return err
+	case "asks":
+		highest, err := r.fence.Highest(ctx, "register")
+		if err != nil {
+			return err
+		}
+		if token < highest {
+			return &fence.StaleError{Shown: token, Highest: highest}
+		}
+	case "asks who leads":
+		leader, err := r.election.Leader(ctx)
+		if errors.Is(err, concurrency.ErrElectionNoLeader) {
+			return fence.ErrStale
+		}
+		if err != nil {
+			return err
+		}
+		if string(leader.Kvs[0].Key) != r.key.Name {
+			return fence.ErrStale
+		}
+	default:
+		return fmt.Errorf("no such form: %q", r.form)
+	}
+	_, err := r.client.Put(ctx, value, text)
+	return err
+}
+
+// prepare makes a register, at an etcd whose leases may last a second only.
+func prepare(t *testing.T) (url string, read func(context.Context) (int64, error)) {
+	t.Helper()
+	etcd := server.StartEtcd(t, "--heartbeat-interval", "50", "--election-timeout", "500")
+	client := etcd.Client(t)
+	f := fenceetcd.New(client, fenceetcd.Config{})
+	if err := f.Add(t.Context(), "register"); err != nil {
+		t.Fatal(err)
+	}
+	return etcd.URL, (&register{client: client}).Read
+}
+
+// TestZombies freezes an older leader before every step of its claim and its write.
+func TestZombies(t *testing.T) {
+	race.Alone(t)
+	for _, form := range []string{
+		"mark", // the tokens are those of another election
+		"key",  // the older leader's lease in etcd runs out while it is frozen
+	} {
+		t.Run(form, func(t *testing.T) {
+			url, read := prepare(t)
+			r := zombie.Prove(t, zombie.Config{Opener: form, Where: url, Read: read, Wait: 15 * time.Second})
+			if r.Waited > 0 {
+				t.Errorf("the newer leader waited for the older one to go on in %d plays", r.Waited)
+			}
+		})
+	}
+}
+
+// TestUnsafeZombies: the same leaders, who ask first and write afterwards.
+func TestUnsafeZombies(t *testing.T) {
+	race.Alone(t)
+	for _, form := range []string{"asks", "asks who leads"} {
+		t.Run(form, func(t *testing.T) {
+			url, read := prepare(t)
+			if r := zombie.Play(t, zombie.Config{Opener: form, Where: url, Read: read, Wait: 15 * time.Second}); !r.Violated() {
+				t.Errorf("%d plays, and nothing stale was applied:\n%s", r.Plays, r.Text())
+			}
+		})
+	}
+}
