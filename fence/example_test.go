@@ -93,3 +93,13 @@ func ExampleParseSequence() {
 	fmt.Println(s.Token, s.Position, err)
 	// Output: 42 7 <nil>
 }
+
+func ExampleParseShown() {
+	shown, err := fence.ParseShown("orders;42")
+	fmt.Println(shown.Resource, shown.Token, err)
+	_, err = fence.ParseShown("orders=42")
+	fmt.Println(err)
+	// Output:
+	// orders 42 <nil>
+	// invalid fencing token: "orders=42"; want RESOURCE;TOKEN, as in orders;42
+}

@@ -45,7 +45,7 @@ func (a answer) write(w http.ResponseWriter, status int) {
 // readAnswer makes an error of an answer that is a guard's own, and nil of any other.
 // What does not hang together is of an unknown outcome: a 412 may be the upstream's,
 // about an entity tag.
-func readAnswer(resp *http.Response, shown Shown) error {
+func readAnswer(resp *http.Response, shown fence.Shown) error {
 	values := resp.Header.Values(ResultHeader)
 	if len(values) == 0 {
 		return nil

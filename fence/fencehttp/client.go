@@ -35,7 +35,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	shown := Shown{Resource: t.Resource}
+	shown := fence.Shown{Resource: t.Resource}
 	if token, ok := fence.FromContext(r.Context()); ok {
 		if err := fence.CheckShown(t.Resource, token); err != nil {
 			if r.Body != nil {
@@ -49,7 +49,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Header == nil {
 			r.Header = http.Header{}
 		}
-		shown.Set(r.Header)
+		SetHeader(r.Header, shown)
 	} else if own, err := FromHeader(r.Header); err == nil {
 		shown = own
 	}
@@ -94,7 +94,7 @@ func Claim(ctx context.Context, client *http.Client, base string, resource fence
 	}
 	defer resp.Body.Close()
 	shown, err := FromHeader(resp.Header)
-	if resp.StatusCode != http.StatusNoContent || err != nil || shown != (Shown{resource, token}) {
+	if resp.StatusCode != http.StatusNoContent || err != nil || shown != (fence.Shown{Resource: resource, Token: token}) {
 		return fmt.Errorf("%w: %s answers a claim with %s; is %s guarded there?", fence.ErrUnknownOutcome, resp.Request.URL.Host, resp.Status, resource)
 	}
 	return nil

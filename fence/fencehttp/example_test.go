@@ -89,13 +89,3 @@ func ExampleNewProxy() {
 	fmt.Println(resp.Status)
 	// Output: 428 Precondition Required
 }
-
-func ExampleParseShown() {
-	shown, err := fencehttp.ParseShown("orders;42")
-	fmt.Println(shown.Resource, shown.Token, err)
-	_, err = fencehttp.ParseShown("orders=42")
-	fmt.Println(err)
-	// Output:
-	// orders 42 <nil>
-	// invalid fencing token: Fencing-Token: "orders=42"; want RESOURCE;TOKEN, as in orders;42
-}

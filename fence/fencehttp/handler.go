@@ -109,7 +109,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.refuse(w, shown, fence.ResultOf(err), err)
 			return
 		}
-		shown.Set(w.Header())
+		SetHeader(w.Header(), shown)
 		w.Header().Set(ResultHeader, string(fence.Passed))
 		w.WriteHeader(http.StatusNoContent)
 	default:
@@ -118,7 +118,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serve admits a request and runs the handler behind.
-func (h *Handler) serve(rw http.ResponseWriter, r *http.Request, shown Shown) {
+func (h *Handler) serve(rw http.ResponseWriter, r *http.Request, shown fence.Shown) {
 	// The server ends the request's context when the handler returns. A hijacked
 	// connection goes on after that, and so does its pass.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
@@ -144,13 +144,13 @@ func (h *Handler) serve(rw http.ResponseWriter, r *http.Request, shown Shown) {
 	h.next.ServeHTTP(w, r.WithContext(pass.Context()))
 }
 
-func (h *Handler) refuse(w http.ResponseWriter, shown Shown, result fence.Result, err error) {
+func (h *Handler) refuse(w http.ResponseWriter, shown fence.Shown, result fence.Result, err error) {
 	a := answer{Result: result, Resource: shown.Resource, Shown: shown.Token, Error: err.Error()}
 	switch result {
 	case fence.Stale:
 		if stale, ok := errors.AsType[*fence.StaleError](err); ok {
 			a.Highest = stale.Highest
-			Shown{shown.Resource, stale.Highest}.Set(w.Header())
+			SetHeader(w.Header(), fence.Shown{Resource: shown.Resource, Token: stale.Highest})
 		}
 	case fence.Failed:
 		a.Error = errFailed.Error()
@@ -174,7 +174,7 @@ func (h *Handler) status(w http.ResponseWriter, r *http.Request) {
 		if !errors.Is(err, fence.ErrResource) {
 			h.cfg.Logger.Warn("the mark cannot be read", "resource", resource, "error", err)
 		}
-		h.refuse(w, Shown{Resource: resource}, fence.ResultOf(fmt.Errorf("status: %w", err)), err)
+		h.refuse(w, fence.Shown{Resource: resource}, fence.ResultOf(fmt.Errorf("status: %w", err)), err)
 		return
 	}
 	n := h.guard.InFlight(resource)

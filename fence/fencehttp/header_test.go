@@ -13,28 +13,28 @@ import (
 func TestFromHeader(t *testing.T) {
 	for _, c := range []struct {
 		values []string
-		want   fencehttp.Shown
+		want   fence.Shown
 		err    error
 	}{
-		{[]string{"orders;42"}, fencehttp.Shown{Resource: "orders", Token: 42}, nil},
-		{[]string{"a/b:c@d;0000000000000000042"}, fencehttp.Shown{Resource: "a/b:c@d", Token: 42}, nil},
-		{[]string{"r;9223372036854775807"}, fencehttp.Shown{Resource: "r", Token: fence.MaxToken}, nil},
-		{nil, fencehttp.Shown{}, fence.ErrMissing},
-		{[]string{""}, fencehttp.Shown{}, fence.ErrToken},
-		{[]string{"42"}, fencehttp.Shown{}, fence.ErrToken},
-		{[]string{"r;"}, fencehttp.Shown{}, fence.ErrToken},
-		{[]string{";42"}, fencehttp.Shown{}, fence.ErrResource},
-		{[]string{"r;0"}, fencehttp.Shown{}, fence.ErrToken},
-		{[]string{"r;-1"}, fencehttp.Shown{}, fence.ErrToken},
-		{[]string{"r;9223372036854775808"}, fencehttp.Shown{}, fence.ErrToken},
-		{[]string{"r; 42"}, fencehttp.Shown{}, fence.ErrToken},
-		{[]string{"r ;42"}, fencehttp.Shown{}, fence.ErrResource},
-		{[]string{"r;42;43"}, fencehttp.Shown{}, fence.ErrToken},
-		{[]string{"r;42,r;43"}, fencehttp.Shown{}, fence.ErrToken},
-		{[]string{"r;42", "r;43"}, fencehttp.Shown{}, fence.ErrToken},
-		{[]string{"r;42", "r;42"}, fencehttp.Shown{}, fence.ErrToken},
-		{[]string{strings.Repeat("r", 1<<20) + ";1"}, fencehttp.Shown{}, fence.ErrResource},
-		{[]string{strings.Repeat("r", 1<<20)}, fencehttp.Shown{}, fence.ErrToken},
+		{[]string{"orders;42"}, fence.Shown{Resource: "orders", Token: 42}, nil},
+		{[]string{"a/b:c@d;0000000000000000042"}, fence.Shown{Resource: "a/b:c@d", Token: 42}, nil},
+		{[]string{"r;9223372036854775807"}, fence.Shown{Resource: "r", Token: fence.MaxToken}, nil},
+		{nil, fence.Shown{}, fence.ErrMissing},
+		{[]string{""}, fence.Shown{}, fence.ErrToken},
+		{[]string{"42"}, fence.Shown{}, fence.ErrToken},
+		{[]string{"r;"}, fence.Shown{}, fence.ErrToken},
+		{[]string{";42"}, fence.Shown{}, fence.ErrResource},
+		{[]string{"r;0"}, fence.Shown{}, fence.ErrToken},
+		{[]string{"r;-1"}, fence.Shown{}, fence.ErrToken},
+		{[]string{"r;9223372036854775808"}, fence.Shown{}, fence.ErrToken},
+		{[]string{"r; 42"}, fence.Shown{}, fence.ErrToken},
+		{[]string{"r ;42"}, fence.Shown{}, fence.ErrResource},
+		{[]string{"r;42;43"}, fence.Shown{}, fence.ErrToken},
+		{[]string{"r;42,r;43"}, fence.Shown{}, fence.ErrToken},
+		{[]string{"r;42", "r;43"}, fence.Shown{}, fence.ErrToken},
+		{[]string{"r;42", "r;42"}, fence.Shown{}, fence.ErrToken},
+		{[]string{strings.Repeat("r", 1<<20) + ";1"}, fence.Shown{}, fence.ErrResource},
+		{[]string{strings.Repeat("r", 1<<20)}, fence.Shown{}, fence.ErrToken},
 	} {
 		h := http.Header{fencehttp.Header: c.values}
 		got, err := fencehttp.FromHeader(h)
@@ -47,26 +47,26 @@ func TestFromHeader(t *testing.T) {
 	}
 }
 
-// FuzzParseShown: what is accepted is valid, and is the text that is written, but for
+// FuzzHeader: what a header shows is valid, and is the text that is written, but for
 // leading zeros.
-func FuzzParseShown(f *testing.F) {
+func FuzzHeader(f *testing.F) {
 	for _, seed := range []string{"", ";", "r;1", "r;01", "a;b;1", "r;9223372036854775808", "r,s;1"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := fencehttp.ParseShown(text)
+		s, err := fencehttp.FromHeader(http.Header{fencehttp.Header: {text}})
 		if err != nil {
-			if s != (fencehttp.Shown{}) || !errors.Is(err, fence.ErrToken) && !errors.Is(err, fence.ErrResource) {
-				t.Fatalf("ParseShown(%q) = %v, %v", text, s, err)
+			if s != (fence.Shown{}) || !errors.Is(err, fence.ErrToken) && !errors.Is(err, fence.ErrResource) {
+				t.Fatalf("FromHeader of %q = %v, %v", text, s, err)
 			}
 			return
 		}
 		name, digits, _ := strings.Cut(text, ";")
 		if fence.CheckShown(s.Resource, s.Token) != nil || s.String() != name+";"+strings.TrimLeft(digits, "0") {
-			t.Fatalf("ParseShown(%q) = %v", text, s)
+			t.Fatalf("FromHeader of %q = %v", text, s)
 		}
 		h := http.Header{}
-		s.Set(h)
+		fencehttp.SetHeader(h, s)
 		if back, err := fencehttp.FromHeader(h); err != nil || back != s {
 			t.Fatalf("%v, and back: %v, %v", s, back, err)
 		}

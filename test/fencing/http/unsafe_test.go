@@ -50,12 +50,12 @@ func TestWithoutWaiting(t *testing.T) {
 		}
 		if stale, ok := errors.AsType[*fence.StaleError](err); ok {
 			w.Header().Set(fencehttp.ResultHeader, string(fence.Stale))
-			fencehttp.Shown{Resource: shown.Resource, Token: stale.Highest}.Set(w.Header())
+			fencehttp.SetHeader(w.Header(), fence.Shown{Resource: shown.Resource, Token: stale.Highest})
 			w.WriteHeader(http.StatusPreconditionFailed)
 			return
 		}
 		if r.URL.Path == fencehttp.ClaimPath {
-			shown.Set(w.Header())
+			fencehttp.SetHeader(w.Header(), shown)
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
