@@ -167,6 +167,9 @@ func TestUnsafeZombies(t *testing.T) {
 	race.Alone(t)
 	for _, form := range []string{"asks", "asks who leads"} {
 		t.Run(form, func(t *testing.T) {
+			if testing.Short() && form == "asks who leads" {
+				t.Skip("sessions of etcd take long to run out")
+			}
 			url, read := prepare(t)
 			if r := zombie.Play(t, zombie.Config{Opener: form, Where: url, Read: read, Wait: 15 * time.Second}); !r.Violated() {
 				t.Errorf("%d plays, and nothing stale was applied:\n%s", r.Plays, r.Text())

@@ -257,9 +257,15 @@ func TestZombies(t *testing.T) {
 func TestUnsafeZombies(t *testing.T) {
 	race.Alone(t)
 	where, read := prepare(t, "checks at the start")
-	if r := zombie.Play(t, zombie.Config{Opener: "stream", Where: where, Read: read, Wait: 15 * time.Second}); !r.Violated() {
-		t.Errorf("%d plays, and nothing stale was applied:\n%s", r.Plays, r.Text())
+	// How many reads and writes a stream takes at its connection is gRPC's: in some
+	// rounds none of them falls between the two messages.
+	var r zombie.Result
+	for range 6 {
+		if r = zombie.Play(t, zombie.Config{Opener: "stream", Where: where, Read: read, Wait: 15 * time.Second}); r.Violated() {
+			return
+		}
 	}
+	t.Errorf("%d plays, and nothing stale was applied:\n%s", r.Plays, r.Text())
 }
 
 // BenchmarkUnary calls a guarded server and a bare one, in turns. bare/guarded is how many
