@@ -182,6 +182,12 @@ func testBusy(t *testing.T, r *register) {
 	if err := r.f.Check(t.Context(), tx, "register", 1); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := r.db.ExecContext(t.Context(), `PRAGMA busy_timeout = 100`); err != nil { // of the connection that is free
+		t.Fatal(err)
+	}
+	if _, err := r.db.ExecContext(t.Context(), set, 9); err == nil {
+		t.Error("the check alone does not make the transaction the writer")
+	}
 	in(t, tx, set, 1)
 	is(t, impatient(t, r).Claim(t.Context(), "register", 2), fence.ErrBusy)
 	claim(t, r.f, "register", 1) // has nothing to wait for
