@@ -168,6 +168,43 @@ func TestDoctored(t *testing.T) {
 			o.call, o.ret, o.result, o.highest = 25*second+50*ms, 25*second+51*ms, "ok", 7
 		}, []string{CheckRegister, CheckStale, CheckTwin}, "an overtaken leader's write was accepted"},
 		{"frozen whole, and killed late", func(s *script) { frozen(s, 25*second+110*ms); family(s, PartFamily) }, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"frozen whole, killed late, and the harness writes late that it went on", func(s *script) {
+			frozen(s, 29*second)
+			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
+			s.at(25*second-ms, Event{Kind: Thaw, Node: 0, Part: PartFamily})
+			s.at(29*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"the same, without a word before", func(s *script) {
+			frozen(s, 29*second)
+			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
+			s.at(29*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"frozen whole, killed in time, and the harness writes late that it went on", func(s *script) {
+			frozen(s, 25*second+90*ms)
+			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
+			s.at(25*second-ms, Event{Kind: Thaw, Node: 0, Part: PartFamily})
+			s.at(25*second+50*ms, Event{Kind: End, Node: 0, Pid: 100})
+			s.at(29*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
+		}, nil, ""},
+		{"a pause after it went on, and before the harness writes that", func(s *script) {
+			frozen(s, 28*second+90*ms)
+			for i := range 2 {
+				s.lives[i].Paused, s.lives[i].Resumed = 0, 0
+				s.lives[i].Gaps = []lives.Pause{{Paused: 18 * second, Resumed: 20 * second}, {Paused: 20*second + 500*ms, Resumed: 28 * second}}
+			}
+			s.at(18*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
+			s.at(20*second-ms, Event{Kind: Thaw, Node: 0, Part: PartFamily})
+			s.at(29*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"frozen whole, and nobody said that it went on", func(s *script) {
+			frozen(s, 25*second+50*ms)
+			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"frozen whole, and ended before anybody said that it went on", func(s *script) {
+			frozen(s, 25*second+50*ms)
+			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
+			s.at(25*second+60*ms, Event{Kind: End, Node: 0, Pid: 100})
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
 		{"frozen, and its keeper not", func(s *script) { frozen(s, 25*second+10*ms); family(s, PartChild) }, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
 		{"another was frozen", func(s *script) {
 			frozen(s, 25*second+10*ms)

@@ -41,6 +41,9 @@ const (
 	// it is done, and Cont after.
 	Stop Kind = "stop"
 	Cont Kind = "cont"
+	// Thaw: the Part of Node is about to go on, and nothing was done yet that lets it.
+	// A Cont follows, however late.
+	Thaw Kind = "thaw"
 	// Wiped: what Node had on disk is gone or older than it was, and from now on it
 	// may know less.
 	Wiped Kind = "wiped"
