@@ -369,6 +369,10 @@ func TestDoctored(t *testing.T) {
 			s.watch["w"] = slices.Delete(s.watch["w"], 1, 2)
 		}, []string{CheckWatch}, ""},
 
+		{"the harness saw a promise broken", func(s *script) {
+			s.at(30*second, Event{Kind: Broken, Node: Nobody, Check: "paused", Text: "n1 leads, and is paused"})
+		}, []string{"paused"}, "paused: 29s: n1 leads, and is paused"},
+
 		{"a term falls", func(s *script) {
 			s.at(10*second, Event{Kind: Told, Node: 2, Term: 9})
 			s.at(11*second, Event{Kind: Told, Node: 2, Term: 8})

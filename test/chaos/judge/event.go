@@ -70,6 +70,9 @@ const (
 	// Unwatched: the watcher whose file is watch/Text.ndjson has ended, or began to.
 	// What it saw last is not asked then.
 	Unwatched Kind = "unwatched"
+	// Broken: the harness itself saw a promise broken, that of Check, as Text says. The
+	// judge takes its word.
+	Broken Kind = "broken"
 	// Note: Text, for people.
 	Note Kind = "note"
 )
@@ -103,6 +106,7 @@ type Event struct {
 	Fault string `json:"fault,omitempty"` // its name, such as isolate-leader
 	ID    int    `json:"id,omitempty"`    // of the fault, from 1
 	Text  string `json:"text,omitempty"`
+	Check string `json:"check,omitempty"`
 
 	Nodes    int   `json:"nodes,omitempty"`    // how many there can be
 	Voters   []int `json:"voters,omitempty"`   // which of them vote

@@ -62,12 +62,14 @@ const (
 )
 
 const (
-	checkLive  = "live"  // what ought to have come about did not
-	checkWatch = "watch" // watchers go on
+	checkLive  = judge.CheckLive  // what ought to have come about did not
+	checkWatch = judge.CheckWatch // watchers go on
 
 	interval = 10 * time.Second // of progress
 	calmTime = 60 * time.Second // until all is as it should be, at the beginning and at the end
 	lastLook = 3 * time.Second  // that watchers have to see who leads at the end
+
+	seenWithin = 10 // promises, in which watchers must have seen who leads
 )
 
 // Run lets a storm go over an election, and returns what the judge found. When
@@ -99,7 +101,7 @@ func Run(ctx context.Context, o Options) (judge.Report, error) {
 	if err != nil {
 		return judge.Report{}, fmt.Errorf("storm: %w", err)
 	}
-	broken, err := r.run(ctx, o)
+	err = r.run(ctx, o)
 	ended := r.ended
 	if err := errors.Join(err, r.tearDown()); err != nil {
 		return judge.Report{}, fmt.Errorf("storm: %w", err)
@@ -108,7 +110,6 @@ func Run(ctx context.Context, o Options) (judge.Report, error) {
 	if err != nil {
 		return judge.Report{}, fmt.Errorf("storm: %w", err)
 	}
-	report.Violations = append(report.Violations, broken...)
 	if err := unfounded(ended, &report); err != nil {
 		return judge.Report{}, fmt.Errorf("storm: %w", err)
 	}
@@ -294,16 +295,18 @@ func look(o Options, set Setup, kind string) []Ability {
 
 // options are how strictly a storm is judged. A node counts as well again when its
 // process was there for a promise: a program starts within that, and what its boot
-// residual costs beyond is the election's own.
-func options(s *Schedule) judge.Options { return judge.Options{Boot: s.Promise} }
+// residual costs beyond is the election's own. Watchers are as quick as the election is.
+func options(s *Schedule) judge.Options {
+	return judge.Options{Boot: s.Promise, Promise: s.Promise, Seen: seenWithin * s.Promise}
+}
 
 // errBroken ends a storm in which a promise was seen broken.
 var errBroken = errors.New("a promise was broken")
 
 // run starts the nodes, has the faults come and go, and waits until all is well
-// again. It returns promises that it saw broken itself. That it was ended before its
+// again. Promises that it saw broken itself it writes down. That it was ended before its
 // time is an error, unless a promise was broken or ctx has ended.
-func (r *rig) run(ctx context.Context, o Options) ([]judge.Violation, error) {
+func (r *rig) run(ctx context.Context, o Options) error {
 	s := r.plan
 	var all []int
 	for i := range s.Voters {
@@ -320,7 +323,7 @@ func (r *rig) run(ctx context.Context, o Options) ([]judge.Violation, error) {
 	r.clocksAre()
 	for _, i := range all {
 		if err := r.crew.Start(i); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	calm, cancel := context.WithTimeout(ctx, calmTime)
@@ -329,17 +332,17 @@ func (r *rig) run(ctx context.Context, o Options) ([]judge.Violation, error) {
 	switch {
 	case ctx.Err() != nil:
 		r.history.Add(judge.Event{Kind: judge.Over, Node: judge.Nobody})
-		return nil, nil
+		return nil
 	case err != nil:
-		return nil, fmt.Errorf("before anything was broken: %w", err)
+		return fmt.Errorf("before anything was broken: %w", err)
 	}
 	w, err := r.watch()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	x, err := newExecutor(s, r.stage())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	storm, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -367,7 +370,7 @@ func (r *rig) run(ctx context.Context, o Options) ([]judge.Violation, error) {
 		x.complain(checkWatch, "%s", lost)
 	}
 	r.history.Add(judge.Event{Kind: judge.Over, Node: judge.Nobody})
-	return x.broken, err
+	return err
 }
 
 // untimely is why a storm ended before its time, unless ctx has: ended says so in any
@@ -491,9 +494,7 @@ func (r *rig) report(ctx context.Context, o Options, x *executor, stop context.C
 			p.Now = append(p.Now, "the judge: "+err.Error())
 		}
 		p.Elections, p.Changes, p.Availability, p.Longest = report.Elections, report.LeaderChanges, report.AvailabilityHealthy, report.Longest
-		x.mu.Lock()
-		p.Violations = len(report.Violations) + len(x.broken)
-		x.mu.Unlock()
+		p.Violations = report.All()
 		if o.Progress != nil {
 			o.Progress(p)
 		}
@@ -510,9 +511,6 @@ func (r *rig) report(ctx context.Context, o Options, x *executor, stop context.C
 
 // first is the first of what was broken, for people.
 func first(all []judge.Violation) string {
-	if len(all) == 0 {
-		return "the storm saw it itself"
-	}
 	return all[0].Check + ": " + all[0].Text
 }
 
