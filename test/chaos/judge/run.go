@@ -24,6 +24,12 @@ import (
 // LedgerFile is the name of the ledger in the directory of a run.
 const LedgerFile = "ledger"
 
+// term is a node's, in which it leads.
+type term struct {
+	node  int
+	token uint64
+}
+
 // run is all that a judgement begins with.
 type run struct {
 	dir     string
@@ -37,7 +43,9 @@ type run struct {
 	faults   []fault // by when they began
 	freezes  []freeze
 	stalls   []span
-	recorded map[int]int // by node: steps in its flight records
+	recorded map[int]int   // by node: steps in its flight records
+	shown    map[term]bool // of whom a flight record has the election, or a lease
+	leased   map[term]bool // of whom it has a lease that was compared with others
 }
 
 // load reads a run.
@@ -46,7 +54,7 @@ func load(dir string, o Options) (*run, error) {
 	o.Boot = cmp.Or(o.Boot, DefaultBoot)
 	o.Seen = cmp.Or(o.Seen, DefaultSeen)
 	o.Patience = cmp.Or(o.Patience, DefaultPatience)
-	r := &run{dir: dir, options: o, recorded: map[int]int{}}
+	r := &run{dir: dir, options: o, recorded: map[int]int{}, shown: map[term]bool{}, leased: map[term]bool{}}
 	if err := readLines(filepath.Join(dir, HistoryFile), func(_ int, line []byte) error {
 		var e Event
 		if err := json.Unmarshal(line, &e); err != nil {
