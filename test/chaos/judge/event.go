@@ -81,8 +81,8 @@ const (
 // second.
 const (
 	Writes  = "writes"  // the register accepted what a leader wrote
-	Flights = "flights" // each node that led has a flight record, and 90 % of the reigns longer than a second stand in one
-	Leases  = "leases"  // of each that led the clock is known, and of 90 % of those reigns a lease was compared
+	Flights = "flights" // each node that led has a flight record
+	Leases  = "leases"  // of each that led the clock is known; of 90 % of reigns longer than a second there are recorded steps, and a lease that was compared
 	Watches = "watches" // watchers saw who led, if there is a Final
 )
 

@@ -51,6 +51,10 @@ func TestMaterial(t *testing.T) {
 			s.files[segmentPath("data", "n1", "flight-00000001.ndjson")] = early.out.Bytes()
 			s.lives[0].Last, s.lives[1].Last = 2*second+900*ms, 2*second+900*ms
 		}, ""},
+		{"records of another protocol, of which no lease is promised", func(s *script) {
+			s.events[0].Material = []string{Writes, Flights, Watches}
+			s.files[segmentPath("data", "n1", "flight-00000001.ndjson")] = early.out.Bytes()
+		}, ""},
 		{"no record of one that led for an instant", func(s *script) {
 			s.lives[0].Last, s.lives[1].Last = 2*second+900*ms, 2*second+900*ms
 			delete(s.files, segmentPath("data", "n1", "flight-00000001.ndjson"))

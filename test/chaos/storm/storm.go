@@ -50,6 +50,9 @@ type Options struct {
 	// For, Setup, Network and Faults are its own then.
 	Schedule *Schedule
 
+	// Step, if not nil, is told each thing that is done until faults begin.
+	Step func(what string)
+
 	// Progress, if not nil, is told every 10 s how things stand, and at the end.
 	Progress func(Progress)
 }
@@ -72,10 +75,15 @@ const (
 	seenWithin = 10 // promises, in which watchers must have seen who leads
 )
 
+// ErrNothing is of a storm that was ended before its first fault, when there was
+// nothing to judge.
+var ErrNothing = errors.New("storm: it was ended before anything could be judged")
+
 // Run lets a storm go over an election, and returns what the judge found. When
 // ctx ends, the faults are undone, what there is so far is judged, and the error
-// is that of ctx beside a report that counts. Any other error says that the
-// harness failed, and the report says nothing.
+// is that of ctx beside a report that counts, or, before the first fault, ErrNothing,
+// too, and there is no report. Any other error says that the harness failed, and the
+// report says nothing.
 func Run(ctx context.Context, o Options) (judge.Report, error) {
 	err := Check(o)
 	if err != nil {
@@ -85,11 +93,23 @@ func Run(ctx context.Context, o Options) (judge.Report, error) {
 	if o.Dir, err = prepare(o.Dir); err != nil {
 		return judge.Report{}, err
 	}
+	if o.Step == nil {
+		o.Step = func(string) {}
+	}
+	// Before faults begin there is nothing to judge.
+	early := func(err error) error {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", ErrNothing, ctx.Err())
+		}
+		return err
+	}
 	if o.Programs == (crew.Programs{}) {
+		o.Step("building the programs")
 		if o.Programs, o.Next, err = Build(ctx, filepath.Join(o.Dir, "bin"), o.Mutant != ""); err != nil {
-			return judge.Report{}, err
+			return judge.Report{}, early(err)
 		}
 	}
+	o.Step("making networks and disks")
 	s, net, err := plan(o)
 	if err != nil {
 		return judge.Report{}, err
@@ -103,8 +123,11 @@ func Run(ctx context.Context, o Options) (judge.Report, error) {
 	}
 	err = r.run(ctx, o)
 	ended := r.ended
-	if err := errors.Join(err, r.tearDown()); err != nil {
-		return judge.Report{}, fmt.Errorf("storm: %w", err)
+	if down := r.tearDown(); err != nil || down != nil {
+		if down == nil && errors.Is(err, ErrNothing) {
+			return judge.Report{}, err
+		}
+		return judge.Report{}, fmt.Errorf("storm: %w", errors.Join(err, down))
 	}
 	report, err := judge.Judge(o.Dir, options(s))
 	if err != nil {
@@ -135,7 +158,7 @@ func Check(o Options) error {
 	for _, name := range o.Faults {
 		f, ok := faultNamed(name)
 		if !ok {
-			return fmt.Errorf("storm: there is no fault %q", name)
+			return fmt.Errorf("storm: there is no fault %q; want one of those that --list gives", name)
 		}
 		if f.peersOnly && set.File {
 			return fmt.Errorf("storm: the fault %s needs an election among peers", name)
@@ -321,18 +344,19 @@ func (r *rig) run(ctx context.Context, o Options) error {
 	}
 	r.history.Add(begin)
 	r.clocksAre()
+	o.Step("starting the nodes")
 	for _, i := range all {
 		if err := r.crew.Start(i); err != nil {
 			return err
 		}
 	}
+	o.Step("waiting for the first leader")
 	calm, cancel := context.WithTimeout(ctx, calmTime)
 	_, err := r.crew.Calm(calm)
 	cancel()
 	switch {
 	case ctx.Err() != nil:
-		r.history.Add(judge.Event{Kind: judge.Over, Node: judge.Nobody})
-		return nil
+		return fmt.Errorf("%w: %w", ErrNothing, ctx.Err())
 	case err != nil:
 		return fmt.Errorf("before anything was broken: %w", err)
 	}
@@ -340,6 +364,7 @@ func (r *rig) run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	o.Step("the faults begin")
 	x, err := newExecutor(s, r.stage())
 	if err != nil {
 		return err
