@@ -341,6 +341,9 @@ func parts(t *testing.T, programs Programs, kind Kind) {
 	}
 	// Of one that is guarded the end may come first, and is enough.
 	stops, conts := s.told(judge.Stop, i), s.told(judge.Cont, i)
+	if thaws := s.told(judge.Thaw, i); thaws < conts {
+		t.Errorf("%d times continued, and %d times said so before it was done", conts, thaws)
+	}
 	if want := map[Kind]int{Command: 2, Library: 2, Guarded: 2}[kind]; stops != want || conts != want && (kind != Guarded || conts != want-1) {
 		t.Errorf("%d times stopped, %d times continued; want %d", stops, conts, want)
 	}

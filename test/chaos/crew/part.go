@@ -244,6 +244,9 @@ func (c *Crew) freeze(i int) error {
 func (c *Crew) Cont(i int, part Part) error {
 	all, err := c.grasp(i, part)
 	defer closeAll(all)
+	if c.held(i, part) { // before anything goes on: how late this process comes to the next line excuses nobody
+		c.observe(judge.Event{Kind: judge.Thaw, Node: i, Part: c.plain(i, part).String(), Pid: c.Pid(i)})
+	}
 	for _, p := range all {
 		err = errors.Join(err, p.signal(unix.SIGCONT))
 	}
@@ -269,6 +272,14 @@ func (c *Crew) freezing(i int, part Part, on bool) (was bool) {
 		delete(n.frozen, part)
 	}
 	return was
+}
+
+// held reports whether a part was frozen, or, of Family, any.
+func (c *Crew) held(i int, part Part) bool {
+	n := c.nodes[i]
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.frozen[c.plain(i, part)] || part == Family && len(n.frozen) > 0
 }
 
 // Frozen reports whether any part of node i is stopped by Stop.

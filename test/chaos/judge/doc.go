@@ -33,8 +33,9 @@
 //
 // A command whose family was frozen whole, its keeper too, may stamp for an instant when
 // it goes on, before it is killed: nobody can be faster. Up to Options.Thaw such
-// stamps are counted as zombies, and are no violation. What they write is not excused,
-// and neither is a program that asks Check.
+// stamps, from its own first one on, are counted as zombies, and are no violation. That
+// it goes on must have been written down: a Thaw before, a Cont after. What they write
+// is not excused, and neither is a program that asks Check.
 //
 // # Availability
 //

@@ -168,6 +168,71 @@ func TestDoctored(t *testing.T) {
 			o.call, o.ret, o.result, o.highest = 25*second+50*ms, 25*second+51*ms, "ok", 7
 		}, []string{CheckRegister, CheckStale, CheckTwin}, "an overtaken leader's write was accepted"},
 		{"frozen whole, and killed late", func(s *script) { frozen(s, 25*second+110*ms); family(s, PartFamily) }, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"frozen whole, killed late, and the harness writes late that it went on", func(s *script) {
+			frozen(s, 29*second)
+			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
+			s.at(25*second-ms, Event{Kind: Thaw, Node: 0, Part: PartFamily})
+			s.at(29*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"the same, without a word before", func(s *script) {
+			frozen(s, 29*second)
+			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
+			s.at(29*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"frozen whole, killed in time, and the harness writes late that it went on", func(s *script) {
+			frozen(s, 25*second+90*ms)
+			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
+			s.at(25*second-ms, Event{Kind: Thaw, Node: 0, Part: PartFamily})
+			s.at(25*second+50*ms, Event{Kind: End, Node: 0, Pid: 100})
+			s.at(29*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
+		}, nil, ""},
+		{"a pause after it went on, and before the harness writes that", func(s *script) {
+			frozen(s, 28*second+90*ms)
+			for i := range 2 {
+				s.lives[i].Paused, s.lives[i].Resumed = 0, 0
+				s.lives[i].Gaps = []lives.Pause{{Paused: 18 * second, Resumed: 20 * second}, {Paused: 20*second + 500*ms, Resumed: 28 * second}}
+			}
+			s.at(18*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
+			s.at(20*second-ms, Event{Kind: Thaw, Node: 0, Part: PartFamily})
+			s.at(29*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"frozen whole, and nobody said that it went on", func(s *script) {
+			frozen(s, 25*second+50*ms)
+			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"frozen whole, and ended before anybody said that it went on", func(s *script) {
+			frozen(s, 25*second+50*ms)
+			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
+			s.at(25*second+60*ms, Event{Kind: End, Node: 0, Pid: 100})
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"a command calls the register when the next one leads, and is refused", func(s *script) {
+			o := s.find("n1", "write", 18)
+			o.client, o.call, o.ret = "n1-11-77", 22*second, 22*second+ms
+			s.ops = s.ops[:len(s.ops)-1] // a peek that saw it
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, "n1 with token 5 (command) still led 1s after"},
+		{"it calls without an answer", func(s *script) {
+			o := s.find("n1", "stream", 17)
+			o.n, o.client, o.call, o.ret = 1, "n1-11-77", 21*second+500*ms, 0
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, "n1 with token 5 (command) still led 500ms after"},
+		{"frozen whole, it calls before it stamps, and is killed in time", func(s *script) {
+			family(s, PartFamily)
+			o := s.find("n1", "write", 18)
+			o.client, o.call, o.ret = "n1-11-77", 25*second+10*ms, 25*second+11*ms
+			late := *o
+			late.n, late.value, late.call, late.ret = o.n+1000, "later yet", 25*second+90*ms, 25*second+91*ms
+			s.ops = append(s.ops, &late)
+			s.ops = slices.DeleteFunc(s.ops, func(o *op) bool { return o.op == "peek" && o.call > 25*second }) // they saw another in the twin
+		}, nil, ""},
+		{"frozen whole, it calls before it stamps, and is killed late", func(s *script) {
+			family(s, PartFamily)
+			o := s.find("n1", "write", 18)
+			o.client, o.call, o.ret = "n1-11-77", 25*second+10*ms, 25*second+11*ms
+			late := *o
+			late.n, late.value, late.call, late.ret = o.n+1000, "later yet", 25*second+120*ms, 25*second+121*ms
+			s.ops = append(s.ops, &late)
+			s.ops = slices.DeleteFunc(s.ops, func(o *op) bool { return o.op == "peek" && o.call > 25*second })
+		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"another process with that token calls", func(s *script) { s.find("n1", "write", 18).client = "n1-99-77" }, nil, ""},
 		{"frozen, and its keeper not", func(s *script) { frozen(s, 25*second+10*ms); family(s, PartChild) }, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
 		{"another was frozen", func(s *script) {
 			frozen(s, 25*second+10*ms)
@@ -211,6 +276,17 @@ func TestDoctored(t *testing.T) {
 		{"a sequence is accepted twice", func(s *script) { s.find("n1", "stream", 4).seq = s.find("n1", "stream", 3).seq }, []string{CheckStream, CheckSequence}, "it was accepted twice"},
 		{"a sequence is accepted after a later one", func(s *script) { s.find("n1", "stream", 9).seq = 2 }, []string{CheckStream, CheckSequence}, "after 5.9 had been accepted"},
 		{"a sequence of an earlier leader is accepted", func(s *script) { s.find("n2", "stream", 3).token = 5 }, []string{CheckStream, CheckSequence}, "after 7.21 had been accepted"},
+		{"a leader's own sequence comes again, and is refused", func(s *script) {
+			o := *s.find("n2", "stream", 3)
+			o.n, o.call, o.ret, o.result = len(s.ops)+1, 31*second, 31*second+ms, "stale"
+			o.last = s.find("n2", "stream", 8).last
+			s.ops = append(s.ops, &o)
+		}, []string{CheckSequence}, "after the same had called 7.27"},
+		{"a sequence of an earlier leader comes late, and is refused", func(s *script) {
+			o := *s.find("n2", "stream", 8)
+			o.n, o.token, o.seq, o.call, o.ret, o.result = len(s.ops)+1, 5, 99, 31*second, 31*second+ms, "stale"
+			s.ops = append(s.ops, &o)
+		}, nil, ""},
 		{"a good sequence is refused", func(s *script) { s.find("n2", "stream", 3).result = "stale" }, []string{CheckStream}, ""},
 
 		{"a write of unknown outcome that was read", func(s *script) {
@@ -292,6 +368,10 @@ func TestDoctored(t *testing.T) {
 			}
 			s.watch["w"] = slices.Delete(s.watch["w"], 1, 2)
 		}, []string{CheckWatch}, ""},
+
+		{"the harness saw a promise broken", func(s *script) {
+			s.at(30*second, Event{Kind: Broken, Node: Nobody, Check: "paused", Text: "n1 leads, and is paused"})
+		}, []string{"paused"}, "paused: 29s: n1 leads, and is paused"},
 
 		{"a term falls", func(s *script) {
 			s.at(10*second, Event{Kind: Told, Node: 2, Term: 9})

@@ -41,6 +41,9 @@ const (
 	// it is done, and Cont after.
 	Stop Kind = "stop"
 	Cont Kind = "cont"
+	// Thaw: the Part of Node is about to go on, and nothing was done yet that lets it.
+	// A Cont follows, however late.
+	Thaw Kind = "thaw"
 	// Wiped: what Node had on disk is gone or older than it was, and from now on it
 	// may know less.
 	Wiped Kind = "wiped"
@@ -67,6 +70,9 @@ const (
 	// Unwatched: the watcher whose file is watch/Text.ndjson has ended, or began to.
 	// What it saw last is not asked then.
 	Unwatched Kind = "unwatched"
+	// Broken: the harness itself saw a promise broken, that of Check, as Text says. The
+	// judge takes its word.
+	Broken Kind = "broken"
 	// Note: Text, for people.
 	Note Kind = "note"
 )
@@ -76,7 +82,7 @@ const (
 const (
 	Writes  = "writes"  // the register accepted what a leader wrote
 	Flights = "flights" // each node that led has a flight record
-	Leases  = "leases"  // of each that led the clock is known, and leases were compared
+	Leases  = "leases"  // of each that led the clock is known; of 90 % of reigns longer than a second there are recorded steps, and a lease that was compared
 	Watches = "watches" // watchers saw who led, if there is a Final
 )
 
@@ -100,6 +106,7 @@ type Event struct {
 	Fault string `json:"fault,omitempty"` // its name, such as isolate-leader
 	ID    int    `json:"id,omitempty"`    // of the fault, from 1
 	Text  string `json:"text,omitempty"`
+	Check string `json:"check,omitempty"`
 
 	Nodes    int   `json:"nodes,omitempty"`    // how many there can be
 	Voters   []int `json:"voters,omitempty"`   // which of them vote

@@ -39,15 +39,19 @@ func faultsOf(events []Event, end int64) []fault {
 type freeze struct {
 	node     int // or Nobody: all
 	from, to int64
+	// thaw is when the first of them was about to go on, before to, when they had: in
+	// between they may have, as the harness may have had to wait. 0: not known.
+	thaw int64
 }
 
 // freezesOf finds them: where the family was stopped as a whole, or each part of it
-// by itself, and where the machine did not come to run.
+// by itself, and where the machine did not come to run. One that nobody ended, as far
+// as is known, is none: it would excuse whatever comes after.
 func freezesOf(events []Event, end int64) []freeze {
 	var all []freeze
 	type state struct {
-		parts map[string]bool
-		since int64
+		parts       map[string]bool
+		since, thaw int64
 	}
 	frozen := map[int]*state{}
 	whole := func(s *state) bool {
@@ -63,6 +67,11 @@ func freezesOf(events []Event, end int64) []freeze {
 		switch e.Kind {
 		case Stop:
 			s.parts[e.Part] = true
+		case Thaw:
+			if was && s.thaw == 0 {
+				s.thaw = e.At
+			}
+			continue
 		case Cont:
 			if delete(s.parts, e.Part); e.Part == PartFamily {
 				clear(s.parts) // SIGCONT reaches them all
@@ -70,21 +79,21 @@ func freezesOf(events []Event, end int64) []freeze {
 		case End:
 			clear(s.parts)
 		case Stall:
-			all = append(all, freeze{Nobody, e.At - int64(e.For), e.At})
+			all = append(all, freeze{node: Nobody, from: e.At - int64(e.For), to: e.At})
 			continue
 		default:
 			continue
 		}
 		switch is := whole(s); {
 		case is && !was:
-			s.since = e.At
-		case was && !is:
-			all = append(all, freeze{e.Node, s.since, e.At})
+			s.since, s.thaw = e.At, 0
+		case was && !is && (e.Kind == Cont || s.thaw != 0):
+			all = append(all, freeze{e.Node, s.since, e.At, s.thaw})
 		}
 	}
 	for node, s := range frozen {
-		if whole(s) {
-			all = append(all, freeze{node, s.since, max(end, s.since)})
+		if whole(s) && s.thaw != 0 { // its Cont is still to be written
+			all = append(all, freeze{node, s.since, max(end, s.thaw), s.thaw})
 		}
 	}
 	slices.SortFunc(all, func(a, b freeze) int {

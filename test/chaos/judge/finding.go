@@ -25,8 +25,9 @@ const (
 	CheckStale    = "stale"    // no write with an overtaken token was accepted
 	CheckHighest  = "highest"  // the highest token that the register has seen never falls
 	CheckStream   = "stream"   // and so is the stream of sequences
-	CheckSequence = "sequence" // sequences that were accepted rise, each once
+	CheckSequence = "sequence" // sequences that were accepted rise, each once, and so do those that one leader calls
 	CheckWatch    = "watch"    // watchers see who leads, and no token that falls
+	CheckLive     = "live"     // where a majority is connected and well somebody leads in time
 	CheckMemory   = "memory"   // what a node has made durable it knows after a restart
 	CheckTrace    = "trace"    // flight records are what the machines do
 	CheckGrowth   = "growth"   // processes do not grow

@@ -101,6 +101,9 @@ func (r *run) flights(found *findings, report *Report) error {
 			continue
 		}
 		byNode[s.node] = append(byNode[s.node], s)
+		for _, won := range s.won {
+			r.shown[term{nodeNumber(s.node), won}] = true
+		}
 		for _, term := range s.won {
 			if who, ok := winner[term]; ok && who != s.node {
 				found.add(Violation{Check: CheckTerm, Node: Nobody, Text: fmt.Sprintf("%s and %s were both elected in term %d (%s)", who, s.node, term, s.path)})

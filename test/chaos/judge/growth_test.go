@@ -4,6 +4,7 @@ package judge
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -44,6 +45,9 @@ func TestGrowth(t *testing.T) {
 			}
 			if judged := c.n >= growthSamples; (r.Processes > 0) != judged {
 				t.Errorf("%d processes were judged", r.Processes)
+			}
+			if said := strings.Contains(r.String(), "growth not judged"); said != (r.Processes == 0) {
+				t.Errorf("%d processes were judged, and it says %v\n%v", r.Processes, said, &r)
 			}
 		})
 	}

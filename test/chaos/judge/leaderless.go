@@ -73,6 +73,10 @@ func (r *run) led() (led []span, within span) {
 	return led, span{max(led[0].from, r.from), r.to}
 }
 
+// lateElection is after how many promises without a leader that is no late election any
+// more, but none.
+const lateElection = 30
+
 // keptTimes is how many of the longest recoveries a report tells of.
 const keptTimes = 10
 
@@ -130,6 +134,26 @@ func (r *run) availability(report *Report) {
 		report.Longest, report.LongestAt = all[0].Length, all[0].From
 	}
 	report.Recoveries, report.RecoveryMedian = r.recoveries()
+}
+
+// sweepLive looks whether somebody led wherever a majority was connected and well, if
+// not at once.
+func (r *run) sweepLive(found *findings, report *Report) {
+	most := lateElection * r.options.Promise
+	for _, l := range report.Leaderless {
+		if most > 0 && l.Length > most {
+			found.add(Violation{Check: CheckLive, At: l.From, Node: Nobody, Text: fmt.Sprintf("nobody led for more than %d promises, %v: %v", lateElection, most, l)})
+		}
+	}
+}
+
+// broken hands on the promises that the harness saw broken itself.
+func (r *run) broken(found *findings) {
+	for _, e := range r.events {
+		if e.Kind == Broken {
+			found.add(Violation{Check: cmp.Or(e.Check, CheckLive), At: e.At, Node: e.Node, Text: e.Text})
+		}
+	}
 }
 
 // before says which faults went on at a time, or which had ended last.

@@ -118,6 +118,49 @@ func TestLeaderless(t *testing.T) {
 	}
 }
 
+// TestLive: a majority that is well and has no leader for more than thirty promises
+// breaks one. The machine's pauses do not count, nor does a time without a majority.
+func TestLive(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		promise time.Duration
+		do      func(s *script)
+		want    int
+	}{
+		{"too long", 300 * time.Millisecond, func(*script) {}, 1},
+		{"long", 334 * time.Millisecond, func(*script) {}, 0},
+		{"no promise is known", 0, func(*script) {}, 0},
+		{"too long, with a fault that goes on", 300 * time.Millisecond, func(s *script) {
+			s.at(15*second, Event{Kind: Fault, Fault: "one-way", ID: 1, Node: 0})
+		}, 1},
+		{"the machine stood still", 300 * time.Millisecond, func(s *script) {
+			s.at(24*second, Event{Kind: Stall, Node: Nobody, For: 2 * time.Second})
+		}, 0},
+		{"no majority for a while", 300 * time.Millisecond, func(s *script) {
+			s.at(23*second, Event{Kind: Links, Node: Nobody, Links: network.Apart(3)})
+			s.at(25*second, Event{Kind: Links, Node: Nobody})
+		}, 0},
+	} {
+		s := &script{closed: true}
+		s.begin(second, 3)
+		s.lives = []lives.Life{
+			{Token: 1, Pid: 1, Node: 0, Kind: lives.Library, Start: 2 * second, Last: 20 * second},
+			{Token: 2, Pid: 2, Node: 1, Kind: lives.Library, Start: 30 * second, Last: 60 * second},
+		}
+		s.at(60*second, Event{Kind: Over, Node: Nobody})
+		c.do(s)
+		for _, quick := range []bool{true, false} {
+			r, err := Judge(s.write(t), Options{Promise: c.promise, Quick: quick})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Counts[CheckLive] != c.want || r.All() != c.want {
+				t.Errorf("%s: %d times; want %d\n%v", c.name, r.Counts[CheckLive], c.want, &r)
+			}
+		}
+	}
+}
+
 func TestAvailability(t *testing.T) {
 	s := &script{closed: true}
 	s.begin(second, 3)

@@ -116,6 +116,7 @@ func (r *run) sweepLeases(byNode map[protocol.NodeID][]*segment, found *findings
 					}
 					if g.length() > 0 {
 						all = append(all, granted{g, node, l.token})
+						r.leased[term{node, l.token}], r.shown[term{node, l.token}] = true, true
 						terms[l.token] = true
 					}
 				}

@@ -12,6 +12,23 @@ import (
 // one who was killed at once may have left nothing.
 const ledLong = int64(time.Second)
 
+// enough is of how many long reigns in a hundred there must be something: records may
+// be lost with disks.
+const enough = 90
+
+// few says of how many of the reigns that were long there is something, and of how many
+// there are, if it is not enough of them.
+func (r *run) few(there map[term]bool) (n, of int, few bool) {
+	for _, g := range r.reigns {
+		if g.last-g.start > ledLong && g.node >= 0 {
+			if of++; there[term{g.node, uint64(g.token)}] {
+				n++
+			}
+		}
+	}
+	return n, of, 100*n < enough*of
+}
+
 // material looks whether there was something to look at: what the run promised that
 // there is. Without that all other checks pass.
 func (r *run) material(found *findings, report *Report) {
@@ -57,6 +74,13 @@ func (r *run) material(found *findings, report *Report) {
 				case what == Leases && !dialed:
 					lacks(node, "%s led for %v, and how its clock ran is not known; want a clock event at the beginning", nodeName(node), short(time.Duration(long)))
 				}
+			}
+			// Records of other protocols, of which no leases are promised, do not tell who led.
+			if n, of, few := r.few(r.shown); few && what == Leases {
+				lacks(Nobody, "of %d of the %d reigns that were longer than %v a flight record has steps; want it of %d %%", n, of, time.Duration(ledLong), enough)
+			}
+			if n, of, few := r.few(r.leased); few && what == Leases {
+				lacks(Nobody, "of %d of the %d reigns that were longer than %v a lease was compared; want it of %d %%", n, of, time.Duration(ledLong), enough)
 			}
 			if what == Leases && sum >= ledLong && report.Leases == 0 {
 				lacks(Nobody, "no lease was compared, though there were leaders for %v; want flight records of the quorum protocol", short(time.Duration(sum)))

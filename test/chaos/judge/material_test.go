@@ -14,8 +14,9 @@ import (
 // TestMaterial: a run in which there is nothing to look at is no good run, if there
 // was to be something.
 func TestMaterial(t *testing.T) {
-	one := newTape(t, "n1", 1, nil).elect(1)
-	two := newTape(t, "n2", 1, nil).elect(1) // in the same term, of which others tell
+	one := newTape(t, "n1", 1, nil).elect(5)
+	two := newTape(t, "n2", 1, nil).elect(7) // in the same terms as n1, too, of which others tell
+	early := newTape(t, "n1", 1, nil).elect(4)
 	whole := func() *script {
 		s := sound()
 		s.events[0].Material = []string{Writes, Flights, Leases, Watches}
@@ -40,6 +41,20 @@ func TestMaterial(t *testing.T) {
 			path := segmentPath("flight", "n2", "1", "flight-00000001.ndjson")
 			s.files[path] = slices.Concat(slices.Collect(lines(s.files[path]))[:1]...)
 		}, "n2 led for 38s, and there is no flight record"},
+		{"no record of one of two reigns", func(s *script) {
+			s.files[segmentPath("data", "n1", "flight-00000001.ndjson")] = early.out.Bytes()
+		}, "of 1 of the 2 reigns that were longer than 1s a flight record has steps; want it of 90 %"},
+		{"no lease of one of two reigns", func(s *script) {
+			s.files[segmentPath("data", "n1", "flight-00000001.ndjson")] = early.out.Bytes()
+		}, "of 1 of the 2 reigns that were longer than 1s a lease was compared; want it of 90 %"},
+		{"no record of a reign that was short", func(s *script) {
+			s.files[segmentPath("data", "n1", "flight-00000001.ndjson")] = early.out.Bytes()
+			s.lives[0].Last, s.lives[1].Last = 2*second+900*ms, 2*second+900*ms
+		}, ""},
+		{"records of another protocol, of which no lease is promised", func(s *script) {
+			s.events[0].Material = []string{Writes, Flights, Watches}
+			s.files[segmentPath("data", "n1", "flight-00000001.ndjson")] = early.out.Bytes()
+		}, ""},
 		{"no record of one that led for an instant", func(s *script) {
 			s.lives[0].Last, s.lives[1].Last = 2*second+900*ms, 2*second+900*ms
 			delete(s.files, segmentPath("data", "n1", "flight-00000001.ndjson"))
@@ -79,8 +94,8 @@ func TestMaterial(t *testing.T) {
 			}) {
 				t.Errorf("want %q in a violation of %s:\n%v", c.want, CheckMaterial, &r)
 			}
-			if c.name == "all is there" && (r.Leases != 2 || r.All() != r.Counts[CheckTerm]) {
-				t.Errorf("%d leases; want 2, and no violation but that of the term\n%v", r.Leases, &r)
+			if c.name == "all is there" && (r.Leases != 12 || r.All() != r.Counts[CheckTerm]) {
+				t.Errorf("%d leases; want 12, and no violation but those of the terms\n%v", r.Leases, &r)
 			}
 		})
 	}

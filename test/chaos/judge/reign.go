@@ -44,11 +44,12 @@ type excuse struct {
 // killed it in time: what it stamped within thaw of going on nobody could have
 // prevented. It lived until it was frozen then. At least half of the pause between
 // its stamps must be due to that, as a pause alone proves nothing. Of several pauses
-// it is the first from which on the stamps can be excused. Who was stopped goes on
-// when all that was stopped with it does. Who stood still with the machine has shown
-// by its first stamp that the machine runs again, however long the harness still had
-// to wait for its turn. A program that asks Check knows better, and so is never
-// excused.
+// it is the first from which on the stamps can be excused. Thaw counts from the life's
+// own first stamp after the pause: by that it shows that it goes on, and that the
+// machine runs, however long the harness still had to wait until it could write that
+// down. And the pause must be the one in which it was about to go on: one that comes
+// later, and before the harness wrote that it had, is of another cause. A program that
+// asks Check knows better, and so is never excused.
 func excused(l lives.Life, freezes []freeze, thaw time.Duration) (last int64, x excuse) {
 	if l.Kind.Checked() {
 		return l.Last, x
@@ -56,11 +57,8 @@ func excused(l lives.Life, freezes []freeze, thaw time.Duration) (last int64, x 
 	for _, p := range l.Gaps {
 		i, _ := slices.BinarySearchFunc(freezes, p.Resumed+1, func(f freeze, at int64) int { return cmp.Compare(f.from, at) })
 		for _, f := range freezes[:i] { // all that began before it went on
-			stood, runs := f.node == Nobody, p.Resumed
-			if !stood {
-				runs = max(runs, f.to)
-			}
-			if !stood && f.node != int(l.Node) || l.Last > runs+int64(thaw) || 2*(span{f.from, f.to}).both(span{p.Paused, p.Resumed}).length() < p.Resumed-p.Paused {
+			stood := f.node == Nobody
+			if !stood && f.node != int(l.Node) || l.Last > p.Resumed+int64(thaw) || f.thaw != 0 && (f.thaw < p.Paused || f.thaw > p.Resumed) || 2*(span{f.from, f.to}).both(span{p.Paused, p.Resumed}).length() < p.Resumed-p.Paused {
 				continue
 			}
 			if last, x = p.Paused, (excuse{l.Last, p.Resumed, stood}); !stood {

@@ -43,6 +43,10 @@ type Options struct {
 	// than that while a majority was connected and well. Default 10 s.
 	Seen time.Duration
 
+	// Promise is that of the election. When nobody leads for more than 30 of them, while
+	// one majority is connected and well, that is a violation. 0: it is not.
+	Promise time.Duration
+
 	// Patience is for how long porcupine may think about one piece of a history.
 	// What is not decided by then is a violation. Default 1 min.
 	Patience time.Duration
@@ -141,6 +145,8 @@ func Judge(dir string, o Options) (Report, error) {
 	}
 	report.Elections = len(tokens)
 	r.availability(&report)
+	r.sweepLive(&found, &report)
+	r.broken(&found)
 	r.sweepReigns(&found, &report)
 	r.nodesByToken(&found)
 	report.Told = r.told(&found)

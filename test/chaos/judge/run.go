@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/electd/elect/test/chaos/lives"
@@ -21,6 +23,12 @@ import (
 
 // LedgerFile is the name of the ledger in the directory of a run.
 const LedgerFile = "ledger"
+
+// term is a node's, in which it leads.
+type term struct {
+	node  int
+	token uint64
+}
 
 // run is all that a judgement begins with.
 type run struct {
@@ -35,7 +43,9 @@ type run struct {
 	faults   []fault // by when they began
 	freezes  []freeze
 	stalls   []span
-	recorded map[int]int // by node: steps in its flight records
+	recorded map[int]int   // by node: steps in its flight records
+	shown    map[term]bool // of whom a flight record has the election, or a lease
+	leased   map[term]bool // of whom it has a lease that was compared with others
 }
 
 // load reads a run.
@@ -44,7 +54,7 @@ func load(dir string, o Options) (*run, error) {
 	o.Boot = cmp.Or(o.Boot, DefaultBoot)
 	o.Seen = cmp.Or(o.Seen, DefaultSeen)
 	o.Patience = cmp.Or(o.Patience, DefaultPatience)
-	r := &run{dir: dir, options: o, recorded: map[int]int{}}
+	r := &run{dir: dir, options: o, recorded: map[int]int{}, shown: map[term]bool{}, leased: map[term]bool{}}
 	if err := readLines(filepath.Join(dir, HistoryFile), func(_ int, line []byte) error {
 		var e Event
 		if err := json.Unmarshal(line, &e); err != nil {
@@ -84,8 +94,40 @@ func load(dir string, o Options) (*run, error) {
 	return r, nil
 }
 
+// called has each command live until it last called the register with its token,
+// whatever came of that: who calls is alive. It stamps by another thread, which may
+// have got no processor meanwhile.
+func (r *run) called() {
+	type process struct{ pid, token int64 }
+	of := map[process]int{}
+	for i, l := range r.lives {
+		if l.Kind == lives.Command {
+			of[process{l.Pid, l.Token}] = i
+		}
+	}
+	calls := map[int][]int64{}
+	for _, o := range r.ops {
+		words := strings.Split(o.Client, "-") // see register.Name
+		if len(words) < 3 || o.Op != register.Write && o.Op != register.Stream {
+			continue
+		}
+		pid, err := strconv.ParseInt(words[len(words)-2], 10, 64)
+		if i, ok := of[process{pid, o.Token}]; err == nil && ok && o.Call > r.lives[i].Last {
+			calls[i] = append(calls[i], o.Call)
+		}
+	}
+	for i, at := range calls {
+		l := &r.lives[i]
+		if first := slices.Min(at); first-l.Last > int64(lives.Gap) {
+			l.Gaps = append(slices.Clone(l.Gaps), lives.Pause{Paused: l.Last, Resumed: first})
+		}
+		l.Last = slices.Max(at)
+	}
+}
+
 // arrange finds the beginning and the end of the run, the faults and the reigns.
 func (r *run) arrange() {
+	r.called()
 	r.from, r.to = r.events[0].At, 0
 	for _, e := range r.events {
 		if e.Kind == Run {

@@ -79,8 +79,24 @@ func (r *run) sweepHighest(found *findings) {
 	})
 }
 
-// sweepStream looks whether the sequences that were accepted rise strictly.
+// sweepStream looks whether the sequences that were accepted rise strictly, and whether
+// those that one client called with one token do, whatever came of them: the stream
+// refuses one that comes again, and so would hide that a leader has given it twice.
 func (r *run) sweepStream(stream *history, found *findings) {
+	type leader struct {
+		client int32
+		token  int64
+	}
+	called := map[leader]int64{} // the highest position
+	for i := range stream.acts {
+		a := &stream.acts[i]
+		by := leader{a.client, a.want.high}
+		if before, ok := called[by]; ok && a.want.value <= before {
+			found.add(Violation{Check: CheckSequence, At: a.call, Node: Nobody, Text: fmt.Sprintf("%s by %s at %s, after the same had called %d.%d",
+				stream.describe(a), stream.names[a.client], r.since(a.call), a.want.high, before)})
+		}
+		called[by] = max(called[by], a.want.value)
+	}
 	var last *act
 	accepted := map[state]*act{}
 	later(stream.acts, func(a *act) {

@@ -74,8 +74,12 @@ func (r *Report) String() string {
 	}
 	say("register", "%d operations, %d of them without an outcome; %d stale writes offered, %d refused, %d accepted; %d accepted before the next leader had written",
 		r.Ops, r.Unknown, r.StaleOffered, r.StaleRefused, r.StaleAccepted, r.Late)
-	say("judged", "%d pieces by porcupine, the longest of %d operations; %d watchers saw %d states; %d steps replayed in %d flight records, with %d leases of %d terms; %d terms told; %d processes for growth; in %v",
-		r.Pieces, r.LongestPiece, r.Watchers, r.Glimpses, r.Steps, r.Segments, r.Leases, r.Leased, r.Told, r.Processes, short(r.Took))
+	growth := "growth not judged, as no process was there for long enough"
+	if r.Processes > 0 {
+		growth = fmt.Sprintf("%d processes for growth", r.Processes)
+	}
+	say("judged", "%d pieces by porcupine, the longest of %d operations; %d watchers saw %d states; %d steps replayed in %d flight records, with %d leases of %d terms; %d terms told; %s; in %v",
+		r.Pieces, r.LongestPiece, r.Watchers, r.Glimpses, r.Steps, r.Segments, r.Leases, r.Leased, r.Told, growth, short(r.Took))
 	return b.String()
 }
 

@@ -13,10 +13,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/storm"
 )
@@ -43,6 +45,44 @@ type flags struct {
 	keep    bool
 	list    bool
 	judge   string
+	given   []string // the names of those that were given
+}
+
+// wrong says what is wrong with the command line, before anything is looked at.
+func (f *flags) wrong(schedule bool) error {
+	has := func(name string) bool { return slices.Contains(f.given, name) }
+	if schedule {
+		for _, name := range []string{"for", "seed", "setup", "network", "faults"} {
+			if has(name) {
+				return fmt.Errorf("%s and a schedule: it has its own; want one of the two, or cut the schedule down by hand", strings.ToUpper(name))
+			}
+		}
+	}
+	switch names := mutation.Names(); {
+	case has("for") && f.options.For <= 0:
+		return fmt.Errorf("faults for %v; want a time above 0, such as 60s", f.options.For)
+	case has("faults") && len(f.options.Faults) == 0:
+		return fmt.Errorf("no fault in %q; want names, separated by commas, as --list gives them", f.faults)
+	case has("network") && f.options.Setup == "file":
+		return fmt.Errorf("NETWORK %s and SETUP file: an election in a file has no network; want one of the two", f.options.Network)
+	case f.options.Mutant != "" && !slices.Contains(names, f.options.Mutant):
+		return fmt.Errorf("there is no mutant %q; want one of %s", f.options.Mutant, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// span is a flag's time.
+type span time.Duration
+
+func (s *span) String() string { return time.Duration(*s).String() }
+
+func (s *span) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return errors.New("want a time such as 60s")
+	}
+	*s = span(d)
+	return nil
 }
 
 func parse(args []string, stderr io.Writer) (*flags, []string, error) {
@@ -50,7 +90,8 @@ func parse(args []string, stderr io.Writer) (*flags, []string, error) {
 	set := flag.NewFlagSet("run", flag.ContinueOnError)
 	set.SetOutput(stderr)
 	set.Uint64Var(&f.options.Seed, "seed", 0, "of the schedule; 0: drawn, and said")
-	set.DurationVar(&f.options.For, "for", time.Minute, "how long faults go on")
+	f.options.For = time.Minute
+	set.Var((*span)(&f.options.For), "for", "how `long` faults go on")
 	set.StringVar(&f.options.Setup, "setup", "peers-lan", "peers-fast, peers-lan or file")
 	set.StringVar(&f.options.Network, "network", "", "namespaces or proxies; none: the first of these that can be had")
 	set.StringVar(&f.options.Dir, "dir", "", "directory of the run; none: a temporary one")
@@ -63,9 +104,12 @@ func parse(args []string, stderr io.Writer) (*flags, []string, error) {
 	if err := set.Parse(args); err != nil {
 		return nil, nil, err
 	}
-	if f.faults != "" {
-		f.options.Faults = strings.Split(f.faults, ",")
+	for name := range strings.SplitSeq(f.faults, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			f.options.Faults = append(f.options.Faults, name)
+		}
 	}
+	set.Visit(func(g *flag.Flag) { f.given = append(f.given, g.Name) })
 	return f, set.Args(), nil
 }
 
@@ -84,6 +128,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return codeClean
 	case f.judge != "":
 		return again(f.judge, stdout, stderr)
+	}
+	if err := f.wrong(len(rest) == 1); err != nil {
+		fmt.Fprintln(stderr, "run:", err)
+		return codeUsage
 	}
 	o := f.options
 	if len(rest) == 1 {
@@ -118,8 +166,13 @@ func storms(ctx context.Context, o storm.Options, schedule string, keep bool, st
 	fmt.Fprintf(stdout, "%s, seed %d, for %v, in %s; %s\n", o.Setup, o.Seed, o.For, o.Dir, load())
 	fmt.Fprintf(stdout, "again: %s\n", command(o, schedule))
 	o.Progress = func(p storm.Progress) { fmt.Fprintln(stdout, p) }
+	o.Step = func(what string) { fmt.Fprintln(stdout, what+"…") }
 	report, err := storm.Run(ctx, o)
 	interrupted := err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
+	if interrupted && errors.Is(err, storm.ErrNothing) {
+		fmt.Fprintf(stdout, "interrupted before anybody led, and before any fault: nothing was judged\n")
+		return leave(o.Dir, keep, codeInterrupted, stdout, stderr)
+	}
 	if err != nil && !interrupted {
 		fmt.Fprintf(stderr, "run: %v\nthe harness failed, and so nothing is known; see %s\n", err, o.Dir)
 		return codeHarness
@@ -139,15 +192,24 @@ func storms(ctx context.Context, o storm.Options, schedule string, keep bool, st
 		return codeBroken
 	}
 	if keep {
-		fmt.Fprintf(stdout, "the run is kept in %s; to look at: %s\n", o.Dir, filepath.Join(o.Dir, storm.ReportFile))
-	} else if err := os.RemoveAll(o.Dir); err != nil {
+		fmt.Fprintf(stdout, "to look at: %s\n", filepath.Join(o.Dir, storm.ReportFile))
+	}
+	if interrupted {
+		return leave(o.Dir, keep, codeInterrupted, stdout, stderr)
+	}
+	return leave(o.Dir, keep, codeClean, stdout, stderr)
+}
+
+// leave removes the directory of a run, unless it is to be kept, and returns the exit
+// code.
+func leave(dir string, keep bool, code int, stdout, stderr io.Writer) int {
+	if keep {
+		fmt.Fprintf(stdout, "the run is kept in %s\n", dir)
+	} else if err := os.RemoveAll(dir); err != nil {
 		fmt.Fprintln(stderr, "run:", err)
 		return codeHarness
 	}
-	if interrupted {
-		return codeInterrupted
-	}
-	return codeClean
+	return code
 }
 
 // command repeats a storm: one that was drawn by its seed and what it was drawn for,

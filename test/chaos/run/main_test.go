@@ -5,11 +5,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,6 +48,17 @@ func TestUsage(t *testing.T) {
 		{[]string{"-network", "x"}, "no network"},
 		{[]string{"-faults", "kill-node,x"}, `no fault "x"`},
 		{[]string{"-setup", "file", "-faults", "halves"}, "among peers"},
+		{[]string{"-faults", "kill-node, x"}, "--list"},
+		{[]string{"-faults", " , "}, "want names"},
+		{[]string{"-for", "60"}, "want a time such as 60s"},
+		{[]string{"-for", "0"}, "want a time above 0"},
+		{[]string{"-mutant", "nosuch"}, "late-kill"},
+		{[]string{"-setup", "file", "-network", "proxies"}, "has no network"},
+		{[]string{"-seed", "3", bad}, "SEED and a schedule"},
+		{[]string{"-for", "1m", bad}, "FOR and a schedule"},
+		{[]string{"-setup", "file", bad}, "SETUP and a schedule"},
+		{[]string{"-network", "proxies", bad}, "NETWORK and a schedule"},
+		{[]string{"-faults", "halves", bad}, "FAULTS and a schedule"},
 		{[]string{"a", "b"}, "at most one"},
 		{[]string{"-list", "a"}, "at most one"},
 		{[]string{bad}, "format 3"},
@@ -56,6 +70,30 @@ func TestUsage(t *testing.T) {
 	}
 	if code, _, help := say(t, "-h"); code != codeClean || !strings.Contains(help, "-setup") {
 		t.Errorf("-h: %d, %s", code, help)
+	}
+}
+
+// TestFaultsAreTrimmed: spaces and empty items between commas are nobody's name.
+func TestFaultsAreTrimmed(t *testing.T) {
+	f, _, err := parse([]string{"-faults", " halves, ,reset ,"}, io.Discard)
+	if err != nil || !slices.Equal(f.options.Faults, []string{"halves", "reset"}) {
+		t.Errorf("%q, %v", f.options.Faults, err)
+	}
+}
+
+// TestInterruptedAtOnce: who ends a storm before its first fault is told that nothing
+// was judged, and of no violations that there are not.
+func TestInterruptedAtOnce(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, trouble bytes.Buffer
+	dir := filepath.Join(t.TempDir(), "run")
+	code := run(ctx, []string{"-setup", "file", "-seed", "6", "-dir", dir}, &out, &trouble)
+	if code != codeInterrupted || !strings.Contains(out.String(), "nothing was judged") || !strings.Contains(out.String(), "building the programs…\n") || strings.Contains(out.String(), "violations") {
+		t.Errorf("%d\n%s%s", code, &out, &trouble)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its directory: %v; want none", err)
 	}
 }
 

@@ -451,13 +451,14 @@ func (x *executor) mend(i int) error {
 	return x.disks[i].Fault(all)
 }
 
-// complain writes down a promise that the executor itself saw broken.
+// complain writes down a promise that the executor itself saw broken, for the judge:
+// whoever judges the run again must come to the same.
 func (x *executor) complain(check, format string, args ...any) {
 	v := judge.Violation{Check: check, At: x.now(), Node: judge.Nobody, Text: fmt.Sprintf(format, args...)}
 	x.mu.Lock()
 	x.broken = append(x.broken, v)
 	x.mu.Unlock()
-	x.note(judge.Event{At: v.At, Kind: judge.Note, Node: judge.Nobody, Text: check + ": " + v.Text})
+	x.note(judge.Event{At: v.At, Kind: judge.Broken, Node: v.Node, Check: check, Text: v.Text})
 }
 
 // members writes down who votes.

@@ -86,6 +86,11 @@ func TestSettle(t *testing.T) {
 					}
 					return
 				}
+				if !slices.ContainsFunc(d.events, func(e judge.Event) bool {
+					return e.Kind == judge.Broken && e.Check == checkLive && strings.Contains(e.Text, c.want)
+				}) {
+					t.Errorf("the judge is not told of %v", x.broken)
+				}
 				if len(x.broken) != 1 || x.broken[0].Check != checkLive || !strings.Contains(x.broken[0].Text, c.want) || final >= 0 {
 					t.Errorf("%v, and the final event is number %d; want a complaint with %q, and none", x.broken, final, c.want)
 				}
@@ -166,6 +171,15 @@ func TestUntimely(t *testing.T) {
 		if (failed != nil) != c.failed || (unfounded(why, sound) != nil) != c.good || (unfounded(why, bad) != nil) != c.bad {
 			t.Errorf("%s: failed with %v; if nothing is found %v, and else %v", c.name, failed, unfounded(why, sound), unfounded(why, bad))
 		}
+	}
+}
+
+// TestStrictness: how long somebody must lead to be seen, and how long nobody may, goes
+// by the election's promise.
+func TestStrictness(t *testing.T) {
+	o := options(&Schedule{Promise: 200 * time.Millisecond})
+	if o.Boot != 200*time.Millisecond || o.Promise != 200*time.Millisecond || o.Seen != 2*time.Second {
+		t.Errorf("%+v; want a process well after a promise, and leaders seen within ten", o)
 	}
 }
 

@@ -50,6 +50,9 @@ type Options struct {
 	// For, Setup, Network and Faults are its own then.
 	Schedule *Schedule
 
+	// Step, if not nil, is told each thing that is done until faults begin.
+	Step func(what string)
+
 	// Progress, if not nil, is told every 10 s how things stand, and at the end.
 	Progress func(Progress)
 }
@@ -62,18 +65,25 @@ const (
 )
 
 const (
-	checkLive  = "live"  // what ought to have come about did not
-	checkWatch = "watch" // watchers go on
+	checkLive  = judge.CheckLive  // what ought to have come about did not
+	checkWatch = judge.CheckWatch // watchers go on
 
 	interval = 10 * time.Second // of progress
 	calmTime = 60 * time.Second // until all is as it should be, at the beginning and at the end
 	lastLook = 3 * time.Second  // that watchers have to see who leads at the end
+
+	seenWithin = 10 // promises, in which watchers must have seen who leads
 )
+
+// ErrNothing is of a storm that was ended before its first fault, when there was
+// nothing to judge.
+var ErrNothing = errors.New("storm: it was ended before anything could be judged")
 
 // Run lets a storm go over an election, and returns what the judge found. When
 // ctx ends, the faults are undone, what there is so far is judged, and the error
-// is that of ctx beside a report that counts. Any other error says that the
-// harness failed, and the report says nothing.
+// is that of ctx beside a report that counts, or, before the first fault, ErrNothing,
+// too, and there is no report. Any other error says that the harness failed, and the
+// report says nothing.
 func Run(ctx context.Context, o Options) (judge.Report, error) {
 	err := Check(o)
 	if err != nil {
@@ -83,11 +93,23 @@ func Run(ctx context.Context, o Options) (judge.Report, error) {
 	if o.Dir, err = prepare(o.Dir); err != nil {
 		return judge.Report{}, err
 	}
+	if o.Step == nil {
+		o.Step = func(string) {}
+	}
+	// Before faults begin there is nothing to judge.
+	early := func(err error) error {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", ErrNothing, ctx.Err())
+		}
+		return err
+	}
 	if o.Programs == (crew.Programs{}) {
+		o.Step("building the programs")
 		if o.Programs, o.Next, err = Build(ctx, filepath.Join(o.Dir, "bin"), o.Mutant != ""); err != nil {
-			return judge.Report{}, err
+			return judge.Report{}, early(err)
 		}
 	}
+	o.Step("making networks and disks")
 	s, net, err := plan(o)
 	if err != nil {
 		return judge.Report{}, err
@@ -99,16 +121,18 @@ func Run(ctx context.Context, o Options) (judge.Report, error) {
 	if err != nil {
 		return judge.Report{}, fmt.Errorf("storm: %w", err)
 	}
-	broken, err := r.run(ctx, o)
+	err = r.run(ctx, o)
 	ended := r.ended
-	if err := errors.Join(err, r.tearDown()); err != nil {
-		return judge.Report{}, fmt.Errorf("storm: %w", err)
+	if down := r.tearDown(); err != nil || down != nil {
+		if down == nil && errors.Is(err, ErrNothing) {
+			return judge.Report{}, err
+		}
+		return judge.Report{}, fmt.Errorf("storm: %w", errors.Join(err, down))
 	}
 	report, err := judge.Judge(o.Dir, options(s))
 	if err != nil {
 		return judge.Report{}, fmt.Errorf("storm: %w", err)
 	}
-	report.Violations = append(report.Violations, broken...)
 	if err := unfounded(ended, &report); err != nil {
 		return judge.Report{}, fmt.Errorf("storm: %w", err)
 	}
@@ -134,7 +158,7 @@ func Check(o Options) error {
 	for _, name := range o.Faults {
 		f, ok := faultNamed(name)
 		if !ok {
-			return fmt.Errorf("storm: there is no fault %q", name)
+			return fmt.Errorf("storm: there is no fault %q; want one of those that --list gives", name)
 		}
 		if f.peersOnly && set.File {
 			return fmt.Errorf("storm: the fault %s needs an election among peers", name)
@@ -294,16 +318,18 @@ func look(o Options, set Setup, kind string) []Ability {
 
 // options are how strictly a storm is judged. A node counts as well again when its
 // process was there for a promise: a program starts within that, and what its boot
-// residual costs beyond is the election's own.
-func options(s *Schedule) judge.Options { return judge.Options{Boot: s.Promise} }
+// residual costs beyond is the election's own. Watchers are as quick as the election is.
+func options(s *Schedule) judge.Options {
+	return judge.Options{Boot: s.Promise, Promise: s.Promise, Seen: seenWithin * s.Promise}
+}
 
 // errBroken ends a storm in which a promise was seen broken.
 var errBroken = errors.New("a promise was broken")
 
 // run starts the nodes, has the faults come and go, and waits until all is well
-// again. It returns promises that it saw broken itself. That it was ended before its
+// again. Promises that it saw broken itself it writes down. That it was ended before its
 // time is an error, unless a promise was broken or ctx has ended.
-func (r *rig) run(ctx context.Context, o Options) ([]judge.Violation, error) {
+func (r *rig) run(ctx context.Context, o Options) error {
 	s := r.plan
 	var all []int
 	for i := range s.Voters {
@@ -318,28 +344,30 @@ func (r *rig) run(ctx context.Context, o Options) ([]judge.Violation, error) {
 	}
 	r.history.Add(begin)
 	r.clocksAre()
+	o.Step("starting the nodes")
 	for _, i := range all {
 		if err := r.crew.Start(i); err != nil {
-			return nil, err
+			return err
 		}
 	}
+	o.Step("waiting for the first leader")
 	calm, cancel := context.WithTimeout(ctx, calmTime)
 	_, err := r.crew.Calm(calm)
 	cancel()
 	switch {
 	case ctx.Err() != nil:
-		r.history.Add(judge.Event{Kind: judge.Over, Node: judge.Nobody})
-		return nil, nil
+		return fmt.Errorf("%w: %w", ErrNothing, ctx.Err())
 	case err != nil:
-		return nil, fmt.Errorf("before anything was broken: %w", err)
+		return fmt.Errorf("before anything was broken: %w", err)
 	}
 	w, err := r.watch()
 	if err != nil {
-		return nil, err
+		return err
 	}
+	o.Step("the faults begin")
 	x, err := newExecutor(s, r.stage())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	storm, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -367,7 +395,7 @@ func (r *rig) run(ctx context.Context, o Options) ([]judge.Violation, error) {
 		x.complain(checkWatch, "%s", lost)
 	}
 	r.history.Add(judge.Event{Kind: judge.Over, Node: judge.Nobody})
-	return x.broken, err
+	return err
 }
 
 // untimely is why a storm ended before its time, unless ctx has: ended says so in any
@@ -491,9 +519,7 @@ func (r *rig) report(ctx context.Context, o Options, x *executor, stop context.C
 			p.Now = append(p.Now, "the judge: "+err.Error())
 		}
 		p.Elections, p.Changes, p.Availability, p.Longest = report.Elections, report.LeaderChanges, report.AvailabilityHealthy, report.Longest
-		x.mu.Lock()
-		p.Violations = len(report.Violations) + len(x.broken)
-		x.mu.Unlock()
+		p.Violations = report.All()
 		if o.Progress != nil {
 			o.Progress(p)
 		}
@@ -510,9 +536,6 @@ func (r *rig) report(ctx context.Context, o Options, x *executor, stop context.C
 
 // first is the first of what was broken, for people.
 func first(all []judge.Violation) string {
-	if len(all) == 0 {
-		return "the storm saw it itself"
-	}
 	return all[0].Check + ": " + all[0].Text
 }
 
