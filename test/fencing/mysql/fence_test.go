@@ -181,6 +181,17 @@ func waiting(t *testing.T, db *sql.DB, want int64) {
 	}
 }
 
+// gone returns when a connection has ended.
+func gone(t *testing.T, db *sql.DB, connection int64) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); number(t, db, fmt.Sprintf(`SELECT COUNT(*) FROM information_schema.processlist WHERE id = %d`, connection)) > 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("connection %d lives on", connection)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
 func testClaims(t *testing.T, m *server.MariaDB) {
 	db := connect(t, m.Database(t))
 	f := installed(t, db, fencesql.Config{}, "orders", "stock")
@@ -782,8 +793,11 @@ func testMark(t *testing.T, m *server.MariaDB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	execute(t, db, fmt.Sprintf(`KILL %d`, number(t, db, `SELECT t.trx_mysql_thread_id FROM information_schema.innodb_trx t
-		JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.db = DATABASE()`)))
+	<-time.After(150 * time.Millisecond) // the server shows what it has looked at for 100 ms
+	holder := number(t, db, `SELECT t.trx_mysql_thread_id FROM information_schema.innodb_trx t
+		JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.db = DATABASE()`)
+	execute(t, db, fmt.Sprintf(`KILL %d`, holder))
+	gone(t, db, holder) // KILL returns before it has taken effect
 	if err := release(); err == nil {
 		t.Error("the end of the session was not noticed")
 	}
