@@ -1,0 +1,208 @@
+package fencefile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// directory is one that is open for one call.
+type directory struct {
+	root   *os.Root
+	path   string
+	before func(string) error
+	mode   fs.FileMode // of new files that all users of the directory need
+	group  int         // theirs; -1 leaves what the kernel chose
+}
+
+// openDirectory refuses what is not local.
+func openDirectory(ctx context.Context, path string) (*directory, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	d := &directory{path: path, before: traceOf(ctx), mode: 0o600, group: -1}
+	var info fs.FileInfo
+	err := d.do("open", ".", func() (err error) {
+		if d.root, err = os.OpenRoot(path); err == nil {
+			info, err = d.root.Stat(".")
+		}
+		return err
+	})
+	if err == nil {
+		_, err = fileSystem(path)
+	}
+	if err != nil {
+		d.close()
+		return nil, err
+	}
+	if info.Mode()&0o020 != 0 {
+		d.mode, d.group = 0o660, groupOf(info)
+	}
+	return d, nil
+}
+
+func (d *directory) close() {
+	if d.root != nil {
+		_ = d.root.Close() // nothing was written through it
+	}
+}
+
+// do tells of an operation, does it, and says in its error what it was.
+func (d *directory) do(operation, name string, f func() error) error {
+	err := d.before(operation + " " + name)
+	if err == nil {
+		err = f()
+	}
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err // the path is said here, as a whole
+	} else if e, ok := errors.AsType[*os.LinkError](err); ok {
+		err = e.Err
+	}
+	return fmt.Errorf("fencefile: %s %s: %w", operation, filepath.Join(d.path, name), err)
+}
+
+// The lock is tried for at such distances.
+const (
+	shortest = time.Millisecond
+	longest  = 25 * time.Millisecond
+)
+
+// lock waits for the lock of a file, which it may make. It is held until release is
+// called, or the process ends.
+func (d *directory) lock(ctx context.Context, name string, create bool) (release func(), err error) {
+	for wait := shortest; ; wait = min(2*wait, longest) {
+		f, err := d.tryLock(name, create)
+		switch {
+		case err != nil:
+			return nil, err
+		case f != nil:
+			return func() {
+				_ = d.before("unlock " + name) // it is let go of in any case
+				_ = f.Close()
+			}, nil
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("fencefile: waiting for %s: %w", filepath.Join(d.path, name), context.Cause(ctx))
+		}
+	}
+}
+
+// tryLock returns nil if somebody else has the lock.
+func (d *directory) tryLock(name string, create bool) (*os.File, error) {
+	flags := os.O_RDWR
+	if create {
+		flags |= os.O_CREATE
+	}
+	var f *os.File
+	err := d.do("open", name, func() (err error) {
+		f, err = d.root.OpenFile(name, flags, 0o600)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var held bool
+	err = d.do("lock", name, func() (err error) {
+		held, err = flock(f)
+		return err
+	})
+	if err == nil && held {
+		// Uninstall may have removed it meanwhile: then this is nobody's lock.
+		var ours, theirs fs.FileInfo
+		if ours, err = f.Stat(); err == nil {
+			theirs, err = d.root.Lstat(name)
+		}
+		held = err == nil && os.SameFile(ours, theirs)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if held && create {
+		d.share(f)
+	}
+	if err != nil || !held {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// share lets those use a new file who may write the directory. Where that is not
+// allowed the file is somebody else's already, or they get an error that says so.
+func (d *directory) share(f *os.File) {
+	if d.group >= 0 {
+		_ = f.Chown(-1, d.group)
+		_ = f.Chmod(d.mode)
+	}
+}
+
+// read returns the content of a small file, at most one byte more than a mark can have.
+func (d *directory) read(name string) (b []byte, err error) {
+	err = d.do("read", name, func() error {
+		f, err := d.root.Open(name)
+		if err != nil {
+			return err
+		}
+		b, err = io.ReadAll(io.LimitReader(f, maxRecord+1))
+		return errors.Join(err, f.Close())
+	})
+	return b, err
+}
+
+// create makes a file that must not be there.
+func (d *directory) create(name string, perm fs.FileMode) (f *os.File, err error) {
+	err = d.do("create", name, func() (err error) {
+		f, err = d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		return err
+	})
+	return f, err
+}
+
+// finish puts a file on the disk and closes it. If that fails, or what was done to the
+// file before has failed, it removes it.
+func (d *directory) finish(f *os.File, name string, err error) error {
+	if err == nil {
+		err = d.do("sync", name, f.Sync)
+	}
+	if e := d.do("close", name, f.Close); err == nil {
+		err = e
+	}
+	if err != nil {
+		_ = f.Close()
+		_ = d.remove(name) // the next one does, if this fails
+	}
+	return err
+}
+
+func (d *directory) remove(name string) error {
+	return d.do("remove", name, func() error {
+		if err := d.root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	})
+}
+
+func (d *directory) rename(from, to string) error {
+	return d.do("rename", to, func() error { return d.root.Rename(from, to) })
+}
+
+// sync puts the names of the directory on the disk.
+func (d *directory) sync() error {
+	return d.do("sync", ".", func() error {
+		f, err := d.root.Open(".")
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
+}

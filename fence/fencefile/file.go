@@ -1,0 +1,304 @@
+package fencefile
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/electd/elect/fence"
+)
+
+// State is what a file's sidecar says.
+type State struct {
+	// Highest is the mark, 0 before the first claim.
+	Highest fence.Token
+
+	// Warning says what is to be known of the file system: that it may be on another
+	// machine, or is in memory. It is empty for a local disk.
+	Warning string
+}
+
+// Install makes the sidecar of a file, which need not exist yet; its directory must. A
+// sidecar that is there stays as it is.
+func Install(ctx context.Context, path string) error {
+	t, err := openTarget(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	release, err := t.lock(ctx, t.held, true)
+	if err != nil {
+		return err
+	}
+	defer release()
+	from, exists, err := t.found()
+	if err != nil {
+		return err
+	}
+	return t.raise(ctx, from, from, exists)
+}
+
+// Uninstall removes the sidecar of a file. Then nothing is known of the tokens that it
+// has seen: installed again, it takes any.
+func Uninstall(ctx context.Context, path string) error {
+	t, err := openTarget(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	release, err := t.lock(ctx, t.held, false)
+	if err != nil {
+		return t.unguarded(err)
+	}
+	defer release()
+	t.sweep(fence.MaxToken)
+	for _, name := range []string{t.temp, t.mark, t.held} {
+		if err := t.remove(name); err != nil {
+			return err
+		}
+	}
+	if err := t.sync(); err != nil {
+		return fmt.Errorf("%w: the sidecar may come back: %w", ErrUnknown, err)
+	}
+	return nil
+}
+
+// Claim raises the mark of a file to the token, and puts on the disk what it finds: what
+// a new leader does before it reads the file. A greater mark is a fence.StaleError; a
+// file without a sidecar matches fence.ErrResource. It waits for a [Replace] that is
+// about to rename, as long as ctx lasts. An error that matches neither [ErrUnknown] nor
+// fence.ErrStale has changed nothing.
+func Claim(ctx context.Context, path string, token fence.Token) error {
+	t, err := openTarget(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	if err := t.check(token); err != nil {
+		return err
+	}
+	release, err := t.lock(ctx, t.held, false)
+	if err != nil {
+		return t.unguarded(err)
+	}
+	defer release()
+	from, err := t.highest()
+	if err != nil {
+		return t.unguarded(err)
+	}
+	if err := t.raise(ctx, from, token, true); err != nil {
+		return err
+	}
+	t.sweep(token - 1)
+	return nil
+}
+
+// Status reads the mark of a file; a file without a sidecar matches fence.ErrResource. It
+// takes no lock.
+func Status(ctx context.Context, path string) (State, error) {
+	t, err := openTarget(ctx, path)
+	if err != nil {
+		return State{}, err
+	}
+	defer t.close()
+	warning, err := fileSystem(t.path)
+	if err != nil {
+		return State{}, err
+	}
+	token, err := t.highest()
+	if err != nil {
+		return State{}, t.unguarded(err)
+	}
+	return State{Highest: token, Warning: warning}, nil
+}
+
+// Replace gives a file the content that write writes, as a whole, unless its mark is
+// above the token; a mark below is raised first. Success means that all of it is on the
+// disk. A greater mark is a fence.StaleError, a file without a sidecar matches
+// fence.ErrResource, and after an error of write, which is returned as it is, as after
+// any other that does not match [ErrUnknown], the file is as it was.
+//
+// write is called once, by this goroutine, without the lock, so that a slow one keeps
+// nobody waiting; it may run in vain. Its writer is a file and is not buffered. Mode and
+// owner of the file are kept, and it is an error if they cannot be; a new one has mode
+// 0666 less the umask. A path that ends in a link, or is no regular file, is refused.
+func Replace(ctx context.Context, path string, token fence.Token, write func(io.Writer) error) error {
+	t, err := openTarget(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	if err := t.check(token); err != nil {
+		return err
+	}
+	from, err := t.highest()
+	if err != nil {
+		return t.unguarded(err)
+	}
+	if token < from {
+		return &fence.StaleError{Shown: token, Highest: from}
+	}
+	name := t.content(token) + rand.Text()
+	if err := t.write(name, write); err != nil {
+		return err
+	}
+	renamed, err := t.admit(ctx, name, token)
+	if !renamed {
+		_ = t.remove(name) // a later claim does, if this fails
+	}
+	return err
+}
+
+// admit renames the new content over the file, if the mark lets it.
+func (t target) admit(ctx context.Context, name string, token fence.Token) (renamed bool, err error) {
+	release, err := t.lock(ctx, t.held, false)
+	if err != nil {
+		return false, t.unguarded(err)
+	}
+	defer release()
+	from, err := t.highest()
+	if err != nil {
+		return false, t.unguarded(err)
+	}
+	switch {
+	case token < from:
+		return false, &fence.StaleError{Shown: token, Highest: from}
+	case token > from:
+		// It is durable before the content is seen: else, after a loss of power, the
+		// content could stand and a smaller token pass.
+		if err := t.raise(ctx, from, token, true); err != nil {
+			return false, err
+		}
+	}
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	if err := t.rename(name, t.base); err != nil {
+		return false, err
+	}
+	if err := t.sync(); err != nil {
+		return true, fmt.Errorf("%w: the new content may be lost again: %w", ErrUnknown, err)
+	}
+	return true, nil
+}
+
+// target is a guarded file.
+type target struct {
+	slot
+	base string
+}
+
+func openTarget(ctx context.Context, path string) (target, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return target{}, fmt.Errorf("fencefile: %w", err)
+	}
+	base := filepath.Base(abs)
+	if base == string(filepath.Separator) || strings.HasSuffix(path, string(filepath.Separator)) || strings.HasSuffix(base, ".fence") {
+		return target{}, fmt.Errorf("fencefile: %w: %q; want the path of a file that is no sidecar", fence.ErrResource, path)
+	}
+	d, err := openDirectory(ctx, filepath.Dir(abs))
+	sidecar := base + ".fence"
+	return target{slot{directory: d, of: ownFile, mark: sidecar, temp: sidecar + ".new", held: sidecar + ".lock"}, base}, err
+}
+
+func (t target) check(token fence.Token) error {
+	if err := fence.CheckShown(ownFile, token); err != nil {
+		return fmt.Errorf("fencefile: %s: %w", filepath.Join(t.path, t.base), err)
+	}
+	return nil
+}
+
+// unguarded says of a missing sidecar what that means.
+func (t target) unguarded(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s has no sidecar; install it", fence.ErrResource, filepath.Join(t.path, t.base))
+	}
+	return err
+}
+
+// content is how the names begin of contents that wait to be renamed.
+func (t target) content(token fence.Token) string {
+	return t.mark + "." + token.Fixed() + "."
+}
+
+// write makes a file of the new content, and puts it on the disk.
+func (t target) write(name string, write func(io.Writer) error) error {
+	var old fs.FileInfo
+	err := t.do("stat", t.base, func() (err error) {
+		old, err = t.root.Lstat(t.base)
+		return err
+	})
+	perm := fs.FileMode(0o600)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		perm = 0o666
+	case err != nil:
+		return err
+	case !old.Mode().IsRegular():
+		return fmt.Errorf("fencefile: %s is %v; want a regular file, or none", filepath.Join(t.path, t.base), old.Mode())
+	}
+	f, err := t.create(name, perm)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		err = t.do("chmod", name, func() error { return keep(f, old) })
+	}
+	if err == nil {
+		err = write(writer{t.directory, f, name})
+	}
+	return t.finish(f, name, err)
+}
+
+// keep gives a new file the owner and the mode of the old one.
+func keep(f *os.File, old fs.FileInfo) error {
+	now, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if owner, group := ownerOf(old), groupOf(old); owner != ownerOf(now) || group != groupOf(now) {
+		if err := f.Chown(owner, group); err != nil {
+			return err
+		}
+	}
+	return f.Chmod(old.Mode())
+}
+
+// writer is the file that a writer gets to see.
+type writer struct {
+	*directory
+	f    *os.File
+	name string
+}
+
+func (w writer) Write(b []byte) (n int, err error) {
+	err = w.do("write", w.name, func() (err error) {
+		n, err = w.f.Write(b)
+		return err
+	})
+	return n, err
+}
+
+// sweep removes what leaders up to a token have left behind that were killed. None of it
+// can be admitted any more. What cannot be removed is left to the next claim.
+func (t target) sweep(upTo fence.Token) {
+	_ = t.do("list", ".", func() error {
+		entries, err := fs.ReadDir(t.root.FS(), ".")
+		for _, e := range entries {
+			rest, ok := strings.CutPrefix(e.Name(), t.mark+".")
+			if digits, _, cut := strings.Cut(rest, "."); ok && cut {
+				if token, err := fence.ParseToken(digits); err == nil && token <= upTo {
+					_ = t.remove(e.Name())
+				}
+			}
+		}
+		return err
+	})
+}

@@ -1,0 +1,305 @@
+//go:build linux || darwin || freebsd
+
+package fencefile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/electd/elect/fence"
+)
+
+func installed(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a file")
+	if err := Install(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func replace(ctx context.Context, path string, token fence.Token, content string) error {
+	return Replace(ctx, path, token, func(w io.Writer) error {
+		_, err := io.WriteString(w, content)
+		return err
+	})
+}
+
+func want(t *testing.T, path, content string, mark fence.Token) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) || string(b) != content {
+		t.Errorf("%.100q, %v; want %q", b, err, content)
+	}
+	if s, err := Status(t.Context(), path); err != nil || s.Highest != mark {
+		t.Errorf("the mark is %v, %v; want %v", s.Highest, err, mark)
+	}
+}
+
+func names(t *testing.T, path string) string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestReplace(t *testing.T) {
+	path := installed(t)
+	want(t, path, "", 0)
+	for _, do := range []error{
+		replace(t.Context(), path, 5, "first"),
+		replace(t.Context(), path, 5, "again"),
+		Claim(t.Context(), path, 7),
+		Claim(t.Context(), path, 7),
+	} {
+		if do != nil {
+			t.Fatal(do)
+		}
+	}
+	want(t, path, "again", 7)
+	wantStale(t, replace(t.Context(), path, 6, "stale"), 6, 7)
+	wantStale(t, Claim(t.Context(), path, 6), 6, 7)
+	want(t, path, "again", 7)
+	if err := replace(t.Context(), path, fence.MaxToken, "last"); err != nil {
+		t.Fatal(err)
+	}
+	if err := Install(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	want(t, path, "last", fence.MaxToken) // to install again forgets nothing
+	if got := names(t, path); got != "a file, a file.fence, a file.fence.lock" {
+		t.Errorf("there are %s", got)
+	}
+	if err := Uninstall(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, path); got != "a file" {
+		t.Errorf("there are %s", got)
+	}
+}
+
+// TestReplaceOvertaken: the content is written for nothing if a later leader has claimed
+// meanwhile.
+func TestReplaceOvertaken(t *testing.T) {
+	path := installed(t)
+	err := Replace(t.Context(), path, 5, func(w io.Writer) error {
+		if err := Claim(t.Context(), path, 6); err != nil {
+			t.Error(err)
+		}
+		_, err := io.WriteString(w, "stale")
+		return err
+	})
+	wantStale(t, err, 5, 6)
+	want(t, path, "", 6)
+	if got := names(t, path); got != "a file.fence, a file.fence.lock" {
+		t.Errorf("there are %s", got)
+	}
+}
+
+func TestReplaceRefuses(t *testing.T) {
+	path := installed(t)
+	dir := filepath.Dir(path)
+	run := func(err error, want error, what string) {
+		t.Helper()
+		if !errors.Is(err, want) || errors.Is(err, fence.ErrStale) {
+			t.Errorf("%s: %v; want %v", what, err, want)
+		}
+	}
+	for token, want := range map[fence.Token]error{0: fence.ErrMissing, 1 << 48: fence.ErrToken, fence.MaxToken + 1: fence.ErrToken} {
+		run(replace(t.Context(), path, token, "x"), want, "Replace")
+		run(Claim(t.Context(), path, token), want, "Claim")
+	}
+	for _, other := range []string{dir + "/other", path + ".fence", dir + "/", "/"} {
+		run(replace(t.Context(), other, 5, "x"), fence.ErrResource, other)
+		run(Claim(t.Context(), other, 5), fence.ErrResource, other)
+		run(Uninstall(t.Context(), other), fence.ErrResource, other)
+		_, err := Status(t.Context(), other)
+		run(err, fence.ErrResource, other)
+	}
+	mine := errors.New("the writer's")
+	if err := Replace(t.Context(), path, 5, func(io.Writer) error { return mine }); err != mine {
+		t.Errorf("%v; want the writer's error", err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	run(Replace(ctx, path, 5, func(io.Writer) error { cancel(mine); return nil }), mine, "ended in time")
+	want(t, path, "", 0)
+	if err := os.Symlink("nowhere", path); err != nil {
+		t.Fatal(err)
+	}
+	if err := replace(t.Context(), path, 5, "x"); err == nil || !strings.Contains(err.Error(), "regular file") {
+		t.Errorf("over a link: %v", err)
+	}
+	if err := os.Remove(path + ".fence"); err != nil {
+		t.Fatal(err)
+	}
+	run(replace(t.Context(), path, 5, "x"), fence.ErrResource, "a mark that was lost")
+	run(Claim(t.Context(), path, 5), fence.ErrResource, "a mark that was lost")
+	if err := os.WriteFile(path+".fence", encode(ownFile, 5)[1:], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(replace(t.Context(), path, 5, "x"), ErrDamaged, "a mark that was damaged")
+	run(Install(t.Context(), path), ErrDamaged, "a mark that was damaged")
+}
+
+// TestReplaceFails is TestMarkFails for files: the content is the old one or the new one,
+// and the new one only with its mark.
+func TestReplaceFails(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		for _, token := range []fence.Token{5, 6} {
+			unknown := 0
+			for at := 0; ; at++ {
+				path := installed(t)
+				if err := replace(t.Context(), path, 5, "old"); err != nil {
+					t.Fatal(err)
+				}
+				n, what := 0, ""
+				err := replace(withTrace(t.Context(), func(operation string) error {
+					defer func() { n++ }()
+					if n == at || killed && n > at {
+						what += operation + ", "
+						return syscall.ENOSPC
+					}
+					return nil
+				}), path, token, "new")
+				if n <= at {
+					if at < 10 || err != nil {
+						t.Errorf("%d operations, %v", n, err)
+					}
+					break
+				}
+				b, _ := os.ReadFile(path)
+				s, _ := Status(t.Context(), path)
+				state := fmt.Sprint(string(b), " ", s.Highest)
+				switch {
+				case err == nil && strings.HasPrefix(what, "unlock") && state == fmt.Sprint("new ", token):
+				case !errors.Is(err, syscall.ENOSPC):
+					t.Errorf("%s: %v", what, err)
+				case errors.Is(err, ErrUnknown):
+					unknown++
+					if s.Highest != token {
+						t.Errorf("%s: %s", what, state)
+					}
+				case state != "old 5" && state != fmt.Sprint("old ", token):
+					t.Errorf("%s: %v, and there is %s", what, err, state)
+				}
+				if killed {
+					if err := os.WriteFile(path+".fence.0000000000000000004.X", nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := Claim(t.Context(), path, 7); err != nil {
+					t.Error(err)
+				}
+				if got := names(t, path); got != "a file, a file.fence, a file.fence.lock" {
+					t.Errorf("killed %v, %s: there are %s", killed, what, got)
+				}
+			}
+			if want := int(token) - 4; unknown != want {
+				t.Errorf("token %v: the outcome was unknown %d times; want %d", token, unknown, want)
+			}
+		}
+	}
+}
+
+// TestReplaceKeeps: mode and owner stay.
+func TestReplaceKeeps(t *testing.T) {
+	path := installed(t)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mode, owner := os.FileMode(0o640), os.Geteuid()
+	if owner == 0 {
+		owner = 12345
+	}
+	if err := errors.Join(os.Chown(path, owner, -1), os.Chmod(path, mode)); err != nil {
+		t.Fatal(err)
+	}
+	if err := replace(t.Context(), path, 5, "new"); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != mode || ownerOf(info) != owner {
+		t.Errorf("%v of %d, %v; want %v of %d", info.Mode(), ownerOf(info), err, mode, owner)
+	}
+}
+
+// TestReplaceTogether: of leaders that write at once, without having claimed, none is
+// overwritten by a smaller token.
+func TestReplaceTogether(t *testing.T) {
+	path := installed(t)
+	var all sync.WaitGroup
+	for token := fence.Token(1); token <= 16; token++ {
+		all.Go(func() {
+			for range 5 {
+				if err := replace(t.Context(), path, token, token.String()); err != nil && !errors.Is(err, fence.ErrStale) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	want(t, path, "16", 16)
+	if got := names(t, path); got != "a file, a file.fence, a file.fence.lock" {
+		t.Errorf("there are %s", got)
+	}
+}
+
+// TestUninstallMeanwhile: who waits for a lock that is removed does not get it.
+func TestUninstallMeanwhile(t *testing.T) {
+	path := installed(t)
+	waits, removed := make(chan bool), make(chan bool)
+	var once sync.Once
+	var all sync.WaitGroup
+	all.Go(func() {
+		ctx := WithTrace(t.Context(), func(o string) {
+			if strings.HasPrefix(o, "lock ") {
+				once.Do(func() { waits <- true; <-removed })
+			}
+		})
+		if err := Claim(ctx, path, 5); !errors.Is(err, fence.ErrResource) {
+			t.Errorf("%v; want ErrResource", err)
+		}
+	})
+	<-waits
+	if err := Uninstall(t.Context(), path); err != nil {
+		t.Error(err)
+	}
+	close(removed)
+	all.Wait()
+	if got := names(t, path); got != "" {
+		t.Errorf("there are %s", got)
+	}
+}
+
+func ExampleReplace() {
+	dir, _ := os.MkdirTemp("", "files")
+	defer os.RemoveAll(dir)
+	path, ctx := filepath.Join(dir, "routes"), context.Background()
+	fmt.Println(Install(ctx, path)) // once
+	fmt.Println(Claim(ctx, path, 42))
+	content := func(w io.Writer) error {
+		_, err := io.WriteString(w, "10.0.0.0/8\n")
+		return err
+	}
+	fmt.Println(Replace(ctx, path, 42, content))
+	fmt.Println(Replace(ctx, path, 41, content))
+	// Output:
+	// <nil>
+	// <nil>
+	// <nil>
+	// stale fencing token: 41 shown, the resource has seen 42
+}

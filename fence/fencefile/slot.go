@@ -1,0 +1,90 @@
+package fencefile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/electd/elect/fence"
+)
+
+// ErrUnknown is what an error matches after which it is not known whether what was
+// asked for survives a loss of power: the names were changed, and could not be put on
+// the disk. To do it again, with the same token, is right.
+var ErrUnknown = errors.New("the outcome is not known")
+
+// slot is one mark in a directory.
+type slot struct {
+	*directory
+	of               string // what it is the mark of
+	mark, temp, held string // the names of its files; held is the one that is locked
+}
+
+// highest returns the mark; an error that matches fs.ErrNotExist if there is none.
+func (s slot) highest() (fence.Token, error) {
+	b, err := s.read(s.mark)
+	if err != nil {
+		return 0, err
+	}
+	token, err := decode(s.of, b)
+	if err != nil {
+		return 0, fmt.Errorf("fencefile: %s: %w", filepath.Join(s.path, s.mark), err)
+	}
+	return token, nil
+}
+
+// raise makes the token the mark, which is from, and returns when that is durable. The
+// lock is held. Also where there is nothing to raise it syncs the directory: who raised
+// the mark to this may have died before he did.
+func (s slot) raise(ctx context.Context, from, token fence.Token, exists bool) error {
+	if token < from {
+		return &fence.StaleError{Shown: token, Highest: from}
+	}
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	if token > from || !exists {
+		if err := s.put(token); err != nil {
+			return err
+		}
+	}
+	if err := s.sync(); err != nil {
+		return fmt.Errorf("%w: the mark %v may be lost again: %w", ErrUnknown, token, err)
+	}
+	return nil
+}
+
+// put writes the mark. Its name is not on the disk yet.
+func (s slot) put(token fence.Token) error {
+	if err := s.remove(s.temp); err != nil { // of somebody who was killed
+		return err
+	}
+	f, err := s.create(s.temp, 0o600)
+	if err != nil {
+		return err
+	}
+	s.share(f)
+	err = s.do("write", s.temp, func() error {
+		_, err := f.Write(encode(s.of, token))
+		return err
+	})
+	if err := s.finish(f, s.temp, err); err != nil {
+		return err
+	}
+	if err := s.rename(s.temp, s.mark); err != nil {
+		_ = s.remove(s.temp)
+		return err
+	}
+	return nil
+}
+
+// found is highest, for which no mark is 0.
+func (s slot) found() (token fence.Token, exists bool, err error) {
+	token, err = s.highest()
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	return token, err == nil, err
+}
