@@ -1,0 +1,83 @@
+package fencehttp
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/electd/elect/fence"
+)
+
+// ErrUnknownOutcome is what an error matches after which it is not known whether the
+// request was carried out, or will be.
+var ErrUnknownOutcome = errors.New("outcome unknown")
+
+// statuses are the codes of answers. Ended is that of a proxy, whose request was
+// admitted and then cut.
+var statuses = map[fence.Result]int{
+	fence.Stale:     http.StatusPreconditionFailed,
+	fence.Missing:   http.StatusPreconditionRequired,
+	fence.Malformed: http.StatusBadRequest,
+	fence.Foreign:   http.StatusMisdirectedRequest,
+	fence.Busy:      http.StatusServiceUnavailable,
+	fence.Failed:    http.StatusServiceUnavailable,
+	fence.Ended:     http.StatusBadGateway,
+}
+
+// answer is the body of an answer.
+type answer struct {
+	Result   fence.Result   `json:"result,omitempty"`
+	Resource fence.Resource `json:"resource,omitempty"`
+	Shown    fence.Token    `json:"shown,omitempty"`
+	Highest  fence.Token    `json:"highest,omitempty"`
+	InFlight *int           `json:"in_flight,omitempty"` // of a status only
+	Error    string         `json:"error,omitempty"`
+}
+
+func (a answer) write(w http.ResponseWriter, status int) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if a.Result != "" {
+		w.Header().Set(ResultHeader, string(a.Result))
+	}
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(a) // the client may have gone
+}
+
+// readAnswer makes an error of an answer that is a guard's own, and nil of any other.
+// What does not hang together is of an unknown outcome: a 412 may be the upstream's,
+// about an entity tag.
+func readAnswer(resp *http.Response, shown Shown) error {
+	values := resp.Header.Values(ResultHeader)
+	if len(values) == 0 {
+		return nil
+	}
+	result := fence.Result(values[0])
+	status, ok := statuses[result]
+	if len(values) > 1 || !ok || status != resp.StatusCode {
+		return nil
+	}
+	var a answer
+	_ = json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&a) // for its words only
+	err := map[fence.Result]error{
+		fence.Missing:   fence.ErrMissing,
+		fence.Malformed: fence.ErrToken,
+		fence.Foreign:   fence.ErrResource,
+		fence.Busy:      fence.ErrBusy,
+		fence.Ended:     ErrUnknownOutcome,
+		fence.Failed:    errFailed,
+	}[result]
+	if result != fence.Stale {
+		return fmt.Errorf("%w: %s answers %d: %.200q", err, resp.Request.URL.Host, resp.StatusCode, a.Error)
+	}
+	highest, err := FromHeader(resp.Header)
+	if err != nil || highest.Resource != shown.Resource || highest.Token <= shown.Token {
+		return fmt.Errorf("%w: %s calls %s stale and shows %.200q", ErrUnknownOutcome, resp.Request.URL.Host, shown, resp.Header.Get(Header))
+	}
+	return &fence.StaleError{Shown: shown.Token, Highest: highest.Token}
+}
+
+// errFailed is told to clients in place of the mark's own error, which may name hosts.
+var errFailed = errors.New("the fencing mark could not be read or raised; nothing was applied")

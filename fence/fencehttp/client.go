@@ -1,0 +1,144 @@
+package fencehttp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/electd/elect/fence"
+)
+
+// Transport shows the token of each request's context ([fence.NewContext]) for one
+// resource, and makes errors of a guard's refusals: a *[fence.StaleError], or one that
+// matches [fence.ErrMissing], [fence.ErrToken], [fence.ErrResource] or [fence.ErrBusy].
+// After these nothing was applied. An error of the connection, and that of a request
+// which was cut in the middle, matches [ErrUnknownOutcome], unless nobody could be
+// connected to. All other answers are responses as ever, also a 412 that is not a guard's,
+// and a 502 of a proxy, after which the outcome is not known either.
+//
+// A request without a token in its context is sent as it is, with a header that it may have. The http.Client adds its
+// own words to errors; errors.Is and errors.As see through them.
+type Transport struct {
+	Resource fence.Resource
+	Base     http.RoundTripper // nil: http.DefaultTransport
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	base := t.Base
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	shown := Shown{Resource: t.Resource}
+	if token, ok := fence.FromContext(r.Context()); ok {
+		if err := fence.CheckShown(t.Resource, token); err != nil {
+			if r.Body != nil {
+				_ = r.Body.Close()
+			}
+			return nil, err
+		}
+		shown.Token = token
+		r = r.WithContext(r.Context()) // a copy, with the trailers of the original
+		r.Header = r.Header.Clone()
+		if r.Header == nil {
+			r.Header = http.Header{}
+		}
+		shown.Set(r.Header)
+	} else if own, err := FromHeader(r.Header); err == nil {
+		shown = own
+	}
+	resp, err := base.RoundTrip(r)
+	if err != nil {
+		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+			return nil, err
+		}
+		return nil, &unknown{err}
+	}
+	if err := readAnswer(resp, shown); err != nil {
+		_ = resp.Body.Close()
+		return nil, err
+	}
+	return resp, nil
+}
+
+// unknown is an error after which nothing is known.
+type unknown struct{ err error }
+
+func (u *unknown) Error() string   { return ErrUnknownOutcome.Error() + ": " + u.err.Error() }
+func (u *unknown) Unwrap() []error { return []error{ErrUnknownOutcome, u.err} }
+
+// Timeout is for the http.Client, which asks.
+func (u *unknown) Timeout() bool {
+	t, ok := u.err.(interface{ Timeout() bool })
+	return ok && t.Timeout()
+}
+
+// Claim raises the mark of a resource at a [Handler] and returns when no work of a smaller
+// token is left: what a new leader does before it reads anything. The base is the URL of
+// the server, such as "http://orders:8080"; its path is not used. A nil client is
+// http.DefaultClient. Errors are those of [Transport]; an answer that is not a guard's
+// is an error, too.
+func Claim(ctx context.Context, client *http.Client, base string, resource fence.Resource, token fence.Token) error {
+	if err := fence.CheckShown(resource, token); err != nil {
+		return err
+	}
+	resp, err := ask(fence.NewContext(ctx, token), client, http.MethodPost, base, ClaimPath, "", resource)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	shown, err := FromHeader(resp.Header)
+	if resp.StatusCode != http.StatusNoContent || err != nil || shown != (Shown{resource, token}) {
+		return fmt.Errorf("%w: %s answers a claim with %s; is %s guarded there?", ErrUnknownOutcome, resp.Request.URL.Host, resp.Status, resource)
+	}
+	return nil
+}
+
+// Highest asks a [Handler] for the mark of a resource, 0 if it was never claimed.
+func Highest(ctx context.Context, client *http.Client, base string, resource fence.Resource) (fence.Token, error) {
+	if _, err := fence.ParseResource(string(resource)); err != nil {
+		return 0, err
+	}
+	resp, err := ask(ctx, client, http.MethodGet, base, StatusPath, "resource="+url.QueryEscape(string(resource)), resource)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	var a answer
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&a); err != nil || resp.StatusCode != http.StatusOK || a.Resource != resource {
+		return 0, fmt.Errorf("fencehttp: %s answers with %s; is %s guarded there?", resp.Request.URL.Host, resp.Status, resource)
+	}
+	return a.Highest, nil
+}
+
+// ask sends a request to a path of the guard's own.
+func ask(ctx context.Context, client *http.Client, method, base, path, query string, resource fence.Resource) (*http.Response, error) {
+	at, err := url.Parse(base)
+	if err != nil {
+		return nil, err
+	}
+	if at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
+		return nil, fmt.Errorf("fencehttp: %q; want http://HOST:PORT or https://HOST:PORT", strings.TrimSpace(at.Redacted()))
+	}
+	at.Path, at.RawPath, at.RawQuery, at.Fragment = path, "", query, ""
+	r, err := http.NewRequestWithContext(ctx, method, at.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	own := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if client != nil {
+		own.Timeout, own.Jar, own.Transport = client.Timeout, client.Jar, client.Transport
+	}
+	plain := own.Transport
+	if t, ok := plain.(*Transport); ok {
+		plain = t.Base
+	}
+	own.Transport = &Transport{Resource: resource, Base: plain}
+	return own.Do(r)
+}

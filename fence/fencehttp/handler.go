@@ -1,0 +1,182 @@
+package fencehttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/electd/elect/fence"
+)
+
+const (
+	// ClaimPath is where a [Handler] takes claims: POST, with the header [Header]. It
+	// answers 204 and the same header when the mark is raised and no work of a smaller
+	// token is left. See [Claim].
+	ClaimPath = "/.well-known/fencing/claim"
+
+	// StatusPath is where a [Handler] tells the mark of a resource: GET, with the
+	// query resource=NAME. The answer is JSON. See [Highest].
+	StatusPath = "/.well-known/fencing/status"
+)
+
+// Config is what a [Handler] may be told. The zero value of each field is its
+// documented default.
+type Config struct {
+	// Open says which requests need no token: reads that anybody may do. Those that
+	// show one are checked all the same. A WebSocket begins as a GET: see [IsUpgrade].
+	// nil: none.
+	Open func(*http.Request) bool
+
+	// RetryAfter is when a client may ask again that was refused with 503, in whole
+	// seconds, rounded up. 0: one second.
+	RetryAfter time.Duration
+
+	// Observe is told of what is refused before the guard has seen it, for no resource
+	// is known: missing and malformed headers. The guard tells its own
+	// [fence.GuardConfig.Observe] of the others. nil: nobody.
+	Observe func(fence.Decision)
+
+	// Logger gets those refusals, and trouble with the upstream, at level Warn. nil:
+	// silence.
+	Logger *slog.Logger
+}
+
+// Handler lets requests through to the handler behind it as its guard admits them. The
+// context of an admitted request carries the token ([fence.FromContext]) and ends with
+// a [fence.StaleError] as its cause when the request must end because a greater token
+// came. From then on reading the request's body fails, and a second later writing the
+// response, so that a client that stands still holds nobody up.
+//
+// A handler that hijacks its connection is at work until it has returned and has
+// closed the connection that it got; when its context ends, that is closed under it.
+type Handler struct {
+	guard *fence.Guard
+	next  http.Handler
+	cfg   Config
+}
+
+// NewHandler returns a handler that guards next. It answers [ClaimPath] and
+// [StatusPath] itself.
+func NewHandler(guard *fence.Guard, next http.Handler, cfg Config) *Handler {
+	if cfg.RetryAfter <= 0 {
+		cfg.RetryAfter = time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Handler{guard: guard, next: next, cfg: cfg}
+}
+
+// IsUpgrade reports whether a request asks for another protocol on its connection, which
+// may do anything then.
+func IsUpgrade(r *http.Request) bool {
+	return r.Header.Get("Upgrade") != "" || r.Method == http.MethodConnect
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == StatusPath {
+		h.status(w, r)
+		return
+	}
+	claim := r.URL.Path == ClaimPath
+	if claim && r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		answer{Error: "want POST"}.write(w, http.StatusMethodNotAllowed)
+		return
+	}
+	shown, err := FromHeader(r.Header)
+	switch {
+	case errors.Is(err, fence.ErrMissing) && !claim && h.cfg.Open != nil && h.cfg.Open(r):
+		h.next.ServeHTTP(w, r)
+	case err != nil:
+		result := fence.Malformed
+		if errors.Is(err, fence.ErrMissing) {
+			result = fence.Missing
+		}
+		h.cfg.Logger.Warn("refused", "method", r.Method, "remote", r.RemoteAddr, "result", result, "error", err)
+		if h.cfg.Observe != nil {
+			h.cfg.Observe(fence.Decision{Result: result})
+		}
+		h.refuse(w, shown, result, err)
+	case claim:
+		if err := h.guard.Claim(r.Context(), shown.Resource, shown.Token); err != nil {
+			h.refuse(w, shown, fence.ResultOf(err), err)
+			return
+		}
+		shown.Set(w.Header())
+		w.Header().Set(ResultHeader, string(fence.Passed))
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		h.serve(w, r, shown)
+	}
+}
+
+// serve admits a request and runs the handler behind.
+func (h *Handler) serve(rw http.ResponseWriter, r *http.Request, shown Shown) {
+	// The server ends the request's context when the handler returns. A hijacked
+	// connection goes on after that, and so does its pass.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	detach := context.AfterFunc(r.Context(), func() { cancel(context.Cause(r.Context())) })
+	pass, err := h.guard.Begin(ctx, shown.Resource, shown.Token)
+	if err != nil {
+		detach()
+		cancel(err)
+		h.refuse(rw, shown, fence.ResultOf(err), err)
+		return
+	}
+	w := &writer{ResponseWriter: rw, control: http.NewResponseController(rw), pass: pass, cancel: cancel, detach: detach, log: h.cfg.Logger}
+	uncut := context.AfterFunc(pass.Context(), func() {
+		if errors.Is(context.Cause(pass.Context()), fence.ErrStale) {
+			w.cut()
+		}
+	})
+	defer func() {
+		if err := w.handlerReturned(uncut); err != nil {
+			panic(http.ErrAbortHandler) // no answer rather than one that may be wrong
+		}
+	}()
+	h.next.ServeHTTP(w, r.WithContext(pass.Context()))
+}
+
+func (h *Handler) refuse(w http.ResponseWriter, shown Shown, result fence.Result, err error) {
+	a := answer{Result: result, Resource: shown.Resource, Shown: shown.Token, Error: err.Error()}
+	switch result {
+	case fence.Stale:
+		if stale, ok := errors.AsType[*fence.StaleError](err); ok {
+			a.Highest = stale.Highest
+			Shown{shown.Resource, stale.Highest}.Set(w.Header())
+		}
+	case fence.Failed:
+		a.Error = errFailed.Error()
+		fallthrough
+	case fence.Busy:
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(h.cfg.RetryAfter.Seconds()))))
+	}
+	a.write(w, statuses[result])
+}
+
+// status tells the mark of a resource.
+func (h *Handler) status(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		answer{Error: "want GET"}.write(w, http.StatusMethodNotAllowed)
+		return
+	}
+	resource := fence.Resource(r.URL.Query().Get("resource"))
+	highest, err := h.guard.Highest(r.Context(), resource)
+	if err != nil {
+		if !errors.Is(err, fence.ErrResource) {
+			h.cfg.Logger.Warn("the mark cannot be read", "resource", resource, "error", err)
+		}
+		h.refuse(w, Shown{Resource: resource}, fence.ResultOf(fmt.Errorf("status: %w", err)), err)
+		return
+	}
+	n := h.guard.InFlight(resource)
+	answer{Resource: resource, Highest: highest, InFlight: &n}.write(w, http.StatusOK)
+}
