@@ -113,12 +113,11 @@ type watch struct {
 	done   chan struct{}
 
 	// Written by the watcher, read after done.
-	holders []holder
-	ended   int
-	err     error
+	holders []holder // of the last look that saw any
+	err     error    // of the last look
 }
 
-// lookAgain is the time between two looks at those that are ended.
+// lookAgain is the time between two looks, of a claim that ends whom it sees.
 const lookAgain = 20 * time.Millisecond
 
 // watch looks who is in the way when half of the lock timeout has passed, and ends them if
@@ -140,36 +139,46 @@ func (f *Fence) watch(ctx context.Context, resource fence.Resource, token fence.
 				return
 			case <-timer.C:
 			}
-			holders, err := f.dialect.holders(ctx, f, session)
-			if ctx.Err() != nil {
+			// What fails is tried again: a connection of the pool may be dead.
+			err := f.look(ctx, w, resource, token, session)
+			if ctx.Err() != nil || err == nil && !f.cfg.Terminate {
 				return
 			}
-			w.holders, w.err = holders, err
-			if err != nil || !f.cfg.Terminate {
-				return
-			}
-			// A transaction with a greater token than ours is not in our way: we are in its.
-			highest, err := f.highest(ctx, f.db, f.say.highest, resource)
-			if err != nil || highest > token {
-				return
-			}
-			for _, h := range w.holders {
-				if !h.may {
-					continue
-				}
-				if err := f.dialect.terminate(ctx, f, h); err != nil {
-					if ctx.Err() == nil {
-						w.err = fmt.Errorf("ending %s: %w", h.text, err)
-					}
-					return
-				}
-				w.ended++
-				f.cfg.Logger.Warn("ended a connection in the way of a claim", "resource", resource, "token", token, "holder", h.text)
-			}
+			w.err = err
 			timer.Reset(lookAgain)
 		}
 	}()
 	return w
+}
+
+// look looks once.
+func (f *Fence) look(ctx context.Context, w *watch, resource fence.Resource, token fence.Token, session int64) error {
+	holders, err := f.dialect.holders(ctx, f, session)
+	if err != nil {
+		return err
+	}
+	if len(holders) > 0 {
+		w.holders = holders
+	}
+	if !f.cfg.Terminate {
+		return nil
+	}
+	// A transaction with a greater token than ours is not in our way: we are in its.
+	highest, err := f.highest(ctx, f.db, f.say.highest, resource)
+	if err != nil || highest > token {
+		return err
+	}
+	for _, h := range holders {
+		if !h.may {
+			continue
+		}
+		if e := f.dialect.terminate(ctx, f, h); e != nil {
+			err = errors.Join(err, fmt.Errorf("ending %s: %w", h.text, e))
+			continue
+		}
+		f.cfg.Logger.Warn("ended a connection in the way of a claim", "resource", resource, "token", token, "holder", h.text)
+	}
+	return err
 }
 
 func (w *watch) stop() {

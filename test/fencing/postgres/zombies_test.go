@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -210,8 +211,16 @@ func TestZombies(t *testing.T) {
 			if w.Terminate && r.Waited > 0 {
 				t.Errorf("the newer leader waited for the older one to go on in %d plays; want it to end its transactions", r.Waited)
 			}
+			for _, o := range r.History {
+				if w.Terminate && strings.Contains(o.Error, fence.ErrBusy.Error()) {
+					t.Errorf("a newer leader did not end what was in its way: %v", o)
+				}
+			}
 			if !w.Terminate && r.Waited == 0 {
 				t.Error("the newer leader never waited: the older one had no transaction open in any play")
+			}
+			if t.Failed() {
+				t.Log("the history:\n" + r.Text())
 			}
 		})
 	}
