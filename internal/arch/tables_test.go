@@ -171,6 +171,8 @@ var repository = house{
 		{module: "test/fencing", needs: "github.com/anishathalye/porcupine", why: "histories of guarded writes are checked for linearizability"},
 		{module: "test/fencing", needs: "github.com/jackc/pgx/v5", why: "tests: leaders that write to a real PostgreSQL"},
 		{module: "test/fencing", needs: "golang.org/x/sys", why: "stops a process at one step, reads a clock that all processes share"},
+		{module: "fence/fenceredis", needs: "github.com/redis/go-redis/v9", why: "the client whose keys it guards"},
+		{module: "test/fencing", needs: "github.com/redis/go-redis/v9", why: "asks a server whether it is up, and does what is shown to be unsafe"},
 		{module: "cmd/elect", needs: "github.com/creack/pty", why: "tests: the command at a terminal"},
 	},
 	state: []exception{

@@ -5,8 +5,11 @@ go 1.26.0
 require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/electd/elect v0.0.0
+	github.com/electd/elect/fence/fenceredis v0.0.0
 	github.com/electd/elect/peer v0.0.0
+	github.com/electd/elect/test/chaos v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/redis/go-redis/v9 v9.23.0
 	golang.org/x/sys v0.49.0
 )
 
@@ -16,8 +19,11 @@ require (
 )
 
 require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/hanwen/go-fuse/v2 v2.12.1 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
@@ -28,4 +34,5 @@ replace (
 	github.com/electd/elect/fence/fencegrpc => ../../fence/fencegrpc
 	github.com/electd/elect/fence/fenceredis => ../../fence/fenceredis
 	github.com/electd/elect/peer => ../../peer
+	github.com/electd/elect/test/chaos => ../chaos
 )
