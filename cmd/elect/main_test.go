@@ -14,5 +14,5 @@ import (
 // TestMain lets this program be a keeper, and elect itself, besides the tests.
 func TestMain(m *testing.M) {
 	supervise.KeeperMain(peer.Witness)
-	testscript.Main(m, map[string]func(){"elect": main})
+	testscript.Main(m, map[string]func(){"elect": main, "upstream": upstream})
 }

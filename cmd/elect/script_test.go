@@ -128,6 +128,10 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		{"await FILE REGEXP", 2, await},
 		{"awaitgone PIDFILE", 1, awaitGone},
 		{"signal NAME PIDFILE", 2, sendSignal},
+		{"readenv NAME FILE", 2, readEnv},
+		{"addresses FILE", 1, addresses},
+		// METHOD URL [RESOURCE;TOKEN [BODY]]; - is no token.
+		{"ask METHOD URL", 2, ask},
 	} {
 		name, _, _ := strings.Cut(c.usage, " ")
 		all[name] = func(ts *testscript.TestScript, neg bool, args []string) {

@@ -10,10 +10,6 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// ErrUnknownOutcome is what an error matches after which it is not known whether the
-// request was carried out, or will be.
-var ErrUnknownOutcome = errors.New("outcome unknown")
-
 // statuses are the codes of answers. Ended is that of a proxy, whose request was
 // admitted and then cut.
 var statuses = map[fence.Result]int{
@@ -66,7 +62,7 @@ func readAnswer(resp *http.Response, shown Shown) error {
 		fence.Malformed: fence.ErrToken,
 		fence.Foreign:   fence.ErrResource,
 		fence.Busy:      fence.ErrBusy,
-		fence.Ended:     ErrUnknownOutcome,
+		fence.Ended:     fence.ErrUnknownOutcome,
 		fence.Failed:    errFailed,
 	}[result]
 	if result != fence.Stale {
@@ -74,7 +70,7 @@ func readAnswer(resp *http.Response, shown Shown) error {
 	}
 	highest, err := FromHeader(resp.Header)
 	if err != nil || highest.Resource != shown.Resource || highest.Token <= shown.Token {
-		return fmt.Errorf("%w: %s calls %s stale and shows %.200q", ErrUnknownOutcome, resp.Request.URL.Host, shown, resp.Header.Get(Header))
+		return fmt.Errorf("%w: %s calls %s stale and shows %.200q", fence.ErrUnknownOutcome, resp.Request.URL.Host, shown, resp.Header.Get(Header))
 	}
 	return &fence.StaleError{Shown: shown.Token, Highest: highest.Token}
 }

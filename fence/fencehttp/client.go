@@ -18,7 +18,7 @@ import (
 // resource, and makes errors of a guard's refusals: a *[fence.StaleError], or one that
 // matches [fence.ErrMissing], [fence.ErrToken], [fence.ErrResource] or [fence.ErrBusy].
 // After these nothing was applied. An error of the connection, and that of a request
-// which was cut in the middle, matches [ErrUnknownOutcome], unless nobody could be
+// which was cut in the middle, matches [fence.ErrUnknownOutcome], unless nobody could be
 // connected to. All other answers are responses as ever, also a 412 that is not a guard's,
 // and a 502 of a proxy, after which the outcome is not known either.
 //
@@ -70,8 +70,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // unknown is an error after which nothing is known.
 type unknown struct{ err error }
 
-func (u *unknown) Error() string   { return ErrUnknownOutcome.Error() + ": " + u.err.Error() }
-func (u *unknown) Unwrap() []error { return []error{ErrUnknownOutcome, u.err} }
+func (u *unknown) Error() string   { return fence.ErrUnknownOutcome.Error() + ": " + u.err.Error() }
+func (u *unknown) Unwrap() []error { return []error{fence.ErrUnknownOutcome, u.err} }
 
 // Timeout is for the http.Client, which asks.
 func (u *unknown) Timeout() bool {
@@ -95,7 +95,7 @@ func Claim(ctx context.Context, client *http.Client, base string, resource fence
 	defer resp.Body.Close()
 	shown, err := FromHeader(resp.Header)
 	if resp.StatusCode != http.StatusNoContent || err != nil || shown != (Shown{resource, token}) {
-		return fmt.Errorf("%w: %s answers a claim with %s; is %s guarded there?", ErrUnknownOutcome, resp.Request.URL.Host, resp.Status, resource)
+		return fmt.Errorf("%w: %s answers a claim with %s; is %s guarded there?", fence.ErrUnknownOutcome, resp.Request.URL.Host, resp.Status, resource)
 	}
 	return nil
 }

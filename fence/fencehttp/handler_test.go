@@ -169,7 +169,7 @@ func TestRefusals(t *testing.T) {
 			if got := resp.Header.Get("Retry-After"); (got == "2") != (c.status == 503) {
 				t.Errorf("Retry-After: %q", got)
 			}
-			if _, err := request(leader(s)); !errors.Is(err, c.err) || errors.Is(err, fencehttp.ErrUnknownOutcome) {
+			if _, err := request(leader(s)); !errors.Is(err, c.err) || errors.Is(err, fence.ErrUnknownOutcome) {
 				t.Errorf("the transport says %v; want %v", err, c.err)
 			} else if stale, ok := errors.AsType[*fence.StaleError](err); ok && *stale != (fence.StaleError{Shown: 6, Highest: 7}) {
 				t.Errorf("the transport says %+v", stale)
@@ -182,7 +182,7 @@ func TestRefusals(t *testing.T) {
 func TestMarkThatFails(t *testing.T) {
 	s := serve(t, fencehttp.NewHandler(newGuard(t, failing{}, fence.GuardConfig{}), nil, fencehttp.Config{}), "")
 	_, err := put(t, leader(s), s.URL, 7)
-	if err == nil || errors.Is(err, fence.ErrStale) || errors.Is(err, fencehttp.ErrUnknownOutcome) || strings.Contains(err.Error(), "secret") {
+	if err == nil || errors.Is(err, fence.ErrStale) || errors.Is(err, fence.ErrUnknownOutcome) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := fencehttp.Highest(t.Context(), nil, s.URL, "r"); err == nil || strings.Contains(err.Error(), "secret") {
@@ -220,7 +220,7 @@ func TestClaimAndStatus(t *testing.T) {
 	}
 	// Who answers everything with 204 guards nothing.
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }), "")
-	if err := fencehttp.Claim(t.Context(), nil, s.URL, "r", 7); !errors.Is(err, fencehttp.ErrUnknownOutcome) {
+	if err := fencehttp.Claim(t.Context(), nil, s.URL, "r", 7); !errors.Is(err, fence.ErrUnknownOutcome) {
 		t.Errorf("a claim of who guards nothing: %v", err)
 	}
 	for base, want := range map[string]error{"": nil, "ftp://x": nil, "http://": nil} {
@@ -428,7 +428,7 @@ func (*sharing) Share(context.Context, fence.Resource, fence.Token) (func() erro
 // Where the hold of a shared mark was lost there is no answer rather than a wrong one.
 func TestLostHold(t *testing.T) {
 	s := serve(t, fencehttp.NewHandler(newGuard(t, new(sharing), fence.GuardConfig{}), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), fencehttp.Config{}), "")
-	if _, err := put(t, leader(s), s.URL, 5); !errors.Is(err, fencehttp.ErrUnknownOutcome) {
+	if _, err := put(t, leader(s), s.URL, 5); !errors.Is(err, fence.ErrUnknownOutcome) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -446,10 +446,10 @@ func TestTransportIsNotFooled(t *testing.T) {
 		{"nonsense", "r;9", 412, nil},
 		{"passed", "r;9", 200, nil},
 		{"stale", "r;9", 412, fence.ErrStale},
-		{"stale", "r;5", 412, fencehttp.ErrUnknownOutcome}, // not greater
-		{"stale", "s;9", 412, fencehttp.ErrUnknownOutcome},
-		{"stale", "", 412, fencehttp.ErrUnknownOutcome},
-		{"ended", "", 502, fencehttp.ErrUnknownOutcome},
+		{"stale", "r;5", 412, fence.ErrUnknownOutcome}, // not greater
+		{"stale", "s;9", 412, fence.ErrUnknownOutcome},
+		{"stale", "", 412, fence.ErrUnknownOutcome},
+		{"ended", "", 502, fence.ErrUnknownOutcome},
 	} {
 		s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if c.result != "" {
@@ -493,12 +493,12 @@ func TestTransportIsNotFooled(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	if _, err := send(t, client, url, 5, strings.NewReader("x")); !errors.Is(err, fencehttp.ErrUnknownOutcome) {
+	if _, err := send(t, client, url, 5, strings.NewReader("x")); !errors.Is(err, fence.ErrUnknownOutcome) {
 		t.Errorf("hung up: %v", err)
 	}
 	<-hung
 	l.Close()
-	if _, err := send(t, client, url, 5, nil); err == nil || errors.Is(err, fencehttp.ErrUnknownOutcome) {
+	if _, err := send(t, client, url, 5, nil); err == nil || errors.Is(err, fence.ErrUnknownOutcome) {
 		t.Errorf("nobody there: %v", err)
 	}
 	if _, err := send(t, &http.Client{Transport: &fencehttp.Transport{Resource: "a b"}}, url, 5, nil); !errors.Is(err, fence.ErrResource) {

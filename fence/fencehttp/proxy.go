@@ -21,7 +21,7 @@ import (
 // trailers and WebSockets (not to h2c) pass. The upstream sees the header [Header], and
 // X-Forwarded-For, -Host and -Proto.
 //
-// A nil transport is one made for the upstream. It must not follow HTTP_PROXY or
+// A nil transport is that of [NewTransport]. Another one must not follow HTTP_PROXY or
 // decompress. What is cut ([fence.GuardConfig.Drain]) gets 502 and the result ended if
 // no response had begun, and else a broken connection. An upstream that fails is 502.
 // After both the outcome is not known.
@@ -31,12 +31,12 @@ func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper
 		return nil, err
 	}
 	if transport == nil {
-		transport = newTransport(upstream.Scheme)
+		transport = NewTransport(upstream.Scheme)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return NewHandler(guard, &httputil.ReverseProxy{
+	proxy := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(target)
 			p.SetXForwarded()
@@ -49,7 +49,25 @@ func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper
 		Transport:    transport,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { badGateway(w, r, err, cfg.Logger) },
 		ErrorLog:     slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
-	}, cfg), nil
+	}
+	return NewHandler(guard, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 1 {
+			// The server would else swallow what is left of the body when an upstream
+			// begins to answer before it has read all of it.
+			_ = http.NewResponseController(w).EnableFullDuplex()
+		}
+		proxy.ServeHTTP(w, r)
+	}), cfg), nil
+}
+
+// ParseUpstream reads the URL of an upstream, as [NewProxy] wants it.
+func ParseUpstream(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("fencehttp: the upstream is no URL; want one such as http://127.0.0.1:9000") // it may have a password
+	}
+	_, err = checkUpstream(u)
+	return u, err
 }
 
 // checkUpstream returns where requests go.
@@ -68,8 +86,9 @@ func checkUpstream(upstream *url.URL) (*url.URL, error) {
 	return &target, nil
 }
 
-// newTransport speaks what an upstream does.
-func newTransport(scheme string) *http.Transport {
+// NewTransport returns what NewProxy makes for an upstream of http, https or h2c, for those
+// who want to change something of it: certificates, timeouts.
+func NewTransport(scheme string) *http.Transport {
 	protocols := new(http.Protocols)
 	switch scheme {
 	case "h2c":
@@ -91,10 +110,10 @@ func newTransport(scheme string) *http.Transport {
 
 // badGateway says that nothing is known.
 func badGateway(w http.ResponseWriter, r *http.Request, err error, log *slog.Logger) {
-	a := answer{Error: "the upstream has not answered: " + ErrUnknownOutcome.Error()}
+	a := answer{Error: "the upstream has not answered: " + fence.ErrUnknownOutcome.Error()}
 	cause := context.Cause(r.Context())
 	if stale, ok := errors.AsType[*fence.StaleError](cause); ok {
-		a = answer{Result: fence.Ended, Shown: stale.Shown, Highest: stale.Highest, Error: "cut, for a greater token came: " + ErrUnknownOutcome.Error()}
+		a = answer{Result: fence.Ended, Shown: stale.Shown, Highest: stale.Highest, Error: "cut, for a greater token came: " + fence.ErrUnknownOutcome.Error()}
 	}
 	log.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "cause", cause, "error", err)
 	a.write(w, http.StatusBadGateway)

@@ -195,7 +195,7 @@ func TestProxyCuts(t *testing.T) {
 			if err := await(t, "the claim", claimed(t, s, 6)); err != nil {
 				t.Error(err)
 			}
-			if err := await(t, "the whole", whole); !errors.Is(err, fencehttp.ErrUnknownOutcome) || errors.Is(err, fence.ErrStale) {
+			if err := await(t, "the whole", whole); !errors.Is(err, fence.ErrUnknownOutcome) || errors.Is(err, fence.ErrStale) {
 				t.Errorf("the whole: %v", err)
 			}
 			one, other := await(t, "the upstream", left), await(t, "the upstream", left)
@@ -226,13 +226,16 @@ func TestProxyWithoutUpstream(t *testing.T) {
 	if resp.StatusCode != 502 || resp.Header.Get(fencehttp.ResultHeader) != "" {
 		t.Errorf("%s %v", resp.Status, resp.Header)
 	}
-	for _, wrong := range []string{"", "localhost:80", "ftp://x", "http://", "http://u:p@x", "http://x?y", "http://x#y"} {
-		at, err := url.Parse(wrong)
-		if err != nil {
+	for _, wrong := range []string{"", "localhost:80", "ftp://x", "http://", "http://u:p@x", "http://x?y", "http://x#y", ":"} {
+		at, err := fencehttp.ParseUpstream(wrong)
+		if err == nil || strings.Contains(err.Error(), "u:p") {
+			t.Errorf("%q: %v", wrong, err)
+		}
+		if at == nil {
 			continue
 		}
-		if _, err := fencehttp.NewProxy(nil, at, nil, fencehttp.Config{}); err == nil || strings.Contains(err.Error(), "u:p") {
-			t.Errorf("%q: %v", wrong, err)
+		if _, err := fencehttp.NewProxy(nil, at, nil, fencehttp.Config{}); err == nil {
+			t.Errorf("%q is taken", wrong)
 		}
 	}
 }

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/gatehouse"
+	"github.com/electd/elect/cmd/elect/internal/lines"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/fence/fencehttp"
+)
+
+const fenceProxyHelp = `Stand in front of an HTTP server that knows nothing of fencing, and let through what
+the leader sends. Each request shows the resource and the token of its term:
+
+  Fencing-Token: orders;42
+
+The greatest token is written down (--mark) before its first request is forwarded.
+Smaller ones get 412 and the greatest, and nothing of them is forwarded; a request
+without a token 428, a malformed one 400, one for another resource 421. A greater
+token waits until the requests of smaller ones have ended: for --drain, then they are
+cut, upgraded connections too. A new leader claims before it reads anything, with
+POST ` + fencehttp.ClaimPath + ` and the same header.
+
+Cutting closes the connection to the upstream, which may be at work on the request
+all the same. So let --drain be longer than the longest request. After a restart a
+greater token waits as long (--settle), for what was forwarded before. Everything
+has to go through the proxy: let the upstream listen for nobody else.
+
+HTTP/1.1 and HTTP/2, with --cert and without, streams, trailers and WebSockets pass.
+SIGTERM ends it: what is in flight may end within --grace.`
+
+// drainTime is the value of --drain: a time, or never.
+type drainTime struct{ value *time.Duration }
+
+func (s drainTime) String() string {
+	if s.value == nil {
+		return ""
+	}
+	if *s.value < 0 {
+		return "never"
+	}
+	return s.value.String()
+}
+
+func (s drainTime) Type() string { return "duration" }
+
+func (s drainTime) Set(text string) error {
+	if text == "never" {
+		*s.value = -1
+		return nil
+	}
+	if err := (duration{s.value}).Set(text); err != nil {
+		return errors.New("want a time such as 500ms, 10s, 2m or 0, or never")
+	}
+	return nil
+}
+
+// fenceProxy is what its flags say.
+type fenceProxy struct {
+	listen, upstream, mark, metrics string
+	resources, open                 []string
+	cert, key, upstreamCA           string
+	drain, settle, patience, grace  time.Duration
+	verbose                         bool
+}
+
+func newFenceProxy() *cobra.Command {
+	p := fenceProxy{drain: 30 * time.Second, settle: -1, patience: time.Minute, grace: 10 * time.Second}
+	cmd := &cobra.Command{
+		Use:     "proxy [flags]",
+		Short:   "guard an HTTP server that knows nothing of fencing",
+		Long:    fenceProxyHelp,
+		Example: "  elect fence proxy --listen :8080 --upstream http://127.0.0.1:9000 --resource orders --mark file:/var/lib/elect/fence\n  curl -H \"Fencing-Token: orders;$ELECT_TOKEN\" -d x http://proxy:8080/orders",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := fromEnvironment(cmd, "listen", "grace"); err != nil { // those are of elections
+				return err
+			}
+			return p.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&p.listen, "listen", "", "`ADDR` to serve on, HOST:PORT")
+	f.StringVar(&p.upstream, "upstream", "", "`URL` of what is guarded: http://, https:// or h2c:// (HTTP/2 without TLS)")
+	f.StringSliceVar(&p.resources, "resource", nil, "`NAME` of what is guarded; may be given several times")
+	f.StringVar(&p.mark, "mark", "", "`PLACE` "+markHelp)
+	f.Var(drainTime{&p.drain}, "drain", "`TIME` that requests of smaller tokens may go on, or never to cut none")
+	f.Var(drainTime{&p.settle}, "settle", "`TIME` after the start during which no greater token is let in (default: that of --drain)")
+	f.Lookup("settle").DefValue = ""
+	f.Var(duration{&p.patience}, "patience", "`TIME` that a greater token waits for smaller ones at most; then 503. 0: no limit")
+	f.StringSliceVar(&p.open, "open", nil, "`METHOD`s that need no token, such as GET,HEAD (upgrades always do)")
+	f.StringVar(&p.metrics, "metrics", "", "`ADDR` to serve /metrics and /healthz on")
+	f.StringVar(&p.cert, "cert", "", "`FILE` with the certificate to serve with, and those above it (PEM)")
+	f.StringVar(&p.key, "key", "", "`FILE` with its key (PEM)")
+	f.StringVar(&p.upstreamCA, "upstream-ca", "", "`FILE` with the authorities for an upstream of https:// (default: the system's)")
+	f.Var(duration{&p.grace}, "grace", "`TIME` for what is in flight at the end")
+	f.BoolVarP(&p.verbose, "verbose", "v", false, "log everything")
+	return cmd
+}
+
+// config reads the flags.
+func (p *fenceProxy) config() (cfg gatehouse.Config, err error) {
+	cfg = gatehouse.Config{Drain: p.drain, Patience: p.patience, Grace: p.grace}
+	if p.listen == "" {
+		return cfg, exit.Usagef("where to serve? want --listen HOST:PORT, such as --listen :8080")
+	}
+	if p.upstream == "" {
+		return cfg, exit.Usagef("what is guarded? want --upstream URL, such as --upstream http://127.0.0.1:9000")
+	}
+	if cfg.Upstream, err = fencehttp.ParseUpstream(p.upstream); err != nil {
+		return cfg, exit.Usagef("--upstream: %w", err)
+	}
+	if len(p.resources) == 0 {
+		return cfg, exit.Usagef("which resource is it? want --resource NAME, such as --resource orders")
+	}
+	for _, name := range p.resources {
+		r, err := fence.ParseResource(name)
+		if err != nil {
+			return cfg, exit.Usagef("--resource: %w", err)
+		}
+		if !slices.Contains(cfg.Resources, r) {
+			cfg.Resources = append(cfg.Resources, r)
+		}
+	}
+	for _, method := range p.open {
+		cfg.Open = append(cfg.Open, strings.ToUpper(method))
+	}
+	if (p.cert == "") != (p.key == "") {
+		return cfg, exit.Usagef("--cert and --key belong together; want both, or none")
+	}
+	if p.cert != "" {
+		pair, err := tls.LoadX509KeyPair(p.cert, p.key)
+		if err != nil {
+			return cfg, exit.Usagef("--cert %s, --key %s: %w", p.cert, p.key, err)
+		}
+		cfg.Certificate = &pair
+	}
+	if p.upstreamCA != "" {
+		cfg.Transport, err = p.trusting(cfg.Upstream)
+	}
+	return cfg, err
+}
+
+// trusting is a transport that trusts the authorities of --upstream-ca alone.
+func (p *fenceProxy) trusting(upstream *url.URL) (http.RoundTripper, error) {
+	if upstream.Scheme != "https" {
+		return nil, exit.Usagef("--upstream-ca is for an upstream of https://, and this is %s", upstream.Redacted())
+	}
+	text, err := os.ReadFile(p.upstreamCA)
+	if err != nil {
+		return nil, exit.Usagef("--upstream-ca: %w", err)
+	}
+	t := fencehttp.NewTransport(upstream.Scheme)
+	t.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool()}
+	if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(text) {
+		return nil, exit.Usagef("--upstream-ca %s has no certificate; want PEM", p.upstreamCA)
+	}
+	return t, nil
+}
+
+func (p *fenceProxy) run(cmd *cobra.Command) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second one ends it at once
+	cfg, err := p.config()
+	if err != nil {
+		return err
+	}
+	mark, err := openMark(ctx, p.mark)
+	if err != nil {
+		return err
+	}
+	defer mark.close()
+	said := lines.New(os.Stderr)
+	defer said.Close()
+	cfg.Logger = said.Logger(p.verbose)
+	if mark.warning != "" {
+		said.Say("%s", mark.warning)
+	}
+	cfg.Mark = mark.Mark
+	if p.settle < 0 {
+		p.settle = max(p.drain, 0)
+	}
+	if _, shared := cfg.Mark.(fence.Sharer); !shared && p.settle > 0 {
+		cfg.Mark = fencehttp.Settle(cfg.Mark, p.settle)
+	}
+	l, err := net.Listen("tcp", p.listen)
+	if err != nil {
+		return exit.OfBackend(fmt.Errorf("--listen: %w", err))
+	}
+	var metrics net.Listener
+	if p.metrics != "" {
+		if metrics, err = net.Listen("tcp", p.metrics); err != nil {
+			_ = l.Close()
+			return exit.OfBackend(fmt.Errorf("--metrics: %w", err))
+		}
+		said.Say("metrics at http://%v/metrics", metrics.Addr())
+	}
+	said.Say("guarding %s on %v for %s", strings.Join(p.resources, ", "), l.Addr(), cfg.Upstream.Redacted())
+	cut, err := gatehouse.Serve(ctx, l, metrics, cfg)
+	if err != nil {
+		return exit.OfBackend(err)
+	}
+	if cut > 0 {
+		said.Say("ended; %d requests were cut, and what came of them is not known", cut)
+	} else {
+		said.Say("ended")
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// upstream is an HTTP server that knows nothing of fencing: it keeps what is posted to
+// each path. It says its URL.
+func upstream() {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	var mu sync.Mutex
+	kept := map[string]string{}
+	fmt.Printf("http://%v\n", l.Addr())
+	_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Method == http.MethodPost && err == nil {
+			kept[r.URL.Path] = string(body)
+		}
+		fmt.Fprintln(w, kept[r.URL.Path])
+	}))
+}
+
+// readEnv sets a variable to the text of a file.
+func readEnv(ts *testscript.TestScript, args []string) {
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
+}
+
+// addresses sets PROXY and METRICS to where a proxy says that it serves.
+func addresses(ts *testscript.TestScript, args []string) {
+	text := ts.ReadFile(args[0])
+	find := func(pattern string) string {
+		m := regexp.MustCompile(pattern).FindStringSubmatch(text)
+		if m == nil {
+			ts.Fatalf("%s does not say where it serves:\n%s", args[0], text)
+		}
+		return "http://" + m[1]
+	}
+	ts.Setenv("PROXY", find(`guarding \S+ on (\S+) for`))
+	ts.Setenv("METRICS", find(`metrics at http://(\S+)/metrics`))
+}
+
+// ask sends a request, and writes the status, the headers of fencing and the body to
+// the standard output.
+func ask(ts *testscript.TestScript, args []string) {
+	args = append(args, "-", "")
+	r, err := http.NewRequest(args[0], args[1], strings.NewReader(args[3]))
+	ts.Check(err)
+	if args[2] != "-" {
+		r.Header.Set("Fencing-Token", args[2])
+	}
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(r)
+	ts.Check(err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	ts.Check(err)
+	out := ts.Stdout()
+	fmt.Fprintln(out, resp.Status)
+	for name, values := range resp.Header {
+		if strings.HasPrefix(name, "Fencing-") {
+			fmt.Fprintf(out, "%s: %s\n", name, strings.Join(values, " | "))
+		}
+	}
+	fmt.Fprintf(out, "%s\n", body)
+}

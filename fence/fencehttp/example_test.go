@@ -1,0 +1,101 @@
+package fencehttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/fence/fencehttp"
+)
+
+// A server guards its own data. A real one has a mark that is durable.
+func ExampleNewHandler() {
+	guard, err := fence.NewGuard(new(fence.Memory), fence.GuardConfig{Resources: []fence.Resource{"orders"}})
+	if err != nil {
+		panic(err)
+	}
+	orders := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, _ := fence.FromContext(r.Context())
+		fmt.Fprint(w, "written with ", token)
+	})
+	server := httptest.NewServer(fencehttp.NewHandler(guard, orders, fencehttp.Config{}))
+	defer server.Close()
+
+	client := &http.Client{Transport: &fencehttp.Transport{Resource: "orders"}}
+	write := func(token fence.Token) {
+		ctx := fence.NewContext(context.Background(), token) // term.Token() of the leader
+		r, _ := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, strings.NewReader("{}"))
+		resp, err := client.Do(r)
+		if stale, ok := errors.AsType[*fence.StaleError](err); ok {
+			fmt.Println(stale)
+			return
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		fmt.Println(string(text))
+	}
+	write(41)
+	write(42)
+	write(41) // the first leader, who has not heard
+	// Output:
+	// written with 41
+	// written with 42
+	// stale fencing token: 41 shown, the resource has seen 42
+}
+
+// A new leader claims before it reads anything.
+func ExampleClaim() {
+	guard, _ := fence.NewGuard(new(fence.Memory), fence.GuardConfig{Resources: []fence.Resource{"orders"}})
+	server := httptest.NewServer(fencehttp.NewHandler(guard, http.NotFoundHandler(), fencehttp.Config{}))
+	defer server.Close()
+
+	ctx := context.Background()
+	fmt.Println(fencehttp.Claim(ctx, nil, server.URL, "orders", 42))
+	highest, err := fencehttp.Highest(ctx, nil, server.URL, "orders")
+	fmt.Println(highest, err)
+	fmt.Println(errors.Is(fencehttp.Claim(ctx, nil, server.URL, "orders", 41), fence.ErrStale))
+	// Output:
+	// <nil>
+	// 42 <nil>
+	// true
+}
+
+// An upstream that knows nothing of fencing stands behind a proxy. The same is elect
+// fence proxy, with a mark on the disk.
+func ExampleNewProxy() {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") }))
+	defer upstream.Close()
+
+	guard, _ := fence.NewGuard(new(fence.Memory), fence.GuardConfig{Resources: []fence.Resource{"orders"}})
+	at, _ := url.Parse(upstream.URL)
+	proxy, err := fencehttp.NewProxy(guard, at, nil, fencehttp.Config{})
+	if err != nil {
+		panic(err)
+	}
+	server := httptest.NewServer(proxy)
+	defer server.Close()
+
+	resp, err := http.Get(server.URL)
+	if err != nil {
+		panic(err)
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.Status)
+	// Output: 428 Precondition Required
+}
+
+func ExampleParseShown() {
+	shown, err := fencehttp.ParseShown("orders;42")
+	fmt.Println(shown.Resource, shown.Token, err)
+	_, err = fencehttp.ParseShown("orders=42")
+	fmt.Println(err)
+	// Output:
+	// orders 42 <nil>
+	// invalid fencing token: Fencing-Token: "orders=42"; want RESOURCE;TOKEN, as in orders;42
+}
