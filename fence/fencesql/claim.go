@@ -29,8 +29,10 @@ func (f *Fence) Claim(ctx context.Context, resource fence.Resource, token fence.
 	}
 	// Whoever sees its own token has nothing to raise. It must not wait either: what is
 	// open may be its own.
-	highest, err := f.highest(ctx, f.db, f.say.highest, resource)
+	highest, err := f.committed(ctx, resource)
 	switch {
+	case err != nil && f.dialect.classify(err) == waited:
+		return fmt.Errorf("%w: %w", fence.ErrBusy, err)
 	case err != nil:
 		return err
 	case token < highest:
@@ -56,6 +58,26 @@ func (f *Fence) highest(ctx context.Context, q queryer, statement string, resour
 		return 0, fmt.Errorf("fencesql: reading the mark of %s: %w", resource, err)
 	}
 	return markOf(resource, mark)
+}
+
+// committed reads the mark of the resource as it was committed last, beside everything else.
+func (f *Fence) committed(ctx context.Context, resource fence.Resource) (fence.Token, error) {
+	if !f.say.dirty {
+		return f.highest(ctx, f.db, f.say.highest, resource)
+	}
+	// It may have to wait for a change of the table's definition.
+	bounded, cancel := context.WithTimeout(ctx, f.cfg.LockTimeout)
+	defer cancel()
+	tx, err := f.db.BeginTx(bounded, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return 0, fmt.Errorf("fencesql: reading the mark of %s: %w", resource, err)
+	}
+	defer tx.Rollback()
+	highest, err := f.highest(bounded, tx, f.say.highest, resource)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return 0, fmt.Errorf("%w: reading the mark of %s took longer than %v", fence.ErrBusy, resource, f.cfg.LockTimeout)
+	}
+	return highest, err
 }
 
 func (f *Fence) stale(resource fence.Resource, shown, highest fence.Token) error {
@@ -101,6 +123,9 @@ func (f *Fence) raise(ctx context.Context, resource fence.Resource, token fence.
 		return fmt.Errorf("fencesql: claiming %s: its mark is %v after it was raised to %v", resource, highest, token)
 	}
 	if err := f.commit(ctx, tx); err != nil {
+		if f.dialect.classify(err) == waited {
+			return fmt.Errorf("fencesql: claiming %s with %v: %w: %w", resource, token, fence.ErrBusy, err)
+		}
 		return fmt.Errorf("fencesql: claiming %s: %w", resource, err)
 	}
 	f.cfg.Logger.Info("claimed", "resource", resource, "token", token)
@@ -164,7 +189,7 @@ func (f *Fence) look(ctx context.Context, w *watch, resource fence.Resource, tok
 		return nil
 	}
 	// A transaction with a greater token than ours is not in our way: we are in its.
-	highest, err := f.highest(ctx, f.db, f.say.highest, resource)
+	highest, err := f.committed(ctx, resource)
 	if err != nil || highest > token {
 		return err
 	}

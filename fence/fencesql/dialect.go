@@ -72,6 +72,15 @@ type statements struct {
 	// status reads all marks: rows of resource, token, and milliseconds since 1970 of
 	// the last claim or NULL, ordered by resource.
 	status string
+
+	// inline: check and share are formats with a string for the resource and a number for
+	// the token, for drivers that prepare each statement with arguments anew. The
+	// characters of a resource's name need no quoting.
+	inline bool
+
+	// dirty: highest may read what is not committed, if it is the default of the
+	// connection, unless it is in a transaction that asks for another isolation level.
+	dirty bool
 }
 
 // holder is a session in the way of a claim.

@@ -48,12 +48,14 @@ type Config struct {
 
 	// LockTimeout is how long a claim waits at most for transactions of earlier leaders
 	// that are open. Then it is refused with fence.ErrBusy, and an error that says who
-	// they are. 0: ten seconds.
+	// they are, as far as the database tells. 0: ten seconds. MySQL counts whole seconds.
 	LockTimeout time.Duration
 
 	// Terminate makes a claim end the connections of transactions that are in its way
-	// after half of LockTimeout, where the database permits it. Their work is rolled
-	// back. It takes a second connection of the pool.
+	// after half of LockTimeout, where the database permits it and tells which they are.
+	// Their work is rolled back. It takes a second connection of the pool. MariaDB does
+	// not tell apart transactions that have checked and written nothing yet: where others
+	// have locks at the same time, none of these is ended. SQLite has no connections to end.
 	Terminate bool
 
 	// Logger gets claims at level Info, and connections that were ended and refusals at

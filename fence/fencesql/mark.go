@@ -29,7 +29,7 @@ func (m mark) Highest(ctx context.Context, resource fence.Resource) (fence.Token
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return 0, err
 	}
-	return m.highest(ctx, m.db, m.say.highest, resource)
+	return m.committed(ctx, resource)
 }
 
 // Share implements [fence.Sharer].

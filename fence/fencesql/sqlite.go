@@ -10,8 +10,13 @@ import (
 )
 
 // sqlite is SQLite, 3.35 and later. It has one writer at a time. A check is an UPDATE of
-// the mark with itself, so that the transaction is the writer from there on, whether it
-// was begun as deferred or immediate.
+// the mark with itself, so that the transaction is the writer from there on, whether the
+// driver begins it as deferred or immediate, which database/sql cannot ask for. As the
+// first statement it waits for another writer, as BEGIN IMMEDIATE does; after a read it
+// fails at once if somebody has written since (SQLITE_BUSY_SNAPSHOT).
+//
+// There are no triggers that check: there is nothing that a program could show its token in
+// which belongs to the transaction alone and which a trigger may read.
 type sqlite struct{}
 
 func (sqlite) quote(name string) string { return `"` + name + `"` }
@@ -36,7 +41,17 @@ func (sqlite) install(ctx context.Context, f *Fence) error {
 		token      INTEGER NOT NULL DEFAULT 0 CHECK (typeof(token) = 'integer' AND (token = 0 OR token > 0 AND (token & 281474976710655) <> 0)),
 		claimed_ms INTEGER
 	)`, "{table}", f.table()))
-	return err
+	if err != nil {
+		return err
+	}
+	var mode string
+	if err := f.db.QueryRowContext(ctx, `PRAGMA journal_mode`).Scan(&mode); err != nil {
+		return err
+	}
+	if mode == "off" || mode == "memory" {
+		f.cfg.Logger.Warn("the journal is not on the disk: a process that is killed may leave a database that is corrupt", "journal_mode", mode)
+	}
+	return nil
 }
 
 func (sqlite) uninstall(ctx context.Context, f *Fence) error {
@@ -44,19 +59,32 @@ func (sqlite) uninstall(ctx context.Context, f *Fence) error {
 	return err
 }
 
+// synchronousFull is the level at which each commit is synced in every journal mode:
+// SQLite, "PRAGMA synchronous". At NORMAL, 1, those of a write-ahead log are not.
+const synchronousFull = 2
+
+// begin sets how long the connection waits, and makes the claim's commit durable where
+// others are not. Both belong to the connection, and are put back.
 func (sqlite) begin(ctx context.Context, conn *sql.Conn, patience time.Duration) (*sql.Tx, int64, func() error, error) {
-	var before int64
-	if err := conn.QueryRowContext(ctx, `PRAGMA busy_timeout`).Scan(&before); err != nil {
+	var busy, synchronous int64
+	if err := conn.QueryRowContext(ctx, `PRAGMA busy_timeout`).Scan(&busy); err != nil {
 		return nil, 0, nil, err
 	}
-	set := func(ctx context.Context, milliseconds int64) error {
-		_, err := conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA busy_timeout = %d`, milliseconds))
-		return err
-	}
-	if err := set(ctx, patience.Milliseconds()); err != nil {
+	if err := conn.QueryRowContext(ctx, `PRAGMA synchronous`).Scan(&synchronous); err != nil {
 		return nil, 0, nil, err
 	}
-	end := func() error { return set(context.WithoutCancel(ctx), before) }
+	set := func(ctx context.Context, busy, synchronous int64) error {
+		for _, s := range []string{fmt.Sprintf(`PRAGMA busy_timeout = %d`, busy), fmt.Sprintf(`PRAGMA synchronous = %d`, synchronous)} {
+			if _, err := conn.ExecContext(ctx, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	end := func() error { return set(context.WithoutCancel(ctx), busy, synchronous) }
+	if err := set(ctx, patience.Milliseconds(), max(synchronous, synchronousFull)); err != nil {
+		return nil, 0, nil, errors.Join(err, end())
+	}
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, 0, nil, errors.Join(err, end())
@@ -69,10 +97,14 @@ func (sqlite) holders(context.Context, *Fence, int64) ([]holder, error) { return
 
 func (sqlite) terminate(context.Context, *Fence, holder) error { return nil }
 
-// classify goes by the text, which drivers take from the library.
+// classify goes by the text, which drivers take from the library. A commit that was refused
+// leaves the transaction open; drivers of database/sql roll it back then, as they must.
 func (sqlite) classify(err error) verdict {
-	if text := err.Error(); strings.Contains(text, "database is locked") || strings.Contains(text, "SQLITE_BUSY") {
+	switch text := err.Error(); {
+	case strings.Contains(text, "database is locked"), strings.Contains(text, "SQLITE_BUSY"):
 		return waited
+	case strings.Contains(text, "constraint failed"): // a foreign key that is checked at the commit
+		return refused
 	}
 	return unknown
 }

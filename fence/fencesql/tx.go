@@ -19,7 +19,9 @@ import (
 // the whole transaction is to be begun anew.
 //
 // The hold ends with what it was taken in: it must not be taken within a savepoint that is
-// rolled back while the transaction goes on. tx must not be read only.
+// rolled back while the transaction goes on. With MySQL, a statement that changes
+// definitions commits, and ends the hold with it: none belongs into the transaction. tx
+// must not be read only.
 //
 // The token is made known to the triggers of guarded tables, too, as by [Fence.SetToken].
 func (f *Fence) Check(ctx context.Context, tx *sql.Tx, resource fence.Resource, token fence.Token) error {
@@ -30,8 +32,12 @@ func (f *Fence) Check(ctx context.Context, tx *sql.Tx, resource fence.Resource, 
 }
 
 func (f *Fence) check(ctx context.Context, tx *sql.Tx, statement string, resource fence.Resource, token fence.Token) error {
+	args := []any{string(resource), int64(token)}
+	if f.say.inline {
+		statement, args = fmt.Sprintf(statement, args...), nil
+	}
 	var mark sql.NullInt64
-	err := tx.QueryRowContext(ctx, statement, string(resource), int64(token)).Scan(&mark)
+	err := tx.QueryRowContext(ctx, statement, args...).Scan(&mark)
 	if errors.Is(err, sql.ErrNoRows) {
 		highest, err := f.highest(ctx, tx, f.say.refusal, resource)
 		switch {

@@ -1,0 +1,238 @@
+//go:build linux
+
+package postgres_test
+
+import (
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/fence/fencesql"
+	"github.com/electd/elect/test/fencing/server"
+)
+
+func testTriggers(t *testing.T, pg *server.Postgres) {
+	db := connect(t, pg.Database(t))
+	f := installed(t, db, fencesql.Config{LockTimeout: time.Second}, "orders", "stock")
+	execute(t, db, `CREATE TABLE orders (n int)`)
+	is(t, f.Guard(t.Context(), "others", "orders"), fence.ErrResource)
+	for _, name := range []string{"nothing", "elect_fence_token_check", "pg_stat_activity", "orders; DROP TABLE orders"} {
+		if err := f.Guard(t.Context(), "orders", name); err == nil {
+			t.Errorf("%q was guarded", name)
+		}
+	}
+	for range 2 {
+		if err := f.Guard(t.Context(), "orders", "orders"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Guard(t.Context(), "stock", "orders"); err == nil {
+		t.Error("one table is guarded twice")
+	}
+	all, err := f.Status(t.Context())
+	if err != nil || len(all) != 2 || !slices.Equal(all[0].Tables, []string{"orders"}) || all[1].Tables != nil {
+		t.Errorf("status: %+v, %v", all, err)
+	}
+
+	write := func(setting string) error {
+		tx := begin(t, db, sql.LevelDefault)
+		defer tx.Rollback()
+		if setting != "unset" {
+			in(t, tx, `SELECT set_config('elect.token', $1, true)`, setting)
+		}
+		if _, err := tx.ExecContext(t.Context(), `INSERT INTO orders VALUES (1)`); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	claim(t, f, "orders", 7)
+	for _, tt := range []struct {
+		setting, state string
+		want           error
+	}{
+		{"unset", "LF002", fence.ErrMissing},
+		{"", "LF002", fence.ErrMissing},
+		{"-1", "LF003", fence.ErrToken},
+		{"seven", "LF003", fence.ErrToken},
+		{"0", "LF003", fence.ErrToken},
+		{"7.0", "LF003", fence.ErrToken},
+		{"281474976710656", "LF003", fence.ErrToken},
+		{"9223372036854775808", "LF003", fence.ErrToken},
+		{"99999999999999999999", "LF003", fence.ErrToken},
+		{"6", "LF001", fence.ErrStale},
+		{"9223372036854775807", "LF005", fencesql.ErrUnclaimed},
+	} {
+		err := write(tt.setting)
+		is(t, fencesql.Refusal(err), tt.want)
+		if !strings.Contains(fmt.Sprint(err), tt.state) {
+			t.Errorf("%q: %v; want SQLSTATE %s", tt.setting, err, tt.state)
+		}
+	}
+	stale(t, fencesql.Refusal(write("6")), 6, 7)
+	for _, right := range []string{"7", "0000000000000000007"} {
+		if err := write(right); err != nil {
+			t.Error(err)
+		}
+	}
+	claim(t, f, "orders", fence.MaxToken)
+	stale(t, fencesql.Refusal(write("9223372036854775806")), fence.MaxToken-1, fence.MaxToken)
+	if err := write("9223372036854775807"); err != nil {
+		t.Error(err)
+	}
+	// Tx and Check make the token known to the triggers.
+	if err := f.Tx(t.Context(), "orders", fence.MaxToken, nil, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(t.Context(), `INSERT INTO orders VALUES (1)`)
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+	// Tx reads the refusal of a trigger.
+	if err := f.Tx(t.Context(), "orders", fence.MaxToken, nil, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(t.Context(), `SELECT set_config('elect.token', '3', true)`)
+		if err == nil {
+			_, err = tx.ExecContext(t.Context(), `INSERT INTO orders VALUES (1)`)
+		}
+		return err
+	}); err != nil {
+		stale(t, err, 3, fence.MaxToken)
+	} else {
+		t.Error("a stale token passed the trigger")
+	}
+	// A resource whose row has gone lets nobody through.
+	execute(t, db, `DELETE FROM elect_fence WHERE resource = 'orders'`)
+	is(t, fencesql.Refusal(write("9223372036854775807")), fence.ErrResource)
+}
+
+// testEverything: whatever writes to a guarded table is checked, by whomever.
+func testEverything(t *testing.T, pg *server.Postgres) {
+	url := pg.Database(t)
+	db := connect(t, url)
+	f := installed(t, db, fencesql.Config{}, "orders")
+	execute(t, db,
+		`CREATE TABLE customers (id int PRIMARY KEY)`,
+		`CREATE TABLE orders (n int, customer int REFERENCES customers ON DELETE CASCADE)`,
+		`CREATE TABLE log (n int) PARTITION BY RANGE (n)`,
+		`CREATE TABLE log_1 PARTITION OF log FOR VALUES FROM (0) TO (100)`,
+		`CREATE VIEW open_orders AS SELECT n, customer FROM orders`,
+		`INSERT INTO customers VALUES (1)`, `INSERT INTO orders VALUES (1, 1)`,
+		`CREATE ROLE app`, `GRANT ALL ON orders, customers, log, log_1, open_orders TO app`)
+	t.Cleanup(func() { _, _ = db.Exec(`DROP OWNED BY app; DROP ROLE app`) })
+	if err := f.Guard(t.Context(), "orders", "orders", "log"); err != nil {
+		t.Fatal(err)
+	}
+	claim(t, f, "orders", 1)
+	statements := []string{
+		`INSERT INTO orders VALUES (2, 1)`,
+		`INSERT INTO orders SELECT 2, 1 WHERE false`,
+		`UPDATE orders SET n = 3`,
+		`DELETE FROM orders`,
+		`TRUNCATE orders`,
+		`MERGE INTO orders USING customers ON customer = id WHEN MATCHED THEN UPDATE SET n = 4`,
+		`WITH w AS (INSERT INTO orders VALUES (2, 1) RETURNING n) SELECT n FROM w`,
+		`COPY orders FROM PROGRAM 'echo 2,1' WITH (FORMAT csv)`,
+		`INSERT INTO open_orders VALUES (2, 1)`,
+		`DELETE FROM customers`,
+		`TRUNCATE customers CASCADE`,
+		`INSERT INTO log VALUES (1)`,
+		`INSERT INTO log_1 VALUES (1)`,
+		`DO 'BEGIN INSERT INTO orders VALUES (2, 1); END'`,
+	}
+	for _, role := range []string{"elect", "app"} {
+		for _, s := range statements {
+			if role == "app" && strings.HasPrefix(s, "COPY") {
+				continue // not permitted to it
+			}
+			for _, replica := range []bool{false, role == "elect"} {
+				tx := begin(t, db, sql.LevelDefault)
+				if replica {
+					in(t, tx, `SET LOCAL session_replication_role = replica`)
+				}
+				in(t, tx, `SET LOCAL ROLE `+role)
+				_, err := tx.ExecContext(t.Context(), s)
+				if replica && s == `DELETE FROM customers` {
+					err = fence.ErrMissing // nothing cascades there
+				}
+				is(t, fencesql.Refusal(err), fence.ErrMissing)
+				_ = tx.Rollback()
+			}
+			// With the token it is done.
+			tx := begin(t, db, sql.LevelDefault)
+			in(t, tx, `SET LOCAL ROLE `+role)
+			in(t, tx, `SET LOCAL elect.token = '1'`)
+			if _, err := tx.ExecContext(t.Context(), s); err != nil {
+				t.Errorf("%s with a token, as %s: %v", s, role, err)
+			}
+			_ = tx.Rollback()
+		}
+	}
+	// A search path with operators of its own changes nothing.
+	execute(t, db, `CREATE SCHEMA evil`,
+		`CREATE FUNCTION evil.yes(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true'`,
+		`CREATE FUNCTION evil.yes(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true'`,
+		`CREATE OPERATOR evil.<= (FUNCTION = evil.yes, LEFTARG = bigint, RIGHTARG = bigint)`,
+		`CREATE OPERATOR evil.= (FUNCTION = evil.yes, LEFTARG = text, RIGHTARG = text)`,
+		`CREATE FUNCTION evil.no(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT false'`,
+		`CREATE OPERATOR evil.<> (FUNCTION = evil.no, LEFTARG = bigint, RIGHTARG = bigint)`,
+		`CREATE TABLE evil.elect_fence AS SELECT 'orders' AS resource, 1::bigint AS token`)
+	claim(t, f, "orders", 2)
+	evil := connect(t, url+"&search_path=evil,pg_catalog,public")
+	tx := begin(t, evil, sql.LevelDefault)
+	in(t, tx, `SET LOCAL elect.token = '1'`)
+	_, err := tx.ExecContext(t.Context(), `INSERT INTO orders VALUES (2, 1)`)
+	stale(t, fencesql.Refusal(err), 1, 2)
+	_ = tx.Rollback()
+	// The programs need no rights on the marks, and have none.
+	tx = begin(t, db, sql.LevelDefault)
+	in(t, tx, `SET LOCAL ROLE app`)
+	if _, err := tx.ExecContext(t.Context(), `UPDATE elect_fence SET token = 0`); err == nil {
+		t.Error("a program may lower marks")
+	}
+	_ = tx.Rollback()
+	if err := f.Unguard(t.Context(), "orders", "orders", "log"); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, db, statements[0], `INSERT INTO log_1 VALUES (1)`)
+}
+
+// testLeaks: a token that is set for the session is there for whoever is given the
+// connection next; one that is set for the transaction is not.
+func testLeaks(t *testing.T, pg *server.Postgres) {
+	url := pg.Database(t)
+	db := connect(t, url)
+	f := installed(t, db, fencesql.Config{}, "orders")
+	execute(t, db, `CREATE TABLE orders (n int)`)
+	if err := f.Guard(t.Context(), "orders", "orders"); err != nil {
+		t.Fatal(err)
+	}
+	claim(t, f, "orders", 1)
+	for _, tt := range []struct {
+		set  func(tx *sql.Tx) error
+		leak bool
+	}{
+		{func(tx *sql.Tx) error { return f.SetToken(t.Context(), tx, 1) }, false},
+		{func(tx *sql.Tx) error { return f.Check(t.Context(), tx, "orders", 1) }, false},
+		{func(tx *sql.Tx) error { _, err := tx.Exec(`SET LOCAL elect.token = '1'`); return err }, false},
+		{func(tx *sql.Tx) error { _, err := tx.Exec(`SET elect.token = '1'`); return err }, true},
+		{func(tx *sql.Tx) error { _, err := tx.Exec(`SELECT set_config('elect.token', '1', false)`); return err }, true},
+	} {
+		pool := connect(t, url)
+		pool.SetMaxOpenConns(1)
+		tx := begin(t, pool, sql.LevelDefault)
+		if err := tt.set(tx); err != nil {
+			t.Fatal(err)
+		}
+		in(t, tx, `INSERT INTO orders VALUES (1)`)
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := pool.ExecContext(t.Context(), `INSERT INTO orders VALUES (2)`) // by somebody who shows nothing
+		if tt.leak != (err == nil) {
+			t.Errorf("the next one of the pool: %v; want a leak: %v", err, tt.leak)
+		}
+		_ = pool.Close()
+	}
+}
