@@ -29,7 +29,10 @@ const table = "fence_table"
 
 func openSQL(u *url.URL, cfg Config) (*sqlPlace, error) {
 	bare := *u
-	query := u.Query()
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: its parameters cannot be read", ErrURL, Shown(u.String()))
+	}
 	name := query.Get(table)
 	query.Del(table)
 	bare.RawQuery = query.Encode()
