@@ -92,7 +92,10 @@ func (f *Fence) raise(ctx context.Context, resource fence.Resource, token fence.
 	}
 	defer conn.Close()
 	tx, session, end, err := f.dialect.begin(ctx, conn, f.cfg.LockTimeout)
-	if err != nil {
+	switch {
+	case err != nil && f.dialect.classify(err) == waited: // where a driver begins with the lock
+		return fmt.Errorf("fencesql: claiming %s with %v: %w after %v: %w", resource, token, fence.ErrBusy, f.cfg.LockTimeout, err)
+	case err != nil:
 		return fmt.Errorf("fencesql: claiming %s: %w", resource, err)
 	}
 	defer func() {

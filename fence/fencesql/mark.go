@@ -14,7 +14,7 @@ import (
 // Share holds a transaction open, with a connection of its own, from the check until
 // release: db needs at least as many connections as there are requests at once, and one
 // for Raise. Share returns ErrUnclaimed never: where the mark is below its token, it
-// raises it first.
+// raises it first. With SQLite a Share is the one writer, so that each waits for the other.
 func (f *Fence) Mark() fence.Sharer { return mark{f} }
 
 type mark struct{ *Fence }
