@@ -32,20 +32,28 @@ func TestKill(t *testing.T) {
 	for range 25 {
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
+		var once sync.Once
+		first := make(chan struct{})
 		all.Go(func() {
 			for ctx.Err() == nil {
 				token++
 				_, err := g.Write(ctx, token, fenceredis.Set(g.Key("value"), token.String()))
+				if errors.Is(err, fence.ErrStale) {
+					t.Error(err)
+				}
 				if err != nil {
-					if errors.Is(err, fence.ErrStale) {
-						t.Error(err)
-					}
-					return
+					continue // a connection to the server before, or it is killed
 				}
 				confirmed = token
 				writes++
+				once.Do(func() { close(first) })
 			}
 		})
+		select {
+		case <-first:
+		case <-time.After(30 * time.Second):
+			t.Error("nothing is confirmed")
+		}
 		<-time.After(time.Duration(random.IntN(30_000)) * time.Microsecond)
 		r.Kill(t)
 		cancel()
