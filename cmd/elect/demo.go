@@ -31,6 +31,9 @@ jobs ran at once.
 It needs no network, works in a temporary directory, and leaves nothing behind,
 but with --keep, which also prints how to go on by hand.
 
+elect demo zombie tells another story, in a second: of a leader that writes when its
+time is over, and of the token that stops it.
+
 Exit codes: 0 all went as it should; 1 it did not; 130 after Ctrl-C.`
 
 func newDemo() *cobra.Command {
@@ -60,6 +63,7 @@ func newDemo() *cobra.Command {
 			return playDemo(cmd.Context(), cfg, play)
 		},
 	}
+	cmd.AddCommand(newZombie())
 	f := cmd.Flags()
 	f.BoolVar(&plain, "plain", false, "the script and no picture, also at a terminal")
 	f.BoolVar(&cfg.Keep, "keep", false, "leave the directory, and print how to go on by hand")

@@ -23,6 +23,6 @@ func newFence() *cobra.Command {
 		},
 		SuggestionsMinimumDistance: 2,
 	}
-	cmd.AddCommand(newFenceProxy())
+	cmd.AddCommand(newFenceInstall(), newFenceClaim(), newFenceStatus(), newFenceUninstall(), newFenceProxy())
 	return cmd
 }

@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/marks"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencefile"
 )
 
 // markHelp is what --mark takes.
-const markHelp = `where the greatest token is kept: file:DIR, a directory on a local disk, or memory, which forgets it at every restart and lets a stale leader in then`
+const markHelp = `where the greatest token is kept: file:DIR, a directory on a local disk; postgres://… or mysql://…, a table that several proxies share (elect fence install); or memory, which forgets it at every restart and lets a stale leader in then`
 
 // openedMark is a mark with what has to be known of it.
 type openedMark struct {
@@ -23,7 +24,15 @@ type openedMark struct {
 
 // markOpeners open what --mark names, by scheme; at is all of it.
 func markOpeners() map[string]func(ctx context.Context, at *url.URL) (openedMark, error) {
+	shared := func(_ context.Context, at *url.URL) (openedMark, error) {
+		mark, end, err := marks.Mark(at.String(), marks.Config{})
+		if err != nil {
+			return openedMark{}, exit.Usagef("--mark: %w", err)
+		}
+		return openedMark{Mark: mark, close: end}, nil
+	}
 	return map[string]func(context.Context, *url.URL) (openedMark, error){
+		"postgres": shared, "postgresql": shared, "mysql": shared,
 		"memory": func(_ context.Context, at *url.URL) (openedMark, error) {
 			if at.Opaque != "" || at.Path != "" && at.Path != "memory" || at.Host != "" {
 				return openedMark{}, exit.Usagef("--mark memory takes nothing beside")

@@ -51,7 +51,8 @@ func newRoot(openers elect.Openers) *cobra.Command {
 	root.AddCommand(
 		newRun(openers), newStatus(openers), newWatch(openers), newResign(openers), newTransfer(openers), newPause(openers), newResume(openers),
 		newMembers(openers), newMember(openers), newHistory(openers), newCerts(), newDoctor(),
-		newFence(), newBench(openers), newDemo(), newSim(), newCheck(), newTrace(), newVersion(), newExitCodes(), newJob(), newSweep(), newStamp(), newNode(openers),
+		newFence(), newBench(openers), newDemo(), newSim(), newCheck(), newTrace(), newVersion(), newExitCodes(),
+		newJob(), newSweep(), newZombieClient(), newZombieStore(), newStamp(), newNode(openers),
 	)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -189,6 +189,10 @@ var repository = house{
 		{module: "test/fencing", needs: "golang.org/x/sys", why: "stops a process at one step, reads a clock that all processes share"},
 		{module: "fence/fenceredis", needs: "github.com/redis/go-redis/v9", why: "the client whose keys it guards"},
 		{module: "test/fencing", needs: "github.com/redis/go-redis/v9", why: "asks a server whether it is up, and does what is shown to be unsafe"},
+		{module: "examples/exactlyonce", needs: "github.com/jackc/pgx/v5", why: "the driver of the database that it keeps its runs in"},
+		{module: "cmd/elect", needs: "github.com/jackc/pgx/v5", why: "the marks of elect fence in PostgreSQL"},
+		{module: "cmd/elect", needs: "github.com/go-sql-driver/mysql", why: "the marks of elect fence in MySQL and MariaDB"},
+		{module: "cmd/elect", needs: "github.com/redis/go-redis/v9", why: "the marks of elect fence in Redis"},
 		{module: "cmd/elect", needs: "github.com/creack/pty", why: "tests: the command at a terminal"},
 	},
 	state: []exception{

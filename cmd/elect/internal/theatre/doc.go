@@ -2,6 +2,9 @@
 // must never run twice at a time, and somebody who breaks things: a person at a
 // terminal, or a script where there is none.
 //
+// elect demo zombie is here, too: the textbook's story of fencing tokens, which [Zombie]
+// plays with processes of its own kind.
+//
 // The nodes are elect run processes of their own, with certificates made for
 // them, connected through cables that can be cut. The job appends to a log that
 // is guarded by the fencing token. Everything that is claimed about who ran when

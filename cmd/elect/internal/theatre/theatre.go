@@ -26,10 +26,14 @@ type Config struct {
 	Program   string // this one
 	JobVerb   string // its verb that calls Job
 	SweepVerb string // its verb that calls Sweep
-	Profile   string // of the nodes: lan, fast, wan or calm
-	Out       io.Writer
-	Keep      bool     // leave the directory
-	Terminal  *os.File // what Live is shown on; nil for Script
+
+	ClientVerb string // its verb that calls Client; for Zombie
+	StoreVerb  string // its verb that calls Store; for Zombie
+
+	Profile  string // of the nodes: lan, fast, wan or calm
+	Out      io.Writer
+	Keep     bool     // leave the directory
+	Terminal *os.File // what Live is shown on; nil for Script
 
 	Colour bool
 	ASCII  bool          // the terminal shows nothing else; for Live

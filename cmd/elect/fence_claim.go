@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/marks"
+	"github.com/electd/elect/fence"
+)
+
+const fenceClaimHelp = `Raise the mark of a resource to the token of a new leader: what it does before it reads
+anything. When this ends with 0, no write of an earlier leader can come any more.
+
+The token is that of --token, or of ELECT_TOKEN, which a command that elect run started
+has in its environment:
+
+  elect run -- sh -c 'elect fence claim --at postgres://app@db/orders orders && exec ./worker'
+
+In a database, transactions of earlier leaders that are open are waited for (--wait),
+and ended with --terminate.
+
+` + fencePlaceHelp + `
+
+Exit codes: 0 claimed; 64 no token, one that cannot be, or a wrong name or URL; 69 the
+place cannot be reached, nothing is installed there, earlier leaders are still at work,
+or the outcome is not known: claiming again is right; 75 a greater token was claimed:
+another one leads.`
+
+func newFenceClaim() *cobra.Command {
+	p := fencePlace{cfg: marks.Config{Wait: 10 * time.Second}}
+	shown := ""
+	cmd := &cobra.Command{
+		Use:     "claim [flags] [RESOURCE]",
+		Short:   "raise the mark, as a new leader does before it reads",
+		Long:    fenceClaimHelp,
+		Example: "  elect fence claim --at postgres://app@db/orders orders\n  elect fence claim --at file:/var/lib/app/marks --token 42 orders",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := fromEnvironment(cmd, "wait"); err != nil { // ELECT_WAIT is that of elect run
+				return err
+			}
+			name, err := oneOrNone(cmd, args)
+			if err != nil {
+				return err
+			}
+			if shown == "" {
+				return exit.Usagef("which token? want --token N, or ELECT_TOKEN, as in a command that elect run started")
+			}
+			token, err := fence.ParseToken(shown)
+			if err != nil {
+				return exit.With(exit.Usage, err)
+			}
+			if p.cfg.Wait < time.Millisecond {
+				return exit.Usagef("--wait %v; want 1ms or more", p.cfg.Wait)
+			}
+			return p.do(cmd, name, func(ctx context.Context, place marks.Place, resource fence.Resource) error {
+				if err := place.Claim(ctx, resource, token); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is claimed with token %v\n", p.called(resource), token)
+				return exit.OfBackend(err)
+			})
+		},
+	}
+	p.flags(cmd.Flags())
+	cmd.Flags().StringVar(&shown, "token", "", "`N`, the token of the term")
+	cmd.Flags().Var(duration{&p.cfg.Wait}, "wait", "`TIME` that transactions of earlier leaders are waited for")
+	cmd.Flags().BoolVar(&p.cfg.Terminate, "terminate", false, "end their connections, after half of that time")
+	return cmd
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/marks"
+	"github.com/electd/elect/fence"
+)
+
+const fenceInstallHelp = `Have a resource guarded: make the place for its mark. What is there already stays as it
+is, so it may be done again. Writes are refused from then on unless they show a token,
+by all that check.
+
+With tables (PostgreSQL), the database itself checks every statement that writes to
+them, for programs that cannot be changed. Such a program only sets the token in its
+transaction:
+
+  SELECT set_config('elect.token', '42', true)
+
+` + fencePlaceHelp + `
+
+Exit codes: 0 done; 64 a wrong name or URL; 69 the place cannot be reached, or has
+refused; 73 a directory cannot be written.`
+
+func newFenceInstall() *cobra.Command {
+	var p fencePlace
+	cmd := &cobra.Command{
+		Use:     "install [flags] [RESOURCE [TABLE…]]",
+		Short:   "have a resource guarded: a database, tables, Redis, a directory, a file",
+		Long:    fenceInstallHelp,
+		Example: "  elect fence install --at postgres://app@db/orders orders\n  elect fence install --at postgres://app@db/orders orders invoices payments\n  elect fence install --at file:/etc/app/routes",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
+			name, tables, err := withTables(cmd, args)
+			if err != nil {
+				return err
+			}
+			return p.do(cmd, name, func(ctx context.Context, place marks.Place, resource fence.Resource) error {
+				warnings, err := place.Install(ctx, resource, tables)
+				if err != nil {
+					return err
+				}
+				warnOf(warnings)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is guarded\n", p.called(resource))
+				return exit.OfBackend(err)
+			})
+		},
+	}
+	p.flags(cmd.Flags())
+	return cmd
+}

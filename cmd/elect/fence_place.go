@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/marks"
+	"github.com/electd/elect/fence"
+)
+
+// fencePlaceHelp is what --at takes.
+const fencePlaceHelp = `The place is a URL, which --at or ELECT_AT gives:
+
+  postgres://USER@HOST/DATABASE   a table of marks; with tables: triggers on them, too
+  mysql://USER@HOST/DATABASE      the same, for MySQL and MariaDB, without triggers
+  redis://HOST:6379/0             keys with {RESOURCE} in their name
+  file:DIR and a RESOURCE         a directory of marks, for a guard such as elect fence proxy
+  file:FILE without one           one file that leaders replace as a whole
+
+A password belongs into ELECT_AT and not on the command line; for PostgreSQL
+PGPASSWORD and ~/.pgpass do, too. It is never shown. The parameter fence_table=NAME
+names another table of marks than elect_fence.`
+
+// fencePatience is how long a place may take to answer, beside what a claim waits.
+const fencePatience = 20 * time.Second
+
+// fencePlace is what the verbs of elect fence have in common.
+type fencePlace struct {
+	at  string
+	cfg marks.Config
+}
+
+func (p *fencePlace) flags(f *pflag.FlagSet) {
+	f.StringVar(&p.at, "at", "", "`URL` of the place where the mark is kept")
+}
+
+// do opens the place and does something there, with the resource that is named, or "".
+func (p *fencePlace) do(cmd *cobra.Command, name string, do func(ctx context.Context, place marks.Place, resource fence.Resource) error) error {
+	var resource fence.Resource
+	if name != "" {
+		var err error
+		if resource, err = fence.ParseResource(name); err != nil {
+			return exit.With(exit.Usage, err)
+		}
+	}
+	if p.at == "" {
+		return exit.Usagef("where is the mark kept? want --at URL, such as --at postgres://app@db/orders")
+	}
+	place, err := marks.Open(p.at, p.cfg)
+	if err != nil {
+		return ofFence(err)
+	}
+	defer place.Close()
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	limit := p.cfg.Wait + fencePatience
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s has not answered within %v", marks.Shown(p.at), limit))
+	defer cancel()
+	return ofFence(do(ctx, place, resource))
+}
+
+// ofFence gives the code to an error of a place.
+func ofFence(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fence.ErrStale):
+		return exit.With(exit.Lost, err)
+	case errors.Is(err, marks.ErrURL), errors.Is(err, fence.ErrToken), errors.Is(err, fence.ErrMissing):
+		return exit.With(exit.Usage, err)
+	}
+	return exit.OfBackend(err)
+}
+
+// oneOrNone takes the resource from the arguments.
+func oneOrNone(cmd *cobra.Command, args []string) (string, error) {
+	switch {
+	case len(args) > 1:
+		return "", exit.Usagef("%s takes one resource, and %q was given, too", cmd.CommandPath(), args[1])
+	case len(args) == 1 && args[0] == "":
+		return "", exit.Usagef("%s: an empty name; want that of a resource, or none", cmd.CommandPath())
+	case len(args) == 1:
+		return args[0], nil
+	}
+	return "", nil
+}
+
+// withTables takes the resource and tables from the arguments.
+func withTables(cmd *cobra.Command, args []string) (string, []string, error) {
+	if len(args) == 0 {
+		return "", nil, nil
+	}
+	name, err := oneOrNone(cmd, args[:1])
+	return name, args[1:], err
+}
+
+// called is the resource for people, or the file that is one itself.
+func (p *fencePlace) called(resource fence.Resource) string {
+	if resource == "" {
+		return marks.Shown(p.at)
+	}
+	return string(resource)
+}
+
+// warnOf tells what is to be known of a place.
+func warnOf(warnings []string) {
+	for _, w := range warnings {
+		_, _ = io.WriteString(os.Stderr, "elect: warning: "+oneLine(w)+"\n")
+	}
+}

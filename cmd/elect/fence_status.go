@@ -1,0 +1,85 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/marks"
+	"github.com/electd/elect/fence"
+)
+
+const fenceStatusHelp = `Show the mark of a resource: the greatest token that it has seen. Without a resource,
+those of all in a database, or that of a file.
+
+` + fencePlaceHelp + `
+
+Exit codes: 0 shown; 64 a wrong name or URL; 69 the place cannot be reached, or nothing
+is installed there.
+
+-o json writes one object on one line:
+  at         the URL, without credentials
+  resources  an array of objects:
+    resource  its name; empty for a file
+    highest   the mark, as a string of decimal digits; "0" if it was never claimed
+    claimed   when it was raised last, by the database's clock; left out when not known
+    tables    those that triggers guard; left out when there are none
+    warnings  by what the mark can be lost, or go back; left out when there are none
+-o yaml writes the same on several lines.`
+
+// fenceStatus is the answer. Fields are added, and never renamed or removed.
+type fenceStatus struct {
+	At        string        `json:"at"`
+	Resources []marks.State `json:"resources"`
+}
+
+func newFenceStatus() *cobra.Command {
+	var p fencePlace
+	var format form
+	cmd := &cobra.Command{
+		Use:     "status [flags] [RESOURCE]",
+		Short:   "show the greatest token that a resource has seen",
+		Long:    fenceStatusHelp,
+		Example: "  elect fence status --at postgres://app@db/orders\n  elect fence status --at redis://cache:6379 orders -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
+			name, err := oneOrNone(cmd, args)
+			if err != nil {
+				return err
+			}
+			return p.do(cmd, name, func(ctx context.Context, place marks.Place, resource fence.Resource) error {
+				all, err := place.Status(ctx, resource)
+				if err != nil {
+					return err
+				}
+				s := fenceStatus{At: marks.Shown(p.at), Resources: all}
+				return exit.OfBackend(format.write(cmd.OutOrStdout(), s, s.table))
+			})
+		},
+	}
+	p.flags(cmd.Flags())
+	format.flag(cmd.Flags())
+	return cmd
+}
+
+func (s fenceStatus) table(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "RESOURCE\tTOKEN\tCLAIMED\tTABLES")
+	for _, r := range s.Resources {
+		token := "-"
+		if r.Highest != 0 {
+			token = r.Highest.String()
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", cmp.Or(string(r.Resource), s.At), token, timestamp(r.Claimed), cmp.Or(strings.Join(r.Tables, ", "), "-"))
+		warnOf(r.Warnings)
+	}
+	return t.Flush()
+}

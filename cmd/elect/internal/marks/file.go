@@ -1,0 +1,113 @@
+package marks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/fence/fencefile"
+)
+
+// filePlace is a directory of marks where a resource is named, and else one file that is
+// guarded itself.
+type filePlace string
+
+func openFile(u *url.URL) (filePlace, error) {
+	path := u.Path
+	if u.Opaque != "" {
+		var err error
+		if path, err = url.PathUnescape(u.Opaque); err != nil {
+			return "", fmt.Errorf("%w: %q is no path; want file:DIR or file:FILE", ErrURL, u.Opaque)
+		}
+	}
+	if path == "" || u.Host != "" || u.RawQuery != "" {
+		return "", fmt.Errorf("%w: %s; want file:DIR or file:FILE, such as file:/var/lib/elect/fence", ErrURL, Shown(u.String()))
+	}
+	return filePlace(path), nil
+}
+
+// marks are those of a directory that is there.
+func (p filePlace) marks() (*fencefile.Mark, error) {
+	at, err := os.Stat(string(p))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: there is no directory %s; elect fence install makes it", fence.ErrResource, string(p))
+	case err != nil:
+		return nil, err
+	case !at.IsDir():
+		return nil, fmt.Errorf("%w: %s is no directory, and a file has no resource beside itself; leave the name out", ErrURL, string(p))
+	}
+	return fencefile.NewMark(string(p))
+}
+
+func noTables(tables []string) error {
+	if len(tables) > 0 {
+		return fmt.Errorf("%w: a file has no tables", ErrUnsupported)
+	}
+	return nil
+}
+
+func (p filePlace) Install(ctx context.Context, resource fence.Resource, tables []string) (warnings []string, err error) {
+	if err := noTables(tables); err != nil {
+		return nil, err
+	}
+	if resource != "" {
+		marks, err := fencefile.NewMark(string(p))
+		if err != nil {
+			return nil, err
+		}
+		return warn(marks.Warning()), nil
+	}
+	if err := fencefile.Install(ctx, string(p)); err != nil {
+		return nil, err
+	}
+	s, err := fencefile.Status(ctx, string(p))
+	return warn(s.Warning), err
+}
+
+func (p filePlace) Uninstall(ctx context.Context, resource fence.Resource, tables []string) error {
+	if err := noTables(tables); err != nil {
+		return err
+	}
+	if resource != "" {
+		return fmt.Errorf("%w: of a directory nothing is to be uninstalled; remove it when no guard uses it any more", ErrUnsupported)
+	}
+	return fencefile.Uninstall(ctx, string(p))
+}
+
+func (p filePlace) Status(ctx context.Context, resource fence.Resource) ([]State, error) {
+	if resource == "" {
+		s, err := fencefile.Status(ctx, string(p))
+		return []State{{Highest: s.Highest, Warnings: warn(s.Warning)}}, err
+	}
+	marks, err := p.marks()
+	if err != nil {
+		return nil, err
+	}
+	highest, err := marks.Highest(ctx, resource)
+	return []State{{Resource: resource, Highest: highest, Warnings: warn(marks.Warning())}}, err
+}
+
+func (p filePlace) Claim(ctx context.Context, resource fence.Resource, token fence.Token) error {
+	if resource == "" {
+		return fencefile.Claim(ctx, string(p), token)
+	}
+	marks, err := p.marks()
+	if err != nil {
+		return err
+	}
+	return marks.Raise(ctx, resource, token)
+}
+
+func (p filePlace) Close() error { return nil }
+
+func warn(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return []string{text}
+}

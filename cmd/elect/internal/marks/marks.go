@@ -1,0 +1,135 @@
+// Package marks opens the places where the marks of guarded resources are kept, by URL,
+// for the verbs of elect fence: a database, Redis, a directory, or one file.
+//
+// A [Place] is for one goroutine, and holds connections until it is closed. Its errors
+// are those of the packages below fence, without the password of the URL.
+package marks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/redact"
+)
+
+// ErrURL is what an error matches that says that the URL, or what goes with it, is wrong.
+var ErrURL = errors.New("wrong place")
+
+// ErrUnsupported is what an error matches that says that such a place cannot do this.
+var ErrUnsupported = fmt.Errorf("%w: %w", ErrURL, errors.ErrUnsupported)
+
+// Place is where marks are kept.
+type Place interface {
+	// Install has the resource guarded, and the tables by triggers, and returns what is
+	// to be known of the place. What is there already stays as it is.
+	Install(ctx context.Context, resource fence.Resource, tables []string) (warnings []string, err error)
+
+	// Uninstall undoes Install: for the tables, or for all of the resource if there are
+	// none; without a resource, for the whole place.
+	Uninstall(ctx context.Context, resource fence.Resource, tables []string) error
+
+	// Status tells of the resource, or of all without one.
+	Status(ctx context.Context, resource fence.Resource) ([]State, error)
+
+	// Claim raises the mark.
+	Claim(ctx context.Context, resource fence.Resource, token fence.Token) error
+
+	Close() error
+}
+
+// State is what is known of a resource. Fields are added, and never renamed or removed.
+type State struct {
+	Resource fence.Resource `json:"resource"` // of a file: empty
+	Highest  fence.Token    `json:"highest"`  // "0": never claimed
+	Claimed  time.Time      `json:"claimed,omitzero"`
+	Tables   []string       `json:"tables,omitempty"`
+	Warnings []string       `json:"warnings,omitempty"`
+}
+
+// Config is how a place is used.
+type Config struct {
+	Wait      time.Duration // for transactions of earlier leaders; databases
+	Terminate bool          // them
+	Logger    *slog.Logger  // nil: silence
+}
+
+// Shown is the URL without what is secret.
+func Shown(at string) string {
+	u, err := url.Parse(at)
+	if err != nil {
+		return "(no URL)"
+	}
+	return redact.URL(u)
+}
+
+// Open opens the place that a URL names. A server is not asked yet.
+func Open(at string, cfg Config) (Place, error) {
+	u, err := url.Parse(at)
+	if err != nil { // which would tell all of it
+		return nil, fmt.Errorf("%w: it is no URL; want %s", ErrURL, want)
+	}
+	password, _ := u.User.Password()
+	var p Place
+	switch u.Scheme {
+	case "postgres", "postgresql", "mysql":
+		p, err = openSQL(u, cfg)
+	case "redis", "rediss":
+		p, err = openRedis(u)
+	case "file":
+		p, err = openFile(u)
+	default:
+		err = fmt.Errorf("%w: %q; want %s", ErrURL, redact.URL(u), want)
+	}
+	if err != nil {
+		return nil, hide(err, password)
+	}
+	return &discreet{p, password}, nil
+}
+
+const want = "postgres://, mysql://, redis:// or file:"
+
+// discreet keeps a password out of errors, whatever the drivers put there.
+type discreet struct {
+	Place
+	password string
+}
+
+func (d *discreet) Install(ctx context.Context, resource fence.Resource, tables []string) ([]string, error) {
+	warnings, err := d.Place.Install(ctx, resource, tables)
+	return warnings, hide(err, d.password)
+}
+
+func (d *discreet) Uninstall(ctx context.Context, resource fence.Resource, tables []string) error {
+	return hide(d.Place.Uninstall(ctx, resource, tables), d.password)
+}
+
+func (d *discreet) Status(ctx context.Context, resource fence.Resource) ([]State, error) {
+	all, err := d.Place.Status(ctx, resource)
+	return all, hide(err, d.password)
+}
+
+func (d *discreet) Claim(ctx context.Context, resource fence.Resource, token fence.Token) error {
+	return hide(d.Place.Claim(ctx, resource, token), d.password)
+}
+
+// hidden is an error whose text has a secret.
+type hidden struct {
+	error
+	secret string
+}
+
+func (h hidden) Error() string { return strings.ReplaceAll(h.error.Error(), h.secret, "xxxxx") }
+func (h hidden) Unwrap() error { return h.error }
+
+func hide(err error, secret string) error {
+	if err == nil || secret == "" || !strings.Contains(err.Error(), secret) {
+		return err
+	}
+	return hidden{err, secret}
+}
