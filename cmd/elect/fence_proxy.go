@@ -65,7 +65,7 @@ func (s drainTime) Set(text string) error {
 		*s.value = -1
 		return nil
 	}
-	if err := (duration{s.value}).Set(text); err != nil {
+	if err := duration(s).Set(text); err != nil {
 		return errors.New("want a time such as 500ms, 10s, 2m or 0, or never")
 	}
 	return nil

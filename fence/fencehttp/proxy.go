@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -129,9 +130,7 @@ type trailing struct {
 func (t *trailing) Read(b []byte) (int, error) {
 	n, err := t.ReadCloser.Read(b)
 	if err == io.EOF {
-		for name, values := range t.from.Trailer {
-			t.to.Trailer[name] = values
-		}
+		maps.Copy(t.to.Trailer, t.from.Trailer)
 	}
 	return n, err
 }
