@@ -6,7 +6,7 @@ import (
 	"context"
 	"net"
 	"runtime"
-	"sync/atomic"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,38 +14,39 @@ import (
 // Steps counts what a leader does at its resource, and freezes its process in front of
 // one of them. Its methods are safe for concurrent use.
 type Steps struct {
-	left  atomic.Int64 // steps until the process is frozen; negative: never
-	count atomic.Int64
+	mu    sync.Mutex // held while the process stands still: who disarms comes before that, or after
+	left  int64      // steps until the process is frozen; negative: never
+	count int64
 }
 
 // arm makes the process freeze before step at, from 0 and from now on; never if at is
 // negative.
 func (s *Steps) arm(at int64) {
-	s.count.Store(0)
-	s.left.Store(at)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count, s.left = 0, at
 }
 
 // disarm makes the process freeze no more, and returns how many steps there were.
 func (s *Steps) disarm() int64 {
-	s.left.Store(-1)
-	return s.count.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = -1
+	return s.count
 }
 
 // Step is one step. The whole process may be stopped in it, as by SIGSTOP, until
 // somebody lets it go on.
 func (s *Steps) Step() {
-	s.count.Add(1)
-	for {
-		left := s.left.Load()
-		if left < 0 {
-			return
-		}
-		if s.left.CompareAndSwap(left, left-1) {
-			if left == 0 {
-				freeze()
-			}
-			return
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count++
+	if s.left < 0 {
+		return
+	}
+	s.left--
+	if s.left < 0 {
+		freeze()
 	}
 }
 
