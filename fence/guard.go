@@ -22,9 +22,10 @@ import (
 // All methods are safe for concurrent use. Nothing goes on in the background but a
 // timer for each admission that is told to end.
 type Guard struct {
-	mark  Mark
-	cfg   GuardConfig
-	gates map[Resource]*gate
+	mark   Mark
+	shared Sharer // the mark, if it is one; else nil
+	cfg    GuardConfig
+	gates  map[Resource]*gate
 }
 
 // GuardConfig is what a guard may be told. The zero value of each optional field is its
@@ -42,7 +43,7 @@ type GuardConfig struct {
 
 	// Patience is how long a greater token waits at most for work of smaller ones to
 	// end; then it is refused with [ErrBusy], and may come again. 0: as long as its
-	// context lasts.
+	// context lasts. How long the mark takes is the mark's.
 	Patience time.Duration
 
 	// Observe is told of each decision, by several goroutines at once. It must not block
@@ -115,6 +116,7 @@ func NewGuard(mark Mark, cfg GuardConfig) (*Guard, error) {
 	}
 	cfg.Resources = slices.Clone(cfg.Resources)
 	g := &Guard{mark: mark, cfg: cfg, gates: map[Resource]*gate{}}
+	g.shared, _ = mark.(Sharer)
 	for _, r := range cfg.Resources {
 		if _, err := ParseResource(string(r)); err != nil {
 			return nil, err
@@ -282,7 +284,8 @@ func (g *Guard) admit(ctx context.Context, at *gate, resource Resource, token To
 				return nil, highest, err
 			}
 			continue
-		case token == at.highest && at.below(token) == 0:
+		case token == at.highest && at.below(token) == 0 && !(at.raising && g.shared != nil):
+			// What a shared mark is held by would keep whoever raises it waiting for ever.
 			p := g.pass(ctx, at, token)
 			at.mu.Unlock()
 			return g.hold(ctx, p, resource)
@@ -304,14 +307,18 @@ func (g *Guard) admit(ctx context.Context, at *gate, resource Resource, token To
 // returns with at.mu held, and lets go of it meanwhile.
 func (g *Guard) raise(ctx context.Context, at *gate, resource Resource, token Token) error {
 	at.raising = true
-	if _, shared := g.mark.(Sharer); shared {
+	if g.shared != nil {
 		g.drain(at, resource, token) // what it holds is in the way of the mark
 	}
 	at.mu.Unlock()
-	err := g.mark.Raise(ctx, resource, token)
-	at.mu.Lock()
-	at.raising = false
-	at.change()
+	err := func() error {
+		defer func() { // of a mark that panics, too
+			at.mu.Lock()
+			at.raising = false
+			at.change()
+		}()
+		return g.mark.Raise(ctx, resource, token)
+	}()
 	if stale, ok := errors.AsType[*StaleError](err); ok {
 		at.highest = max(at.highest, stale.Highest)
 		g.drain(at, resource, at.highest)
@@ -362,11 +369,10 @@ func (g *Guard) pass(ctx context.Context, at *gate, token Token) *Pass {
 
 // hold makes a shared mark stay where it is until the pass ends.
 func (g *Guard) hold(ctx context.Context, p *Pass, resource Resource) (*Pass, Token, error) {
-	shared, ok := g.mark.(Sharer)
-	if !ok {
+	if g.shared == nil {
 		return p, p.token, nil
 	}
-	release, err := shared.Share(p.ctx, resource, p.token)
+	release, err := g.shared.Share(p.ctx, resource, p.token)
 	if err != nil {
 		if ctx.Err() == nil && p.ctx.Err() != nil {
 			err = context.Cause(p.ctx) // a greater token came while it waited

@@ -18,7 +18,7 @@ anything. When this ends with 0, no write of an earlier leader can come any more
 The token is that of --token, or of ELECT_TOKEN, which a command that elect run started
 has in its environment:
 
-  elect run -- sh -c 'elect fence claim --at postgres://app@db/orders orders && exec ./worker'
+  elect run --name orders -- sh -c 'elect fence claim --at postgres://app@db/orders orders && exec ./worker'
 
 In a database, transactions of earlier leaders that are open are waited for (--wait),
 and ended with --terminate.

@@ -10,6 +10,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/marks"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencefile"
+	"github.com/electd/elect/internal/redact"
 )
 
 // markHelp is what --mark takes.
@@ -49,7 +50,7 @@ func markOpeners() map[string]func(ctx context.Context, at *url.URL) (openedMark
 				dir = unescaped
 			}
 			if dir == "" || at.Host != "" || at.RawQuery != "" {
-				return openedMark{}, exit.Usagef("--mark %s; want file:DIR, such as file:/var/lib/elect/fence", at.Redacted())
+				return openedMark{}, exit.Usagef("--mark %s; want file:DIR, such as file:/var/lib/elect/fence", redact.URL(at))
 			}
 			mark, err := fencefile.NewMark(dir)
 			if err != nil {
@@ -81,7 +82,7 @@ func openMark(ctx context.Context, text string) (openedMark, error) {
 	}
 	open, ok := openers[scheme]
 	if !ok {
-		return openedMark{}, exit.Usagef("--mark %s is of no kind that is known; want one of: %s, such as file:/var/lib/elect/fence", at.Redacted(), strings.Join(schemes, ", "))
+		return openedMark{}, exit.Usagef("--mark %s is of no kind that is known; want one of: %s, such as file:/var/lib/elect/fence", redact.URL(at), strings.Join(schemes, ", "))
 	}
 	m, err := open(ctx, at)
 	if m.close == nil {

@@ -24,7 +24,10 @@ const fencePlaceHelp = `The place is a URL, which --at or ELECT_AT gives:
   postgres://USER@HOST/DATABASE   a table of marks; with tables: triggers on them, too
   mysql://USER@HOST/DATABASE      the same, for MySQL and MariaDB, without triggers
   redis://HOST:6379/0             keys with {RESOURCE} in their name
-  file:DIR and a RESOURCE         a directory of marks, for a guard such as elect fence proxy
+  http://HOST:PORT                a guard in front of an HTTP server, such as elect fence proxy:
+                                  status and claim
+  file:DIR and a RESOURCE         a directory of marks, for such a guard; not claim, which is
+                                  the guard's
   file:FILE without one           one file that leaders replace as a whole
 
 A password belongs into ELECT_AT and not on the command line; for PostgreSQL

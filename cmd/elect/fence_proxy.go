@@ -194,10 +194,14 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 		said.Say("%s", mark.warning)
 	}
 	cfg.Mark = mark.Mark
-	if p.settle < 0 {
-		p.settle = max(p.drain, 0)
+	_, shared := cfg.Mark.(fence.Sharer)
+	if p.settle < 0 && p.drain < 0 && !shared {
+		return exit.Usagef("--drain never does not tell how long an upstream may be at work when this proxy is killed; want --settle TIME, too")
 	}
-	if _, shared := cfg.Mark.(fence.Sharer); !shared && p.settle > 0 {
+	if p.settle < 0 {
+		p.settle = p.drain
+	}
+	if !shared && p.settle > 0 {
 		cfg.Mark = fencehttp.Settle(cfg.Mark, p.settle)
 	}
 	l, err := net.Listen("tcp", p.listen)

@@ -187,7 +187,7 @@ func (s *scheduler) outside(ctx context.Context, token fence.Token, r run) error
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= 300 {
-		return fmt.Errorf("%s has not taken %s: %s", s.notify, s.key(r), resp.Status)
+		return fmt.Errorf("%s has not taken %s: %s", q.URL.Redacted(), s.key(r), resp.Status)
 	}
 	return nil
 }

@@ -19,15 +19,16 @@ import (
 // handler's answers, and returned as they are. status.FromError sees the status in any.
 //
 // A call without a token in its context is sent as it is, with the metadata that it may
-// have. A policy of retries must not name codes other than UNAVAILABLE for calls that are
-// not safe to repeat; see "gRPC Retry Design", gRFC A6.
+// have. Who uses the interceptors without [Client.DialOptions] must switch policies of
+// retries off for what is guarded; see "gRPC Retry Design", gRFC A6.
 type Client struct {
 	Resource fence.Resource
 }
 
-// DialOptions are what grpc.NewClient takes: both interceptors.
+// DialOptions are what grpc.NewClient takes: both interceptors, and no retries by policy: a
+// call that was applied and lost its answer would be told as refused if it came again too late.
 func (c Client) DialOptions() []grpc.DialOption {
-	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.Unary), grpc.WithChainStreamInterceptor(c.Stream)}
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.Unary), grpc.WithChainStreamInterceptor(c.Stream), grpc.WithDisableRetry()}
 }
 
 // Unary implements grpc.UnaryClientInterceptor.

@@ -50,6 +50,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			r.Header = http.Header{}
 		}
 		SetHeader(r.Header, shown)
+		// Sent again by itself it might be refused the second time, though the first was applied.
+		r.GetBody = nil
 	} else if own, err := FromHeader(r.Header); err == nil {
 		shown = own
 	}

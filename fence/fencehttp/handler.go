@@ -36,6 +36,12 @@ type Config struct {
 	// seconds, rounded up. 0: one second.
 	RetryAfter time.Duration
 
+	// Linger is how long the work of a client that has gone, or has given its request up, may
+	// go on: it is none that has ended before it knows, and a greater token waits for it. Then
+	// its context ends. 0: it ends at once, and 30 seconds for [NewProxy], whose upstream is at
+	// work until it has answered. Negative: never for that reason. Upgrades end at once.
+	Linger time.Duration
+
 	// Observe is told of what is refused before the guard has seen it, for no resource
 	// is known: missing and malformed headers. The guard tells its own
 	// [fence.GuardConfig.Observe] of the others. nil: nobody.
@@ -122,7 +128,7 @@ func (h *Handler) serve(rw http.ResponseWriter, r *http.Request, shown fence.Sho
 	// The server ends the request's context when the handler returns. A hijacked
 	// connection goes on after that, and so does its pass.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
-	detach := context.AfterFunc(r.Context(), func() { cancel(context.Cause(r.Context())) })
+	detach := context.AfterFunc(r.Context(), func() { h.gone(r, cancel) })
 	pass, err := h.guard.Begin(ctx, shown.Resource, shown.Token)
 	if err != nil {
 		detach()
@@ -142,6 +148,17 @@ func (h *Handler) serve(rw http.ResponseWriter, r *http.Request, shown fence.Sho
 		}
 	}()
 	h.next.ServeHTTP(w, r.WithContext(pass.Context()))
+}
+
+// gone ends the context of a request whose client has gone, in time.
+func (h *Handler) gone(r *http.Request, cancel context.CancelCauseFunc) {
+	end := func() { cancel(context.Cause(r.Context())) }
+	switch {
+	case h.cfg.Linger == 0, IsUpgrade(r):
+		end()
+	case h.cfg.Linger > 0:
+		time.AfterFunc(h.cfg.Linger, end) // does nothing to a request that has ended by then
+	}
 }
 
 func (h *Handler) refuse(w http.ResponseWriter, shown fence.Shown, result fence.Result, err error) {

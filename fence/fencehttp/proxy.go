@@ -37,6 +37,9 @@ func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Linger == 0 {
+		cfg.Linger = 30 * time.Second
+	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(target)

@@ -307,3 +307,51 @@ func TestSettle(t *testing.T) {
 		raise("r", 7, 10*time.Second)
 	})
 }
+
+// A request whose client has gone is at work until the upstream has answered, and a
+// greater token waits for that.
+func TestProxyWaitsForWhomNobodyWaits(t *testing.T) {
+	began, answer := make(chan struct{}), make(chan struct{})
+	applied := false // by the upstream, at the end of the smaller token's request
+	upstream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		close(began)
+		<-answer
+		applied = true
+	})
+	raised := make(chan struct{})
+	g := newGuard(t, new(fence.Memory), fence.GuardConfig{Drain: time.Minute, Observe: func(d fence.Decision) {
+		if d.Result == fence.Raised && d.Shown == 6 {
+			close(raised)
+		}
+	}})
+	at := serve(t, newProxy(t, g, upstream, "http"), "http").URL
+	ctx, cancel := context.WithCancel(fence.NewContext(t.Context(), 5))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &fencehttp.Transport{Resource: "r"}}
+	gave := make(chan error, 1)
+	go func() {
+		_, err := client.Do(r)
+		gave <- err
+	}()
+	<-began
+	cancel()
+	if err := <-gave; !errors.Is(err, fence.ErrUnknownOutcome) || !errors.Is(err, context.Canceled) {
+		t.Errorf("who gave up got %v; want that it is not known what came of it", err)
+	}
+	claimed := make(chan error, 1)
+	go func() { claimed <- fencehttp.Claim(t.Context(), nil, at, "r", 6) }()
+	<-raised
+	select {
+	case err := <-claimed:
+		t.Fatalf("claimed (%v) while the upstream was at work for a smaller token", err)
+	case <-time.After(300 * time.Millisecond): // in which nothing may happen
+	}
+	close(answer)
+	if err := <-claimed; err != nil || !applied {
+		t.Errorf("claimed: %v, while the request of the smaller token had ended at the upstream: %v", err, applied)
+	}
+}

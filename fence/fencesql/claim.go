@@ -191,9 +191,10 @@ func (f *Fence) look(ctx context.Context, w *watch, resource fence.Resource, tok
 	if !f.cfg.Terminate {
 		return nil
 	}
-	// A transaction with a greater token than ours is not in our way: we are in its.
+	// Transactions of a greater token than ours are not in our way: we are in theirs. Those of
+	// our own are another process's of the same leader, which has claimed meanwhile.
 	highest, err := f.committed(ctx, resource)
-	if err != nil || highest > token {
+	if err != nil || highest >= token {
 		return err
 	}
 	for _, h := range holders {

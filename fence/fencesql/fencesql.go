@@ -56,6 +56,8 @@ type Config struct {
 	// Their work is rolled back. It takes a second connection of the pool. MariaDB does
 	// not tell apart transactions that have checked and written nothing yet: where others
 	// have locks at the same time, none of these is ended. SQLite has no connections to end.
+	// What holds a shared mark ([Fence.Mark]) must not be ended, for the work that it is held
+	// for is not in the database: PostgreSQL knows these, for MySQL leave Terminate out.
 	Terminate bool
 
 	// Logger gets claims at level Info, and connections that were ended and refusals at

@@ -33,7 +33,7 @@ func (postgresql) statements(table string) statements {
 		refusal: r.Replace(`SELECT token FROM {table} WHERE resource = $1`),
 		raise:   r.Replace(`UPDATE {table} SET token = $1, claimed_at = clock_timestamp() WHERE resource = $2 AND token <= $3`),
 		check:   r.Replace(`SELECT token FROM (SELECT token, set_config('elect.token', $2::bigint::text, true) FROM {table} WHERE resource = $1 AND token <= $2::bigint FOR SHARE) AS mark`),
-		share:   r.Replace(`SELECT token FROM (SELECT token, set_config('idle_in_transaction_session_timeout', '0', true) FROM {table} WHERE resource = $1 AND token <= $2::bigint FOR SHARE) AS mark`),
+		share:   r.Replace(`SELECT token FROM (SELECT token, set_config('idle_in_transaction_session_timeout', '0', true), set_config('application_name', 'elect fence hold', true) FROM {table} WHERE resource = $1 AND token <= $2::bigint FOR SHARE) AS mark`),
 		token:   `SELECT set_config('elect.token', $1::bigint::text, true)`,
 		status:  r.Replace(`SELECT resource, token, (extract(epoch FROM claimed_at) * 1000)::bigint FROM {table} ORDER BY resource`),
 	}
@@ -196,7 +196,8 @@ func (postgresql) begin(ctx context.Context, conn *sql.Conn, patience time.Durat
 // holders asks the server whom the session waits for, and whom claims before it wait for.
 // Those that may be ended are transactions that have checked a mark (the lock of
 // FOR SHARE on the table is a RowShareLock), and claims that have the row and do
-// nothing with it.
+// nothing with it. What holds a shared mark ([Fence.Mark]) is never ended: that would take back
+// nothing of the work that it is held for, which goes on somewhere else.
 func (postgresql) holders(ctx context.Context, f *Fence, session int64) ([]holder, error) {
 	rows, err := f.db.QueryContext(ctx, `WITH RECURSIVE sharers AS MATERIALIZED (
 			SELECT DISTINCT pid FROM pg_locks WHERE granted AND locktype = 'relation' AND mode = 'RowShareLock'
@@ -207,8 +208,8 @@ func (postgresql) holders(ctx context.Context, f *Fence, session int64) ([]holde
 		)
 		SELECT way.pid, concat_ws(', ', 'user ' || a.usename, nullif(a.application_name, ''), 'from ' || host(a.client_addr),
 				a.state, 'open for ' || round(extract(epoch FROM clock_timestamp() - a.xact_start), 1) || ' s'),
-			way.pid IN (SELECT pid FROM sharers) OR
-				coalesce(a.state LIKE 'idle in transaction%' AND a.state_change < clock_timestamp() - $3::bigint * interval '1 millisecond', false)
+			coalesce(a.application_name, '') <> 'elect fence hold' AND (way.pid IN (SELECT pid FROM sharers) OR
+				coalesce(a.state LIKE 'idle in transaction%' AND a.state_change < clock_timestamp() - $3::bigint * interval '1 millisecond', false))
 		FROM way LEFT JOIN pg_stat_activity a ON a.pid = way.pid ORDER BY way.pid`, int32(session), f.table(), (f.cfg.LockTimeout / 4).Milliseconds())
 	if err != nil {
 		return nil, err

@@ -57,7 +57,7 @@ func Serve(ctx context.Context, l, metrics net.Listener, cfg Config) (cut int, e
 	}
 	var proxy http.Handler
 	if err == nil {
-		proxy, err = fencehttp.NewProxy(guard, cfg.Upstream, cfg.Transport, fencehttp.Config{Open: open(cfg.Open), Observe: counted.observe, Logger: cfg.Logger})
+		proxy, err = fencehttp.NewProxy(guard, cfg.Upstream, cfg.Transport, fencehttp.Config{Open: open(cfg.Open), Linger: linger(cfg.Drain), Observe: counted.observe, Logger: cfg.Logger})
 	}
 	if err != nil {
 		_ = l.Close()
@@ -145,4 +145,13 @@ func health(ctx context.Context, guard *fence.Guard, resources []fence.Resource)
 		}
 	}
 	return nil
+}
+
+// linger is how long a request may go on whose client has gone: as long as one that a
+// greater token waits for.
+func linger(drain time.Duration) time.Duration {
+	if drain == 0 {
+		return time.Nanosecond // cut at once, as all is then
+	}
+	return drain
 }

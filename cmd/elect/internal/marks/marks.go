@@ -1,5 +1,6 @@
 // Package marks opens the places where the marks of guarded resources are kept, by URL,
-// for the verbs of elect fence: a database, Redis, a directory, or one file.
+// for the verbs of elect fence: a database, Redis, a directory, one file, or a guard in front of
+// an HTTP server.
 //
 // A [Place] is for one goroutine, and holds connections until it is closed. Its errors
 // are those of the packages below fence, without the password of the URL.
@@ -83,6 +84,8 @@ func Open(at string, cfg Config) (Place, error) {
 		p, err = openRedis(u)
 	case "file":
 		p, err = openFile(u)
+	case "http", "https":
+		p, err = openHTTP(u)
 	default:
 		err = fmt.Errorf("%w: %q; want %s", ErrURL, redact.URL(u), want)
 	}
@@ -92,7 +95,7 @@ func Open(at string, cfg Config) (Place, error) {
 	return &discreet{p, password}, nil
 }
 
-const want = "postgres://, mysql://, redis:// or file:"
+const want = "postgres://, mysql://, redis://, file: or http://"
 
 // discreet keeps a password out of errors, whatever the drivers put there.
 type discreet struct {

@@ -94,6 +94,13 @@ func (p *sqlPlace) Install(ctx context.Context, resource fence.Resource, tables 
 
 func (p *sqlPlace) Uninstall(ctx context.Context, resource fence.Resource, tables []string) error {
 	if resource == "" {
+		marks, err := p.Fence.Status(ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range marks {
+			return fmt.Errorf("%s is guarded there still, with %d others; uninstall each by its name first", m.Resource, len(marks)-1)
+		}
 		return p.Fence.Uninstall(ctx)
 	}
 	all, err := p.Status(ctx, resource)
