@@ -68,16 +68,20 @@ tidy: ## each go.mod and go.sum is what go mod tidy would write
 .PHONY: vuln
 vuln: ## govulncheck, where its database can be reached
 	@echo 'go run $(GOVULNCHECK) work'
-	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
+	@if ! getent hosts vuln.go.dev >/dev/null 2>&1; then echo '!!! vuln.go.dev cannot be reached: VULNERABILITIES WERE NOT CHECKED !!!'; exit 0; fi; \
+	log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
 	if go run $(GOVULNCHECK) work >"$$log" 2>&1; then cat "$$log"; \
 	elif grep -q 'fetching vulnerabilities' "$$log"; then \
 		cat "$$log"; \
 		echo '!!! govulncheck could not reach its database: VULNERABILITIES WERE NOT CHECKED !!!'; \
 	else cat "$$log"; exit 1; fi
 
+# The tests beside these, of chaos and of fencing, are for Linux.
+CROSSED = ./... ./cmd/elect/... ./peer/...
+
 .PHONY: cross
 cross: ## go vet for the other systems
-	@for goos in $(CROSS); do echo "GOOS=$$goos go vet work"; GOOS=$$goos go vet work; done
+	@for goos in $(CROSS); do echo "GOOS=$$goos go vet $(CROSSED)"; GOOS=$$goos go vet $(CROSSED); done
 
 .PHONY: generate
 generate: ## write the generated files anew

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/protocol"
 )
 
@@ -185,7 +184,7 @@ func TestReplicatedIslands(t *testing.T) {
 		down bool
 	}{{"its server runs", false}, {"its server is down", true}} {
 		heard := 0
-		for seed := range race.Or[uint64](20, 3) {
+		for seed := range uint64(20) {
 			ops := []Op{{At: trueTime(from), Kind: OpIsolate, Node: "n4", For: time.Minute}}
 			if test.down {
 				ops = slices.Insert(ops, 0, Op{At: trueTime(from), Kind: OpFull, Node: "n4", For: time.Minute})

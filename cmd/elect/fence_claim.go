@@ -21,7 +21,7 @@ has in its environment:
   elect run --name orders -- sh -c 'elect fence claim --at postgres://app@db/orders orders && exec ./worker'
 
 In a database, transactions of earlier leaders that are open are waited for (--wait),
-and ended with --terminate.
+and ended with --terminate, but for what holds a mark that proxies share.
 
 ` + fencePlaceHelp + `
 

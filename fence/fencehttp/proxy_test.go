@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -312,6 +313,8 @@ func TestSettle(t *testing.T) {
 // greater token waits for that.
 func TestProxyWaitsForWhomNobodyWaits(t *testing.T) {
 	began, answer := make(chan struct{}), make(chan struct{})
+	let := sync.OnceFunc(func() { close(answer) })
+	defer let()
 	applied := false // by the upstream, at the end of the smaller token's request
 	upstream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -350,7 +353,7 @@ func TestProxyWaitsForWhomNobodyWaits(t *testing.T) {
 		t.Fatalf("claimed (%v) while the upstream was at work for a smaller token", err)
 	case <-time.After(300 * time.Millisecond): // in which nothing may happen
 	}
-	close(answer)
+	let()
 	if err := <-claimed; err != nil || !applied {
 		t.Errorf("claimed: %v, while the request of the smaller token had ended at the upstream: %v", err, applied)
 	}

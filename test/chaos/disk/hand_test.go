@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/race"
 )
 
 // A hand is another process, which does with files what it is told, by system
@@ -45,7 +47,7 @@ func TestMain(m *testing.M) {
 		obey(os.Stdin, os.Stdout)
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(race.Main(m))
 }
 
 // obey carries out orders until there are none.

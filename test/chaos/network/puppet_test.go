@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/race"
 )
 
 const patience = 20 * time.Second
@@ -29,7 +31,7 @@ const puppetVariable = "NETWORK_TEST_PUPPET"
 func TestMain(m *testing.M) {
 	switch os.Getenv(puppetVariable) {
 	case "":
-		os.Exit(m.Run())
+		os.Exit(race.Main(m))
 	case "harness":
 		os.Exit(doomedHarness())
 	default:

@@ -19,6 +19,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/peer"
 )
 
@@ -49,7 +50,7 @@ const (
 func Main(m *testing.M, openers map[string]Opener) {
 	name := os.Getenv(envOpener)
 	if name == "" {
-		os.Exit(m.Run())
+		os.Exit(race.Main(m))
 	}
 	open, ok := openers[name]
 	if !ok {

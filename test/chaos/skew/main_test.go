@@ -1,0 +1,12 @@
+//go:build linux
+
+package skew_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/electd/elect/internal/race"
+)
+
+func TestMain(m *testing.M) { os.Exit(race.Main(m)) }
