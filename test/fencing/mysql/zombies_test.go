@@ -151,6 +151,9 @@ func TestZombies(t *testing.T) {
 		{"a bare predicate at repeatable read", where{Form: "predicate", Isolation: sql.LevelRepeatableRead, Timeout: patience}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if testing.Short() && (tt.Isolation == sql.LevelRepeatableRead || tt.Isolation == sql.LevelSerializable) {
+				t.Skip("as at read committed, and longer")
+			}
 			w := tt.where
 			dsn, read := prepare(t, m)
 			w.DSN = dsn

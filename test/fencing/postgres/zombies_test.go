@@ -200,6 +200,9 @@ func TestZombies(t *testing.T) {
 		{"trigger at repeatable read", where{Form: "trigger", Isolation: sql.LevelRepeatableRead, Timeout: patience}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if testing.Short() && (tt.Isolation == sql.LevelRepeatableRead || tt.Isolation == sql.LevelSerializable) {
+				t.Skip("as at read committed, and longer")
+			}
 			w := tt.where
 			url, read := prepare(t, pg, w.Form == "trigger")
 			w.URL = url
