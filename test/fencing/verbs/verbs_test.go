@@ -69,6 +69,8 @@ func TestPostgres(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), write); err != nil {
 		t.Errorf("a write to a table that is not guarded any more: %v", err)
 	}
+	e.fails(69, "orders is guarded there still", "uninstall")
+	e.ok("uninstall", "orders")
 	e.ok("uninstall")
 
 	// Another table of marks, and a token from the environment.
