@@ -208,8 +208,8 @@ func TestStartOnBadDisks(t *testing.T) {
 	}{
 		{"read-only", disk.Fault{ReadOnly: true}, "read-only file system", 73},
 		{"full", disk.Fault{Full: true}, "no space left on device", 73},
-		{"sync-error", disk.Fault{SyncError: true}, "input/output error", 69},
-		{"write-error", disk.Fault{WriteError: true}, "input/output error", 69},
+		{"sync-error", disk.Fault{SyncError: true}, "input/output error", 73},
+		{"write-error", disk.Fault{WriteError: true}, "input/output error", 73},
 	}
 	v := newVoters(t, build(t), quick)
 	fresh := v.nodes[0]

@@ -549,8 +549,12 @@ func TestStrangers(t *testing.T) {
 	foreign := newTown(t, 2, NewProxies)
 	for name, cmd := range map[string]*exec.Cmd{"nobody": exec.Command(self(t)), "of another network": foreign.Command(0, self(t))} {
 		p := newPuppet(t, name, cmd)
-		p.must("ok", "dial c %s %v", w.Addr(1), patience)
-		p.must(wasReset, "hear c 1 %v", patience)
+		// The reset may come as early as that.
+		if got := p.tell("dial c %s %v", w.Addr(1), patience); got == "ok" {
+			p.must(wasReset, "hear c 1 %v", patience)
+		} else if !strings.Contains(got, "connection reset by peer") {
+			t.Errorf("%s dials: %q; want it reset", name, got)
+		}
 	}
 	w.connect(0, 1).works()
 	// A child of a node's program calls for that node.
