@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/localfs"
 )
 
 func asRoot(t *testing.T) {
@@ -305,17 +306,17 @@ func TestReadableLock(t *testing.T) {
 }
 
 func TestNetworkFileSystemsAreRefused(t *testing.T) {
-	if refusedFUSE == 0 {
+	if !refusesFUSE {
 		t.Skip("this build lets FUSE pass")
 	}
-	for _, magic := range []uint32{0x6969, 0xff534d42, 0xfe534d42, 0x65735546, 0x01021997, 0x5346414f, 0x6b414653, 0x00c36400} {
-		if err := refuse("/x", magic); !driver.IsPermanent(err) || !strings.Contains(err.Error(), "/x is on "+refused[magic]) {
-			t.Errorf("%#x: %v", magic, err)
+	for _, on := range []localfs.System{{Kind: localfs.Network, Name: "NFS"}, {Kind: localfs.FUSE, Name: "FUSE"}} {
+		if err := refuse("/x", on); !driver.IsPermanent(err) || !strings.Contains(err.Error(), "/x is on "+on.Name) {
+			t.Errorf("%+v: %v", on, err)
 		}
 	}
-	for _, magic := range []uint32{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, unix.TMPFS_MAGIC} {
-		if err := refuse("/x", magic); err != nil {
-			t.Errorf("%#x: %v", magic, err)
+	for _, kind := range []localfs.Kind{localfs.Local, localfs.Memory} {
+		if err := refuse("/x", localfs.System{Kind: kind}); err != nil {
+			t.Errorf("%v: %v", kind, err)
 		}
 	}
 }

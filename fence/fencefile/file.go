@@ -107,15 +107,11 @@ func Status(ctx context.Context, path string) (State, error) {
 		return State{}, err
 	}
 	defer t.close()
-	warning, err := fileSystem(t.path)
-	if err != nil {
-		return State{}, err
-	}
 	token, err := t.highest()
 	if err != nil {
 		return State{}, t.unguarded(err)
 	}
-	return State{Highest: token, Warning: warning}, nil
+	return State{Highest: token, Warning: t.warning}, nil
 }
 
 // Replace gives a file the content that write writes, as a whole, unless its mark is

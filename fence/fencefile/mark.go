@@ -37,16 +37,12 @@ func NewMark(dir string) (*Mark, error) {
 	if err := makeDirectory(dir); err != nil {
 		return nil, fmt.Errorf("fencefile: %w", err)
 	}
-	warning, err := fileSystem(dir)
-	if err != nil {
-		return nil, err
-	}
 	d, err := openDirectory(context.Background(), dir)
 	if err != nil {
 		return nil, err
 	}
 	d.close()
-	return &Mark{dir: dir, warning: warning}, nil
+	return &Mark{dir: dir, warning: d.warning}, nil
 }
 
 // makeDirectory makes a directory and those above it, and puts their names on the disk.

@@ -1,0 +1,5 @@
+//go:build !chaos
+
+package file
+
+const refusesFUSE = true

@@ -1,0 +1,14 @@
+//go:build !linux && !darwin && !freebsd
+
+package localfs
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// Of returns an error: it is not known here how to ask.
+func Of(string) (System, error) {
+	return System{}, fmt.Errorf("%w: want Linux, macOS or FreeBSD, this is %s", errors.ErrUnsupported, runtime.GOOS)
+}
