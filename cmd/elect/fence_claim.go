@@ -37,7 +37,7 @@ func newFenceClaim() *cobra.Command {
 		Use:     "claim [flags] [RESOURCE]",
 		Short:   "raise the mark, as a new leader does before it reads",
 		Long:    fenceClaimHelp,
-		Example: "  elect fence claim --at postgres://app@db/orders orders\n  elect fence claim --at file:/var/lib/app/marks --token 42 orders",
+		Example: "  elect fence claim --at postgres://app@db/orders orders\n  elect fence claim --at http://proxy:8080 --token 42 orders",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := fromEnvironment(cmd, "wait"); err != nil { // ELECT_WAIT is that of elect run
 				return err

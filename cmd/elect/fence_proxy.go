@@ -39,8 +39,9 @@ POST ` + fencehttp.ClaimPath + ` and the same header.
 
 Cutting closes the connection to the upstream, which may be at work on the request
 all the same. So let --drain be longer than the longest request. After a restart a
-greater token waits as long (--settle), for what was forwarded before. Everything
-has to go through the proxy: let the upstream listen for nobody else.
+greater token waits as long (--settle), for what was forwarded before; a request whose
+client has gone goes on as long, too. Everything has to go through the proxy: let the
+upstream listen for nobody else.
 
 HTTP/1.1 and HTTP/2, with --cert and without, streams, trailers and WebSockets pass.
 SIGTERM ends it: what is in flight may end within --grace.`

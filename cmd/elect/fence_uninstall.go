@@ -12,8 +12,8 @@ import (
 )
 
 const fenceUninstallHelp = `Undo elect fence install. With tables, their triggers go and the resource stays; with a
-resource alone, all of it goes; without one, the table of marks of a database, if
-nothing is guarded any more, or what guards a file.
+resource alone, all of it goes; without one, the table of marks of a database, which
+is refused while a resource is in it, or what guards a file.
 
 The mark is forgotten. Installed again, the resource takes any token, that of a leader
 that was replaced long ago, too. So see first that none is left.
