@@ -105,8 +105,8 @@ var repository = house{
 			why: "small tools that everything above protocol may share, and that know nothing of elections",
 		},
 		{
-			at: "internal/classictest", may: []string{"protocol"}, others: nothing,
-			why: "a world for the tests of machines",
+			at: "internal/classictest", may: []string{"protocol", "internal/golden"}, others: nothing,
+			why: "a world for the tests of machines, and the stories told of it",
 		},
 		{
 			at: "internal/arch", others: nothing,
