@@ -45,7 +45,7 @@ func TestHalted(t *testing.T) {
 }
 
 func TestStateKnowsAllFields(t *testing.T) {
-	classictest.StateKnowsAllFields(t, &Machine{role: protocol.Follower}, "cfg", "place", "now", "fault", "dirty")
+	classictest.StateKnowsAllFields(t, &Machine{role: protocol.Follower}, "cfg", "place", "now", "fault", "ballot.dirty")
 }
 
 func FuzzLoadState(f *testing.F) { classictest.FuzzLoadState(f, second) }
