@@ -69,7 +69,7 @@ func (r *Record) Saved(number uint64, failed bool, again protocol.Instant) bool 
 	if failed {
 		r.bad = true
 		if r.booted > r.saved && r.booted <= number {
-			r.booted = max(r.asked, number+1) // the next one holds it
+			r.booted = max(r.asked, number+1) // the latest holds it, or the one to come
 		}
 		if latest {
 			r.againAt = again

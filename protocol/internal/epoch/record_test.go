@@ -124,15 +124,19 @@ func TestSaved(t *testing.T) {
 	want(true, protocol.Never)
 }
 
-// The incarnation is durable with any save since the boot.
+// If the save of the incarnation has failed, the latest one holds it too.
 func TestLaterSaveHoldsTheIncarnation(t *testing.T) {
 	r := booted(t, nil)
 	flush(t, r)
 	r.Note(1)
 	flush(t, r)
+	r.Note(2)
+	flush(t, r)
 	r.Saved(1, true, 100)
-	r.Saved(2, false, 100)
-	if !r.Ready() {
+	if after, ok := r.After(0); after != 3 || !ok {
+		t.Errorf("a message leaves after %d, %t; want 3", after, ok)
+	}
+	if r.Saved(3, false, 100); !r.Ready() {
 		t.Errorf("it waits for the incarnation: %+v", r)
 	}
 }
