@@ -21,6 +21,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/electd/elect/internal/spawn"
 )
 
 // Fleet is the candidates of one election.
@@ -33,7 +35,7 @@ type Fleet struct {
 	Dir     string
 	Env     []string // in addition to this process's
 
-	starter starter
+	starter spawn.Starter
 
 	mu      sync.Mutex
 	all     []*Candidate
@@ -91,7 +93,7 @@ func (f *Fleet) Spawn(id string, cmd *exec.Cmd) (*Candidate, error) {
 	if f.closing {
 		err = errors.New("the others are being ended")
 	} else {
-		err = f.starter.start(c.cmd)
+		err = f.starter.Start(c.cmd)
 	}
 	_ = w.Close()
 	if err != nil {
@@ -241,7 +243,7 @@ func (f *Fleet) Close() {
 			break
 		}
 	}
-	f.starter.close()
+	f.starter.Close()
 }
 
 // Kill kills a process at once, as kill -9 does.
