@@ -18,6 +18,7 @@ import (
 
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/terminal"
 )
 
 // guarded is a program that embeds the library. Arguments: board, grace,
@@ -445,29 +446,29 @@ func TestGuardErrors(t *testing.T) {
 // TestGuardTerminal is a guarded program that a person uses.
 func TestGuardTerminal(t *testing.T) {
 	s := newShell(t)
-	s.typeIn("g() { SUPERVISE_PART=guardrun \"$R\" \"$@\"; }; g cat; echo code=$?\n")
-	s.typeIn("hello\n")
-	s.expect("hello\r\n")
-	s.typeIn(ctrlD)
-	s.expect("code=0")
-	s.typeIn("g sh -c 'echo started; exec sleep 100'\n")
-	s.expect("started")
-	s.typeIn(ctrlC)
-	s.expect("$ ") // the shell sees a death by the signal, and ends its line as well
-	s.typeIn("echo code=$?\n")
-	s.expect("code=130")
-	s.typeIn("SUPERVISE_PART=guardrun \"$R\" cat\n")
-	s.typeIn("one\n")
-	s.expect("one\r\n")
-	s.typeIn(ctrlZ)
-	s.expect("Stopped")
-	s.typeIn("echo shell has it; fg\n")
-	s.expect("shell has it\r\n")
-	s.typeIn("two\n")
-	s.expect("two\r\n")
-	s.typeIn(ctrlD)
-	s.typeIn("echo code=$?\n")
-	s.expect("code=0")
+	s.Type("g() { SUPERVISE_PART=guardrun \"$R\" \"$@\"; }; g cat; echo code=$?\n")
+	s.Type("hello\n")
+	s.Expect("hello\r\n")
+	s.Type(terminal.CtrlD)
+	s.Expect("code=0")
+	s.Type("g sh -c 'echo started; exec sleep 100'\n")
+	s.Expect("started")
+	s.Type(terminal.CtrlC)
+	s.Expect("$ ") // the shell sees a death by the signal, and ends its line as well
+	s.Type("echo code=$?\n")
+	s.Expect("code=130")
+	s.Type("SUPERVISE_PART=guardrun \"$R\" cat\n")
+	s.Type("one\n")
+	s.Expect("one\r\n")
+	s.Type(terminal.CtrlZ)
+	s.Expect("Stopped")
+	s.Type("echo shell has it; fg\n")
+	s.Expect("shell has it\r\n")
+	s.Type("two\n")
+	s.Expect("two\r\n")
+	s.Type(terminal.CtrlD)
+	s.Type("echo code=$?\n")
+	s.Expect("code=0")
 }
 
 // BenchmarkGuardLead is what the beginning of a guarded leadership costs.

@@ -133,7 +133,7 @@ var repository = house{
 			why: "it serves whatever election it is handed: cmd/elect lists the back ends",
 		},
 		{
-			at: "agent/supervise", may: []string{"internal/clock", "internal/mutation"}, others: system,
+			at: "agent/supervise", may: []string{"internal/clock", "internal/mutation"}, tests: []string{"internal/terminal"}, others: system,
 			why: "it runs and kills processes by a deadline and needs no notion of an election for that",
 		},
 		{
@@ -193,7 +193,6 @@ var repository = house{
 		{module: "cmd/elect", needs: "github.com/jackc/pgx/v5", why: "the marks of elect fence in PostgreSQL"},
 		{module: "cmd/elect", needs: "github.com/go-sql-driver/mysql", why: "the marks of elect fence in MySQL and MariaDB"},
 		{module: "cmd/elect", needs: "github.com/redis/go-redis/v9", why: "the marks of elect fence in Redis"},
-		{module: "cmd/elect", needs: "github.com/creack/pty", why: "tests: the command at a terminal"},
 	},
 	state: []exception{
 		{at: "internal/clock.start", why: "the zero of the clock where there is no CLOCK_BOOTTIME; set once before main, never written again"},
