@@ -18,6 +18,7 @@ import (
 
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/internal/terminal"
 )
 
@@ -295,7 +296,7 @@ func TestGuardFrozen(t *testing.T) {
 		p := newPlay(t, "hostile=yes", "lease=500ms")
 		p.line("prepared")
 		p.kill(p.program(), syscall.SIGSTOP)
-		eventually(t, "the program is frozen", func() bool { return stateOf(p.program()) == 'T' })
+		eventually(t, "the program is frozen", func() bool { s, _ := proc.Read(p.program()); return s.State == 'T' })
 		end := clock.Boot(p.board.Deadline.Load())
 		at := p.spoke()
 		p.dead(at)
@@ -317,15 +318,6 @@ func TestGuardFrozen(t *testing.T) {
 			t.Error("a member was alive when the lease had ended")
 		}
 	}
-}
-
-// stateOf reads a process's state from /proc.
-func stateOf(pid int) byte {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if at := strings.LastIndex(string(text), ") "); at >= 0 && len(text) > at+2 {
-		return text[at+2]
-	}
-	return 0
 }
 
 // TestGuardLeases has a lease that is renewed, one that is not, and one that was

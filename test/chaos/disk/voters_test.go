@@ -3,9 +3,7 @@
 package disk_test
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -18,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/test/chaos/crew"
@@ -124,14 +123,8 @@ func descendants(pid int) []int {
 		if err != nil {
 			continue
 		}
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
-		if err != nil {
-			continue
-		}
-		var state string
-		var parent int
-		if _, err := fmt.Sscan(string(stat[bytes.LastIndexByte(stat, ')')+1:]), &state, &parent); err == nil {
-			children[parent] = append(children[parent], child)
+		if s, ok := proc.Read(child); ok {
+			children[s.Parent] = append(children[s.Parent], child)
 		}
 	}
 	var all []int
