@@ -134,6 +134,22 @@ func (f *Fleet) Spawn(id string, cmd *exec.Cmd) (*Candidate, error) {
 	return c, nil
 }
 
+// SpawnRead is Spawn of a process whose output the caller reads, and closes.
+func (f *Fleet) SpawnRead(id string, cmd *exec.Cmd) (*Candidate, *os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer w.Close()
+	cmd.Stdout = w
+	c, err := f.Spawn(id, cmd)
+	if err != nil {
+		_ = r.Close()
+		return nil, nil, err
+	}
+	return c, r, nil
+}
+
 // clean leaves the settings of an elect run outside out of the environment.
 func clean(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(pair string) bool { return strings.HasPrefix(pair, "ELECT_") })
