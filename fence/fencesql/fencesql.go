@@ -252,11 +252,23 @@ func (f *Fence) Status(ctx context.Context) ([]Status, error) {
 }
 
 // Guard has the database itself check the mark of the resource at every statement that
-// writes to the tables, for programs that cannot be changed, or that forget to check.
-// Such a program only sets the token in its transaction, as [Fence.SetToken] does. The
+// writes to the tables, for programs that cannot be changed, or that forget to check. The
 // names are as in a statement. It is not an error if a table is guarded by the resource
 // already. Guard waits for transactions that have written to them, for
 // [Config.LockTimeout] at most.
+//
+// The token of a statement is the run-time parameter elect.token. A program of one term
+// connects with it: PGOPTIONS="-c elect.token=42" in its environment, or the parameter
+// options=-c%20elect.token%3D42 in its URL; in Go with pgx
+//
+//	cfg.RuntimeParams["elect.token"] = term.Token().String()
+//	db := stdlib.OpenDB(*cfg)
+//
+// Such a pool belongs to that term and is closed with it. It is sound to keep it, for the token of
+// an older term is refused whoever shows it. It is not sound to give later connections
+// of the same pool the token of a later term: work of the older one that is still on its
+// way would be given one of them, and pass. A program that outlives terms and has one pool sets
+// the token in each transaction: [Fence.SetToken].
 //
 // A partitioned table is guarded together with the partitions that it has now. What
 // drops or alters a table is not checked.

@@ -73,7 +73,7 @@ BEGIN
 	IF given IS NULL OR given OPERATOR(pg_catalog.=) '' THEN
 		RAISE EXCEPTION USING ERRCODE = 'LF002',
 			MESSAGE = pg_catalog.format('no fencing token shown: %s is guarded, and wants the token of the term that writes', guarded),
-			HINT = 'SELECT set_config(''elect.token'', …, true) in the same transaction.';
+			HINT = 'Connect with PGOPTIONS="-c elect.token=TOKEN", or SELECT set_config(''elect.token'', ''TOKEN'', true) in the same transaction.';
 	END IF;
 	IF given OPERATOR(pg_catalog.!~) '^[0-9]{1,19}$' OR given::pg_catalog.numeric OPERATOR(pg_catalog.>) 9223372036854775807::pg_catalog.numeric THEN
 		RAISE EXCEPTION USING ERRCODE = 'LF003', MESSAGE = pg_catalog.format('invalid fencing token: %L', pg_catalog.left(given, 40));
