@@ -105,11 +105,20 @@ func (f *Fence) raise(ctx context.Context, resource fence.Resource, token fence.
 	}()
 	defer tx.Rollback() // does nothing after a commit
 
+	// The server counts each wait for a lock by itself, and there may be several. What this context
+	// ends was not committed: the commit has the caller's own.
+	bounded, cancel := context.WithTimeout(ctx, f.cfg.LockTimeout+unanswered)
+	defer cancel()
 	watch := f.watch(ctx, resource, token, session)
-	_, err = tx.ExecContext(ctx, f.say.raise, int64(token), string(resource), int64(token))
+	if f.say.queue != "" {
+		_, err = tx.ExecContext(bounded, f.say.queue, string(resource))
+	}
+	if err == nil {
+		_, err = tx.ExecContext(bounded, f.say.raise, int64(token), string(resource), int64(token))
+	}
 	watch.stop()
 	switch {
-	case err != nil && f.dialect.classify(err) == waited:
+	case err != nil && (f.dialect.classify(err) == waited || bounded.Err() != nil && ctx.Err() == nil):
 		return fmt.Errorf("fencesql: claiming %s with %v: %w after %v: %s", resource, token, fence.ErrBusy, f.cfg.LockTimeout, watch)
 	case err != nil:
 		return fmt.Errorf("fencesql: claiming %s: %w", resource, err)
@@ -144,6 +153,10 @@ type watch struct {
 	holders []holder // of the last look that saw any
 	err     error    // of the last look
 }
+
+// unanswered is the time that a server has to say by itself that a claim has waited for
+// [Config.LockTimeout], so that the connection need not be closed. MySQL rounds that up to a second.
+const unanswered = 2 * time.Second
 
 // lookAgain is the time between two looks, of a claim that ends whom it sees.
 const lookAgain = 20 * time.Millisecond

@@ -50,6 +50,11 @@ type statements struct {
 	// written by the same transaction.
 	highest string
 
+	// queue is what a claim does before it raises the mark: resource. It waits for
+	// transactions that hold the mark, and whoever checks it from then on waits behind it,
+	// until the claim's transaction ends. "": raise does that by itself.
+	queue string
+
 	// raise raises the mark: token, resource, token; of the resource, if its mark
 	// is not above the token. It waits for transactions that hold the mark.
 	raise string

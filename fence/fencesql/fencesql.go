@@ -49,6 +49,8 @@ type Config struct {
 	// LockTimeout is how long a claim waits at most for transactions of earlier leaders
 	// that are open. Then it is refused with fence.ErrBusy, and an error that says who
 	// they are, as far as the database tells. 0: ten seconds. MySQL counts whole seconds.
+	// A claim that waits for several locks one after the other, or for a server that does not answer,
+	// is given up two seconds later, with the same error.
 	LockTimeout time.Duration
 
 	// Terminate makes a claim end the connections of transactions that are in its way

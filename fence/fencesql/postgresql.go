@@ -20,20 +20,32 @@ import (
 // (READ COMMITTED) or fails (REPEATABLE READ, SERIALIZABLE): manual, sections 13.2 and
 // 13.3.2. A predicate alone holds nothing and reads a snapshot, and FOR KEY SHARE
 // does not conflict with an UPDATE of what is no key.
+//
+// A row that is locked FOR SHARE takes others of the kind, whoever waits to update it
+// (heap_lock_tuple; README.tuplock), so that short transactions which overlap would keep a claim
+// out for ever, each of its waits shorter than lock_timeout. So a check takes an advisory
+// lock first, shared, and a claim takes it alone: the lock manager's queues are in order
+// (README of its storage/lmgr). What protects the data is the row: who does not take the advisory
+// lock is not fair, and no less safe.
 type postgresql struct{}
+
+// The advisory lock of a resource is one of its row, by the table and the name. Two that have
+// the same number by chance wait for each other, and that is all.
+const postgresqlLock = `pg_catalog.hashtextextended(resource, tableoid::pg_catalog.int8)`
 
 func (postgresql) quote(name string) string { return `"` + name + `"` }
 
 func (postgresql) statements(table string) statements {
-	r := strings.NewReplacer("{table}", table)
+	r := strings.NewReplacer("{table}", table, "{lock}", postgresqlLock)
 	return statements{
 		add:     r.Replace(`INSERT INTO {table} (resource) VALUES ($1) ON CONFLICT (resource) DO NOTHING`),
 		remove:  r.Replace(`DELETE FROM {table} WHERE resource = $1`),
 		highest: r.Replace(`SELECT token FROM {table} WHERE resource = $1`),
 		refusal: r.Replace(`SELECT token FROM {table} WHERE resource = $1`),
+		queue:   r.Replace(`SELECT pg_advisory_xact_lock({lock}) FROM {table} WHERE resource = $1`),
 		raise:   r.Replace(`UPDATE {table} SET token = $1, claimed_at = clock_timestamp() WHERE resource = $2 AND token <= $3`),
-		check:   r.Replace(`SELECT token FROM (SELECT token, set_config('elect.token', $2::bigint::text, true) FROM {table} WHERE resource = $1 AND token <= $2::bigint FOR SHARE) AS mark`),
-		share:   r.Replace(`SELECT token FROM (SELECT token, set_config('idle_in_transaction_session_timeout', '0', true), set_config('application_name', 'elect fence hold', true) FROM {table} WHERE resource = $1 AND token <= $2::bigint FOR SHARE) AS mark`),
+		check:   r.Replace(`SELECT token FROM (SELECT token, set_config('elect.token', $2::bigint::text, true), pg_advisory_xact_lock_shared({lock}) FROM {table} WHERE resource = $1 AND token <= $2::bigint FOR SHARE) AS mark`),
+		share:   r.Replace(`SELECT token FROM (SELECT token, set_config('idle_in_transaction_session_timeout', '0', true), set_config('application_name', 'elect fence hold', true), pg_advisory_xact_lock_shared({lock}) FROM {table} WHERE resource = $1 AND token <= $2::bigint FOR SHARE) AS mark`),
 		token:   `SELECT set_config('elect.token', $1::bigint::text, true)`,
 		status:  r.Replace(`SELECT resource, token, (extract(epoch FROM claimed_at) * 1000)::bigint FROM {table} ORDER BY resource`),
 	}
@@ -82,8 +94,8 @@ BEGIN
 	IF (shown OPERATOR(pg_catalog.&) 281474976710655) OPERATOR(pg_catalog.=) 0 THEN
 		RAISE EXCEPTION USING ERRCODE = 'LF003', MESSAGE = pg_catalog.format('invalid fencing token: %s', shown);
 	END IF;
-	SELECT f.token INTO mark FROM {table} AS f
-		WHERE f.resource OPERATOR(pg_catalog.=) guarded AND f.token OPERATOR(pg_catalog.<=) shown FOR SHARE;
+	SELECT f.token INTO mark FROM (SELECT token, pg_catalog.pg_advisory_xact_lock_shared({lock}) FROM {table}
+		WHERE resource OPERATOR(pg_catalog.=) guarded AND token OPERATOR(pg_catalog.<=) shown FOR SHARE) AS f;
 	IF NOT FOUND THEN
 		SELECT f.token INTO mark FROM {table} AS f WHERE f.resource OPERATOR(pg_catalog.=) guarded;
 		IF NOT FOUND THEN
@@ -133,7 +145,7 @@ func (d postgresql) install(ctx context.Context, f *Fence) error {
 			f.cfg.Logger.Warn("the server runs with fsync off: it may forget marks, and all else, when the machine crashes")
 		}
 		check := schema + "." + d.quote(d.triggerName(f)+"_check")
-		text := strings.NewReplacer("{table}", schema+"."+table, "{check}", check).Replace(postgresqlCheck)
+		text := strings.NewReplacer("{table}", schema+"."+table, "{check}", check, "{lock}", postgresqlLock).Replace(postgresqlCheck)
 		if _, err := tx.ExecContext(ctx, text); err != nil {
 			return err
 		}
