@@ -16,8 +16,8 @@ import (
 // leader does before it reads anything. The same token again is no error, and waits for
 // nothing.
 //
-// A greater mark is a fence.StaleError. A resource that was not added is refused
-// with fence.ErrResource. If transactions of earlier leaders stay open, the claim is
+// A greater mark is a fence.StaleError. A resource that was not added, and any where nothing
+// was installed, is refused with fence.ErrResource. If transactions of earlier leaders stay open, the claim is
 // refused with fence.ErrBusy and may be repeated: see [Config.LockTimeout]. After an
 // error that matches fence.ErrUnknownOutcome the mark may have been raised; claiming
 // again is right. After any other it was not.
@@ -55,7 +55,7 @@ func (f *Fence) highest(ctx context.Context, q queryer, statement string, resour
 	case errors.Is(err, sql.ErrNoRows):
 		return 0, fmt.Errorf("%w: %s has no row in %s; want it added first", fence.ErrResource, resource, f.cfg.Table)
 	case err != nil:
-		return 0, fmt.Errorf("fencesql: reading the mark of %s: %w", resource, err)
+		return 0, f.failed(err, "reading the mark of %s", resource)
 	}
 	return markOf(resource, mark)
 }
@@ -121,7 +121,7 @@ func (f *Fence) raise(ctx context.Context, resource fence.Resource, token fence.
 	case err != nil && (f.dialect.classify(err) == waited || bounded.Err() != nil && ctx.Err() == nil):
 		return fmt.Errorf("fencesql: claiming %s with %v: %w after %v: %s", resource, token, fence.ErrBusy, f.cfg.LockTimeout, watch)
 	case err != nil:
-		return fmt.Errorf("fencesql: claiming %s: %w", resource, err)
+		return f.failed(err, "claiming %s", resource)
 	}
 	// How many rows an update has changed is counted differently by databases and
 	// drivers. What is there now is not.

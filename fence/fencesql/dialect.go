@@ -103,4 +103,5 @@ const (
 	refused                   // the database refused the statement, and has applied nothing of it; of a commit, nothing of the transaction
 	waited                    // as refused: a lock was waited for too long
 	serialized                // as refused: what runs at the same time does not go together; beginning anew is right
+	absent                    // as refused: there is no such table
 )

@@ -186,7 +186,7 @@ func (f *Fence) Add(ctx context.Context, resource fence.Resource) error {
 		return err
 	}
 	if _, err := f.db.ExecContext(ctx, f.say.add, string(resource)); err != nil {
-		return fmt.Errorf("fencesql: adding %s: %w", resource, err)
+		return f.failed(err, "adding %s", resource)
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func (f *Fence) Remove(ctx context.Context, resource fence.Resource) error {
 		return fmt.Errorf("fencesql: removing %s: it guards %s; want Unguard first", resource, strings.Join(tables, ", "))
 	}
 	if _, err := f.db.ExecContext(ctx, f.say.remove, string(resource)); err != nil {
-		return fmt.Errorf("fencesql: removing %s: %w", resource, err)
+		return f.failed(err, "removing %s", resource)
 	}
 	return nil
 }
@@ -220,7 +220,8 @@ type Status struct {
 	Tables   []string    // that are guarded by a trigger
 }
 
-// Status returns what is known of all resources, by name.
+// Status returns what is known of all resources, by name. Where nothing was installed it
+// is refused with fence.ErrResource.
 func (f *Fence) Status(ctx context.Context) ([]Status, error) {
 	guarded, err := f.guarded(ctx)
 	if err != nil {
@@ -228,7 +229,7 @@ func (f *Fence) Status(ctx context.Context) ([]Status, error) {
 	}
 	rows, err := f.db.QueryContext(ctx, f.say.status)
 	if err != nil {
-		return nil, fmt.Errorf("fencesql: status: %w", err)
+		return nil, f.failed(err, "status")
 	}
 	defer rows.Close()
 	var all []Status
@@ -248,7 +249,7 @@ func (f *Fence) Status(ctx context.Context) ([]Status, error) {
 		all = append(all, s)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("fencesql: status: %w", err)
+		return nil, f.failed(err, "status")
 	}
 	return all, nil
 }
@@ -310,6 +311,15 @@ func (f *Fence) guarded(ctx context.Context) (map[fence.Resource][]string, error
 		return nil, fmt.Errorf("fencesql: looking for guarded tables: %w", err)
 	}
 	return all, nil
+}
+
+// failed says what has failed, and what to do where it is for the want of a table.
+func (f *Fence) failed(err error, doing string, args ...any) error {
+	doing = fmt.Sprintf(doing, args...)
+	if f.dialect.classify(err) == absent {
+		return fmt.Errorf("fencesql: %s: %w: there is no table %s; want Install, or elect fence install (%w)", doing, fence.ErrResource, f.cfg.Table, err)
+	}
+	return fmt.Errorf("fencesql: %s: %w", doing, err)
 }
 
 // markOf reads a mark that was stored.

@@ -229,6 +229,8 @@ func (mysql) classify(err error) verdict {
 	case numbered(err, 1213), // ER_LOCK_DEADLOCK
 		numbered(err, 1020): // ER_CHECKREAD, of MariaDB with innodb_snapshot_isolation
 		return serialized
+	case numbered(err, 1146): // ER_NO_SUCH_TABLE
+		return absent
 	}
 	return unknown
 }

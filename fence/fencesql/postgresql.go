@@ -270,6 +270,8 @@ func (postgresql) classify(err error) verdict {
 		return waited
 	case code == "40001", code == "40P01": // serialization_failure, deadlock_detected
 		return serialized
+	case code == "42P01": // undefined_table, in a schema that is not there, too
+		return absent
 	case code == "40003": // statement_completion_unknown
 		return unknown
 	}

@@ -105,6 +105,8 @@ func (sqlite) classify(err error) verdict {
 		return waited
 	case strings.Contains(text, "constraint failed"): // a foreign key that is checked at the commit
 		return refused
+	case strings.Contains(text, "no such table"):
+		return absent
 	}
 	return unknown
 }

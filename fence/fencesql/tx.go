@@ -14,7 +14,7 @@ import (
 //
 // It is refused with a fence.StaleError if a greater token was claimed, with
 // [ErrUnclaimed] if this one was not claimed, and with fence.ErrResource if the
-// resource was not added. After any error the caller rolls tx back. At REPEATABLE READ
+// resource was not added, or nothing was installed. After any error the caller rolls tx back. At REPEATABLE READ
 // and SERIALIZABLE it may fail as any statement may that meets a concurrent update; then
 // the whole transaction is to be begun anew.
 //
@@ -49,7 +49,7 @@ func (f *Fence) check(ctx context.Context, tx *sql.Tx, statement string, resourc
 		return fmt.Errorf("fencesql: the mark of %s was above %v and is %v; want nobody to remove and add it while it is in use", resource, token, highest)
 	}
 	if err != nil {
-		return fmt.Errorf("fencesql: checking the mark of %s: %w", resource, err)
+		return f.failed(err, "checking the mark of %s", resource)
 	}
 	highest, err := markOf(resource, mark)
 	switch {
