@@ -14,6 +14,10 @@ type dialect interface {
 	statements(table string) statements
 
 	install(ctx context.Context, f *Fence) error
+
+	// warnings are what of the server's settings may lose marks.
+	warnings(ctx context.Context, f *Fence) ([]string, error)
+
 	uninstall(ctx context.Context, f *Fence) error
 
 	// begin begins the transaction of a claim: one that sees what was committed when it

@@ -62,8 +62,8 @@ type Config struct {
 	// for is not in the database: PostgreSQL knows these, for MySQL leave Terminate out.
 	Terminate bool
 
-	// Logger gets claims at level Info, and connections that were ended and refusals at
-	// level Warn. nil: silence.
+	// Logger gets claims at level Info, and at level Warn refusals, connections that were ended,
+	// and the warnings of [Fence.Install]. nil: silence.
 	Logger *slog.Logger
 }
 
@@ -155,12 +155,25 @@ func (f *Fence) table() string {
 }
 
 // Install makes the table, and whatever the dialect needs beside it, unless they are
-// there. It needs the right to create them.
+// there. It needs the right to create them. It logs the [Fence.Warnings].
 func (f *Fence) Install(ctx context.Context) error {
 	if err := f.dialect.install(ctx, f); err != nil {
 		return fmt.Errorf("fencesql: installing %s: %w", f.cfg.Table, err)
 	}
-	return nil
+	warnings, err := f.Warnings(ctx)
+	for _, w := range warnings {
+		f.cfg.Logger.Warn(w)
+	}
+	return err
+}
+
+// Warnings says which settings of the server may lose marks, or take them back: none, as a rule.
+func (f *Fence) Warnings(ctx context.Context) ([]string, error) {
+	all, err := f.dialect.warnings(ctx, f)
+	if err != nil {
+		return nil, fmt.Errorf("fencesql: reading the settings of the server: %w", err)
+	}
+	return all, nil
 }
 
 // Uninstall drops what [Fence.Install] has made, and all marks with it. It is refused while tables

@@ -135,14 +135,11 @@ func (d postgresql) install(ctx context.Context, f *Fence) error {
 		if _, err := tx.ExecContext(ctx, strings.ReplaceAll(postgresqlTable, "{table}", f.table())); err != nil {
 			return err
 		}
-		var schema, table, fsync string
-		err := tx.QueryRowContext(ctx, `SELECT quote_ident(n.nspname), quote_ident(c.relname), current_setting('fsync')
-			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`, f.table()).Scan(&schema, &table, &fsync)
+		var schema, table string
+		err := tx.QueryRowContext(ctx, `SELECT quote_ident(n.nspname), quote_ident(c.relname)
+			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`, f.table()).Scan(&schema, &table)
 		if err != nil {
 			return err
-		}
-		if fsync != "on" {
-			f.cfg.Logger.Warn("the server runs with fsync off: it may forget marks, and all else, when the machine crashes")
 		}
 		check := schema + "." + d.quote(d.triggerName(f)+"_check")
 		text := strings.NewReplacer("{table}", schema+"."+table, "{check}", check, "{lock}", postgresqlLock).Replace(postgresqlCheck)
@@ -152,6 +149,17 @@ func (d postgresql) install(ctx context.Context, f *Fence) error {
 		_, err = tx.ExecContext(ctx, `REVOKE ALL ON FUNCTION `+check+`() FROM PUBLIC`)
 		return err
 	})
+}
+
+func (postgresql) warnings(ctx context.Context, f *Fence) ([]string, error) {
+	var fsync string
+	if err := f.db.QueryRowContext(ctx, `SELECT current_setting('fsync')`).Scan(&fsync); err != nil {
+		return nil, err
+	}
+	if fsync != "on" {
+		return []string{"fsync=" + fsync + ": the server may forget marks, and all else, when the machine crashes"}, nil
+	}
+	return nil, nil
 }
 
 func (d postgresql) uninstall(ctx context.Context, f *Fence) error {
