@@ -24,23 +24,34 @@ import (
 //
 // Claims of one resource wait for each other.
 func (f *Fence) Claim(ctx context.Context, resource fence.Resource, token fence.Token) error {
+	highest, err := f.claim(ctx, resource, token)
+	if err == nil && highest < token {
+		highest = token
+		f.observe(fence.Decision{Resource: resource, Shown: token, Highest: token, Result: fence.Raised})
+	}
+	f.tell(resource, token, highest, err)
+	return err
+}
+
+// claim returns the mark as it was before, as far as it is known.
+func (f *Fence) claim(ctx context.Context, resource fence.Resource, token fence.Token) (fence.Token, error) {
 	if err := fence.CheckShown(resource, token); err != nil {
-		return err
+		return 0, err
 	}
 	// Whoever sees its own token has nothing to raise. It must not wait either: what is
 	// open may be its own.
 	highest, err := f.committed(ctx, resource)
 	switch {
 	case err != nil && f.dialect.classify(err) == waited:
-		return fmt.Errorf("%w: %w", fence.ErrBusy, err)
+		return 0, fmt.Errorf("%w: %w", fence.ErrBusy, err)
 	case err != nil:
-		return err
+		return 0, err
 	case token < highest:
-		return f.stale(resource, token, highest)
+		return highest, &fence.StaleError{Shown: token, Highest: highest}
 	case token == highest:
-		return nil
+		return highest, nil
 	}
-	return f.raise(ctx, resource, token)
+	return highest, f.raise(ctx, resource, token)
 }
 
 type queryer interface {
@@ -78,11 +89,6 @@ func (f *Fence) committed(ctx context.Context, resource fence.Resource) (fence.T
 		return 0, fmt.Errorf("%w: reading the mark of %s took longer than %v", fence.ErrBusy, resource, f.cfg.LockTimeout)
 	}
 	return highest, err
-}
-
-func (f *Fence) stale(resource fence.Resource, shown, highest fence.Token) error {
-	f.cfg.Logger.Warn("refused", "resource", resource, "shown", shown, "highest", highest)
-	return &fence.StaleError{Shown: shown, Highest: highest}
 }
 
 func (f *Fence) raise(ctx context.Context, resource fence.Resource, token fence.Token) (err error) {
@@ -130,7 +136,7 @@ func (f *Fence) raise(ctx context.Context, resource fence.Resource, token fence.
 	case err != nil:
 		return err
 	case token < highest:
-		return f.stale(resource, token, highest)
+		return &fence.StaleError{Shown: token, Highest: highest}
 	case token > highest:
 		return fmt.Errorf("fencesql: claiming %s: its mark is %v after it was raised to %v", resource, highest, token)
 	}

@@ -62,6 +62,12 @@ type Config struct {
 	// for is not in the database: PostgreSQL knows these, for MySQL leave Terminate out.
 	Terminate bool
 
+	// Observe is told of each decision of Claim, Check and Tx, and of tokens that cannot be at
+	// SetToken, by several goroutines at once, as [fence.GuardConfig] has it. A refusal with
+	// [ErrUnclaimed] has the result [Unclaimed]. What a trigger refuses is in the server's log. It must
+	// not block. nil: nobody.
+	Observe func(fence.Decision)
+
 	// Logger gets claims at level Info, and at level Warn refusals, connections that were ended,
 	// and the warnings of [Fence.Install]. nil: silence.
 	Logger *slog.Logger
@@ -77,6 +83,9 @@ const (
 // backup that is older than its claim, and has forgotten it. Nothing was applied. A
 // leader that claims, and reads anew what it builds on, may go on.
 var ErrUnclaimed = errors.New("not claimed with this token")
+
+// Unclaimed is the result of a refusal with [ErrUnclaimed], beside those of package fence.
+const Unclaimed fence.Result = "unclaimed"
 
 // Fence guards the resources of one table of marks.
 type Fence struct {
@@ -324,6 +333,31 @@ func (f *Fence) guarded(ctx context.Context) (map[fence.Resource][]string, error
 		return nil, fmt.Errorf("fencesql: looking for guarded tables: %w", err)
 	}
 	return all, nil
+}
+
+// tell logs and counts a decision.
+func (f *Fence) tell(resource fence.Resource, shown, highest fence.Token, err error) {
+	d := fence.Decision{Resource: resource, Shown: shown, Highest: highest, Result: fence.ResultOf(err)}
+	if stale, ok := errors.AsType[*fence.StaleError](err); ok {
+		d.Highest = stale.Highest
+	}
+	if errors.Is(err, ErrUnclaimed) {
+		d.Result = Unclaimed
+	}
+	if err != nil {
+		what := "refused"
+		if errors.Is(err, fence.ErrUnknownOutcome) { // of a claim, which may have been made
+			what = "not answered"
+		}
+		f.cfg.Logger.Warn(what, "resource", d.Resource, "shown", d.Shown.String(), "highest", d.Highest, "result", d.Result, "error", err) // a token that cannot be has no other text
+	}
+	f.observe(d)
+}
+
+func (f *Fence) observe(d fence.Decision) {
+	if f.cfg.Observe != nil {
+		f.cfg.Observe(d)
+	}
 }
 
 // failed says what has failed, and what to do where it is for the want of a table.
