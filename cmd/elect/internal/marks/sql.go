@@ -142,17 +142,3 @@ func (p *sqlPlace) Status(ctx context.Context, resource fence.Resource) ([]State
 }
 
 func (p *sqlPlace) Close() error { return p.db.Close() }
-
-// Mark is the table of marks as one that several guards can share, and what closes it.
-func Mark(at string, cfg Config) (fence.Sharer, func() error, error) {
-	p, err := Open(at, cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	of, ok := p.(*discreet).Place.(*sqlPlace)
-	if !ok {
-		_ = p.Close()
-		return nil, nil, fmt.Errorf("%w: %s; want postgres:// or mysql://", ErrURL, Shown(at))
-	}
-	return of.Mark(), p.Close, nil
-}
