@@ -21,6 +21,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/gatehouse"
 	"github.com/electd/elect/cmd/elect/internal/lines"
+	"github.com/electd/elect/cmd/elect/internal/marks"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencehttp"
 )
@@ -45,6 +46,21 @@ upstream listen for nobody else.
 
 HTTP/1.1 and HTTP/2, with --cert and without, streams, trailers and WebSockets pass.
 SIGTERM ends it: what is in flight may end within --grace.`
+
+// markHelp is what --mark takes.
+const markHelp = `where the greatest token is kept: file:DIR, a directory on a local disk; postgres://… or mysql://…, a table that several proxies share (elect fence install; a password belongs into ELECT_MARK); or memory, which forgets it at every restart and lets a stale leader in then`
+
+// openMark opens what --mark names.
+func openMark(at string) (*marks.Kept, error) {
+	if at == "" {
+		return nil, exit.Usagef("where is the mark kept? want --mark file:DIR; --mark memory forgets it at every restart")
+	}
+	mark, err := marks.Mark(at)
+	if errors.Is(err, marks.ErrURL) {
+		return nil, exit.Usagef("--mark: %w", err)
+	}
+	return mark, exit.OfBackend(err)
+}
 
 // drainTime is the value of --drain: a time, or never.
 type drainTime struct{ value *time.Duration }
@@ -183,16 +199,16 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	mark, err := openMark(ctx, p.mark)
+	mark, err := openMark(p.mark)
 	if err != nil {
 		return err
 	}
-	defer mark.close()
+	defer mark.Close()
 	said := lines.New(os.Stderr)
 	defer said.Close()
 	cfg.Logger = said.Logger(p.verbose)
-	if mark.warning != "" {
-		said.Say("%s", mark.warning)
+	for _, w := range mark.Warnings {
+		said.Say("%s", w)
 	}
 	cfg.Mark = mark.Mark
 	_, shared := cfg.Mark.(fence.Sharer)
