@@ -15,7 +15,7 @@ import (
 // syncs every commit.
 func BenchmarkTransactions(b *testing.B) {
 	d, ctx := database(server.StartMariaDB(b)), b.Context()
-	db, f := sqltest.Accounts(b, d)
+	db, f := sqltest.Accounts(b, d, d.Make(b))
 	for _, statements := range []int{1, 5} {
 		b.Run(fmt.Sprintf("statements=%d", statements), func(b *testing.B) {
 			work := sqltest.Transfer(ctx, d, "accounts", statements)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/electd/elect/fence/fencesql"
 	"github.com/electd/elect/test/fencing/compare"
 	"github.com/electd/elect/test/fencing/server"
 	"github.com/electd/elect/test/fencing/sqltest"
@@ -25,13 +26,20 @@ func BenchmarkTransactions(b *testing.B) {
 	}
 }
 
-func transactions(b *testing.B, settings ...string) {
-	d, ctx := database(server.StartPostgres(b, settings...)), b.Context()
-	db, f := sqltest.Accounts(b, d)
+// accounts makes them twice: triggers guard those that are named watched.
+func accounts(b *testing.B, d sqltest.Database, at string) (*sql.DB, *fencesql.Fence) {
+	b.Helper()
+	db, f := sqltest.Accounts(b, d, at)
 	sqltest.Execute(b, db, `CREATE TABLE watched (LIKE accounts INCLUDING ALL)`, `INSERT INTO watched SELECT * FROM accounts`)
-	if err := f.Guard(ctx, "accounts", "watched"); err != nil {
+	if err := f.Guard(b.Context(), "accounts", "watched"); err != nil {
 		b.Fatal(err)
 	}
+	return db, f
+}
+
+func transactions(b *testing.B, settings ...string) {
+	d, ctx := database(server.StartPostgres(b, settings...)), b.Context()
+	db, f := accounts(b, d, d.Make(b))
 	for _, statements := range []int{1, 5} {
 		work, watched := sqltest.Transfer(ctx, d, "accounts", statements), sqltest.Transfer(ctx, d, "watched", statements)
 		for _, form := range []struct {
