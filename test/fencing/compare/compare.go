@@ -1,4 +1,4 @@
-// Package compare measures a guarded operation beside the same one without a guard. It
+// Package compare measures guarded operations beside the same one without a guard. It
 // belongs to the goroutine of the benchmark, and an operation that fails ends that.
 package compare
 
@@ -8,41 +8,55 @@ import (
 	"time"
 )
 
-// Medians runs both in turns, who is first in turn, too. An operation is done batch times
-// in a row and measured as a whole. It reports the medians, each for one operation in
-// microseconds (bare-µs, guarded-µs), their difference (adds-µs), and how many guarded ones
-// there are in the time of 100 bare ones (percent).
-func Medians(b *testing.B, batch int, bare, guarded func() error) {
+// Form is one way to do the same.
+type Form struct {
+	Name string
+	Do   func() error
+}
+
+// InTurns runs all forms in turns, who is first in turn, too. Each is done batch times in a
+// row and measured as a whole. It reports the median of each, for one operation in
+// microseconds (NAME-µs), and of all but the first form also how many there are in the time
+// of 100 of the first (NAME-percent).
+func InTurns(b *testing.B, batch int, forms ...Form) {
 	b.Helper()
-	both := [2]func() error{bare, guarded}
-	var times [2][]float64
-	measure := func(which int) {
+	times := make([][]float64, len(forms))
+	round := func(first int) {
 		b.Helper()
-		began := time.Now()
-		for range batch {
-			if err := both[which](); err != nil {
-				b.Fatal(err)
+		for i := range forms {
+			which := (first + i) % len(forms)
+			began := time.Now()
+			for range batch {
+				if err := forms[which].Do(); err != nil {
+					b.Fatalf("%s: %v", forms[which].Name, err)
+				}
 			}
+			times[which] = append(times[which], float64(time.Since(began).Nanoseconds())/1e3/float64(batch))
 		}
-		times[which] = append(times[which], float64(time.Since(began).Nanoseconds())/1e3/float64(batch))
 	}
 	for range 20 { // connections are made, statements prepared, pages read
-		measure(0)
-		measure(1)
+		round(0)
 	}
-	times = [2][]float64{}
-	for first := 0; b.Loop(); first = 1 - first {
-		measure(first)
-		measure(1 - first)
+	clear(times)
+	for first := 0; b.Loop(); first++ {
+		round(first)
 	}
-	var medians [2]float64
-	for i, all := range times {
-		slices.Sort(all)
-		medians[i] = all[len(all)/2]
+	b.ReportMetric(0, "ns/op") // of all together: says nothing
+	var base float64
+	for i, f := range forms {
+		slices.Sort(times[i])
+		median := times[i][len(times[i])/2]
+		b.ReportMetric(median, f.Name+"-µs")
+		if i == 0 {
+			base = median
+			continue
+		}
+		b.ReportMetric(100*base/median, f.Name+"-percent")
 	}
-	b.ReportMetric(0, "ns/op") // of both together: says nothing
-	b.ReportMetric(medians[0], "bare-µs")
-	b.ReportMetric(medians[1], "guarded-µs")
-	b.ReportMetric(medians[1]-medians[0], "adds-µs")
-	b.ReportMetric(100*medians[0]/medians[1], "percent")
+}
+
+// Guarded is [InTurns] for an operation without a guard, and with one.
+func Guarded(b *testing.B, batch int, bare, guarded func() error) {
+	b.Helper()
+	InTurns(b, batch, Form{"bare", bare}, Form{"guarded", guarded})
 }

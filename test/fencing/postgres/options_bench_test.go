@@ -5,10 +5,9 @@ package postgres_test
 import (
 	"database/sql"
 	"fmt"
-	"slices"
 	"testing"
-	"time"
 
+	"github.com/electd/elect/test/fencing/compare"
 	"github.com/electd/elect/test/fencing/server"
 	"github.com/electd/elect/test/fencing/sqltest"
 )
@@ -32,10 +31,10 @@ func terms(b *testing.B, settings ...string) {
 	for _, statements := range []int{1, 5} {
 		work, watched := sqltest.Transfer(ctx, d, "accounts", statements), sqltest.Transfer(ctx, d, "watched", statements)
 		b.Run(fmt.Sprintf("statements=%d", statements), func(b *testing.B) {
-			inTurns(b, []form{
-				{"bare", func() error { return sqltest.Bare(ctx, plain, work) }},
-				{"tx", func() error { return f.Tx(ctx, "accounts", 1, nil, work) }},
-				{"trigger", func() error {
+			compare.InTurns(b, 1,
+				compare.Form{Name: "bare", Do: func() error { return sqltest.Bare(ctx, plain, work) }},
+				compare.Form{Name: "tx", Do: func() error { return f.Tx(ctx, "accounts", 1, nil, work) }},
+				compare.Form{Name: "trigger", Do: func() error {
 					return sqltest.Bare(ctx, setting, func(tx *sql.Tx) error {
 						if err := f.SetToken(ctx, tx, 1); err != nil {
 							return err
@@ -43,48 +42,8 @@ func terms(b *testing.B, settings ...string) {
 						return watched(tx)
 					})
 				}},
-				{"term", func() error { return sqltest.Bare(ctx, term, watched) }},
-			})
+				compare.Form{Name: "term", Do: func() error { return sqltest.Bare(ctx, term, watched) }},
+			)
 		})
-	}
-}
-
-// form is one way to do the same.
-type form struct {
-	name string
-	do   func() error
-}
-
-// inTurns runs all forms in turns and reports their medians, and their rates in percent of
-// the first one's.
-func inTurns(b *testing.B, forms []form) {
-	took := make([][]time.Duration, len(forms))
-	round := func() {
-		for i, f := range forms {
-			began := time.Now()
-			if err := f.do(); err != nil {
-				b.Fatalf("%s: %v", f.name, err)
-			}
-			took[i] = append(took[i], time.Since(began))
-		}
-	}
-	for range 20 { // connections are made, statements prepared
-		round()
-	}
-	clear(took)
-	for b.Loop() {
-		round()
-	}
-	var first float64
-	for i, f := range forms {
-		slices.Sort(took[i])
-		median := float64(took[i][len(took[i])/2].Microseconds())
-		if i == 0 {
-			first = median
-		}
-		b.ReportMetric(median, f.name+"-µs")
-		if i > 0 {
-			b.ReportMetric(100*first/median, f.name+"-percent")
-		}
 	}
 }

@@ -52,5 +52,5 @@ func sets(b *testing.B, keys int, settings []string) {
 		})
 		return err
 	}
-	compare.Medians(b, 20, bare, guarded)
+	compare.Guarded(b, 20, bare, guarded)
 }
