@@ -201,15 +201,14 @@ func TestNoScript(t *testing.T) {
 // next write.
 func TestLateAnswer(t *testing.T) {
 	gaveUp, sent := make(chan bool), make(chan bool)
-	w, g := startWire(t, 100*time.Millisecond, nil)
-	w.answer = func(n int, _ []string) string {
+	w, g := startWire(t, 100*time.Millisecond, func(n int, _ []string) string {
 		if n == 0 {
 			<-gaveUp
 			defer close(sent)
 			return "*1\r\n+first\r\n"
 		}
 		return "-STALETOKEN 6\r\n"
-	}
+	})
 	if _, err := g.Write(t.Context(), 5, Set(g.Key("k"), 1)); !errors.Is(err, fence.ErrUnknownOutcome) {
 		t.Errorf("%v; want an unknown outcome", err)
 	}

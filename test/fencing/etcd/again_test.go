@@ -72,10 +72,13 @@ func TestSentAgain(t *testing.T) {
 		_ = client.Close()
 		s.Stop()
 		if err := <-served; err != nil {
-			t.Error(err)
+			t.Errorf("the server: %v", err)
 		}
-		if !errors.Is(err, c.want) || p.sent != c.sent {
-			t.Errorf("MaxUnaryRetries %d: sent %d times, %v; want %d times, %v", c.tries, p.sent, err, c.sent, c.want)
+		p.mu.Lock()
+		sent := p.sent
+		p.mu.Unlock()
+		if !errors.Is(err, c.want) || sent != c.sent {
+			t.Errorf("MaxUnaryRetries %d: sent %d times, %v; want %d times, %v", c.tries, sent, err, c.sent, c.want)
 		}
 	}
 }
