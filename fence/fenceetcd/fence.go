@@ -23,7 +23,8 @@ type Config struct {
 	// Nothing else may be kept beneath it. "": [DefaultPrefix].
 	Prefix string
 
-	// Logger gets claims at level Info, and refusals at level Warn. nil: silence.
+	// Logger gets claims at level Info; at level Warn refusals, with their [fence.Result], and
+	// writes and claims that have failed or whose outcome is not known. nil: silence.
 	Logger *slog.Logger
 }
 
@@ -104,10 +105,23 @@ func (f *Fence) Claim(ctx context.Context, resource fence.Resource, token fence.
 func (f *Fence) Write(ctx context.Context, resource fence.Resource, token fence.Token, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	resp, err := f.write(ctx, resource, token, ops)
 	if err != nil {
-		f.cfg.Logger.Warn("refused", "resource", resource, "shown", token, "error", err)
+		f.tell(resource, token, err)
 		return nil, err
 	}
 	return resp, nil
+}
+
+// tell logs why a write was not answered with success. Only what the guard itself has
+// refused is called so: an unknown outcome may be that of a write that was applied.
+func (f *Fence) tell(resource fence.Resource, token fence.Token, err error) {
+	what, result := "refused", fence.ResultOf(err)
+	switch {
+	case errors.Is(err, fence.ErrUnknownOutcome):
+		what = "outcome unknown"
+	case result == fence.Failed:
+		what = "failed"
+	}
+	f.cfg.Logger.Warn(what, "resource", resource, "shown", token, "result", result, "error", err)
 }
 
 // below is what every mark is greater than, as text. The empty value and "0", which somebody
@@ -117,6 +131,9 @@ const below = "000000000000000000"
 func (f *Fence) write(ctx context.Context, resource fence.Resource, token fence.Token, ops []clientv3.Op) (*clientv3.TxnResponse, error) {
 	if err := fence.CheckShown(resource, token); err != nil {
 		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx) // nothing is sent
 	}
 	key := f.MarkKey(resource)
 	resp, err := f.kv.Txn(ctx).

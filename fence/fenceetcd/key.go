@@ -34,6 +34,9 @@ type Key struct {
 // KeyOf returns the key of a leader. It is to be asked after Campaign has returned nil,
 // by the goroutine that uses the election, and again after each Campaign. While it waits, a
 // candidate has a key, too, that stands for nothing yet.
+//
+// A leader that campaigns with another session closes its earlier one first: else its own
+// earlier key, which that session keeps alive, is what it waits for.
 func KeyOf(e *concurrency.Election) Key { return Key{Name: e.Key(), Revision: e.Rev()} }
 
 // Token returns the token of the term, whose count is the create revision. Of two leaders
@@ -70,6 +73,9 @@ func (k Key) Write(ctx context.Context, kv clientv3.KV, ops ...clientv3.Op) (*cl
 	token, err := k.Token()
 	if err != nil {
 		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx) // nothing is sent
 	}
 	election := k.Name[:strings.LastIndexByte(k.Name, '/')+1]
 	first := clientv3.OpGet(k.Name)

@@ -11,11 +11,19 @@ import (
 )
 
 // outcome adds [fence.ErrUnknownOutcome] to the error of a transaction, unless it is an
-// answer of etcd that says that the request was not as it should be.
+// answer of etcd that says that the request was not as it should be. etcd looks for
+// what is wrong with a transaction before its first write (checkTxn in etcdserver/txn of
+// 3.7): a put with a lease that has gone, NotFound, and a get at a revision that was compacted
+// or is to come, OutOfRange.
+//
+// No other code says that nothing was applied. ResourceExhausted does not: a transaction that
+// meets the quota of the database is applied, and then answered with "database space
+// exceeded" (quotaApplierV3 in etcdserver/apply). Nor does what is no answer of etcd, such as
+// the status of a proxy, whatever its code.
 func outcome(err error) error {
 	if answer, ok := errors.AsType[rpctypes.EtcdError](err); ok {
 		switch answer.Code() {
-		case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated:
+		case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.NotFound, codes.OutOfRange:
 			return fmt.Errorf("fenceetcd: %w", err)
 		}
 	}

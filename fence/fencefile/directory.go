@@ -53,7 +53,8 @@ func (d *directory) close() {
 	}
 }
 
-// do tells of an operation, does it, and says in its error what it was.
+// do tells of an operation, does it, and says in its error what it was, and where that can
+// be told, what would be right.
 func (d *directory) do(operation, name string, f func() error) error {
 	err := d.before(operation + " " + name)
 	if err == nil {
@@ -67,7 +68,26 @@ func (d *directory) do(operation, name string, f func() error) error {
 	} else if e, ok := errors.AsType[*os.LinkError](err); ok {
 		err = e.Err
 	}
-	return fmt.Errorf("fencefile: %s %s: %w", operation, filepath.Join(d.path, name), err)
+	return fmt.Errorf("fencefile: %s %s: %w%s", operation, filepath.Join(d.path, name), err, d.wanted(operation, err))
+}
+
+// wanted is what would have been right where an operation has failed.
+func (d *directory) wanted(operation string, err error) string {
+	switch {
+	case full(err):
+		return "; want room for the new content beside the old"
+	case !errors.Is(err, fs.ErrPermission):
+		return ""
+	}
+	switch operation {
+	case "create", "rename", "remove":
+		return fmt.Sprintf("; want the right to make and remove files in %s, for a file is replaced by another one", d.path)
+	case "chmod":
+		return "; want the right to give the new file the owner and the mode of the old one"
+	case "open", "lock", "read":
+		return "; want the user who made it, or a directory that a group of both may write when it is made"
+	}
+	return ""
 }
 
 // The lock is tried for at such distances.

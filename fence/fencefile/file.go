@@ -184,6 +184,9 @@ func (t target) admit(ctx context.Context, name string, token fence.Token) (rena
 	return true, nil
 }
 
+// sidecar is how the name of a file's mark ends.
+const sidecar = ".fence"
+
 // target is a guarded file.
 type target struct {
 	slot
@@ -196,12 +199,12 @@ func openTarget(ctx context.Context, path string) (target, error) {
 		return target{}, fmt.Errorf("fencefile: %w", err)
 	}
 	base := filepath.Base(abs)
-	if base == string(filepath.Separator) || strings.HasSuffix(path, string(filepath.Separator)) || strings.HasSuffix(base, ".fence") {
+	if base == string(filepath.Separator) || strings.HasSuffix(path, string(filepath.Separator)) || strings.HasSuffix(base, sidecar) {
 		return target{}, fmt.Errorf("fencefile: %w: %q; want the path of a file that is no sidecar", fence.ErrResource, path)
 	}
 	d, err := openDirectory(ctx, filepath.Dir(abs))
-	sidecar := base + ".fence"
-	return target{slot{directory: d, of: ownFile, mark: sidecar, temp: sidecar + ".new", held: sidecar + ".lock"}, base}, err
+	mark := base + sidecar
+	return target{slot{directory: d, of: ownFile, mark: mark, temp: mark + ".new", held: mark + ".lock"}, base}, err
 }
 
 func (t target) check(token fence.Token) error {

@@ -215,6 +215,88 @@ func TestReplaceFails(t *testing.T) {
 	}
 }
 
+// TestErrorsSay what was wrong, of what, and what would be right, in one line.
+func TestErrorsSay(t *testing.T) {
+	path := installed(t)
+	dir := filepath.Dir(path)
+	if err := replace(t.Context(), path, 5, "old"); err != nil {
+		t.Fatal(err)
+	}
+	failing := func(operation string, errno error) context.Context {
+		return withTrace(t.Context(), func(o string) error {
+			if strings.HasPrefix(o, operation) {
+				return errno
+			}
+			return nil
+		})
+	}
+	claim := func(ctx context.Context) error { return Claim(ctx, path, 6) }
+	write := func(ctx context.Context) error { return replace(ctx, path, 5, "new") }
+	for _, c := range []struct {
+		do              func(context.Context) error
+		operation       string
+		errno           error
+		what, of, right string
+	}{
+		{write, "write ", syscall.ENOSPC, "no space left on device", ".fence.0000000000000000005.", "want room for"},
+		{write, "sync a file", syscall.EDQUOT, "quota exceeded", ".fence.0000000000000000005.", "want room for"},
+		{claim, "create ", syscall.ENOSPC, "no space left on device", ".fence.new", "want room for"},
+		{write, "create ", syscall.EACCES, "permission denied", ".fence.0000000000000000005.", "want the right to make and remove files in " + dir + ","},
+		{write, "rename ", syscall.EPERM, "operation not permitted", path + ":", "want the right to make and remove files in " + dir + ","},
+		{claim, "remove ", syscall.EACCES, "permission denied", ".fence.new", "want the right to make and remove files in " + dir + ","},
+		{write, "chmod ", syscall.EPERM, "operation not permitted", ".fence.0000000000000000005.", "the owner and the mode of the old one"},
+		{claim, "open a file.fence.lock", syscall.EACCES, "permission denied", path + ".fence.lock", "want the user who made it"},
+		{claim, "read ", syscall.EACCES, "permission denied", path + ".fence", "want the user who made it"},
+		{write, "write ", syscall.EIO, "input/output error", ".fence.0000000000000000005.", ""},
+		{write, "create ", syscall.EROFS, "read-only file system", ".fence.0000000000000000005.", ""},
+	} {
+		err := c.do(failing(c.operation, c.errno))
+		if !errors.Is(err, c.errno) || errors.Is(err, fence.ErrUnknownOutcome) {
+			t.Errorf("%s: %v; want %v", c.operation, err, c.errno)
+			continue
+		}
+		text := err.Error()
+		if !strings.HasPrefix(text, "fencefile: ") || strings.Contains(text, "\n") {
+			t.Errorf("%s; want one line that begins with the package", text)
+		}
+		for _, part := range []string{c.what, c.of, c.right} {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s; want %q in it", text, part)
+			}
+		}
+		if c.right == "" && strings.Contains(text, "want") {
+			t.Errorf("%s; it cannot know what would be right", text)
+		}
+	}
+	want(t, path, "old", 5)
+	damage := func(path string) {
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage(path + ".fence")
+	m := newMark(t, dir)
+	damage(filepath.Join(dir, "mark-file"))
+	_, highest := m.Highest(t.Context(), "file")
+	missing := filepath.Join(dir, "missing")
+	for _, c := range []struct {
+		err   error
+		parts []string
+	}{
+		{claim(t.Context()), []string{path + ".fence: the mark is damaged: ", "remove it, install it, and claim again"}},
+		{highest, []string{filepath.Join(dir, "mark-file") + ": the mark is damaged: ", "remove it, and claim again"}},
+		{Claim(t.Context(), missing, 5), []string{missing + " has no sidecar; install it"}},
+		{Claim(t.Context(), missing+"/file", 5), []string{"open " + missing + ": no such file or directory"}},
+		{Claim(t.Context(), path+".fence", 5), []string{"want the path of a file that is no sidecar"}},
+	} {
+		for _, part := range c.parts {
+			if c.err == nil || !strings.Contains(c.err.Error(), part) {
+				t.Errorf("%v; want %q in it", c.err, part)
+			}
+		}
+	}
+}
+
 // TestReplaceKeeps: mode and owner stay.
 func TestReplaceKeeps(t *testing.T) {
 	path := installed(t)
@@ -283,23 +365,4 @@ func TestUninstallMeanwhile(t *testing.T) {
 	if got := names(t, path); got != "" {
 		t.Errorf("there are %s", got)
 	}
-}
-
-func ExampleReplace() {
-	dir, _ := os.MkdirTemp("", "files")
-	defer os.RemoveAll(dir)
-	path, ctx := filepath.Join(dir, "routes"), context.Background()
-	fmt.Println(Install(ctx, path)) // once
-	fmt.Println(Claim(ctx, path, 42))
-	content := func(w io.Writer) error {
-		_, err := io.WriteString(w, "10.0.0.0/8\n")
-		return err
-	}
-	fmt.Println(Replace(ctx, path, 42, content))
-	fmt.Println(Replace(ctx, path, 41, content))
-	// Output:
-	// <nil>
-	// <nil>
-	// <nil>
-	// stale fencing token: 41 shown, the resource has seen 42
 }

@@ -5,7 +5,6 @@ package fencefile
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -347,21 +346,4 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
-}
-
-func ExampleNewMark() {
-	dir, _ := os.MkdirTemp("", "marks")
-	defer os.RemoveAll(dir)
-	mark, err := NewMark(dir)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	guard, _ := fence.NewGuard(mark, fence.GuardConfig{Resources: []fence.Resource{"orders"}})
-	ctx := context.Background()
-	fmt.Println(guard.Claim(ctx, "orders", 42))
-	fmt.Println(guard.Claim(ctx, "orders", 41))
-	// Output:
-	// <nil>
-	// stale fencing token: 41 shown, the resource has seen 42
 }

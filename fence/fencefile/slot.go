@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/electd/elect/fence"
 )
@@ -25,9 +26,20 @@ func (s slot) highest() (fence.Token, error) {
 	}
 	token, err := decode(s.of, b)
 	if err != nil {
-		return 0, fmt.Errorf("fencefile: %s: %w", filepath.Join(s.path, s.mark), err)
+		return 0, fmt.Errorf("fencefile: %s: %w%s", filepath.Join(s.path, s.mark), err, s.repair(err))
 	}
 	return token, nil
+}
+
+// repair is what is to be done about a mark that is damaged.
+func (s slot) repair(err error) string {
+	switch {
+	case !errors.Is(err, ErrDamaged):
+		return ""
+	case strings.HasSuffix(s.mark, sidecar):
+		return "; when no earlier leader is left, remove it, install it, and claim again"
+	}
+	return "; when no earlier leader is left, remove it, and claim again"
 }
 
 // raise makes the token the mark, which is from, and returns when that is durable. The

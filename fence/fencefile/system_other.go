@@ -13,3 +13,5 @@ func flock(*os.File) (held bool, err error) { return false, errors.ErrUnsupporte
 func groupOf(fs.FileInfo) int { return -1 }
 
 func ownerOf(fs.FileInfo) int { return -1 }
+
+func full(error) bool { return false }

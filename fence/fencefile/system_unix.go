@@ -3,6 +3,7 @@
 package fencefile
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"syscall"
@@ -40,3 +41,7 @@ func ownerOf(info fs.FileInfo) int {
 	}
 	return -1
 }
+
+// full reports whether an error says that nothing more fits onto the disk, or into what
+// this user may have of it.
+func full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }

@@ -3,7 +3,6 @@ package fenceredis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -109,22 +108,3 @@ func TestNothingIsSent(t *testing.T) {
 }
 
 func first(_ []any, err error) error { return err }
-
-func Example() {
-	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-	defer client.Close()
-	orders, err := New(client, "orders")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	ctx, token := context.Background(), fence.Token(42) // term.Token()
-	if err := orders.Claim(ctx, token); err != nil {
-		fmt.Println(err)
-		return
-	}
-	_, err = orders.Write(ctx, token, Set(orders.Key("total"), 7), HSet(orders.Key("last"), "id", 12))
-	if errors.Is(err, fence.ErrStale) {
-		fmt.Println("another one leads")
-	}
-}

@@ -104,7 +104,7 @@ func TestFence(t *testing.T) {
 }
 
 // TestOperations: what etcd refuses by itself is not of an unknown outcome, and changes
-// nothing; responses are those of the operations.
+// nothing, wherever among the operations it stands; responses are those of the operations.
 func TestOperations(t *testing.T) {
 	c := server.StartEtcd(t).Client(t)
 	f := fenceetcd.New(c, fenceetcd.Config{})
@@ -118,16 +118,31 @@ func TestOperations(t *testing.T) {
 	if err != nil || len(resp.Responses) != 2 || string(resp.Responses[0].GetResponseRange().Kvs[0].Value) != "before" {
 		t.Errorf("%v, %v", resp, err)
 	}
-	for name, ops := range map[string][]clientv3.Op{
-		"puts the mark":            {clientv3.OpPut(f.MarkKey("r"), fence.Token(1).Fixed())},
-		"deletes the mark":         {clientv3.OpDelete(f.MarkKey("r"))},
-		"deletes all marks":        {clientv3.OpDelete(fenceetcd.DefaultPrefix, clientv3.WithPrefix())},
-		"puts the mark further in": {clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpPut(f.MarkKey("r"), "0")}, nil)},
-		"more operations than 127": slices.Repeat([]clientv3.Op{clientv3.OpGet("k")}, 128),
+	grant, err := c.Grant(t.Context(), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Revoke(t.Context(), grant.ID); err != nil {
+		t.Fatal(err)
+	}
+	for name, refused := range map[string]struct {
+		want error
+		ops  []clientv3.Op
+	}{
+		"puts the mark":              {rpctypes.ErrDuplicateKey, []clientv3.Op{clientv3.OpPut(f.MarkKey("r"), fence.Token(1).Fixed())}},
+		"deletes the mark":           {rpctypes.ErrDuplicateKey, []clientv3.Op{clientv3.OpDelete(f.MarkKey("r"))}},
+		"deletes all marks":          {rpctypes.ErrDuplicateKey, []clientv3.Op{clientv3.OpDelete(fenceetcd.DefaultPrefix, clientv3.WithPrefix())}},
+		"puts the mark further in":   {rpctypes.ErrDuplicateKey, []clientv3.Op{clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpPut(f.MarkKey("r"), "0")}, nil)}},
+		"more operations than 127":   {rpctypes.ErrTooManyOps, slices.Repeat([]clientv3.Op{clientv3.OpGet("k")}, 128)},
+		"a lease that has gone":      {rpctypes.ErrLeaseNotFound, []clientv3.Op{clientv3.OpPut("leased", "", clientv3.WithLease(grant.ID))}},
+		"a key that is not there":    {rpctypes.ErrKeyNotFound, []clientv3.Op{clientv3.OpPut("no key", "", clientv3.WithIgnoreValue())}},
+		"a revision that is to come": {rpctypes.ErrFutureRev, []clientv3.Op{clientv3.OpGet("k", clientv3.WithRev(1<<40))}},
 	} {
-		_, err := f.Write(t.Context(), "r", 6, append(ops, clientv3.OpPut("k", name))...)
-		if !errors.Is(err, rpctypes.ErrDuplicateKey) && !errors.Is(err, rpctypes.ErrTooManyOps) || errors.Is(err, fence.ErrUnknownOutcome) {
-			t.Errorf("%s: %v", name, err)
+		for _, ops := range [][]clientv3.Op{append(slices.Clone(refused.ops), clientv3.OpPut("k", name)), append([]clientv3.Op{clientv3.OpPut("k", name)}, refused.ops...)} {
+			_, err := f.Write(t.Context(), "r", 6, ops...)
+			if !errors.Is(err, refused.want) || errors.Is(err, fence.ErrUnknownOutcome) {
+				t.Errorf("%s: %v; want %v", name, err, refused.want)
+			}
 		}
 	}
 	if highest, err := f.Highest(t.Context(), "r"); highest != 5 || err != nil || get(t, c, "k") != "after" {

@@ -75,8 +75,13 @@ func (r *register) Claim(ctx context.Context, token fence.Token) error {
 	return r.key.Claim(ctx, r.client)
 }
 
-// campaign wins an election in etcd, with a lease that no other may have touched.
+// campaign wins an election in etcd, with a lease that no other may have touched. What
+// an earlier term of this process holds there is given up first, as whatever that term was
+// to write is refused by now: it would keep its lease alive, and wait for itself.
 func (r *register) campaign(ctx context.Context) error {
+	if r.session != nil {
+		_ = r.session.Close() // where that fails, the lease runs out, for it is not kept alive any more
+	}
 	session, err := concurrency.NewSession(r.client, concurrency.WithTTL(1))
 	if err != nil {
 		return err
@@ -133,16 +138,37 @@ func (r *register) Write(ctx context.Context, token fence.Token, to int64) error
 	return err
 }
 
-// prepare makes a register, at an etcd whose leases may last a second only.
+// quick makes an etcd whose leases may last a second only.
+var quick = []string{"--heartbeat-interval", "50", "--election-timeout", "500"}
+
+// prepare makes a register, at such an etcd.
 func prepare(t *testing.T) (url string, read func(context.Context) (int64, error)) {
 	t.Helper()
-	etcd := server.StartEtcd(t, "--heartbeat-interval", "50", "--election-timeout", "500")
+	etcd := server.StartEtcd(t, quick...)
 	client := etcd.Client(t)
 	f := fenceetcd.New(client, fenceetcd.Config{})
 	if err := f.Add(t.Context(), "register"); err != nil {
 		t.Fatal(err)
 	}
 	return etcd.URL, (&register{client: client}).Read
+}
+
+// TestLeadsAnew: a process that is elected again, with nobody else in between, does not wait
+// for the key of its own earlier term, which ends with that.
+func TestLeadsAnew(t *testing.T) {
+	r := &register{client: server.StartEtcd(t, quick...).Client(t), form: "key"}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	if err := r.Claim(ctx, 5); err != nil {
+		t.Fatal(err)
+	}
+	earlier := r.key
+	if err := errors.Join(r.Claim(ctx, 7), r.Write(ctx, 7, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := earlier.Write(ctx, r.client, clientv3.OpPut(value, "2")); !errors.Is(err, fence.ErrStale) {
+		t.Errorf("a write for the earlier term: %v", err)
+	}
 }
 
 // TestZombies freezes an older leader before every step of its claim and its write.
@@ -174,9 +200,7 @@ func TestUnsafeZombies(t *testing.T) {
 				t.Skip("sessions of etcd take long to run out")
 			}
 			url, read := prepare(t)
-			if r := zombie.Play(t, zombie.Config{Opener: form, Where: url, Read: read, Wait: 15 * time.Second}); !r.Violated() {
-				t.Errorf("%d plays, and nothing stale was applied:\n%s", r.Plays, r.Text())
-			}
+			zombie.Disprove(t, zombie.Config{Opener: form, Where: url, Read: read, Wait: 15 * time.Second})
 		})
 	}
 }

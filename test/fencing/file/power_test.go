@@ -158,6 +158,9 @@ func TestFailingDisk(t *testing.T) {
 				if r.Err != "" {
 					failed++
 				}
+				if says := map[string]string{"full": "no space left on device; want room for", "read-only": "read-only file system"}[name]; r.Err != "" && !strings.Contains(r.Err, says) {
+					t.Errorf("%s, %s: %s; want %q in it", j.Do, where, r.Err, says)
+				}
 				wantWhole(t, j, where, r.Err == "")
 				if s := must(t, job{Do: "state", Dir: dir}); r.Err != "" && !r.Unknown && (s.Content != older || j.Do != "replace" && (s.Mark != 5 || s.Raised != 5)) {
 					t.Errorf("%s, %s: %s; and it has happened: %+v", j.Do, where, r.Err, s)

@@ -13,23 +13,24 @@ import (
 	"github.com/electd/elect/fence/fencesql"
 	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/test/fencing/server"
+	"github.com/electd/elect/test/fencing/sqltest"
 )
 
 // TestOverlap: short transactions of an older leader that overlap do not keep a claim out. InnoDB
 // has them wait behind it by itself.
 func TestOverlap(t *testing.T) {
 	race.Alone(t)
-	m := server.StartMariaDB(t)
-	cfg := m.Database(t)
+	d := database(server.StartMariaDB(t))
+	at := d.Make(t)
 	const patience = 20 * time.Second
-	f := installed(t, connect(t, cfg), fencesql.Config{LockTimeout: patience}, "orders")
-	claim(t, f, "orders", 1)
+	f := d.Installed(t, d.Connect(t, at), fencesql.Config{LockTimeout: patience}, "orders")
+	sqltest.Claim(t, f, "orders", 1)
 	ctx, stop := context.WithCancel(t.Context())
 	const writers = 8
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer stop()
-	older := newFence(t, connect(t, cfg), fencesql.Config{})
+	older := d.Fence(t, d.Connect(t, at), fencesql.Config{})
 	var written atomic.Int64
 	ended := make(chan error, writers)
 	for range writers {
@@ -65,6 +66,6 @@ func TestOverlap(t *testing.T) {
 		t.Errorf("%d transactions of the older leader went ahead of the claim", ahead)
 	}
 	for range writers {
-		stale(t, <-ended, 1, 2)
+		sqltest.Stale(t, <-ended, 1, 2)
 	}
 }

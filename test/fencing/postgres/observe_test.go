@@ -13,12 +13,13 @@ import (
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencesql"
 	"github.com/electd/elect/test/fencing/server"
+	"github.com/electd/elect/test/fencing/sqltest"
 )
 
 // TestObserve: what can only be decided at the mark is told with it.
 func TestObserve(t *testing.T) {
-	pg := server.StartPostgres(t)
-	db := connect(t, pg.Database(t))
+	d := database(server.StartPostgres(t))
+	db := d.Connect(t, d.Make(t))
 	var mu sync.Mutex
 	var told []fence.Decision
 	cfg := fencesql.Config{LockTimeout: 100 * time.Millisecond, Observe: func(d fence.Decision) {
@@ -26,7 +27,7 @@ func TestObserve(t *testing.T) {
 		defer mu.Unlock()
 		told = append(told, d)
 	}}
-	f := installed(t, db, cfg, "orders")
+	f := d.Installed(t, db, cfg, "orders")
 	tx := func(token fence.Token) func() error {
 		return func() error {
 			return f.Tx(t.Context(), "orders", token, nil, func(*sql.Tx) error { return nil })
@@ -34,7 +35,7 @@ func TestObserve(t *testing.T) {
 	}
 	check := func(resource fence.Resource, token fence.Token) func() error {
 		return func() error {
-			tx := begin(t, db, sql.LevelDefault)
+			tx := sqltest.Begin(t, db, sql.LevelDefault)
 			defer tx.Rollback()
 			return f.Check(t.Context(), tx, resource, token)
 		}
@@ -61,13 +62,13 @@ func TestObserve(t *testing.T) {
 		{"not claimed, or forgotten by a restore", tx(8), []fence.Decision{decision(8, 7, fencesql.Unclaimed)}},
 		{"of another resource", check("stock", 7), []fence.Decision{{Resource: "stock", Shown: 7, Result: fence.Foreign}}},
 		{"a claim while another transaction goes on", func() error {
-			older := begin(t, db, sql.LevelDefault)
+			older := sqltest.Begin(t, db, sql.LevelDefault)
 			defer older.Rollback()
-			in(t, older, `SELECT 1 FROM elect_fence WHERE resource = 'orders' FOR SHARE`)
+			sqltest.In(t, older, `SELECT 1 FROM elect_fence WHERE resource = 'orders' FOR SHARE`)
 			return f.Claim(t.Context(), "orders", 8)
 		}, []fence.Decision{decision(8, 7, fence.Busy)}},
 		{"no token for the triggers", func() error {
-			tx := begin(t, db, sql.LevelDefault)
+			tx := sqltest.Begin(t, db, sql.LevelDefault)
 			defer tx.Rollback()
 			return errors.Join(f.SetToken(t.Context(), tx, 0), f.SetToken(t.Context(), tx, 1<<63))
 		}, []fence.Decision{{Result: fence.Missing}, {Shown: 1 << 63, Result: fence.Malformed}}},

@@ -22,33 +22,29 @@ import (
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencesql"
 	"github.com/electd/elect/test/fencing/server"
+	"github.com/electd/elect/test/fencing/sqltest"
 )
 
 // TestOptions is about tokens that connections begin with, for programs that are not
 // changed at all.
 func TestOptions(t *testing.T) {
-	pg := server.StartPostgres(t)
-	for _, tt := range []struct {
-		name string
-		test func(*testing.T, *server.Postgres)
-	}{
-		{"what a connection begins with", testStartup},
-		{"a pool for one term", testTermPool},
-		{"a pool for two terms", testSharedPool},
-		{"elect run and psql", testUnmodified},
-	} {
-		t.Run(tt.name, func(t *testing.T) { tt.test(t, pg) })
-	}
+	d := database(server.StartPostgres(t))
+	sqltest.Run(t, d,
+		sqltest.Case{Name: "what a connection begins with", Test: testStartup},
+		sqltest.Case{Name: "a pool for one term", Test: testTermPool},
+		sqltest.Case{Name: "a pool for two terms", Test: testSharedPool},
+		sqltest.Case{Name: "elect run and psql", Test: testUnmodified},
+	)
 }
 
 // guardedOrders makes a table that triggers guard, and somebody who may write to it and no more.
 // It returns the fence, and where app connects.
-func guardedOrders(t *testing.T, pg *server.Postgres) (f *fencesql.Fence, owner *sql.DB, app string) {
+func guardedOrders(t *testing.T, d sqltest.Database) (f *fencesql.Fence, owner *sql.DB, app string) {
 	t.Helper()
-	url := pg.Database(t)
-	owner = connect(t, url)
-	f = installed(t, owner, fencesql.Config{}, "orders")
-	execute(t, owner, `CREATE TABLE orders (n int)`,
+	url := d.Make(t)
+	owner = d.Connect(t, url)
+	f = d.Installed(t, owner, fencesql.Config{}, "orders")
+	sqltest.Execute(t, owner, `CREATE TABLE orders (n int)`,
 		`DO 'BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = ''app'') THEN CREATE ROLE app LOGIN; END IF; END'`, `GRANT INSERT ON orders TO app`)
 	if err := f.Guard(t.Context(), "orders", "orders"); err != nil {
 		t.Fatal(err)
@@ -81,24 +77,24 @@ func insert(t *testing.T, db interface {
 
 // testStartup: whoever may connect may begin with a token, by each of the ways that drivers
 // know. What is set for a transaction goes before it, and what is reset goes back to it.
-func testStartup(t *testing.T, pg *server.Postgres) {
+func testStartup(t *testing.T, d sqltest.Database) {
 	const options = "-c elect.token=7"
 	for _, way := range []struct {
 		name string
 		open func(t *testing.T, url string) *sql.DB
 	}{
 		{"the parameter options", func(t *testing.T, url string) *sql.DB {
-			return connect(t, url+"&options=-c%20elect.token%3D7")
+			return d.Connect(t, url+"&options=-c%20elect.token%3D7")
 		}},
 		{"PGOPTIONS", func(t *testing.T, url string) *sql.DB {
 			t.Setenv("PGOPTIONS", options)
-			return connect(t, url)
+			return d.Connect(t, url)
 		}},
 		{"a parameter of its own", func(t *testing.T, url string) *sql.DB { return forTerm(t, url, 7) }},
 	} {
 		t.Run(way.name, func(t *testing.T) {
-			f, owner, app := guardedOrders(t, pg)
-			claim(t, f, "orders", 7)
+			f, owner, app := guardedOrders(t, d)
+			sqltest.Claim(t, f, "orders", 7)
 			db := way.open(t, app+"&default_query_exec_mode=simple_protocol") // DISCARD ALL drops what a driver has prepared
 			conn, err := db.Conn(t.Context())
 			if err != nil {
@@ -126,13 +122,13 @@ func testStartup(t *testing.T, pg *server.Postgres) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			in(t, tx, `SET LOCAL elect.token = '6'`)
-			stale(t, insert(t, tx), 6, 7)
+			sqltest.In(t, tx, `SET LOCAL elect.token = '6'`)
+			sqltest.Stale(t, insert(t, tx), 6, 7)
 			_ = tx.Rollback()
 			passes("after a transaction with another token")
 			for _, reset := range []string{`RESET elect.token`, `RESET ALL`, `DISCARD ALL`, `SET elect.token TO DEFAULT`} {
 				set(`SET elect.token = '6'`)
-				stale(t, insert(t, conn), 6, 7)
+				sqltest.Stale(t, insert(t, conn), 6, 7)
 				set(reset)
 				passes(reset)
 			}
@@ -146,36 +142,36 @@ func testStartup(t *testing.T, pg *server.Postgres) {
 			}
 			done := make(chan error, 1)
 			go func() { done <- f.Claim(t.Context(), "orders", 8) }()
-			waiting(t, owner, 1)
+			d.Wait(t, owner, 1)
 			if err := tx.Commit(); err != nil {
 				t.Error(err)
 			}
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
-			stale(t, insert(t, conn), 7, 8)
+			sqltest.Stale(t, insert(t, conn), 7, 8)
 			set(`DISCARD ALL`)
-			stale(t, insert(t, conn), 7, 8)
-			stale(t, insert(t, db), 7, 8) // and a new connection
+			sqltest.Stale(t, insert(t, conn), 7, 8)
+			sqltest.Stale(t, insert(t, db), 7, 8) // and a new connection
 		})
 	}
 	// Nothing, nothing that can be, and what a pooler that drops parameters leaves of it.
-	f, _, app := guardedOrders(t, pg)
-	claim(t, f, "orders", 7)
-	is(t, insert(t, connect(t, app)), fence.ErrMissing)
-	is(t, insert(t, connect(t, app+"&options=-c%20elect.token%3D")), fence.ErrMissing)
-	is(t, insert(t, connect(t, app+"&options=-c%20elect.token%3Dseven")), fence.ErrToken)
-	is(t, insert(t, connect(t, app+"&options=-c%20elect.token%3D-1")), fence.ErrToken)
-	is(t, insert(t, connect(t, app+"&options=-c%20elect.token%3D8")), fencesql.ErrUnclaimed)
+	f, _, app := guardedOrders(t, d)
+	sqltest.Claim(t, f, "orders", 7)
+	sqltest.Is(t, insert(t, d.Connect(t, app)), fence.ErrMissing)
+	sqltest.Is(t, insert(t, d.Connect(t, app+"&options=-c%20elect.token%3D")), fence.ErrMissing)
+	sqltest.Is(t, insert(t, d.Connect(t, app+"&options=-c%20elect.token%3Dseven")), fence.ErrToken)
+	sqltest.Is(t, insert(t, d.Connect(t, app+"&options=-c%20elect.token%3D-1")), fence.ErrToken)
+	sqltest.Is(t, insert(t, d.Connect(t, app+"&options=-c%20elect.token%3D8")), fencesql.ErrUnclaimed)
 	t.Setenv("PGOPTIONS", options)
-	is(t, insert(t, connect(t, app+"&options=-c%20work_mem%3D1MB")), fence.ErrMissing) // its own go before PGOPTIONS
+	sqltest.Is(t, insert(t, d.Connect(t, app+"&options=-c%20work_mem%3D1MB")), fence.ErrMissing) // its own go before PGOPTIONS
 }
 
 // testTermPool: each term has a pool of its own. That of an older one is of no use to anybody,
 // whoever has kept it.
-func testTermPool(t *testing.T, pg *server.Postgres) {
-	f, owner, app := guardedOrders(t, pg)
-	claim(t, f, "orders", 1)
+func testTermPool(t *testing.T, d sqltest.Database) {
+	f, owner, app := guardedOrders(t, d)
+	sqltest.Claim(t, f, "orders", 1)
 	older := forTerm(t, app, 1)
 	if err := insert(t, older); err != nil {
 		t.Fatal(err)
@@ -185,13 +181,13 @@ func testTermPool(t *testing.T, pg *server.Postgres) {
 		t.Fatal(err)
 	}
 	defer kept.Close()
-	claim(t, f, "orders", 2)
+	sqltest.Claim(t, f, "orders", 2)
 	newer := forTerm(t, app, 2)
 	if err := insert(t, newer); err != nil {
 		t.Error(err)
 	}
-	stale(t, insert(t, kept), 1, 2)
-	stale(t, insert(t, older), 1, 2)
+	sqltest.Stale(t, insert(t, kept), 1, 2)
+	sqltest.Stale(t, insert(t, older), 1, 2)
 	// A token that is shown in the transaction is as good as ever.
 	tx, err := older.BeginTx(t.Context(), nil)
 	if err != nil {
@@ -207,15 +203,15 @@ func testTermPool(t *testing.T, pg *server.Postgres) {
 	if err := tx.Commit(); err != nil {
 		t.Error(err)
 	}
-	if n := number(t, owner, `SELECT count(*) FROM orders`); n != 3 {
+	if n := sqltest.Number(t, owner, `SELECT count(*) FROM orders`); n != 3 {
 		t.Errorf("%d rows; want 3", n)
 	}
 }
 
 // testSharedPool: the trap. A pool that goes on from term to term gives connections of the
 // newer term to work of the older one that is still on its way.
-func testSharedPool(t *testing.T, pg *server.Postgres) {
-	f, _, app := guardedOrders(t, pg)
+func testSharedPool(t *testing.T, d sqltest.Database) {
+	f, _, app := guardedOrders(t, d)
 	cfg, err := pgx.ParseConfig(app)
 	if err != nil {
 		t.Fatal(err)
@@ -229,13 +225,13 @@ func testSharedPool(t *testing.T, pg *server.Postgres) {
 	pool.SetMaxIdleConns(0)
 	work := func() error { return insert(t, pool) } // of term 1, for ever
 	term.Store(1)
-	claim(t, f, "orders", 1)
+	sqltest.Claim(t, f, "orders", 1)
 	if err := work(); err != nil {
 		t.Fatal(err)
 	}
-	claim(t, f, "orders", 2) // another process leads meanwhile
-	stale(t, work(), 1, 2)
-	claim(t, f, "orders", 3) // this one leads again
+	sqltest.Claim(t, f, "orders", 2) // another process leads meanwhile
+	sqltest.Stale(t, work(), 1, 2)
+	sqltest.Claim(t, f, "orders", 3) // this one leads again
 	term.Store(3)
 	if err := work(); err != nil {
 		t.Errorf("%v; if this is refused, the documentation is wrong", err)
@@ -243,13 +239,13 @@ func testSharedPool(t *testing.T, pg *server.Postgres) {
 }
 
 // testUnmodified is the whole story with a program that nobody has changed: psql.
-func testUnmodified(t *testing.T, pg *server.Postgres) {
+func testUnmodified(t *testing.T, d sqltest.Database) {
 	psql := findPsql(t)
 	dir := t.TempDir()
 	if out, err := exec.Command("go", "build", "-C", "../../../cmd/elect", "-o", filepath.Join(dir, "elect"), ".").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	f, _, app := guardedOrders(t, pg)
+	f, _, app := guardedOrders(t, d)
 	env := append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+filepath.Join(dir, "state"),
 		"ELECT_AT="+strings.Replace(app, "//app@", "//elect@", 1))
 	lead := func() fence.Token {

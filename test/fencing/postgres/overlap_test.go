@@ -16,18 +16,19 @@ import (
 	"github.com/electd/elect/fence/fencesql"
 	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/test/fencing/server"
+	"github.com/electd/elect/test/fencing/sqltest"
 )
 
 // TestOverlap is about claims that meet transactions of an older leader which overlap, so that
 // there is never a moment without one.
 func TestOverlap(t *testing.T) {
 	race.Alone(t)
-	pg := server.StartPostgres(t)
-	t.Run("tx", func(t *testing.T) { testOverlap(t, pg, overlapTx) })
-	t.Run("trigger", func(t *testing.T) { testOverlap(t, pg, overlapTrigger) })
-	t.Run("mark", func(t *testing.T) { testOverlap(t, pg, overlapMark) })
-	t.Run("checks that do not queue", func(t *testing.T) { testChain(t, pg) })
-	t.Run("a claim that is cancelled", func(t *testing.T) { testCancelled(t, pg) })
+	d := database(server.StartPostgres(t))
+	t.Run("tx", func(t *testing.T) { testOverlap(t, d, overlapTx) })
+	t.Run("trigger", func(t *testing.T) { testOverlap(t, d, overlapTrigger) })
+	t.Run("mark", func(t *testing.T) { testOverlap(t, d, overlapMark) })
+	t.Run("checks that do not queue", func(t *testing.T) { testChain(t, d) })
+	t.Run("a claim that is cancelled", func(t *testing.T) { testCancelled(t, d) })
 }
 
 // hold is what each transaction does beside its write, so that eight writers leave next to no
@@ -66,22 +67,22 @@ func overlapMark(ctx context.Context, f *fencesql.Fence, term *sql.DB) error {
 }
 
 // testOverlap: a claim comes to its turn, and the older leader is refused from then on.
-func testOverlap(t *testing.T, pg *server.Postgres, write func(context.Context, *fencesql.Fence, *sql.DB) error) {
-	url := pg.Database(t)
-	db := connect(t, url)
+func testOverlap(t *testing.T, d sqltest.Database, write func(context.Context, *fencesql.Fence, *sql.DB) error) {
+	url := d.Make(t)
+	db := d.Connect(t, url)
 	const patience = 20 * time.Second
-	f := installed(t, db, fencesql.Config{LockTimeout: patience}, "orders")
-	execute(t, db, `CREATE TABLE orders (n int)`)
+	f := d.Installed(t, db, fencesql.Config{LockTimeout: patience}, "orders")
+	sqltest.Execute(t, db, `CREATE TABLE orders (n int)`)
 	if err := f.Guard(t.Context(), "orders", "orders"); err != nil {
 		t.Fatal(err)
 	}
-	claim(t, f, "orders", 1)
+	sqltest.Claim(t, f, "orders", 1)
 	ctx, stop := context.WithCancel(t.Context())
 	const writers = 8
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer stop()
-	older, term := installed(t, connect(t, url), fencesql.Config{LockTimeout: patience}), forTerm(t, url, 1)
+	older, term := d.Installed(t, d.Connect(t, url), fencesql.Config{LockTimeout: patience}), forTerm(t, url, 1)
 	var written atomic.Int64
 	ended := make(chan error, writers)
 	for range writers {
@@ -116,19 +117,19 @@ func testOverlap(t *testing.T, pg *server.Postgres, write func(context.Context, 
 		t.Errorf("%d transactions of the older leader went ahead of the claim", ahead)
 	}
 	for range writers {
-		stale(t, <-ended, 1, 2)
+		sqltest.Stale(t, <-ended, 1, 2)
 	}
 }
 
 // testChain: programs may check by hand with FOR SHARE alone. They do not queue behind a
 // claim (README.tuplock of PostgreSQL's heap: a share lock joins others, whoever waits), and each
 // wait of the claim is shorter than lock_timeout. It ends all the same, and has changed nothing.
-func testChain(t *testing.T, pg *server.Postgres) {
-	url := pg.Database(t)
-	db := connect(t, url)
+func testChain(t *testing.T, d sqltest.Database) {
+	url := d.Make(t)
+	db := d.Connect(t, url)
 	const patience = 300 * time.Millisecond
-	f := installed(t, connect(t, url+"&application_name=claimer"), fencesql.Config{LockTimeout: patience}, "orders")
-	claim(t, f, "orders", 1)
+	f := d.Installed(t, d.Connect(t, url+"&application_name=claimer"), fencesql.Config{LockTimeout: patience}, "orders")
+	sqltest.Claim(t, f, "orders", 1)
 	lock := func(ctx context.Context) (*sql.Tx, error) {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
@@ -161,7 +162,7 @@ func testChain(t *testing.T, pg *server.Postgres) {
 	began := time.Now()
 	err = f.Claim(t.Context(), "orders", 2)
 	took := time.Since(began)
-	is(t, err, fence.ErrBusy)
+	sqltest.Is(t, err, fence.ErrBusy)
 	if took > patience+10*time.Second {
 		t.Errorf("the claim took %v, with a lock timeout of %v", took, patience)
 	}
@@ -170,31 +171,31 @@ func testChain(t *testing.T, pg *server.Postgres) {
 		t.Errorf("%d transactions: this has shown nothing", links)
 	}
 	gone(t, db)
-	if n := number(t, db, `SELECT token FROM elect_fence`); n != 1 {
+	if n := sqltest.Number(t, db, `SELECT token FROM elect_fence`); n != 1 {
 		t.Errorf("the mark is %d after a claim that was given up", n)
 	}
-	claim(t, f, "orders", 2)
+	sqltest.Claim(t, f, "orders", 2)
 }
 
 // testCancelled: a claim that its caller gives up while it waits is known not to have been made,
 // and is not made later.
-func testCancelled(t *testing.T, pg *server.Postgres) {
-	url := pg.Database(t)
-	db := connect(t, url)
-	f := installed(t, connect(t, url+"&application_name=claimer"), fencesql.Config{LockTimeout: time.Minute}, "orders")
-	claim(t, f, "orders", 1)
-	older := installed(t, db, fencesql.Config{})
-	tx := begin(t, db, sql.LevelDefault)
+func testCancelled(t *testing.T, d sqltest.Database) {
+	url := d.Make(t)
+	db := d.Connect(t, url)
+	f := d.Installed(t, d.Connect(t, url+"&application_name=claimer"), fencesql.Config{LockTimeout: time.Minute}, "orders")
+	sqltest.Claim(t, f, "orders", 1)
+	older := d.Installed(t, db, fencesql.Config{})
+	tx := sqltest.Begin(t, db, sql.LevelDefault)
 	if err := older.Check(t.Context(), tx, "orders", 1); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- f.Claim(ctx, "orders", 2) }()
-	waiting(t, db, 1)
+	d.Wait(t, db, 1)
 	cancel()
 	err := <-done
-	is(t, err, context.Canceled)
+	sqltest.Is(t, err, context.Canceled)
 	if errors.Is(err, fence.ErrBusy) {
 		t.Errorf("%v; nobody has waited too long", err)
 	}
@@ -202,14 +203,14 @@ func testCancelled(t *testing.T, pg *server.Postgres) {
 		t.Error(err)
 	}
 	gone(t, db)
-	if n := number(t, db, `SELECT token FROM elect_fence`); n != 1 {
+	if n := sqltest.Number(t, db, `SELECT token FROM elect_fence`); n != 1 {
 		t.Errorf("the mark is %d after a claim that was cancelled", n)
 	}
 	// Checks of the older leader wait for nobody any more.
 	if err := older.Tx(t.Context(), "orders", 1, nil, func(*sql.Tx) error { return nil }); err != nil {
 		t.Error(err)
 	}
-	claim(t, f, "orders", 2)
+	sqltest.Claim(t, f, "orders", 2)
 }
 
 // gone returns when the claimer's sessions are idle or have ended.
