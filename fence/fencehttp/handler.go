@@ -67,6 +67,9 @@ type Config struct {
 //
 // A handler that hijacks its connection is at work until it has returned and has
 // closed the connection that it got; when its context ends, that is closed under it.
+//
+// A handler must leave nothing behind that still writes when it returns. One of
+// http.TimeoutHandler does: it belongs in front of a Handler, not behind it.
 type Handler struct {
 	guard *fence.Guard
 	next  http.Handler

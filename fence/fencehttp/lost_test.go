@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -332,4 +333,39 @@ func TestConnectionThatWasCut(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A handler that returns while what it runs goes on has ended for the guard: so does
+// http.TimeoutHandler. In front of the guard's it does no harm.
+func TestTimeoutHandler(t *testing.T) {
+	for _, behind := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			atWork := make(chan struct{})
+			var over atomic.Bool
+			work := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				close(atWork)
+				time.Sleep(needs)
+				over.Store(true)
+			})
+			g := newGuard(t, new(fence.Memory), fence.GuardConfig{Drain: -1})
+			var h http.Handler
+			if behind {
+				h = fencehttp.NewHandler(g, http.TimeoutHandler(work, time.Second, ""), fencehttp.Config{})
+			} else {
+				h = http.TimeoutHandler(fencehttp.NewHandler(g, work, fencehttp.Config{}), time.Second, "")
+			}
+			front := newPipes()
+			front.serve(t, h)
+			resp, err := send(t, front.client(t), "http://x", 5, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			<-atWork
+			if err := g.Claim(t.Context(), "r", 6); err != nil || over.Load() == behind || resp.StatusCode != http.StatusServiceUnavailable {
+				t.Errorf("behind %v: %s, claimed: %v, and the work is over: %v", behind, resp.Status, err, over.Load())
+			}
+			time.Sleep(needs)
+		})
+	}
 }

@@ -105,14 +105,15 @@ func playSettle(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	mark := new(fence.Memory)
 	var mu sync.Mutex // of all that follows; a process is killed under it
-	born := func() *life {
+	born := func(drain time.Duration) *life {
 		l := new(life)
 		l.ctx, l.kill = context.WithCancel(t.Context())
 		kept := fencehttp.Settle(&living{Mark: mark, mu: &mu, ctx: l.ctx}, longest)
-		l.guard = newGuard(t, kept, fence.GuardConfig{Drain: []time.Duration{longest, -1}[random.IntN(2)]})
+		l.guard = newGuard(t, kept, fence.GuardConfig{Drain: drain})
 		return l
 	}
-	now := born()
+	either := []time.Duration{longest, -1}
+	now := born(either[random.IntN(2)])
 	working, newest, admitted := map[fence.Token]int{}, fence.Token(0), 0
 	enter := func(token fence.Token) {
 		for other := range working {
@@ -168,13 +169,13 @@ func playSettle(t *testing.T, seed uint64) {
 		})
 	}
 	for n := range 6 {
-		dies := time.Duration(n*120+random.IntN(120)) * time.Millisecond
+		dies, drain := time.Duration(n*120+random.IntN(120))*time.Millisecond, either[random.IntN(2)]
 		all.Go(func() {
 			time.Sleep(dies)
 			mu.Lock()
 			defer mu.Unlock()
 			now.kill()
-			now = born()
+			now = born(drain)
 		})
 	}
 	all.Wait()
