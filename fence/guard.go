@@ -132,6 +132,7 @@ type Pass struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer // ends ctx; guarded by gate.mu
+	told    time.Time   // likewise: when timer was set
 	release func() error
 	once    sync.Once
 	err     error
@@ -145,6 +146,15 @@ func (p *Pass) Token() Token { return p.token }
 // that [Guard.Begin] was given. It carries the token ([FromContext]). The greater token is
 // that of the cause; a mark that guards share ([Sharer]) may not be raised to it yet.
 func (p *Pass) Context() context.Context { return p.ctx }
+
+// Told is when a greater token came for which the work has to end, [GuardConfig.Drain]
+// before its context does; the zero Time before that. What was begun since then has had less
+// time than Drain.
+func (p *Pass) Told() time.Time {
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	return p.told
+}
 
 // End says that the work has ended: nothing of it will touch the resource any more. It
 // may be called more than once. An error says that a mark which several guards share
@@ -368,6 +378,7 @@ func (g *Guard) drain(at *gate, resource Resource, token Token) {
 			}
 			p.cancel(&StaleError{Shown: p.token, Highest: token})
 		}
+		p.told = time.Now()
 		if g.cfg.Drain > 0 {
 			p.timer = time.AfterFunc(g.cfg.Drain, end)
 			continue

@@ -122,6 +122,9 @@ func TestGuardDrains(t *testing.T) {
 			g := newGuard(t, new(fence.Memory), fence.GuardConfig{Drain: c.drain})
 			old := begin(t, g, 5)
 			start := time.Now()
+			if told := old.Told(); !told.IsZero() {
+				t.Errorf("told at %v, and nobody has come", told)
+			}
 			admitted := make(chan time.Duration)
 			go func() {
 				p := begin(t, g, 6)
@@ -139,6 +142,9 @@ func TestGuardDrains(t *testing.T) {
 					t.Errorf("drain %v: told after %v; want %v", c.drain, told, c.told)
 				}
 				stale(t, context.Cause(old.Context()), 5, 6)
+				if told := old.Told(); !told.Equal(start) {
+					t.Errorf("drain %v: told at %v; want %v", c.drain, told, start)
+				}
 			case <-time.After(ends):
 				if c.told >= 0 {
 					t.Errorf("drain %v: not told", c.drain)

@@ -45,7 +45,8 @@ type Config struct {
 	// Lost is how long a request of [NewProxy] counts as at work whose upstream was lost
 	// before it had answered in full, for that may be at work on it all the same. Let it be
 	// that of the longest request. It ends sooner where a greater token ends what is in
-	// flight ([fence.GuardConfig.Drain]). 0: that of Linger, and 30 seconds where that is
+	// flight ([fence.GuardConfig.Drain]), but for streams: what was forwarded of one since
+	// that token had come has this much time. 0: that of Linger, and 30 seconds where that is
 	// negative. Negative: not at all.
 	Lost time.Duration
 

@@ -46,6 +46,12 @@ func (u *upgraded) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// Write implements io.Writer.
+func (u *upgraded) Write(b []byte) (int, error) {
+	u.w.piece(true)
+	return u.ReadWriteCloser.Write(b)
+}
+
 // CloseWrite closes the sending half, where the connection can.
 func (u *upgraded) CloseWrite() error { return closeWrite(u.ReadWriteCloser) }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/url"
@@ -70,9 +71,17 @@ func (p *pipes) cut() {
 	}
 }
 
+// complaints are what a server logs: that a handler has panicked, but for aborting.
+type complaints struct{ t *testing.T }
+
+func (c complaints) Write(b []byte) (int, error) {
+	c.t.Errorf("a server says: %s", b)
+	return len(b), nil
+}
+
 // serve serves a handler there until the test ends.
 func (p *pipes) serve(t *testing.T, h http.Handler) {
-	server := &http.Server{Handler: h}
+	server := &http.Server{Handler: h, ErrorLog: log.New(complaints{t}, "", 0)}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(p) }()
 	t.Cleanup(func() {
@@ -199,6 +208,66 @@ func TestLostUpstream(t *testing.T) {
 					t.Errorf("%d in flight", n)
 				}
 				time.Sleep(needs) // the upstream ends
+			})
+		})
+	}
+}
+
+// What came of a stream after the greater token had come has not had the time of Drain when all
+// is cut. A stream that stands still has.
+func TestStreamThatIsCut(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		upgrade, goesOn bool
+		want            time.Duration
+	}{
+		{"an upload", false, true, 7*time.Second + counts},
+		{"an upload that stands still", false, false, 8 * time.Second},
+		{"a switched protocol", true, true, 7*time.Second + counts},
+		{"a switched protocol that stands still", true, false, 8 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				upstream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					in := io.Reader(r.Body)
+					if c.upgrade {
+						conn, rw, err := w.(http.Hijacker).Hijack()
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						defer conn.Close()
+						fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+						_ = rw.Flush()
+						in = rw
+					}
+					_, _ = io.Copy(io.Discard, in)
+					time.Sleep(needs) // for the last piece, with the connection open
+				})
+				s := newScene(t, upstream, fence.GuardConfig{Drain: 8 * time.Second}, fencehttp.Config{Linger: drains, Lost: counts})
+				conn, err := s.front.dial(t.Context(), "", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				go func() { _, _ = io.Copy(io.Discard, conn) }()
+				if c.upgrade {
+					fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n%s: r;5\r\n\r\n", fencehttp.Header)
+				} else {
+					fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n%s: r;5\r\n\r\nx", fencehttp.Header)
+				}
+				synctest.Wait()
+				time.Sleep(time.Millisecond)
+				start := time.Now()
+				if c.goesOn {
+					go func() {
+						time.Sleep(7 * time.Second)
+						_, _ = conn.Write([]byte("x"))
+					}()
+				}
+				if err := s.guard.Claim(t.Context(), "r", 6); err != nil || time.Since(start) != c.want {
+					t.Errorf("claimed after %v, %v; want %v", time.Since(start), err, c.want)
+				}
+				time.Sleep(drains)
 			})
 		})
 	}

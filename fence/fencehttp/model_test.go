@@ -33,6 +33,20 @@ func TestProxyModel(t *testing.T) {
 	}
 }
 
+// drips is a body that comes in pieces.
+type drips struct {
+	left  int
+	every time.Duration
+}
+
+func (d *drips) Read(b []byte) (int, error) {
+	if d.left--; d.left < 0 {
+		return 0, io.EOF
+	}
+	time.Sleep(d.every)
+	return copy(b, "x"), nil
+}
+
 // playProxy reports how many requests have reached the upstream.
 func playProxy(t *testing.T, seed uint64) (served int) {
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -54,21 +68,42 @@ func playProxy(t *testing.T, seed uint64) (served int) {
 			t.Errorf("%v has come after %v (%v)", shown, newest, err)
 		}
 		newest = max(newest, shown.Token)
-		working[shown.Token]++
 		heard[r.URL.Query().Get("id")] = true
 		served++
 		mu.Unlock()
+		work := func() {
+			mu.Lock()
+			admit(shown.Token, "is at work")
+			if shown.Token < newest {
+				t.Errorf("%v is at work after %v", shown.Token, newest)
+			}
+			working[shown.Token]++
+			mu.Unlock()
+			time.Sleep(takes / 3)
+			mu.Lock()
+			if working[shown.Token]--; working[shown.Token] == 0 {
+				delete(working, shown.Token)
+			}
+			mu.Unlock()
+		}
+		rc := http.NewResponseController(w)
+		_ = rc.EnableFullDuplex()
 		if r.URL.Query().Get("begins") != "" {
-			w.(http.Flusher).Flush()
+			_ = rc.Flush()
 		}
-		time.Sleep(takes / 2)
-		_, _ = io.Copy(io.Discard, r.Body)
-		time.Sleep(takes / 2)
-		mu.Lock()
-		if working[shown.Token]--; working[shown.Token] == 0 {
-			delete(working, shown.Token)
+		work()
+		// It works on each piece as it comes, and again on the whole. Of what breaks off it
+		// does no more.
+		for b := make([]byte, 1<<10); err == nil; {
+			var n int
+			if n, err = r.Body.Read(b); n > 0 {
+				work()
+			}
 		}
-		mu.Unlock()
+		if err != io.EOF {
+			return
+		}
+		work()
 		_, _ = io.WriteString(w, strings.Repeat("x", 1<<14))
 	})
 	drain := []time.Duration{longest, -1}[random.IntN(2)]
@@ -80,6 +115,7 @@ func playProxy(t *testing.T, seed uint64) (served int) {
 		takes, claims := time.Duration(random.Int64N(int64(longest))), random.IntN(4) == 0
 		begins := []string{"", "1"}[random.IntN(2)]
 		gives := time.Duration(random.IntN(100)) * time.Millisecond
+		body := &drips{left: random.IntN(10), every: time.Duration(random.IntN(20)) * time.Millisecond}
 		method := []string{http.MethodPost, http.MethodGet, http.MethodPut}[random.IntN(3)]
 		all.Go(func() {
 			time.Sleep(starts)
@@ -95,7 +131,7 @@ func playProxy(t *testing.T, seed uint64) (served int) {
 				return
 			}
 			url := fmt.Sprintf("http://proxy/?id=%d&takes=%v&begins=%s", id, takes, begins)
-			r, err := http.NewRequestWithContext(ctx, method, url, io.NopCloser(strings.NewReader("body")))
+			r, err := http.NewRequestWithContext(ctx, method, url, io.NopCloser(body))
 			if err != nil {
 				t.Error(err)
 				return
@@ -121,6 +157,7 @@ func playProxy(t *testing.T, seed uint64) (served int) {
 		})
 	}
 	all.Wait()
+	time.Sleep(time.Second) // the bodies that nobody reads any more end, too
 	if err := s.guard.Claim(t.Context(), "r", 9); err != nil {
 		t.Error(err)
 	}

@@ -27,7 +27,8 @@ import (
 // A request is at work until the upstream has answered it in full. One whose upstream was
 // lost before that counts as at work for [Config.Lost] more, unless it was never
 // connected to; so does a connection that has switched protocols, unless the upstream has
-// ended it. No method that is not safe is sent again by itself.
+// ended it. Of one that is cut that counts which was forwarded after the greater token
+// had come: for [Config.Lost] from then. No method that is not safe is sent again by itself.
 //
 // A nil transport is that of [NewTransport]. Another one must not follow HTTP_PROXY,
 // decompress, or send requests again. What is cut ([fence.GuardConfig.Drain]) gets 502 and
@@ -76,6 +77,10 @@ func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper
 			// The server would else swallow what is left of the body when an upstream
 			// begins to answer before it has read all of it.
 			_ = w.control.EnableFullDuplex()
+		}
+		if w.pass != nil && r.ContentLength != 0 {
+			w.coming = true
+			r.Body = &forwarded{ReadCloser: r.Body, w: w} // of a copy of the server's request
 		}
 		if IsUpgrade(r) {
 			r = r.WithContext(context.WithValue(r.Context(), upgradeKey{}, w))
@@ -196,6 +201,10 @@ func NewTransport(scheme string) *http.Transport {
 func badGateway(w *writer, r *http.Request, err error, log *slog.Logger) {
 	w.disown() // what may have come of the upstream's
 	w.own = true
+	if w.http1 && w.isComing() {
+		// The transport may be reading the body still, and the server would be in its way.
+		w.Header().Set("Connection", "close")
+	}
 	if !isDial(err) {
 		w.setLost(true)
 	}
@@ -206,6 +215,21 @@ func badGateway(w *writer, r *http.Request, err error, log *slog.Logger) {
 	}
 	log.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "cause", cause, "error", err)
 	a.write(w, http.StatusBadGateway)
+}
+
+// forwarded is the body of a request on its way to the upstream.
+type forwarded struct {
+	io.ReadCloser
+	w *writer
+}
+
+// Read implements io.Reader.
+func (f *forwarded) Read(b []byte) (int, error) {
+	n, err := f.ReadCloser.Read(b)
+	if n > 0 || err == io.EOF {
+		f.w.piece(err == nil)
+	}
+	return n, err
 }
 
 // trailing is the body of a request whose trailers go along.

@@ -3,6 +3,7 @@ package fencehttp
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -39,6 +40,8 @@ type writer struct {
 	returned bool
 	lost     bool      // the upstream may be at work, and nobody will hear when it has ended
 	conn     *hijacked // nil: not hijacked
+	coming   bool      // the request's body is
+	last     time.Time // when the last piece of it was forwarded
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -184,23 +187,53 @@ func (w *writer) handlerReturned(uncut func() bool) error {
 	return w.over()
 }
 
-// over ends the pass: now, or if the upstream may be at work when it cannot be any more,
-// or has to end for a greater token.
+// piece is told that something of a request's body is forwarded, or of what a client sends
+// when the protocol was switched; and whether more may come.
+func (w *writer) piece(more bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last, w.coming = time.Now(), more
+}
+
+func (w *writer) isComing() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.coming
+}
+
+// over ends the pass: now, or when the upstream cannot be at work any more. That is known of
+// one that has answered. Of one that was lost it is a matter of time.
 func (w *writer) over() error {
 	w.mu.Lock()
 	lost := w.lost
 	w.mu.Unlock()
-	if !lost || w.linger <= 0 || w.pass.Context().Err() != nil {
+	ctx := w.pass.Context()
+	cut, left := ctx.Err() != nil, w.linger
+	if cut {
+		left = w.owed()
+	}
+	if !lost || left <= 0 {
 		return w.end()
 	}
 	w.detach()
-	end := sync.OnceFunc(func() { _ = w.end() }) // logged; there is nobody left to tell
-	timer := time.AfterFunc(w.linger, end)
-	context.AfterFunc(w.pass.Context(), func() {
-		timer.Stop()
-		end()
-	})
+	timer := time.AfterFunc(left, sync.OnceFunc(func() { _ = w.end() })) // logged; there is nobody left to tell
+	if !cut {
+		context.AfterFunc(ctx, func() { timer.Reset(max(0, w.owed())) })
+	}
 	return nil
+}
+
+// owed is how long a request counts as at work whose context has ended. Where a greater token
+// has ended it, most of it has had its time ([fence.GuardConfig.Drain]); but not what came of
+// it after it was told to end.
+func (w *writer) owed() time.Duration {
+	w.mu.Lock()
+	last := w.last
+	w.mu.Unlock()
+	if !errors.Is(context.Cause(w.pass.Context()), fence.ErrStale) || !last.After(w.pass.Told()) {
+		return 0
+	}
+	return w.linger - time.Since(last)
 }
 
 func (w *writer) end() error {

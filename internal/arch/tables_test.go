@@ -213,6 +213,7 @@ var repository = house{
 		{at: "agent/supervise/parts_test.go:strike", why: "looks again at what nothing tells of; the test that started it has a deadline"},
 		{at: "agent/supervise/terminal_linux_test.go:TestTerminalFromTheBackground", why: "asks a shell again and again, with a deadline"},
 		{at: "cmd/elect/process_test.go:eventually", why: "looks again at what nothing tells of, with a deadline"},
+		{at: "fence/fencehttp/model_test.go:Read", why: "a client that is slow, in a synctest bubble of the test that calls it"},
 		{at: "fence/fencehttp/model_test.go:playProxy", why: "in a synctest bubble of the test that calls it"},
 		{at: "fence/fencehttp/settle_test.go:playSettle", why: "in a synctest bubble of the test that calls it"},
 		{at: "fence/guard_test.go:Raise", why: "a slow disk, in a synctest bubble of the test that calls it"},
