@@ -22,10 +22,11 @@ import (
 // All methods are safe for concurrent use. Nothing goes on in the background but a
 // timer for each admission that is told to end.
 type Guard struct {
-	mark   Mark
-	shared Sharer // the mark, if it is one; else nil
-	cfg    GuardConfig
-	gates  map[Resource]*gate
+	mark    Mark
+	shared  Sharer  // the mark, if it is one; else nil
+	clearer Clearer // likewise
+	cfg     GuardConfig
+	gates   map[Resource]*gate
 }
 
 // GuardConfig is what a guard may be told. The zero value of each optional field is its
@@ -41,9 +42,10 @@ type GuardConfig struct {
 	// until that work has called [Pass.End].
 	Drain time.Duration
 
-	// Patience is how long a greater token waits at most for work of smaller ones to
-	// end; then it is refused with [ErrBusy], and may come again. 0: as long as its
-	// context lasts. How long the mark takes is the mark's.
+	// Patience is how long a token waits at most for work of smaller ones to end, or for
+	// another one that is being raised; then it is refused with [ErrBusy], and may come
+	// again. 0: as long as its context lasts. A negative one is refused. How long
+	// the mark takes for the token itself is the mark's, and not counted.
 	Patience time.Duration
 
 	// Observe is told of each decision, by several goroutines at once. It must not block
@@ -52,54 +54,6 @@ type GuardConfig struct {
 
 	// Logger gets refusals at level Warn, and marks raised at level Info. nil: silence.
 	Logger *slog.Logger
-}
-
-// ErrBusy is what the refusal of a token matches that is great enough, while work of
-// smaller ones has not ended yet. Asking again is right. A [Guard] has raised the mark by
-// then, so that nothing smaller is admitted any more.
-var ErrBusy = errors.New("the work of earlier leaders has not ended")
-
-// Result is what a guard has decided.
-type Result string
-
-// The results. Each is a value of a metric's label, and stays what it is.
-const (
-	Passed    Result = "passed"    // admitted
-	Raised    Result = "raised"    // the mark was raised to a greater token
-	Stale     Result = "stale"     // refused: a smaller token than the mark
-	Missing   Result = "missing"   // refused: no token
-	Malformed Result = "malformed" // refused: no such token can be
-	Foreign   Result = "foreign"   // refused: not a resource that is guarded here
-	Busy      Result = "busy"      // refused: smaller ones at work still
-	Failed    Result = "failed"    // refused: the mark could not be read or raised
-	Ended     Result = "ended"     // the context of work was ended, for a greater token came
-)
-
-// Decision is one that a guard has taken.
-type Decision struct {
-	Resource Resource
-	Shown    Token // 0: none
-	Highest  Token // the mark, as far as the guard knows
-	Result   Result
-}
-
-// ResultOf says under which result an error of a guard counts; nil is [Passed].
-func ResultOf(err error) Result {
-	switch {
-	case err == nil:
-		return Passed
-	case errors.Is(err, ErrStale):
-		return Stale
-	case errors.Is(err, ErrMissing):
-		return Missing
-	case errors.Is(err, ErrToken):
-		return Malformed
-	case errors.Is(err, ErrResource):
-		return Foreign
-	case errors.Is(err, ErrBusy):
-		return Busy
-	}
-	return Failed
 }
 
 // NewGuard returns a guard of the resources that cfg names. The mark is asked when a
@@ -117,6 +71,7 @@ func NewGuard(mark Mark, cfg GuardConfig) (*Guard, error) {
 	cfg.Resources = slices.Clone(cfg.Resources)
 	g := &Guard{mark: mark, cfg: cfg, gates: map[Resource]*gate{}}
 	g.shared, _ = mark.(Sharer)
+	g.clearer, _ = mark.(Clearer)
 	for _, r := range cfg.Resources {
 		if _, err := ParseResource(string(r)); err != nil {
 			return nil, err
@@ -129,9 +84,12 @@ func NewGuard(mark Mark, cfg GuardConfig) (*Guard, error) {
 // gate is one resource.
 type gate struct {
 	mu      sync.Mutex
-	highest Token // the mark, durable; 0 before the mark was asked
+	highest Token // the mark, as far as it is known; 0 before it was asked
+	raised  Token // the greatest that the mark has confirmed: only that is durable, and passes
+	cleared Token // the greatest that the mark was told of as alone, if it wants to know
 	raising bool  // somebody is at the mark
 	passes  map[*Pass]struct{}
+	behind  int           // how many of them are of smaller tokens than highest
 	changed chan struct{} // closed when any of these changes; nil while nobody waits for it
 }
 
@@ -147,6 +105,14 @@ func (g *gate) wait() <-chan struct{} {
 		g.changed = make(chan struct{})
 	}
 	return g.changed
+}
+
+// rise takes note of a mark.
+func (g *gate) rise(highest Token) {
+	if highest > g.highest {
+		g.highest = highest
+		g.behind = g.below(highest)
+	}
 }
 
 // below is how many passes of smaller tokens there are.
@@ -166,6 +132,7 @@ type Pass struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer // ends ctx; guarded by gate.mu
+	told    time.Time   // likewise: when timer was set
 	release func() error
 	once    sync.Once
 	err     error
@@ -176,27 +143,44 @@ func (p *Pass) Token() Token { return p.token }
 
 // Context is what the work must heed: it ends when a greater token has been shown and
 // [GuardConfig.Drain] is over, with a [StaleError] as its cause, and with the context
-// that [Guard.Begin] was given. It carries the token ([FromContext]).
+// that [Guard.Begin] was given. It carries the token ([FromContext]). The greater token is
+// that of the cause; a mark that guards share ([Sharer]) may not be raised to it yet.
 func (p *Pass) Context() context.Context { return p.ctx }
+
+// Told is when a greater token came for which the work has to end, [GuardConfig.Drain]
+// before its context does; the zero Time before that. What was begun since then has had less
+// time than Drain.
+func (p *Pass) Told() time.Time {
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	return p.told
+}
 
 // End says that the work has ended: nothing of it will touch the resource any more. It
 // may be called more than once. An error says that a mark which several guards share
 // was not held all the time.
 func (p *Pass) End() error {
 	p.once.Do(func() {
+		defer p.leave() // also after a release that panics
 		if p.release != nil {
 			p.err = p.release()
 		}
-		p.gate.mu.Lock()
-		delete(p.gate.passes, p)
-		if p.timer != nil {
-			p.timer.Stop()
-		}
-		p.gate.change()
-		p.gate.mu.Unlock()
-		p.cancel(context.Canceled)
 	})
 	return p.err
+}
+
+func (p *Pass) leave() {
+	p.gate.mu.Lock()
+	delete(p.gate.passes, p)
+	if p.token < p.gate.highest {
+		p.gate.behind--
+	}
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.gate.change()
+	p.gate.mu.Unlock()
+	p.cancel(context.Canceled)
 }
 
 // Do admits work, runs it with the context of its pass, and ends the pass. It returns
@@ -217,9 +201,15 @@ func (g *Guard) Do(ctx context.Context, resource Resource, token Token, work fun
 
 // Claim raises the mark and returns when no work of a smaller token is left: what a
 // new leader does before it reads anything, so that what it reads cannot change
-// under it by an old hand.
+// under it by an old hand. Errors are those of [Guard.Begin]. One that is no refusal
+// matches [ErrUnknownOutcome] as well, for the mark may have been raised. After that, and
+// after [ErrBusy], claiming again is right.
 func (g *Guard) Claim(ctx context.Context, resource Resource, token Token) error {
-	return g.Do(ctx, resource, token, func(context.Context) error { return nil })
+	err := g.Do(ctx, resource, token, func(context.Context) error { return nil })
+	if ResultOf(err) == Failed && !errors.Is(err, ErrUnknownOutcome) {
+		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+	}
+	return err
 }
 
 // Highest returns the mark of a resource, 0 if it was never claimed.
@@ -251,7 +241,7 @@ func (g *Guard) Begin(ctx context.Context, resource Resource, token Token) (*Pas
 		g.tell(resource, token, 0, err)
 		return nil, err
 	}
-	if err := CheckShown(resource, token); err != nil {
+	if err := checkToken(resource, token); err != nil { // the name is one of NewGuard's
 		gate.mu.Lock()
 		highest := gate.highest
 		gate.mu.Unlock()
@@ -265,11 +255,6 @@ func (g *Guard) Begin(ctx context.Context, resource Resource, token Token) (*Pas
 
 func (g *Guard) admit(ctx context.Context, at *gate, resource Resource, token Token) (*Pass, Token, error) {
 	var late <-chan time.Time
-	if g.cfg.Patience > 0 {
-		timer := time.NewTimer(g.cfg.Patience)
-		defer timer.Stop()
-		late = timer.C
-	}
 	at.mu.Lock()
 	for {
 		switch {
@@ -277,27 +262,47 @@ func (g *Guard) admit(ctx context.Context, at *gate, resource Resource, token To
 			highest := at.highest
 			at.mu.Unlock()
 			return nil, highest, &StaleError{Shown: token, Highest: highest}
-		case token > at.highest && !at.raising:
+		case token > at.raised && !at.raising:
 			if err := g.raise(ctx, at, resource, token); err != nil {
 				highest := at.highest
 				at.mu.Unlock()
 				return nil, highest, err
 			}
 			continue
-		case token == at.highest && at.below(token) == 0 && !(at.raising && g.shared != nil):
+		case token == at.raised && at.behind == 0 && !(at.raising && g.shared != nil):
 			// What a shared mark is held by would keep whoever raises it waiting for ever.
+			if g.clearer != nil && at.cleared < token {
+				at.cleared = token
+				at.mu.Unlock()
+				g.clearer.Cleared(ctx, resource, token)
+				at.mu.Lock()
+				continue
+			}
 			p := g.pass(ctx, at, token)
 			at.mu.Unlock()
-			return g.hold(ctx, p, resource)
+			highest, err := g.hold(ctx, p, resource)
+			if errors.Is(err, errOvertaken) {
+				at.mu.Lock()
+				continue
+			}
+			if err != nil {
+				return nil, highest, err
+			}
+			return p, highest, nil
 		}
 		changed, busy, highest := at.wait(), at.below(token), at.highest
 		at.mu.Unlock()
+		if g.cfg.Patience > 0 && late == nil {
+			timer := time.NewTimer(g.cfg.Patience)
+			defer timer.Stop()
+			late = timer.C
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			return nil, highest, context.Cause(ctx)
 		case <-late:
-			return nil, highest, fmt.Errorf("%w: %d requests of smaller tokens than %v at %s; ask again", ErrBusy, busy, token, resource)
+			return nil, highest, fmt.Errorf("%w: %v waits at %s for the mark, or for %d requests of smaller tokens; ask again", ErrBusy, token, resource, busy)
 		}
 		at.mu.Lock()
 	}
@@ -307,9 +312,6 @@ func (g *Guard) admit(ctx context.Context, at *gate, resource Resource, token To
 // returns with at.mu held, and lets go of it meanwhile.
 func (g *Guard) raise(ctx context.Context, at *gate, resource Resource, token Token) error {
 	at.raising = true
-	if g.shared != nil {
-		g.drain(at, resource, token) // what it holds is in the way of the mark
-	}
 	at.mu.Unlock()
 	err := func() error {
 		defer func() { // of a mark that panics, too
@@ -317,22 +319,46 @@ func (g *Guard) raise(ctx context.Context, at *gate, resource Resource, token To
 			at.raising = false
 			at.change()
 		}()
+		if g.shared != nil {
+			if err := g.makeRoom(ctx, at, resource, token); err != nil {
+				return err
+			}
+		}
 		return g.mark.Raise(ctx, resource, token)
 	}()
 	if stale, ok := errors.AsType[*StaleError](err); ok {
-		at.highest = max(at.highest, stale.Highest)
+		at.rise(stale.Highest)
 		g.drain(at, resource, at.highest)
 	}
 	if err != nil {
 		return err
 	}
+	at.raised = max(at.raised, token)
 	if token > at.highest {
-		at.highest = token
-		g.cfg.Logger.Info("the mark is raised", "resource", resource, "token", token, "in_flight", at.below(token))
+		at.rise(token)
+		g.cfg.Logger.Info("the mark is raised", "resource", resource, "token", token, "in_flight", at.behind)
 		if g.cfg.Observe != nil {
 			g.cfg.Observe(Decision{Resource: resource, Shown: token, Highest: token, Result: Raised})
 		}
 	}
+	g.drain(at, resource, token)
+	return nil
+}
+
+// makeRoom ends the work of smaller tokens before a shared mark is raised: what they hold
+// is in the way of that. If the mark cannot be raised then, they have ended for nothing,
+// so it is read first, and one that does not answer, or is too great, costs nobody
+// anything. They stay told: who comes again would else never see the end of Drain.
+func (g *Guard) makeRoom(ctx context.Context, at *gate, resource Resource, token Token) error {
+	highest, err := g.shared.Highest(ctx, resource)
+	if err != nil {
+		return err
+	}
+	if highest > token {
+		return &StaleError{Shown: token, Highest: highest}
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
 	g.drain(at, resource, token)
 	return nil
 }
@@ -352,6 +378,7 @@ func (g *Guard) drain(at *gate, resource Resource, token Token) {
 			}
 			p.cancel(&StaleError{Shown: p.token, Highest: token})
 		}
+		p.told = time.Now()
 		if g.cfg.Drain > 0 {
 			p.timer = time.AfterFunc(g.cfg.Drain, end)
 			continue
@@ -367,29 +394,37 @@ func (g *Guard) pass(ctx context.Context, at *gate, token Token) *Pass {
 	return p
 }
 
-// hold makes a shared mark stay where it is until the pass ends.
-func (g *Guard) hold(ctx context.Context, p *Pass, resource Resource) (*Pass, Token, error) {
+// errOvertaken says that a greater token came while a shared mark was asked to hold. Whether
+// that is raised decides what becomes of the smaller one.
+var errOvertaken = errors.New("a greater token has come")
+
+// hold makes a shared mark stay where it is until the pass ends. An error has ended it. It
+// returns the mark, too, as far as it is known.
+func (g *Guard) hold(ctx context.Context, p *Pass, resource Resource) (Token, error) {
 	if g.shared == nil {
-		return p, p.token, nil
+		return p.token, nil
 	}
 	release, err := g.shared.Share(p.ctx, resource, p.token)
-	if err != nil {
-		if ctx.Err() == nil && p.ctx.Err() != nil {
-			err = context.Cause(p.ctx) // a greater token came while it waited
-		}
-		_ = p.End() // holds nothing
-		highest := p.token
-		if stale, ok := errors.AsType[*StaleError](err); ok {
-			highest = stale.Highest
-			p.gate.mu.Lock()
-			p.gate.highest = max(p.gate.highest, highest)
-			g.drain(p.gate, resource, p.gate.highest)
-			p.gate.mu.Unlock()
-		}
-		return nil, highest, err
+	if err == nil {
+		p.release = release
+		return p.token, nil
 	}
-	p.release = release
-	return p, p.token, nil
+	switch { // what the mark says of the end of a context is not its word on a token
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case p.ctx.Err() != nil:
+		err = errOvertaken
+	}
+	_ = p.End() // holds nothing
+	highest := p.token
+	if stale, ok := errors.AsType[*StaleError](err); ok {
+		highest = stale.Highest
+		p.gate.mu.Lock()
+		p.gate.rise(highest)
+		g.drain(p.gate, resource, p.gate.highest)
+		p.gate.mu.Unlock()
+	}
+	return highest, err
 }
 
 // tell logs and counts a decision.

@@ -3,11 +3,8 @@ package fence_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,6 +122,9 @@ func TestGuardDrains(t *testing.T) {
 			g := newGuard(t, new(fence.Memory), fence.GuardConfig{Drain: c.drain})
 			old := begin(t, g, 5)
 			start := time.Now()
+			if told := old.Told(); !told.IsZero() {
+				t.Errorf("told at %v, and nobody has come", told)
+			}
 			admitted := make(chan time.Duration)
 			go func() {
 				p := begin(t, g, 6)
@@ -142,6 +142,9 @@ func TestGuardDrains(t *testing.T) {
 					t.Errorf("drain %v: told after %v; want %v", c.drain, told, c.told)
 				}
 				stale(t, context.Cause(old.Context()), 5, 6)
+				if told := old.Told(); !told.Equal(start) {
+					t.Errorf("drain %v: told at %v; want %v", c.drain, told, start)
+				}
 			case <-time.After(ends):
 				if c.told >= 0 {
 					t.Errorf("drain %v: not told", c.drain)
@@ -223,128 +226,6 @@ func TestGuardWaitsForTheMark(t *testing.T) {
 			t.Errorf("admitted after %v; want a minute, when the mark was durable", took)
 		}
 	})
-}
-
-// TestGuardModel: whatever comes and goes, only one token is at work at a time, never
-// a smaller one after a greater, and never one above what the mark keeps.
-func TestGuardModel(t *testing.T) {
-	for seed := range uint64(50) {
-		for _, shared := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%d/%v", seed, shared), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { play(t, seed, shared) })
-			})
-		}
-	}
-}
-
-func play(t *testing.T, seed uint64, shared bool) {
-	random := rand.New(rand.NewPCG(seed, 0))
-	var mark fence.Mark = new(fence.Memory)
-	guards := 1
-	if shared {
-		mark, guards = newHolder(), 3
-	}
-	var at []*fence.Guard
-	for range guards {
-		at = append(at, newGuard(t, mark, fence.GuardConfig{Drain: []time.Duration{0, 20 * time.Millisecond, -1}[random.IntN(3)]}))
-	}
-	var mu sync.Mutex
-	working, newest, admitted := map[fence.Token]int{}, fence.Token(0), 0
-	var all sync.WaitGroup
-	for range 60 {
-		token, starts := fence.Token(1+random.IntN(8)), time.Duration(random.IntN(300))*time.Millisecond
-		takes, g := time.Duration(random.IntN(50))*time.Millisecond, at[random.IntN(guards)]
-		all.Go(func() {
-			time.Sleep(starts)
-			err := g.Do(t.Context(), "r", token, func(ctx context.Context) error {
-				kept, err := mark.Highest(ctx, "r")
-				mu.Lock()
-				working[token]++
-				admitted++
-				if err != nil || kept != token || len(working) > 1 || token < newest {
-					t.Errorf("%v at work beside %v, after %v, and the mark is %v, %v", token, working, newest, kept, err)
-				}
-				newest = max(newest, token)
-				mu.Unlock()
-				select {
-				case <-time.After(takes):
-				case <-ctx.Done():
-				}
-				mu.Lock()
-				if working[token]--; working[token] == 0 {
-					delete(working, token)
-				}
-				mu.Unlock()
-				return nil
-			})
-			if err != nil && !errors.Is(err, fence.ErrStale) {
-				t.Errorf("%v: %v", token, err)
-			}
-		})
-	}
-	all.Wait()
-	if newest == 0 || admitted < 2 {
-		t.Errorf("%d admitted, up to %v: this has shown nothing", admitted, newest)
-	}
-}
-
-// holder is a mark that several guards share.
-type holder struct {
-	mu      sync.Mutex
-	changed chan struct{}
-	mark    fence.Token
-	held    int
-}
-
-func newHolder() *holder { return &holder{changed: make(chan struct{})} }
-
-func (h *holder) change() {
-	close(h.changed)
-	h.changed = make(chan struct{})
-}
-
-func (h *holder) Raise(ctx context.Context, _ fence.Resource, token fence.Token) error {
-	for {
-		h.mu.Lock()
-		switch {
-		case token < h.mark:
-			defer h.mu.Unlock()
-			return &fence.StaleError{Shown: token, Highest: h.mark}
-		case token == h.mark, h.held == 0:
-			defer h.mu.Unlock()
-			h.mark = token
-			return nil
-		}
-		changed := h.changed
-		h.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-func (h *holder) Highest(context.Context, fence.Resource) (fence.Token, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.mark, nil
-}
-
-func (h *holder) Share(_ context.Context, _ fence.Resource, token fence.Token) (func() error, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if token < h.mark {
-		return nil, &fence.StaleError{Shown: token, Highest: h.mark}
-	}
-	h.held++
-	return func() error {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.held--
-		h.change()
-		return nil
-	}, nil
 }
 
 func TestParseResource(t *testing.T) {

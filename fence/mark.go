@@ -39,6 +39,18 @@ type Sharer interface {
 	Share(ctx context.Context, resource Resource, token Token) (release func() error, err error)
 }
 
+// Clearer is a Mark that wants to know what has ended, and not only what was claimed:
+// one that outlives its guard knows by it whether work of smaller tokens may be left.
+type Clearer interface {
+	Mark
+
+	// Cleared is told that the mark of the resource is at token, and that all work of
+	// smaller tokens which the guard has admitted has ended. A [Guard] calls it before it
+	// admits the first of a token, which waits for it. What it cannot keep is as if
+	// it had not been called.
+	Cleared(ctx context.Context, resource Resource, token Token)
+}
+
 // Memory is a Mark that forgets everything with its process. It is right only where
 // what it guards is in the memory of the same process, too, and in tests. The zero
 // Memory is empty and ready; it must not be copied.
@@ -82,6 +94,11 @@ func CheckShown(resource Resource, token Token) error {
 	if _, err := ParseResource(string(resource)); err != nil {
 		return err
 	}
+	return checkToken(resource, token)
+}
+
+// checkToken is CheckShown of a resource whose name is known to be one.
+func checkToken(resource Resource, token Token) error {
 	switch {
 	case token == 0:
 		return fmt.Errorf("%w: %s is guarded, and wants the token of the term that writes", ErrMissing, resource)

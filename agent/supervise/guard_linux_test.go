@@ -18,6 +18,8 @@ import (
 
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/proc"
+	"github.com/electd/elect/internal/terminal"
 )
 
 // guarded is a program that embeds the library. Arguments: board, grace,
@@ -294,7 +296,7 @@ func TestGuardFrozen(t *testing.T) {
 		p := newPlay(t, "hostile=yes", "lease=500ms")
 		p.line("prepared")
 		p.kill(p.program(), syscall.SIGSTOP)
-		eventually(t, "the program is frozen", func() bool { return stateOf(p.program()) == 'T' })
+		eventually(t, "the program is frozen", func() bool { s, _ := proc.Read(p.program()); return s.State == 'T' })
 		end := clock.Boot(p.board.Deadline.Load())
 		at := p.spoke()
 		p.dead(at)
@@ -316,15 +318,6 @@ func TestGuardFrozen(t *testing.T) {
 			t.Error("a member was alive when the lease had ended")
 		}
 	}
-}
-
-// stateOf reads a process's state from /proc.
-func stateOf(pid int) byte {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if at := strings.LastIndex(string(text), ") "); at >= 0 && len(text) > at+2 {
-		return text[at+2]
-	}
-	return 0
 }
 
 // TestGuardLeases has a lease that is renewed, one that is not, and one that was
@@ -445,29 +438,29 @@ func TestGuardErrors(t *testing.T) {
 // TestGuardTerminal is a guarded program that a person uses.
 func TestGuardTerminal(t *testing.T) {
 	s := newShell(t)
-	s.typeIn("g() { SUPERVISE_PART=guardrun \"$R\" \"$@\"; }; g cat; echo code=$?\n")
-	s.typeIn("hello\n")
-	s.expect("hello\r\n")
-	s.typeIn(ctrlD)
-	s.expect("code=0")
-	s.typeIn("g sh -c 'echo started; exec sleep 100'\n")
-	s.expect("started")
-	s.typeIn(ctrlC)
-	s.expect("$ ") // the shell sees a death by the signal, and ends its line as well
-	s.typeIn("echo code=$?\n")
-	s.expect("code=130")
-	s.typeIn("SUPERVISE_PART=guardrun \"$R\" cat\n")
-	s.typeIn("one\n")
-	s.expect("one\r\n")
-	s.typeIn(ctrlZ)
-	s.expect("Stopped")
-	s.typeIn("echo shell has it; fg\n")
-	s.expect("shell has it\r\n")
-	s.typeIn("two\n")
-	s.expect("two\r\n")
-	s.typeIn(ctrlD)
-	s.typeIn("echo code=$?\n")
-	s.expect("code=0")
+	s.Type("g() { SUPERVISE_PART=guardrun \"$R\" \"$@\"; }; g cat; echo code=$?\n")
+	s.Type("hello\n")
+	s.Expect("hello\r\n")
+	s.Type(terminal.CtrlD)
+	s.Expect("code=0")
+	s.Type("g sh -c 'echo started; exec sleep 100'\n")
+	s.Expect("started")
+	s.Type(terminal.CtrlC)
+	s.Expect("$ ") // the shell sees a death by the signal, and ends its line as well
+	s.Type("echo code=$?\n")
+	s.Expect("code=130")
+	s.Type("SUPERVISE_PART=guardrun \"$R\" cat\n")
+	s.Type("one\n")
+	s.Expect("one\r\n")
+	s.Type(terminal.CtrlZ)
+	s.Expect("Stopped")
+	s.Type("echo shell has it; fg\n")
+	s.Expect("shell has it\r\n")
+	s.Type("two\n")
+	s.Expect("two\r\n")
+	s.Type(terminal.CtrlD)
+	s.Type("echo code=$?\n")
+	s.Expect("code=0")
 }
 
 // BenchmarkGuardLead is what the beginning of a guarded leadership costs.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/proc"
 )
 
 // becomeReaper makes this process the parent of its orphaned descendants.
@@ -105,7 +106,7 @@ func (k *keeper) groupAlive() bool {
 	l := k.others()
 	alive := false
 	l.each(func(pid int) {
-		if s, ok := readStat(pid); ok && s.group == k.pid && !s.dead() {
+		if s, ok := proc.Read(pid); ok && s.Group == k.pid && !s.Dead() {
 			alive = true
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/proc"
 )
 
 // lineage finds and kills the descendants of a process, which must be this one:
@@ -96,8 +98,8 @@ func (l *lineage) strikeBelow(parent, parentFD, depth int) {
 		if err != nil {
 			continue // it has ended, or there are no pidfds: its turn comes when it is a child of root
 		}
-		if s, ok := readStat(pid); ok && (s.parent == l.root || s.parent == parent && unreaped(parentFD)) {
-			l.found(pid, s.start)
+		if s, ok := proc.Read(pid); ok && (s.Parent == l.root || s.Parent == parent && unreaped(parentFD)) {
+			l.found(pid, s.Start)
 			if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && err != unix.ESRCH && l.denied != nil {
 				l.denied(pid, err)
 			}
@@ -143,8 +145,8 @@ func (l *lineage) look() {
 	}
 	l.tree = map[int][]int{}
 	for _, pid := range l.numbers("/proc") {
-		if s, ok := readStat(pid); ok {
-			l.tree[s.parent] = append(l.tree[s.parent], pid)
+		if s, ok := proc.Read(pid); ok {
+			l.tree[s.Parent] = append(l.tree[s.Parent], pid)
 		}
 	}
 }
@@ -158,7 +160,7 @@ func (l *lineage) children(pid int) []int {
 	var pids []int
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"
 	for _, tid := range l.numbers(dir) {
-		pids = appendNumbers(pids, readAll(dir+"/"+strconv.Itoa(tid)+"/children", l.buf))
+		pids = appendNumbers(pids, proc.ReadFile(dir+"/"+strconv.Itoa(tid)+"/children", l.buf))
 	}
 	return pids
 }
@@ -189,30 +191,6 @@ func (l *lineage) numbers(dir string) []int {
 	}
 }
 
-// readAll reads a file of /proc, into buf if it is large enough; nil if it is
-// not there.
-func readAll(path string, buf []byte) []byte {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	defer unix.Close(fd)
-	have := 0
-	for {
-		n, err := unix.Read(fd, buf[have:])
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil || n <= 0:
-			return buf[:have]
-		}
-		if have += n; have == len(buf) {
-			buf = append(make([]byte, 0, 4*len(buf)), buf...)
-			buf = buf[:cap(buf)]
-		}
-	}
-}
-
 func appendNumbers(dst []int, text []byte) []int {
 	for field := range bytes.FieldsSeq(text) {
 		if v, err := strconv.Atoi(string(field)); err == nil {
@@ -220,49 +198,4 @@ func appendNumbers(dst []int, text []byte) []int {
 		}
 	}
 	return dst
-}
-
-// stat is what we use of /proc/PID/stat.
-type stat struct {
-	state   byte
-	parent  int
-	group   int
-	session int
-	start   int // in clock ticks since boot: with the pid, names a process for ever
-}
-
-// dead reports whether it is a zombie or about to be. A process whose first
-// thread has ended while others run looks the same; it is found again as long
-// as it is there.
-func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' }
-
-func readStat(pid int) (stat, bool) {
-	var buf [1024]byte
-	text := readAll("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
-	return parseStat(text)
-}
-
-// parseStat reads "PID (NAME) STATE PPID PGRP SESSION …"; the name may hold
-// spaces and parentheses.
-func parseStat(text []byte) (stat, bool) {
-	at := bytes.LastIndexByte(text, ')')
-	if at < 0 || at+2 >= len(text) {
-		return stat{}, false
-	}
-	fields := bytes.Fields(text[at+1:])
-	if len(fields) < 20 || len(fields[0]) != 1 {
-		return stat{}, false
-	}
-	s := stat{state: fields[0][0]}
-	for _, f := range []struct {
-		to *int
-		at int
-	}{{&s.parent, 1}, {&s.group, 2}, {&s.session, 3}, {&s.start, 19}} {
-		v, err := strconv.Atoi(string(fields[f.at]))
-		if err != nil {
-			return stat{}, false
-		}
-		*f.to = v
-	}
-	return s, true
 }

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/proc"
 )
 
 // AdoptOrphans makes this process the one that orphaned descendants become
@@ -71,7 +73,7 @@ func (f *Family) track() {
 	if err != nil {
 		return
 	}
-	if s, ok := readStat(f.pid); ok && s.parent == f.keeper {
+	if s, ok := proc.Read(f.pid); ok && s.Parent == f.keeper {
 		f.tracker.pidfd = fd + 1 // it was the command when fd was opened, and so fd is its
 		return
 	}
@@ -159,15 +161,15 @@ func (f *Family) killGroup() {
 		starts := map[int]int{}
 		below := map[int][]int{}
 		for _, pid := range l.numbers("/proc") {
-			s, ok := readStat(pid)
-			if !ok || s.dead() {
+			s, ok := proc.Read(pid)
+			if !ok || s.Dead() {
 				continue
 			}
-			starts[pid] = s.start
-			below[s.parent] = append(below[s.parent], pid)
+			starts[pid] = s.Start
+			below[s.Parent] = append(below[s.Parent], pid)
 			// The group's number stays its own while it has members, and
 			// strangers in our session are our own shell's or program's.
-			if start, ok := known[pid]; ok && start == s.start || s.group == f.pid && s.session == session {
+			if start, ok := known[pid]; ok && start == s.Start || s.Group == f.pid && s.Session == session {
 				found = append(found, pid)
 			}
 		}
@@ -196,7 +198,7 @@ func killExactly(pid, start int) {
 		return
 	}
 	defer unix.Close(fd)
-	if s, ok := readStat(pid); ok && s.start == start {
+	if s, ok := proc.Read(pid); ok && s.Start == start {
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	}
 }
@@ -204,8 +206,8 @@ func killExactly(pid, start int) {
 // startOf is when a process started, in clock ticks since boot: with its number,
 // it names a process for ever. 0 if there is no such process.
 func startOf(pid int) int {
-	s, _ := readStat(pid)
-	return s.start
+	s, _ := proc.Read(pid)
+	return s.Start
 }
 
 // defaultAction has a signal do what it does to a process that does nothing

@@ -19,6 +19,7 @@ import (
 
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/proc"
 )
 
 // board is memory that the members of a family share with the test. Each
@@ -110,7 +111,8 @@ func parent(args []string) {
 		b.Deadline.Store(int64(at))
 		f.Deadline(at)
 	}
-	b.Keeper.Store(int64(parentOf(f.PID())))
+	s, _ := proc.Read(f.PID())
+	b.Keeper.Store(int64(s.Parent))
 	b.Parent.Store(int64(os.Getpid()))
 	go func() {
 		for !f.Gone() {
@@ -331,23 +333,8 @@ func strike([]string) {
 	}
 }
 
-// parentOf reads a process's parent, or 0.
-func parentOf(pid int) int {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	var state string
-	var ppid int
-	if at := strings.LastIndex(string(text), ")"); at >= 0 {
-		_, _ = fmt.Sscan(string(text)[at+1:], &state, &ppid)
-	}
-	return ppid
-}
-
 // alive reports whether a process is there and not a zombie.
 func alive(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	at := strings.LastIndex(string(text), ")")
-	return at >= 0 && !strings.HasPrefix(string(text)[at+1:], " Z") && !strings.HasPrefix(string(text)[at+1:], " X")
+	s, ok := proc.Read(pid)
+	return ok && !s.Dead()
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/internal/proc"
 )
 
 func prepare(t testing.TB) *supervise.Spare {
@@ -31,7 +32,7 @@ func TestSpare(t *testing.T) {
 	if f.Keeper() != want {
 		t.Errorf("the keeper is %d, want the spare, %d", f.Keeper(), want)
 	}
-	if !lines.Scan() || parentOf(f.PID()) != want {
+	if s, _ := proc.Read(f.PID()); !lines.Scan() || s.Parent != want {
 		t.Errorf("the command says that its parent is %s, want %d", lines.Text(), want)
 	}
 	cmd.Spare.Close() // is none any more

@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/proc"
 )
 
 // testimony is how long the keeper may be busy with speaking, at most, after
@@ -161,18 +162,9 @@ func dying(pid int) bool {
 			return true
 		}
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false // if it is dead and reaped, its pidfd says so
-	}
-	// After the name, which may hold anything: the state, five numbers, the flags.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 7 {
-		return false
-	}
 	const exiting = 0x4 // PF_EXITING
-	flags, err := strconv.ParseUint(fields[6], 10, 64)
-	return fields[0] == "Z" || fields[0] == "X" || err == nil && flags&exiting != 0
+	s, ok := proc.Read(pid)
+	return ok && (s.Dead() || s.Flags&exiting != 0) // if it is dead and reaped, its pidfd says so
 }
 
 // killPending reads a status file of /proc: is SIGKILL about to be taken?

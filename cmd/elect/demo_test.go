@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/creack/pty"
+	"github.com/electd/elect/internal/terminal"
 )
 
 // The terminal's own words for a picture that begins and one that is over.
@@ -29,9 +29,7 @@ func demoScreen(t *testing.T, more ...string) (s *screen, dir string) {
 	dir = t.TempDir()
 	env = append(env, "TMPDIR="+dir)
 	s = open(t, append(env, more...), "elect", "demo")
-	if err := pty.Setsize(s.master, &pty.Winsize{Rows: 40, Cols: 120}); err != nil {
-		t.Fatal(err)
-	}
+	s.Resize(40, 120)
 	return s, dir
 }
 
@@ -46,41 +44,33 @@ func expectNothingIn(t *testing.T, dir string) {
 	}
 }
 
-func (s *screen) text() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.shown.String()
-}
-
 // A person looks on, kills who leads, resizes the terminal, and quits.
 func TestDemoOnTerminal(t *testing.T) {
 	s, dir := demoScreen(t)
-	s.expect(pictureBegins)
-	s.expect("LEADS")
-	s.typeIn("r")
-	s.expect("was asked to resign. It ended its job")
-	s.typeIn("?")
-	s.expect("What you see")
-	s.typeIn(" ")
-	if err := pty.Setsize(s.master, &pty.Winsize{Rows: 15, Cols: 50}); err != nil {
-		t.Fatal(err)
-	}
-	s.expect("This terminal is 50 x 15")
-	s.typeIn("q")
-	s.expect(pictureEnds)
-	s.expect("Two jobs at the same time: ")
-	s.expect("0 times")
+	s.Expect(pictureBegins)
+	s.Expect("LEADS")
+	s.Type("r")
+	s.Expect("was asked to resign. It ended its job")
+	s.Type("?")
+	s.Expect("What you see")
+	s.Type(" ")
+	s.Resize(15, 50)
+	s.Expect("This terminal is 50 x 15")
+	s.Type("q")
+	s.Expect(pictureEnds)
+	s.Expect("Two jobs at the same time: ")
+	s.Expect("0 times")
 	s.expectEnd("0")
 	expectNothingIn(t, dir)
 }
 
 func TestDemoWithoutColour(t *testing.T) {
 	s, _ := demoScreen(t, "NO_COLOR=1")
-	s.expect("LEADS")
-	s.typeIn("q")
-	s.expect(pictureEnds)
+	s.Expect("LEADS")
+	s.Type("q")
+	s.Expect(pictureEnds)
 	s.expectEnd("0")
-	if colours := regexp.MustCompile(`\x1b\[[0-9;]*[1-9][0-9;]*m`).FindAllString(s.text(), -1); colours != nil {
+	if colours := regexp.MustCompile(`\x1b\[[0-9;]*[1-9][0-9;]*m`).FindAllString(s.Text(), -1); colours != nil {
 		t.Errorf("it has colours although NO_COLOR is set: %q", colours)
 	}
 }
@@ -91,20 +81,20 @@ func TestDemoEnds(t *testing.T) {
 		end  func(s *screen) error
 		want string
 	}{
-		"Ctrl-C":  {func(s *screen) error { s.typeIn(ctrlC); return nil }, "130"},
-		"SIGTERM": {func(s *screen) error { return s.cmd.Process.Signal(syscall.SIGTERM) }, "143"},
-		"SIGKILL": {func(s *screen) error { return s.cmd.Process.Kill() }, "KILL"},
-		"SIGABRT": {func(s *screen) error { return s.cmd.Process.Signal(syscall.SIGABRT) }, "2"}, // as a panic of a goroutine ends it
+		"Ctrl-C":  {func(s *screen) error { s.Type(terminal.CtrlC); return nil }, "130"},
+		"SIGTERM": {func(s *screen) error { return s.Cmd.Process.Signal(syscall.SIGTERM) }, "143"},
+		"SIGKILL": {func(s *screen) error { return s.Cmd.Process.Kill() }, "KILL"},
+		"SIGABRT": {func(s *screen) error { return s.Cmd.Process.Signal(syscall.SIGABRT) }, "2"}, // as a panic of a goroutine ends it
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, dir := demoScreen(t)
-			s.expect("LEADS")
-			before := len(s.text())
+			s.Expect("LEADS")
+			before := len(s.Text())
 			if err := c.end(s); err != nil {
 				t.Fatal(err)
 			}
 			s.expectEnd(c.want)
-			if !eventually(func() bool { return strings.Contains(s.text()[before:], pictureEnds) }) {
+			if !eventually(func() bool { return strings.Contains(s.Text()[before:], pictureEnds) }) {
 				t.Error("the terminal was not given back")
 			}
 			expectNothingIn(t, dir)
@@ -116,11 +106,11 @@ func TestDemoEnds(t *testing.T) {
 func TestDemoWithoutKeyboard(t *testing.T) {
 	env := append(environment(t), "TERM=xterm", "TMPDIR="+t.TempDir())
 	s := open(t, env, "sh", "-c", "exec elect demo --pause 1h </dev/null")
-	s.expect("was elected with token")
-	if strings.Contains(s.text(), pictureBegins) {
+	s.Expect("was elected with token")
+	if strings.Contains(s.Text(), pictureBegins) {
 		t.Error("a picture is shown to somebody who has no keys")
 	}
-	s.typeIn(ctrlC)
+	s.Type(terminal.CtrlC)
 	s.expectEnd("130")
 }
 

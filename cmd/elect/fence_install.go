@@ -16,8 +16,13 @@ is, so it may be done again. Writes are refused from then on unless they show a 
 by all that check.
 
 With tables (PostgreSQL), the database itself checks every statement that writes to
-them, for programs that cannot be changed. Such a program only sets the token in its
-transaction:
+them, for programs that cannot be changed. Such a program connects with the token, which
+libpq takes from PGOPTIONS, and other drivers from the parameter options:
+
+  elect run --name orders -- sh -c 'elect fence claim orders &&
+    PGOPTIONS="-c elect.token=$ELECT_TOKEN" exec ./worker'
+
+A program that outlives terms sets the token in each transaction instead:
 
   SELECT set_config('elect.token', '42', true)
 

@@ -21,6 +21,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/gatehouse"
 	"github.com/electd/elect/cmd/elect/internal/lines"
+	"github.com/electd/elect/cmd/elect/internal/marks"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencehttp"
 )
@@ -40,11 +41,26 @@ POST ` + fencehttp.ClaimPath + ` and the same header.
 Cutting closes the connection to the upstream, which may be at work on the request
 all the same. So let --drain be longer than the longest request. After a restart a
 greater token waits as long (--settle), for what was forwarded before; a request whose
-client has gone goes on as long, too. Everything has to go through the proxy: let the
-upstream listen for nobody else.
+client has gone goes on as long, and one whose upstream was lost counts as long as at
+work. Everything has to go through the proxy: let the upstream listen for nobody else.
 
 HTTP/1.1 and HTTP/2, with --cert and without, streams, trailers and WebSockets pass.
 SIGTERM ends it: what is in flight may end within --grace.`
+
+// markHelp is what --mark takes.
+const markHelp = `where the greatest token is kept: file:DIR, a directory on a local disk; postgres://… or mysql://…, a table that several proxies share (elect fence install; a password belongs into ELECT_MARK); or memory, which forgets it at every restart and lets a stale leader in then`
+
+// openMark opens what --mark names.
+func openMark(at string) (*marks.Kept, error) {
+	if at == "" {
+		return nil, exit.Usagef("where is the mark kept? want --mark file:DIR; --mark memory forgets it at every restart")
+	}
+	mark, err := marks.Mark(at)
+	if errors.Is(err, marks.ErrURL) {
+		return nil, exit.Usagef("--mark: %w", err)
+	}
+	return mark, exit.OfBackend(err)
+}
 
 // drainTime is the value of --drain: a time, or never.
 type drainTime struct{ value *time.Duration }
@@ -101,16 +117,16 @@ func newFenceProxy() *cobra.Command {
 	f.StringVar(&p.upstream, "upstream", "", "`URL` of what is guarded: http://, https:// or h2c:// (HTTP/2 without TLS)")
 	f.StringSliceVar(&p.resources, "resource", nil, "`NAME` of what is guarded; may be given several times")
 	f.StringVar(&p.mark, "mark", "", "`PLACE` "+markHelp)
-	f.Var(drainTime{&p.drain}, "drain", "`TIME` that requests of smaller tokens may go on, or never to cut none")
-	f.Var(drainTime{&p.settle}, "settle", "`TIME` after the start during which no greater token is let in (default: that of --drain)")
+	f.Var(drainTime{&p.drain}, "drain", "`TIME` that requests of smaller tokens may go on when a greater one has come; 0 cuts them at once, never cuts none")
+	f.Var(duration{&p.settle}, "settle", "`TIME` after the start during which no greater token is let in; 0: none (default: that of --drain)")
 	f.Lookup("settle").DefValue = ""
-	f.Var(duration{&p.patience}, "patience", "`TIME` that a greater token waits for smaller ones at most; then 503. 0: no limit")
+	f.Var(duration{&p.patience}, "patience", "`TIME` that a greater token waits for smaller ones at most, before 503; 0: no limit")
 	f.StringSliceVar(&p.open, "open", nil, "`METHOD`s that need no token, such as GET,HEAD (upgrades always do)")
 	f.StringVar(&p.metrics, "metrics", "", "`ADDR` to serve /metrics and /healthz on")
 	f.StringVar(&p.cert, "cert", "", "`FILE` with the certificate to serve with, and those above it (PEM)")
 	f.StringVar(&p.key, "key", "", "`FILE` with its key (PEM)")
 	f.StringVar(&p.upstreamCA, "upstream-ca", "", "`FILE` with the authorities for an upstream of https:// (default: the system's)")
-	f.Var(duration{&p.grace}, "grace", "`TIME` for what is in flight at the end")
+	f.Var(duration{&p.grace}, "grace", "`TIME` for what is in flight at the end, before it is cut; 0 cuts it at once")
 	f.BoolVarP(&p.verbose, "verbose", "v", false, "log everything")
 	return cmd
 }
@@ -183,24 +199,30 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	mark, err := openMark(ctx, p.mark)
+	mark, err := openMark(p.mark)
 	if err != nil {
 		return err
 	}
-	defer mark.close()
+	defer mark.Close()
 	said := lines.New(os.Stderr)
 	defer said.Close()
 	cfg.Logger = said.Logger(p.verbose)
-	if mark.warning != "" {
-		said.Say("%s", mark.warning)
+	for _, w := range mark.Warnings {
+		said.Say("%s", w)
 	}
 	cfg.Mark = mark.Mark
 	_, shared := cfg.Mark.(fence.Sharer)
+	if shared && p.settle > 0 {
+		return exit.Usagef("--settle is for a mark that one proxy has; of one that is shared no proxy knows when another has been killed. Leave it out")
+	}
 	if p.settle < 0 && p.drain < 0 && !shared {
 		return exit.Usagef("--drain never does not tell how long an upstream may be at work when this proxy is killed; want --settle TIME, too")
 	}
 	if p.settle < 0 {
 		p.settle = p.drain
+	}
+	if p.drain < 0 && p.settle > 0 {
+		cfg.Lost = p.settle // the time of the longest request, as --drain is else
 	}
 	if !shared && p.settle > 0 {
 		cfg.Mark = fencehttp.Settle(cfg.Mark, p.settle)

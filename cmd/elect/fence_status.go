@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -73,13 +74,19 @@ func newFenceStatus() *cobra.Command {
 func (s fenceStatus) table(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "RESOURCE\tTOKEN\tCLAIMED\tTABLES")
+	var warnings []string // those of a server are of all its resources
 	for _, r := range s.Resources {
 		token := "-"
 		if r.Highest != 0 {
 			token = r.Highest.String()
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", cmp.Or(string(r.Resource), s.At), token, timestamp(r.Claimed), cmp.Or(strings.Join(r.Tables, ", "), "-"))
-		warnOf(r.Warnings)
+		for _, w := range r.Warnings {
+			if !slices.Contains(warnings, w) {
+				warnings = append(warnings, w)
+			}
+		}
 	}
+	warnOf(warnings)
 	return t.Flush()
 }

@@ -3,7 +3,6 @@ module github.com/electd/elect/cmd/elect
 go 1.26.0
 
 require (
-	github.com/creack/pty v1.1.24
 	github.com/electd/elect v0.0.0
 	github.com/electd/elect/peer v0.0.0
 	github.com/prometheus/client_golang v1.25.0

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +52,7 @@ func newHistory(openers elect.Openers) *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), askTimeout, errNoAnswer)
+			ctx, cancel := within(cmd, askTimeout)
 			defer cancel()
 			events, silent := c.History(ctx)
 			if silent != nil && !errors.Is(silent, driver.ErrUnreachable) || silent != nil && len(events) == 0 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -81,7 +80,7 @@ func newMembers(openers elect.Openers) *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), askTimeout, errNoAnswer)
+			ctx, cancel := within(cmd, askTimeout)
 			defer cancel()
 			m := membersOf(c.Members(ctx), voters)
 			m.Election, m.Name = p.shown(), p.name

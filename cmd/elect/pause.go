@@ -68,7 +68,7 @@ func pausing(openers elect.Openers, on bool, verb, short, long, example string) 
 				return err
 			}
 			defer c.Close()
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), resignTimeout, fmt.Errorf("no answer within %v", resignTimeout))
+			ctx, cancel := within(cmd, orderTimeout)
 			defer cancel()
 			which, err := p.pausable(peer.Newest(c.Members(ctx)), nodes)
 			if err != nil {

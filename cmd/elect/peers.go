@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/electd/elect"
@@ -325,7 +326,16 @@ func (p *place) ask(openers elect.Openers, verb string) (c *peer.Client, voters 
 	return c, len(cfg.Voters), nil
 }
 
-// askTimeout bounds how long a verb waits for peers that do not answer.
-const askTimeout = 5 * time.Second
+const (
+	// askTimeout bounds how long a verb waits for peers that do not answer.
+	askTimeout = 5 * time.Second
 
-var errNoAnswer = fmt.Errorf("no answer within %v", askTimeout)
+	// orderTimeout bounds the whole conversation of a verb that has somebody do
+	// something.
+	orderTimeout = 10 * time.Second
+)
+
+// within is the context of a verb that waits so long for an answer.
+func within(cmd *cobra.Command, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(cmd.Context(), limit, fmt.Errorf("no answer within %v", limit))
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,9 +25,6 @@ leader may still resign when it goes on.
 
 Exit codes: 0 it has accepted; 3 nobody leads; 69 it did not answer, or somebody
 else leads than the one with --token.`
-
-// resignTimeout bounds the whole conversation.
-const resignTimeout = 10 * time.Second
 
 func newResign(openers elect.Openers) *cobra.Command {
 	var p place
@@ -52,14 +48,9 @@ func newResign(openers elect.Openers) *cobra.Command {
 				return err
 			}
 			defer e.Close()
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), resignTimeout, fmt.Errorf("no answer within %v", resignTimeout))
-			defer cancel()
-			leader, err := atLeader(ctx, e, only, "resign", e.Recall)
-			if errors.Is(err, elect.ErrNoLeader) {
-				return exit.With(exit.NoLeader, fmt.Errorf("nobody leads %s, so that nobody can resign", p.name))
-			}
+			leader, err := p.atLeader(cmd, e, only, "resign", e.Recall)
 			if err != nil {
-				return exit.OfBackend(err)
+				return err
 			}
 			r := resigned{Election: p.shown(), Name: p.name, ID: leader.ID, Token: leader.Token}
 			return format.write(cmd.OutOrStdout(), r, r.write)
@@ -95,20 +86,25 @@ func parseToken(text string) (token elect.Token, err error) {
 }
 
 // atLeader asks the leader with that token, or whoever leads if it is 0, to do
-// something, and returns who accepted.
-func atLeader(ctx context.Context, e *elect.Election, only elect.Token, what string, ask func(context.Context, elect.Token) error) (elect.Leader, error) {
+// something, and returns who accepted. An error of it has its exit code.
+func (p *place) atLeader(cmd *cobra.Command, e *elect.Election, only elect.Token, what string, ask func(context.Context, elect.Token) error) (elect.Leader, error) {
+	ctx, cancel := within(cmd, orderTimeout)
+	defer cancel()
 	for {
 		leader, err := e.Leader(ctx)
-		if err != nil {
-			return leader, err
+		switch {
+		case err != nil:
+		case only != 0 && leader.Token != only:
+			err = fmt.Errorf("token %v leads, and not %v; nobody was asked to %s", leader.Token, only, what)
+		default:
+			err = ask(ctx, leader.Token)
+			if errors.Is(err, driver.ErrSuperseded) && only == 0 && ctx.Err() == nil {
+				continue // somebody else was elected in between
+			}
 		}
-		if only != 0 && leader.Token != only {
-			return leader, fmt.Errorf("token %v leads, and not %v; nobody was asked to %s", leader.Token, only, what)
+		if errors.Is(err, elect.ErrNoLeader) {
+			return leader, exit.With(exit.NoLeader, fmt.Errorf("nobody leads %s, so that nobody can %s", p.name, what))
 		}
-		err = ask(ctx, leader.Token)
-		if errors.Is(err, driver.ErrSuperseded) && only == 0 && ctx.Err() == nil {
-			continue // somebody else was elected in between
-		}
-		return leader, err
+		return leader, exit.OfBackend(err)
 	}
 }

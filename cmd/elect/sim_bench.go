@@ -73,12 +73,8 @@ func newSimBench() *cobra.Command {
 
 // simSpeed is what was measured, as -o json shows it.
 type simSpeed struct {
-	Go         string          `json:"go"`
-	System     string          `json:"system"`
-	CPUs       int             `json:"cpus"`
-	LoadBefore *[3]float64     `json:"load_before,omitempty"`
-	LoadAfter  *[3]float64     `json:"load_after,omitempty"`
-	Protocols  []protocolSpeed `json:"protocols"`
+	machine.Conditions
+	Protocols []protocolSpeed `json:"protocols"`
 }
 
 type protocolSpeed struct {
@@ -97,7 +93,8 @@ type protocolSpeed struct {
 func benchSim(cmd *cobra.Command, which []*sim.Protocol, o sim.Options, rounds int, at time.Duration, format output) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	s := simSpeed{Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), LoadBefore: machine.Load(), Protocols: []protocolSpeed{}}
+	s := simSpeed{Conditions: machine.Now(), Protocols: []protocolSpeed{}}
+	s.System = runtime.GOOS + "/" + runtime.GOARCH
 	for _, p := range which {
 		speed, err := measureSim(ctx, p, o, rounds, at)
 		if ctx.Err() != nil {

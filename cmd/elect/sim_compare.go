@@ -114,27 +114,25 @@ func (r *simCompare) run(cmd *cobra.Command, args []string) error {
 	if err := r.complete(cmd, args); err != nil {
 		return err
 	}
-	if _, err := compare.Schedules(r.options); err != nil {
-		return exit.Usagef("%s", strings.TrimPrefix(err.Error(), "compare: "))
+	schedules, err := compare.Schedules(r.options)
+	if err != nil {
+		return cannotCompare(err)
 	}
 	if r.keep != "" {
-		if err := r.keepAll(); err != nil {
+		if err := r.keepAll(schedules); err != nil {
 			return err
 		}
 	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	var ran, all atomic.Uint64
-	r.options.Progress = func(_, of uint64) {
-		ran.Add(1)
-		all.Store(of)
-	}
+	var ran atomic.Uint64
+	all := max(r.options.Seeds, 1) * uint64(len(schedules)) // one each of a schedule that is given
+	r.options.Progress = func(_, _ uint64) { ran.Add(1) }
 	var report *compare.Report
-	var err error
-	progress(func() (uint64, uint64, string) { return ran.Load(), all.Load(), "" }).
+	progress(func() (uint64, uint64, string) { return ran.Load(), all, "" }).
 		during(cmd.ErrOrStderr(), func() { report, err = compare.Run(ctx, r.options) })
 	if err != nil {
-		return exit.Usagef("%s", strings.TrimPrefix(err.Error(), "compare: "))
+		return cannotCompare(err)
 	}
 	return r.show(cmd, report)
 }
@@ -194,12 +192,14 @@ func (r *simCompare) complete(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// cannotCompare says what is wrong with the command line. How long faults go on is
+// --for here.
+func cannotCompare(err error) error {
+	return exit.Usagef("%s", strings.NewReplacer("compare: ", "", "--faults", "--for").Replace(err.Error()))
+}
+
 // keepAll writes the schedules.
-func (r *simCompare) keepAll() error {
-	all, err := compare.Schedules(r.options)
-	if err != nil {
-		return exit.With(exit.Usage, err)
-	}
+func (r *simCompare) keepAll(all []*sim.Schedule) error {
 	if err := os.MkdirAll(r.keep, 0o777); err != nil {
 		return exit.With(exit.CannotCreate, fmt.Errorf("--keep: %w; want a directory, or where one can be made", err))
 	}

@@ -2,24 +2,16 @@ package main
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/peer"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/blazingmq"
-	"github.com/electd/elect/protocol/bully"
-	"github.com/electd/elect/protocol/quorum"
-	"github.com/electd/elect/protocol/raft"
-	"github.com/electd/elect/protocol/ring"
 	"github.com/electd/elect/protocol/trace"
+	"github.com/electd/elect/protocol/trace/replay"
 	"github.com/electd/elect/sim"
 	"github.com/electd/elect/sim/protocols"
 	"github.com/electd/elect/sim/story"
@@ -163,52 +155,13 @@ func verifyTrace(cmd *cobra.Command, path string, format output) error {
 // configuration.
 func makersFor(h *trace.Header) map[string]trace.Maker {
 	if h.Source == trace.Recorder {
-		return recorded()
+		return replay.Makers(peer.Protocols())
 	}
 	makers := make(map[string]trace.Maker)
 	for _, p := range protocols.All() {
 		makers[p.Name] = sim.Maker(p)
 	}
 	return makers
-}
-
-// recorded are the makers for nodes' recorders, by peer.Protocols. A variant is in
-// the machine's configuration.
-func recorded() map[string]trace.Maker {
-	makers := map[string]trace.Maker{
-		quorum.Name: maker(quorum.New, func(c *quorum.Config) protocol.NodeID { return c.Self.ID }),
-	}
-	families := map[string]trace.Maker{
-		raft.Name:      maker(raft.New, func(c *raft.Config) protocol.NodeID { return c.Self }),
-		ring.Name:      maker(ring.New, func(c *ring.Config) protocol.NodeID { return c.Self }),
-		bully.Name:     maker(bully.New, func(c *bully.Config) protocol.NodeID { return c.Self }),
-		blazingmq.Name: maker(blazingmq.New, func(c *blazingmq.Config) protocol.NodeID { return c.Self }),
-	}
-	for _, name := range peer.Protocols()[1:] {
-		family, _, _ := strings.Cut(name, "-")
-		makers[name] = families[family]
-	}
-	return makers
-}
-
-// maker makes machines of what a node has recorded.
-func maker[C any, M protocol.Machine](fresh func(C) (M, error), self func(*C) protocol.NodeID) trace.Maker {
-	return func(node protocol.NodeID, config json.RawMessage) (protocol.Machine, error) {
-		var c C
-		d := json.NewDecoder(bytes.NewReader(config))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&c); err != nil {
-			return nil, err
-		}
-		if id := self(&c); id != node {
-			return nil, fmt.Errorf("it is of %q; want that of %s", id, node)
-		}
-		m, err := fresh(c)
-		if err != nil {
-			return nil, err // and no nil machine in an interface
-		}
-		return m, nil
-	}
 }
 
 const traceConvertHelp = `Convert a trace to a form that is easier to look at, on stdout:

@@ -66,14 +66,9 @@ func newTransfer(openers elect.Openers) *cobra.Command {
 			if !slices.Contains(e.Limits().Abilities, elect.AbilityAppoint) {
 				return exit.With(exit.Unavailable, errors.New("transfer: this back end cannot choose who comes next; elect resign hands over to whoever stands by"))
 			}
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), resignTimeout, fmt.Errorf("no answer within %v", resignTimeout))
-			defer cancel()
-			old, err := atLeader(ctx, e, only, "hand over", func(ctx context.Context, token elect.Token) error { return e.Appoint(ctx, token, to) })
-			if errors.Is(err, elect.ErrNoLeader) {
-				return exit.With(exit.NoLeader, fmt.Errorf("nobody leads %s, so that nobody can hand over", p.name))
-			}
+			old, err := p.atLeader(cmd, e, only, "hand over", func(ctx context.Context, token elect.Token) error { return e.Appoint(ctx, token, to) })
 			if err != nil {
-				return exit.OfBackend(err)
+				return err
 			}
 			next, err := successor(cmd.Context(), e, old, wait)
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -400,5 +401,35 @@ func TestFromError(t *testing.T) {
 	}
 	if err := fencegrpc.FromError(io.EOF, shown); err != io.EOF {
 		t.Errorf("the end of a stream: %v", err)
+	}
+}
+
+// TestClaimAtAFailingMark: whether a claim was taken whose mark has failed is not known.
+func TestClaimAtAFailingMark(t *testing.T) {
+	conn := serve(t, new(service), broken{}, fence.GuardConfig{}, fencegrpc.Config{})
+	err := fencegrpc.Claim(t.Context(), conn, "orders", 1)
+	if !errors.Is(err, fence.ErrUnknownOutcome) || errors.Is(err, fence.ErrStale) || status.Code(err) != codes.Unavailable || strings.Contains(err.Error(), "10.0.0.1") {
+		t.Errorf("got %v; want an unknown outcome", err)
+	}
+}
+
+// TestForeignRefusalOfAnOpenMethod: nor does it where the method needs no token.
+func TestForeignRefusalOfAnOpenMethod(t *testing.T) {
+	other := serve(t, new(service), new(fence.Memory), fence.GuardConfig{}, fencegrpc.Config{})
+	if err := fencegrpc.Claim(t.Context(), other, "orders", 2); err != nil {
+		t.Fatal(err)
+	}
+	again := func() error { return call(with(t, 1), other) }
+	s := &service{
+		call:   func(context.Context) error { return again() },
+		stream: func(grpc.ServerStream) error { return again() },
+	}
+	conn := serve(t, s, new(fence.Memory), fence.GuardConfig{}, fencegrpc.Config{Open: func(string) bool { return true }})
+	if err := call(t.Context(), conn); !errors.Is(err, fence.ErrUnknownOutcome) || errors.Is(err, fence.ErrStale) {
+		t.Errorf("a call: %v", err)
+	}
+	err := open(t.Context(), t, conn).RecvMsg(new(wrapperspb.StringValue))
+	if !errors.Is(err, fence.ErrUnknownOutcome) || errors.Is(err, fence.ErrStale) {
+		t.Errorf("a stream: %v", err)
 	}
 }

@@ -71,7 +71,8 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		return nil, err
 	}
 	if open {
-		return handler(ctx, req)
+		resp, err = handler(ctx, req)
+		return resp, foreign(err)
 	}
 	err = s.admit(ctx, shown, func(ctx context.Context) (err error) {
 		resp, err = handler(ctx, req)
@@ -90,7 +91,7 @@ func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		return err
 	}
 	if open {
-		return handler(srv, ss)
+		return foreign(handler(srv, ss))
 	}
 	return s.admit(ss.Context(), shown, func(ctx context.Context) error {
 		return handler(srv, &stream{ServerStream: ss, ctx: ctx})

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -79,8 +80,8 @@ func (s *Server) highest(ctx context.Context, req *wrapperspb.StringValue) (any,
 
 // Claim raises the mark of a resource at a [Server] and returns when no handler of a smaller
 // token is at work any more: what a new leader does before it reads anything. Errors are
-// those of [Client]. After one that matches [fence.ErrUnknownOutcome], or [fence.ErrBusy],
-// claiming again is right.
+// those of [Client]. After one that matches [fence.ErrUnknownOutcome], as where the mark
+// could not be read or raised, or [fence.ErrBusy], claiming again is right.
 func Claim(ctx context.Context, conn grpc.ClientConnInterface, resource fence.Resource, token fence.Token) error {
 	shown := fence.Shown{Resource: resource, Token: token}
 	if err := fence.CheckShown(resource, token); err != nil {
@@ -88,7 +89,11 @@ func Claim(ctx context.Context, conn grpc.ClientConnInterface, resource fence.Re
 	}
 	// A connection whose interceptor shows the same resource shows the same token.
 	ctx = show(fence.NewContext(ctx, token), shown)
-	return FromError(conn.Invoke(ctx, "/"+ServiceName+"/Claim", &emptypb.Empty{}, &emptypb.Empty{}), shown)
+	err := FromError(conn.Invoke(ctx, "/"+ServiceName+"/Claim", &emptypb.Empty{}, &emptypb.Empty{}), shown)
+	if errors.Is(err, errFailed) { // the mark may have been raised
+		return &refused{err: fmt.Errorf("%w: %w", fence.ErrUnknownOutcome, err), status: status.Convert(err)}
+	}
+	return err
 }
 
 // Highest asks a [Server] for the mark of a resource, 0 if it was never claimed.

@@ -24,6 +24,8 @@ const (
 	infoHighest  = "highest"
 )
 
+// errFailed is told to clients in place of the mark's own error, which may name hosts. The
+// handler has not run; whether a claim was taken is not known.
 var errFailed = errors.New("the mark could not be read or raised")
 
 // codeOf is the code that goes with a result.
@@ -119,14 +121,8 @@ func refusalOf(s *status.Status, info *errdetails.ErrorInfo, shown fence.Shown) 
 			return fmt.Errorf("%w: a refusal that does not fit what was shown, %v: %w", fence.ErrUnknownOutcome, shown, s.Err())
 		}
 		return &fence.StaleError{Shown: shown.Token, Highest: highest}
-	case fence.Missing:
-		return fmt.Errorf("%w: %s", fence.ErrMissing, s.Message())
-	case fence.Malformed:
-		return fmt.Errorf("%w: %s", fence.ErrToken, s.Message())
-	case fence.Foreign:
-		return fmt.Errorf("%w: %s", fence.ErrResource, s.Message())
-	case fence.Busy:
-		return fmt.Errorf("%w: %s", fence.ErrBusy, s.Message())
+	case fence.Missing, fence.Malformed, fence.Foreign, fence.Busy:
+		return fmt.Errorf("%w: %s", result.Err(), s.Message())
 	case fence.Failed:
 		return fmt.Errorf("fencegrpc: refused: %w", errFailed)
 	}

@@ -42,10 +42,10 @@ func (a answer) write(w http.ResponseWriter, status int) {
 	_ = json.NewEncoder(w).Encode(a) // the client may have gone
 }
 
-// readAnswer makes an error of an answer that is a guard's own, and nil of any other.
-// What does not hang together is of an unknown outcome: a 412 may be the upstream's,
-// about an entity tag.
-func readAnswer(resp *http.Response, shown fence.Shown) error {
+// readAnswer makes an error of an answer of a host that is a guard's own, and nil of any
+// other: a 412 may be the upstream's, about an entity tag. A stale that does not hang
+// together is of an unknown outcome.
+func readAnswer(resp *http.Response, host string, shown fence.Shown) error {
 	values := resp.Header.Values(ResultHeader)
 	if len(values) == 0 {
 		return nil
@@ -55,25 +55,22 @@ func readAnswer(resp *http.Response, shown fence.Shown) error {
 	if len(values) > 1 || !ok || status != resp.StatusCode {
 		return nil
 	}
+	if result == fence.Stale {
+		highest, err := FromHeader(resp.Header)
+		if err != nil || highest.Resource != shown.Resource || highest.Token <= shown.Token {
+			return fmt.Errorf("%w: %s calls %s stale and shows %.200q", fence.ErrUnknownOutcome, host, shown, resp.Header.Get(Header))
+		}
+		return &fence.StaleError{Shown: shown.Token, Highest: highest.Token}
+	}
+	err := result.Err()
+	if result == fence.Failed {
+		err = errFailed
+	}
 	var a answer
 	_ = json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&a) // for its words only
-	err := map[fence.Result]error{
-		fence.Missing:   fence.ErrMissing,
-		fence.Malformed: fence.ErrToken,
-		fence.Foreign:   fence.ErrResource,
-		fence.Busy:      fence.ErrBusy,
-		fence.Ended:     fence.ErrUnknownOutcome,
-		fence.Failed:    errFailed,
-	}[result]
-	if result != fence.Stale {
-		return fmt.Errorf("%w: %s answers %d: %.200q", err, resp.Request.URL.Host, resp.StatusCode, a.Error)
-	}
-	highest, err := FromHeader(resp.Header)
-	if err != nil || highest.Resource != shown.Resource || highest.Token <= shown.Token {
-		return fmt.Errorf("%w: %s calls %s stale and shows %.200q", fence.ErrUnknownOutcome, resp.Request.URL.Host, shown, resp.Header.Get(Header))
-	}
-	return &fence.StaleError{Shown: shown.Token, Highest: highest.Token}
+	return fmt.Errorf("%w: %s answers %d: %.200q", err, host, resp.StatusCode, a.Error)
 }
 
 // errFailed is told to clients in place of the mark's own error, which may name hosts.
-var errFailed = errors.New("the fencing mark could not be read or raised; nothing was applied")
+// Of a request nothing was applied. Of a claim it is not known.
+var errFailed = errors.New("the fencing mark could not be read or raised")

@@ -8,8 +8,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 
 	"github.com/electd/elect/fence"
 )
@@ -22,11 +24,21 @@ import (
 // connected to. All other answers are responses as ever, also a 412 that is not a guard's,
 // and a 502 of a proxy, after which the outcome is not known either.
 //
-// A request without a token in its context is sent as it is, with a header that it may have. The http.Client adds its
-// own words to errors; errors.Is and errors.As see through them.
+// A request with a body is sent once. One without is sent again by net/http when a
+// connection that it kept turns out to be dead, if its method is safe (RFC 9110, section
+// 9.2.1) or it has an Idempotency-Key. The first try may have been applied then, so a
+// refusal or an error of a later one matches [fence.ErrUnknownOutcome], too.
+//
+// A request without a token in its context is sent as it is, with a header that it may
+// have. The http.Client adds its own words to errors; errors.Is and errors.As see through
+// them.
 type Transport struct {
 	Resource fence.Resource
-	Base     http.RoundTripper // nil: http.DefaultTransport
+
+	// Base sends the requests. Tries are told apart by their [httptrace.ClientTrace]: a Base
+	// that is neither an *http.Transport, nor calls one, must send a request once.
+	// nil: http.DefaultTransport.
+	Base http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -35,6 +47,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
+	// How many times the headers were written: what wrote less of a request has not
+	// sent it.
+	var sent atomic.Int32
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Add(1) }}
 	shown := fence.Shown{Resource: t.Resource}
 	if token, ok := fence.FromContext(r.Context()); ok {
 		if err := fence.CheckShown(t.Resource, token); err != nil {
@@ -44,30 +60,46 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		shown.Token = token
-		r = r.WithContext(r.Context()) // a copy, with the trailers of the original
+		r = r.WithContext(httptrace.WithClientTrace(r.Context(), trace)) // a copy, with the trailers of the original
 		r.Header = r.Header.Clone()
 		if r.Header == nil {
 			r.Header = http.Header{}
 		}
 		SetHeader(r.Header, shown)
-		// Sent again by itself it might be refused the second time, though the first was applied.
-		r.GetBody = nil
-	} else if own, err := FromHeader(r.Header); err == nil {
-		shown = own
+		r.GetBody = nil // sent once
+	} else {
+		if own, err := FromHeader(r.Header); err == nil {
+			shown = own
+		}
+		r = r.WithContext(httptrace.WithClientTrace(r.Context(), trace))
 	}
 	resp, err := base.RoundTrip(r)
 	if err != nil {
-		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+		if isDial(err) && sent.Load() == 0 {
 			return nil, err
 		}
 		return nil, &unknown{err}
 	}
-	if err := readAnswer(resp, shown); err != nil {
+	if err := readAnswer(resp, r.URL.Host, shown); err != nil {
 		_ = resp.Body.Close()
+		if sent.Load() > 1 {
+			return nil, &unknown{fmt.Errorf("sent %d times, and the last: %w", sent.Load(), opaque{err})}
+		}
 		return nil, err
 	}
 	return resp, nil
 }
+
+// isDial reports whether nobody could be connected to.
+func isDial(err error) bool {
+	dial, ok := errors.AsType[*net.OpError](err)
+	return ok && dial.Op == "dial"
+}
+
+// opaque is the text of an error that it does not match.
+type opaque struct{ err error }
+
+func (o opaque) Error() string { return o.err.Error() }
 
 // unknown is an error after which nothing is known.
 type unknown struct{ err error }
@@ -85,12 +117,16 @@ func (u *unknown) Timeout() bool {
 // token is left: what a new leader does before it reads anything. The base is the URL of
 // the server, such as "http://orders:8080"; its path is not used. A nil client is
 // http.DefaultClient. Errors are those of [Transport]; an answer that is not a guard's
-// is an error, too.
+// is an error, too. After one that matches [fence.ErrUnknownOutcome], as where the mark
+// could not be read or raised, and after [fence.ErrBusy], claiming again is right.
 func Claim(ctx context.Context, client *http.Client, base string, resource fence.Resource, token fence.Token) error {
 	if err := fence.CheckShown(resource, token); err != nil {
 		return err
 	}
 	resp, err := ask(fence.NewContext(ctx, token), client, http.MethodPost, base, ClaimPath, "", resource)
+	if errors.Is(err, errFailed) {
+		return &unknown{err} // the mark may have been raised
+	}
 	if err != nil {
 		return err
 	}

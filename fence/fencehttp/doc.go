@@ -18,17 +18,25 @@
 // the request may be right elsewhere, was not looked at here, and may be repeated there
 // whatever its method is.
 //
+// The result is the guard's word. A [Handler] takes that header away from what is behind it,
+// so that nobody else can say that nothing was applied.
+//
 // A request is at work until its handler has returned, streams and upgraded connections
 // included. A greater token waits for that ([fence.GuardConfig.Drain] ends the contexts
 // of those of smaller tokens, and then their connections are cut).
 //
-// # What cutting cannot do
+// # What a proxy cannot know
 //
 // A proxy that cuts a request closes its connection to the upstream. Of a request that had
 // been sent in full the upstream may still be at work, and finish after the greater
 // token was admitted. Only the upstream knows. So let Drain be longer than the longest
-// request, or negative, and [Settle] the mark by as much: a proxy that is killed closes
-// its connections, too, and the next process knows nothing of them.
+// request, or negative. The same holds where the connection to the upstream breaks by
+// itself: such a request counts as at work for [Config.Lost] more. And [Settle] the mark by
+// as much: a proxy that is killed closes its connections, too, and the next process knows
+// nothing of them.
+//
+// An upstream that answers first and works afterwards, as with 202 (Accepted), is at work
+// unseen. What it does then has to check the token itself.
 //
 // Nothing here is a package-level state; all types are safe for concurrent use.
 package fencehttp

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencehttp"
@@ -88,4 +89,21 @@ func ExampleNewProxy() {
 	defer resp.Body.Close()
 	fmt.Println(resp.Status)
 	// Output: 428 Precondition Required
+}
+
+// A proxy that starts waits for what one before it may have left at the upstream. A real one
+// has a mark that is durable, and the time of the longest request.
+func ExampleSettle() {
+	kept := new(fence.Memory)
+	_ = kept.Raise(context.Background(), "orders", 41) // by the process before, which was killed
+	mark := fencehttp.Settle(kept, time.Hour)
+	guard, err := fence.NewGuard(mark, fence.GuardConfig{Resources: []fence.Resource{"orders"}})
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	err = guard.Claim(ctx, "orders", 42)
+	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, fence.ErrUnknownOutcome)) // claim again
+	// Output: true true
 }

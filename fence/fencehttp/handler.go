@@ -33,14 +33,22 @@ type Config struct {
 	Open func(*http.Request) bool
 
 	// RetryAfter is when a client may ask again that was refused with 503, in whole
-	// seconds, rounded up. 0: one second.
+	// seconds, rounded up. 0 and less: one second.
 	RetryAfter time.Duration
 
 	// Linger is how long the work of a client that has gone, or has given its request up, may
 	// go on: it is none that has ended before it knows, and a greater token waits for it. Then
-	// its context ends. 0: it ends at once, and 30 seconds for [NewProxy], whose upstream is at
-	// work until it has answered. Negative: never for that reason. Upgrades end at once.
+	// its context ends. 0: at once, and 30 seconds for [NewProxy], whose upstream is at work
+	// until it has answered. Negative: never for that reason.
 	Linger time.Duration
+
+	// Lost is how long a request of [NewProxy] counts as at work whose upstream was lost
+	// before it had answered in full, for that may be at work on it all the same. Let it be
+	// that of the longest request. It ends sooner where a greater token ends what is in
+	// flight ([fence.GuardConfig.Drain]), but for streams: what was forwarded of one since
+	// that token had come has this much time. 0: that of Linger, and 30 seconds where that is
+	// negative. Negative: not at all.
+	Lost time.Duration
 
 	// Observe is told of what is refused before the guard has seen it, for no resource
 	// is known: missing and malformed headers. The guard tells its own
@@ -60,6 +68,9 @@ type Config struct {
 //
 // A handler that hijacks its connection is at work until it has returned and has
 // closed the connection that it got; when its context ends, that is closed under it.
+//
+// A handler must leave nothing behind that still writes when it returns. One of
+// http.TimeoutHandler does: it belongs in front of a Handler, not behind it.
 type Handler struct {
 	guard *fence.Guard
 	next  http.Handler
@@ -99,7 +110,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	shown, err := FromHeader(r.Header)
 	switch {
 	case errors.Is(err, fence.ErrMissing) && !claim && h.cfg.Open != nil && h.cfg.Open(r):
-		h.next.ServeHTTP(w, r)
+		open := &writer{ResponseWriter: w, control: http.NewResponseController(w), http1: r.ProtoMajor == 1}
+		h.next.ServeHTTP(open, r)
+		open.finish()
 	case err != nil:
 		result := fence.Malformed
 		if errors.Is(err, fence.ErrMissing) {
@@ -112,7 +125,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, shown, result, err)
 	case claim:
 		if err := h.guard.Claim(r.Context(), shown.Resource, shown.Token); err != nil {
-			h.refuse(w, shown, fence.ResultOf(err), err)
+			h.refuse(w, shown, fence.ResultOf(err), err) // [Claim] knows what failed means
 			return
 		}
 		SetHeader(w.Header(), shown)
@@ -136,7 +149,10 @@ func (h *Handler) serve(rw http.ResponseWriter, r *http.Request, shown fence.Sho
 		h.refuse(rw, shown, fence.ResultOf(err), err)
 		return
 	}
-	w := &writer{ResponseWriter: rw, control: http.NewResponseController(rw), pass: pass, cancel: cancel, detach: detach, log: h.cfg.Logger}
+	w := &writer{
+		ResponseWriter: rw, control: http.NewResponseController(rw), http1: r.ProtoMajor == 1,
+		pass: pass, cancel: cancel, detach: detach, linger: h.cfg.Lost, log: h.cfg.Logger,
+	}
 	uncut := context.AfterFunc(pass.Context(), func() {
 		if errors.Is(context.Cause(pass.Context()), fence.ErrStale) {
 			w.cut()
@@ -154,7 +170,7 @@ func (h *Handler) serve(rw http.ResponseWriter, r *http.Request, shown fence.Sho
 func (h *Handler) gone(r *http.Request, cancel context.CancelCauseFunc) {
 	end := func() { cancel(context.Cause(r.Context())) }
 	switch {
-	case h.cfg.Linger == 0, IsUpgrade(r):
+	case h.cfg.Linger == 0:
 		end()
 	case h.cfg.Linger > 0:
 		time.AfterFunc(h.cfg.Linger, end) // does nothing to a request that has ended by then

@@ -13,7 +13,9 @@ const (
 	Header = "Fencing-Token"
 
 	// ResultHeader carries a [fence.Result] in the answers of a [Handler] that are
-	// not those of the handler behind it.
+	// not those of the handler behind it. It is the guard's word: a [Handler] takes it away
+	// from whatever the handler or the upstream behind it answers, also where that is
+	// another guard.
 	ResultHeader = "Fencing-Result"
 )
 

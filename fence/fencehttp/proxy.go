@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/electd/elect/fence"
@@ -22,10 +24,16 @@ import (
 // trailers and WebSockets (not to h2c) pass. The upstream sees the header [Header], and
 // X-Forwarded-For, -Host and -Proto.
 //
-// A nil transport is that of [NewTransport]. Another one must not follow HTTP_PROXY or
-// decompress. What is cut ([fence.GuardConfig.Drain]) gets 502 and the result ended if
-// no response had begun, and else a broken connection. An upstream that fails is 502.
-// After both the outcome is not known.
+// A request is at work until the upstream has answered it in full. One whose upstream was
+// lost before that counts as at work for [Config.Lost] more, unless it was never
+// connected to; so does a connection that has switched protocols, unless the upstream has
+// ended it. Of one that is cut that counts which was forwarded after the greater token
+// had come: for [Config.Lost] from then. No method that is not safe is sent again by itself.
+//
+// A nil transport is that of [NewTransport]. Another one must not follow HTTP_PROXY,
+// decompress, or send requests again. What is cut ([fence.GuardConfig.Drain]) gets 502 and
+// the result ended if no response had begun, and else a broken connection. An upstream
+// that fails is 502. After both the outcome is not known.
 func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper, cfg Config) (*Handler, error) {
 	target, err := checkUpstream(upstream)
 	if err != nil {
@@ -38,7 +46,13 @@ func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Linger == 0 {
-		cfg.Linger = 30 * time.Second
+		cfg.Linger = proxyLinger
+	}
+	if cfg.Lost == 0 {
+		cfg.Lost = cfg.Linger
+		if cfg.Lost < 0 {
+			cfg.Lost = proxyLinger
+		}
 	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
@@ -49,20 +63,91 @@ func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper
 				p.Out.Trailer = p.In.Trailer.Clone()
 				p.Out.Body = &trailing{ReadCloser: p.Out.Body, from: p.In, to: p.Out}
 			}
+			sendOnce(p.Out)
 		},
-		Transport:    transport,
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { badGateway(w, r, err, cfg.Logger) },
-		ErrorLog:     slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
+		Transport:      transport,
+		BufferPool:     new(buffers),
+		ModifyResponse: watchUpgrade,
+		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { badGateway(w.(*writer), r, err, cfg.Logger) },
+		ErrorLog:       slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
 	}
-	return NewHandler(guard, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor == 1 {
+	return NewHandler(guard, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w := rw.(*writer) // of Handler
+		if w.http1 {
 			// The server would else swallow what is left of the body when an upstream
 			// begins to answer before it has read all of it.
-			_ = http.NewResponseController(w).EnableFullDuplex()
+			_ = w.control.EnableFullDuplex()
 		}
-		proxy.ServeHTTP(w, r)
+		if w.pass != nil && r.ContentLength != 0 {
+			w.coming = true
+			r.Body = &forwarded{ReadCloser: r.Body, w: w} // of a copy of the server's request
+		}
+		if IsUpgrade(r) {
+			r = r.WithContext(context.WithValue(r.Context(), upgradeKey{}, w))
+		}
+		answered := false
+		defer func() {
+			if !answered { // it panics: of the two connections one broke in the middle of the answer
+				w.setLost(true)
+			}
+		}()
+		proxy.ServeHTTP(rw, r)
+		answered = true
 	}), cfg), nil
 }
+
+// proxyLinger is the [Config.Linger] of a proxy that is told none.
+const proxyLinger = 30 * time.Second
+
+// upgradeKey is that of the *writer in the context of a request that asks for another
+// protocol.
+type upgradeKey struct{}
+
+// watchUpgrade implements httputil.ReverseProxy.ModifyResponse.
+func watchUpgrade(resp *http.Response) error {
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		return nil
+	}
+	w, _ := resp.Request.Context().Value(upgradeKey{}).(*writer)
+	conn, ok := resp.Body.(io.ReadWriteCloser)
+	if w == nil || !ok {
+		return errors.New("the upstream switches protocols, and nobody has asked for that")
+	}
+	w.setLost(true) // until it has closed its connection
+	resp.Body = &upgraded{ReadWriteCloser: conn, w: w}
+	return nil
+}
+
+// sendOnce keeps net/http from sending a request again whose connection turned out to be
+// dead: the upstream may be at work on the first try, and the answer to the second does
+// not say when that ends. It does it to requests without a body that have a safe method,
+// which has nothing to land, or an Idempotency-Key; it looks for that name as it is
+// written canonically. To others names of fields are the same in any case (RFC 9110,
+// section 5.1).
+func sendOnce(r *http.Request) {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := r.Header[name]; ok {
+			delete(r.Header, name)
+			r.Header[strings.ToLower(name)] = values
+		}
+	}
+}
+
+// buffers implements httputil.BufferPool. The zero value is ready.
+type buffers struct{ pool sync.Pool }
+
+const bufferSize = 32 << 10 // as httputil.ReverseProxy's own
+
+// Get implements httputil.BufferPool.
+func (b *buffers) Get() []byte {
+	if buffer, ok := b.pool.Get().(*[bufferSize]byte); ok {
+		return buffer[:]
+	}
+	return make([]byte, bufferSize)
+}
+
+// Put implements httputil.BufferPool.
+func (b *buffers) Put(buffer []byte) { b.pool.Put((*[bufferSize]byte)(buffer)) }
 
 // ParseUpstream reads the URL of an upstream, as [NewProxy] wants it.
 func ParseUpstream(text string) (*url.URL, error) {
@@ -113,7 +198,16 @@ func NewTransport(scheme string) *http.Transport {
 }
 
 // badGateway says that nothing is known.
-func badGateway(w http.ResponseWriter, r *http.Request, err error, log *slog.Logger) {
+func badGateway(w *writer, r *http.Request, err error, log *slog.Logger) {
+	w.disown() // what may have come of the upstream's
+	w.own = true
+	if w.http1 && w.isComing() {
+		// The transport may be reading the body still, and the server would be in its way.
+		w.Header().Set("Connection", "close")
+	}
+	if !isDial(err) {
+		w.setLost(true)
+	}
 	a := answer{Error: "the upstream has not answered: " + fence.ErrUnknownOutcome.Error()}
 	cause := context.Cause(r.Context())
 	if stale, ok := errors.AsType[*fence.StaleError](cause); ok {
@@ -121,6 +215,21 @@ func badGateway(w http.ResponseWriter, r *http.Request, err error, log *slog.Log
 	}
 	log.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "cause", cause, "error", err)
 	a.write(w, http.StatusBadGateway)
+}
+
+// forwarded is the body of a request on its way to the upstream.
+type forwarded struct {
+	io.ReadCloser
+	w *writer
+}
+
+// Read implements io.Reader.
+func (f *forwarded) Read(b []byte) (int, error) {
+	n, err := f.ReadCloser.Read(b)
+	if n > 0 || err == io.EOF {
+		f.w.piece(err == nil)
+	}
+	return n, err
 }
 
 // trailing is the body of a request whose trailers go along.

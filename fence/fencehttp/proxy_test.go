@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/electd/elect/fence"
@@ -275,38 +274,6 @@ func TestNothingIsForwardedBeforeTheMark(t *testing.T) {
 	if err := await(t, "the answer", done); err != nil {
 		t.Error(err)
 	}
-}
-
-// A greater token waits for what an earlier process may have left at the upstream; the
-// one that the mark is at does not, nor does the first of all.
-func TestSettle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		memory := new(fence.Memory)
-		start := time.Now()
-		mark := fencehttp.Settle(memory, 10*time.Second)
-		raise := func(r fence.Resource, token fence.Token, want time.Duration) {
-			t.Helper()
-			if err := mark.Raise(t.Context(), r, token); err != nil {
-				t.Error(err)
-			}
-			if took := time.Since(start); took != want {
-				t.Errorf("%s to %v after %v; want %v", r, token, took, want)
-			}
-		}
-		_ = memory.Raise(t.Context(), "r", 5)
-		raise("s", 5, 0)
-		raise("r", 5, 0)
-		if err := mark.Raise(t.Context(), "r", 4); !errors.Is(err, fence.ErrStale) {
-			t.Errorf("a smaller one: %v", err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := mark.Raise(ctx, "r", 6); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("not waited: %v", err)
-		}
-		raise("r", 6, 10*time.Second) // having asked before makes no difference
-		raise("r", 7, 10*time.Second)
-	})
 }
 
 // A request whose client has gone is at work until the upstream has answered, and a

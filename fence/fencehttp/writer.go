@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,29 +18,91 @@ import (
 // lastWords is how long a request that was cut may still write, such as that it was.
 const lastWords = time.Second
 
-// writer is what an admitted request answers with, and knows when it has ended.
+// writer is what a request answers with that was let through. It keeps the guard's word,
+// the header [ResultHeader], from the handler behind, and knows when an admitted request
+// has ended.
 type writer struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	pass    *fence.Pass
-	cancel  context.CancelCauseFunc
-	detach  func() bool // from the server's context
-	log     *slog.Logger
+	http1   bool
+	begun   bool // the header was written
+	own     bool // the answer is the guard's
+
+	// The rest is zero for a request that needs no token.
+	pass   *fence.Pass
+	cancel context.CancelCauseFunc
+	detach func() bool   // from the server's context
+	linger time.Duration // after the upstream was lost
+	log    *slog.Logger
 
 	mu       sync.Mutex
 	isCut    bool
 	returned bool
+	lost     bool      // the upstream may be at work, and nobody will hear when it has ended
 	conn     *hijacked // nil: not hijacked
+	coming   bool      // the request's body is
+	last     time.Time // when the last piece of it was forwarded
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *writer) WriteHeader(status int) {
+	if status >= 100 && status < 200 && status != http.StatusSwitchingProtocols {
+		w.disown()
+	} else {
+		w.begin()
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *writer) Write(b []byte) (int, error) {
+	w.begin()
+	return w.ResponseWriter.Write(b)
+}
+
+// ReadFrom implements io.ReaderFrom, for the server may send a file as it is.
+func (w *writer) ReadFrom(r io.Reader) (int64, error) {
+	w.begin()
+	return io.Copy(w.ResponseWriter, r)
 }
 
 // Unwrap is for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Flush implements http.Flusher.
-func (w *writer) Flush() { _ = w.control.Flush() }
+func (w *writer) Flush() { _ = w.FlushError() }
 
 // FlushError is for http.ResponseController.
-func (w *writer) FlushError() error { return w.control.Flush() }
+func (w *writer) FlushError() error {
+	w.begin()
+	return w.control.Flush()
+}
+
+// begin is called before the header is written.
+func (w *writer) begin() {
+	if w.begun {
+		return
+	}
+	w.begun = true
+	w.disown()
+	if w.http1 && w.pass != nil && w.pass.Context().Err() != nil {
+		// Its reading side is of no use to another request: the server takes the deadline
+		// of a cut for the end of its client.
+		w.Header().Set("Connection", "close")
+	}
+}
+
+// disown takes the guard's word away from an answer that is not the guard's.
+func (w *writer) disown() {
+	if w.own {
+		return
+	}
+	for name := range w.Header() {
+		if bare, _ := strings.CutPrefix(name, http.TrailerPrefix); len(bare) == len(ResultHeader) && strings.EqualFold(bare, ResultHeader) {
+			delete(w.Header(), name)
+		}
+	}
+}
 
 // SetReadDeadline is for http.ResponseController. It does not undo a cut.
 func (w *writer) SetReadDeadline(t time.Time) error { return w.deadline(w.control.SetReadDeadline, t) }
@@ -59,6 +123,9 @@ func (w *writer) deadline(set func(time.Time) error, t time.Time) error {
 
 // Hijack implements http.Hijacker.
 func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if w.pass == nil {
+		return w.control.Hijack()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.isCut {
@@ -90,17 +157,83 @@ func (w *writer) cut() {
 	_ = w.control.SetWriteDeadline(now.Add(lastWords))
 }
 
+// finish is called before the server ends the answer.
+func (w *writer) finish() {
+	w.begin()  // an answer of no words
+	w.disown() // in trailers
+}
+
+// setLost says whether the upstream may be at work when the handler has returned.
+func (w *writer) setLost(lost bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lost = lost
+}
+
 // handlerReturned ends the pass unless a hijacked connection goes on.
 func (w *writer) handlerReturned(uncut func() bool) error {
 	w.mu.Lock()
 	w.returned = true
-	over := w.conn == nil || w.conn.closed
+	conn := w.conn
+	over := conn == nil || conn.closed
 	w.mu.Unlock()
+	if conn == nil {
+		w.finish()
+	}
 	if !over {
 		return nil
 	}
 	uncut()
-	return w.end()
+	return w.over()
+}
+
+// piece is told that something of a request's body is forwarded, or of what a client sends
+// when the protocol was switched; and whether more may come.
+func (w *writer) piece(more bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last, w.coming = time.Now(), more
+}
+
+func (w *writer) isComing() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.coming
+}
+
+// over ends the pass: now, or when the upstream cannot be at work any more. That is known of
+// one that has answered. Of one that was lost it is a matter of time.
+func (w *writer) over() error {
+	w.mu.Lock()
+	lost := w.lost
+	w.mu.Unlock()
+	ctx := w.pass.Context()
+	cut, left := ctx.Err() != nil, w.linger
+	if cut {
+		left = w.owed()
+	}
+	if !lost || left <= 0 {
+		return w.end()
+	}
+	w.detach()
+	timer := time.AfterFunc(left, sync.OnceFunc(func() { _ = w.end() })) // logged; there is nobody left to tell
+	if !cut {
+		context.AfterFunc(ctx, func() { timer.Reset(max(0, w.owed())) })
+	}
+	return nil
+}
+
+// owed is how long a request counts as at work whose context has ended. Where a greater token
+// has ended it, most of it has had its time ([fence.GuardConfig.Drain]); but not what came of
+// it after it was told to end.
+func (w *writer) owed() time.Duration {
+	w.mu.Lock()
+	last := w.last
+	w.mu.Unlock()
+	if !errors.Is(context.Cause(w.pass.Context()), fence.ErrStale) || !last.After(w.pass.Told()) {
+		return 0
+	}
+	return w.linger - time.Since(last)
 }
 
 func (w *writer) end() error {
@@ -111,33 +244,4 @@ func (w *writer) end() error {
 		w.log.Warn("the mark may have been lost during a request", "token", w.pass.Token(), "error", err)
 	}
 	return err
-}
-
-// hijacked is a connection whose pass lasts until the handler has closed it.
-type hijacked struct {
-	net.Conn
-	w      *writer
-	closed bool // guarded by w.mu
-}
-
-// Close implements net.Conn.
-func (c *hijacked) Close() error {
-	err := c.Conn.Close()
-	c.w.mu.Lock()
-	first := !c.closed
-	c.closed = true
-	over := first && c.w.returned
-	c.w.mu.Unlock()
-	if over {
-		_ = c.w.end() // logged; there is nobody left to tell
-	}
-	return err
-}
-
-// CloseWrite closes the sending half, where the connection can.
-func (c *hijacked) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return errors.ErrUnsupported
 }

@@ -16,31 +16,42 @@ import (
 // leader does before it reads anything. The same token again is no error, and waits for
 // nothing.
 //
-// A greater mark is a fence.StaleError. A resource that was not added is refused
-// with fence.ErrResource. If transactions of earlier leaders stay open, the claim is
+// A greater mark is a fence.StaleError. A resource that was not added, and any where nothing
+// was installed, is refused with fence.ErrResource. If transactions of earlier leaders stay open, the claim is
 // refused with fence.ErrBusy and may be repeated: see [Config.LockTimeout]. After an
 // error that matches fence.ErrUnknownOutcome the mark may have been raised; claiming
 // again is right. After any other it was not.
 //
 // Claims of one resource wait for each other.
 func (f *Fence) Claim(ctx context.Context, resource fence.Resource, token fence.Token) error {
+	highest, err := f.claim(ctx, resource, token)
+	if err == nil && highest < token {
+		highest = token
+		f.observe(fence.Decision{Resource: resource, Shown: token, Highest: token, Result: fence.Raised})
+	}
+	f.tell(resource, token, highest, err)
+	return err
+}
+
+// claim returns the mark as it was before, as far as it is known.
+func (f *Fence) claim(ctx context.Context, resource fence.Resource, token fence.Token) (fence.Token, error) {
 	if err := fence.CheckShown(resource, token); err != nil {
-		return err
+		return 0, err
 	}
 	// Whoever sees its own token has nothing to raise. It must not wait either: what is
 	// open may be its own.
 	highest, err := f.committed(ctx, resource)
 	switch {
 	case err != nil && f.dialect.classify(err) == waited:
-		return fmt.Errorf("%w: %w", fence.ErrBusy, err)
+		return 0, fmt.Errorf("%w: %w", fence.ErrBusy, err)
 	case err != nil:
-		return err
+		return 0, err
 	case token < highest:
-		return f.stale(resource, token, highest)
+		return highest, &fence.StaleError{Shown: token, Highest: highest}
 	case token == highest:
-		return nil
+		return highest, nil
 	}
-	return f.raise(ctx, resource, token)
+	return highest, f.raise(ctx, resource, token)
 }
 
 type queryer interface {
@@ -55,7 +66,7 @@ func (f *Fence) highest(ctx context.Context, q queryer, statement string, resour
 	case errors.Is(err, sql.ErrNoRows):
 		return 0, fmt.Errorf("%w: %s has no row in %s; want it added first", fence.ErrResource, resource, f.cfg.Table)
 	case err != nil:
-		return 0, fmt.Errorf("fencesql: reading the mark of %s: %w", resource, err)
+		return 0, f.failed(err, "reading the mark of %s", resource)
 	}
 	return markOf(resource, mark)
 }
@@ -80,11 +91,6 @@ func (f *Fence) committed(ctx context.Context, resource fence.Resource) (fence.T
 	return highest, err
 }
 
-func (f *Fence) stale(resource fence.Resource, shown, highest fence.Token) error {
-	f.cfg.Logger.Warn("refused", "resource", resource, "shown", shown, "highest", highest)
-	return &fence.StaleError{Shown: shown, Highest: highest}
-}
-
 func (f *Fence) raise(ctx context.Context, resource fence.Resource, token fence.Token) (err error) {
 	conn, err := f.db.Conn(ctx)
 	if err != nil {
@@ -105,14 +111,23 @@ func (f *Fence) raise(ctx context.Context, resource fence.Resource, token fence.
 	}()
 	defer tx.Rollback() // does nothing after a commit
 
+	// The server counts each wait for a lock by itself, and there may be several. What this context
+	// ends was not committed: the commit has the caller's own.
+	bounded, cancel := context.WithTimeout(ctx, f.cfg.LockTimeout+unanswered)
+	defer cancel()
 	watch := f.watch(ctx, resource, token, session)
-	_, err = tx.ExecContext(ctx, f.say.raise, int64(token), string(resource), int64(token))
+	if f.say.queue != "" {
+		_, err = tx.ExecContext(bounded, f.say.queue, string(resource))
+	}
+	if err == nil {
+		_, err = tx.ExecContext(bounded, f.say.raise, int64(token), string(resource), int64(token))
+	}
 	watch.stop()
 	switch {
-	case err != nil && f.dialect.classify(err) == waited:
+	case err != nil && (f.dialect.classify(err) == waited || bounded.Err() != nil && ctx.Err() == nil):
 		return fmt.Errorf("fencesql: claiming %s with %v: %w after %v: %s", resource, token, fence.ErrBusy, f.cfg.LockTimeout, watch)
 	case err != nil:
-		return fmt.Errorf("fencesql: claiming %s: %w", resource, err)
+		return f.failed(err, "claiming %s", resource)
 	}
 	// How many rows an update has changed is counted differently by databases and
 	// drivers. What is there now is not.
@@ -121,7 +136,7 @@ func (f *Fence) raise(ctx context.Context, resource fence.Resource, token fence.
 	case err != nil:
 		return err
 	case token < highest:
-		return f.stale(resource, token, highest)
+		return &fence.StaleError{Shown: token, Highest: highest}
 	case token > highest:
 		return fmt.Errorf("fencesql: claiming %s: its mark is %v after it was raised to %v", resource, highest, token)
 	}
@@ -144,6 +159,10 @@ type watch struct {
 	holders []holder // of the last look that saw any
 	err     error    // of the last look
 }
+
+// unanswered is the time that a server has to say by itself that a claim has waited for
+// [Config.LockTimeout], so that the connection need not be closed. MySQL rounds that up to a second.
+const unanswered = 2 * time.Second
 
 // lookAgain is the time between two looks, of a claim that ends whom it sees.
 const lookAgain = 20 * time.Millisecond

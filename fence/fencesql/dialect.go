@@ -14,6 +14,10 @@ type dialect interface {
 	statements(table string) statements
 
 	install(ctx context.Context, f *Fence) error
+
+	// warnings are what of the server's settings may lose marks.
+	warnings(ctx context.Context, f *Fence) ([]string, error)
+
 	uninstall(ctx context.Context, f *Fence) error
 
 	// begin begins the transaction of a claim: one that sees what was committed when it
@@ -49,6 +53,11 @@ type statements struct {
 	// highest reads the mark: resource; a row with the token, as last committed or as
 	// written by the same transaction.
 	highest string
+
+	// queue is what a claim does before it raises the mark: resource. It waits for
+	// transactions that hold the mark, and whoever checks it from then on waits behind it,
+	// until the claim's transaction ends. "": raise does that by itself.
+	queue string
 
 	// raise raises the mark: token, resource, token; of the resource, if its mark
 	// is not above the token. It waits for transactions that hold the mark.
@@ -98,4 +107,5 @@ const (
 	refused                   // the database refused the statement, and has applied nothing of it; of a commit, nothing of the transaction
 	waited                    // as refused: a lock was waited for too long
 	serialized                // as refused: what runs at the same time does not go together; beginning anew is right
+	absent                    // as refused: there is no such table
 )

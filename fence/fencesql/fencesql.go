@@ -49,6 +49,8 @@ type Config struct {
 	// LockTimeout is how long a claim waits at most for transactions of earlier leaders
 	// that are open. Then it is refused with fence.ErrBusy, and an error that says who
 	// they are, as far as the database tells. 0: ten seconds. MySQL counts whole seconds.
+	// A claim that waits for several locks one after the other, or for a server that does not answer,
+	// is given up two seconds later, with the same error.
 	LockTimeout time.Duration
 
 	// Terminate makes a claim end the connections of transactions that are in its way
@@ -60,8 +62,14 @@ type Config struct {
 	// for is not in the database: PostgreSQL knows these, for MySQL leave Terminate out.
 	Terminate bool
 
-	// Logger gets claims at level Info, and connections that were ended and refusals at
-	// level Warn. nil: silence.
+	// Observe is told of each decision of Claim, Check and Tx, and of tokens that cannot be at
+	// SetToken, by several goroutines at once, as [fence.GuardConfig] has it. A refusal with
+	// [ErrUnclaimed] has the result [Unclaimed]. What a trigger refuses is in the server's log. It must
+	// not block. nil: nobody.
+	Observe func(fence.Decision)
+
+	// Logger gets claims at level Info, and at level Warn refusals, connections that were ended,
+	// and the warnings of [Fence.Install]. nil: silence.
 	Logger *slog.Logger
 }
 
@@ -75,6 +83,9 @@ const (
 // backup that is older than its claim, and has forgotten it. Nothing was applied. A
 // leader that claims, and reads anew what it builds on, may go on.
 var ErrUnclaimed = errors.New("not claimed with this token")
+
+// Unclaimed is the result of a refusal with [ErrUnclaimed], beside those of package fence.
+const Unclaimed fence.Result = "unclaimed"
 
 // Fence guards the resources of one table of marks.
 type Fence struct {
@@ -153,12 +164,25 @@ func (f *Fence) table() string {
 }
 
 // Install makes the table, and whatever the dialect needs beside it, unless they are
-// there. It needs the right to create them.
+// there. It needs the right to create them. It logs the [Fence.Warnings].
 func (f *Fence) Install(ctx context.Context) error {
 	if err := f.dialect.install(ctx, f); err != nil {
 		return fmt.Errorf("fencesql: installing %s: %w", f.cfg.Table, err)
 	}
-	return nil
+	warnings, err := f.Warnings(ctx)
+	for _, w := range warnings {
+		f.cfg.Logger.Warn(w)
+	}
+	return err
+}
+
+// Warnings says which settings of the server may lose marks, or take them back: none, as a rule.
+func (f *Fence) Warnings(ctx context.Context) ([]string, error) {
+	all, err := f.dialect.warnings(ctx, f)
+	if err != nil {
+		return nil, fmt.Errorf("fencesql: reading the settings of the server: %w", err)
+	}
+	return all, nil
 }
 
 // Uninstall drops what [Fence.Install] has made, and all marks with it. It is refused while tables
@@ -184,7 +208,7 @@ func (f *Fence) Add(ctx context.Context, resource fence.Resource) error {
 		return err
 	}
 	if _, err := f.db.ExecContext(ctx, f.say.add, string(resource)); err != nil {
-		return fmt.Errorf("fencesql: adding %s: %w", resource, err)
+		return f.failed(err, "adding %s", resource)
 	}
 	return nil
 }
@@ -205,7 +229,7 @@ func (f *Fence) Remove(ctx context.Context, resource fence.Resource) error {
 		return fmt.Errorf("fencesql: removing %s: it guards %s; want Unguard first", resource, strings.Join(tables, ", "))
 	}
 	if _, err := f.db.ExecContext(ctx, f.say.remove, string(resource)); err != nil {
-		return fmt.Errorf("fencesql: removing %s: %w", resource, err)
+		return f.failed(err, "removing %s", resource)
 	}
 	return nil
 }
@@ -218,7 +242,8 @@ type Status struct {
 	Tables   []string    // that are guarded by a trigger
 }
 
-// Status returns what is known of all resources, by name.
+// Status returns what is known of all resources, by name. Where nothing was installed it
+// is refused with fence.ErrResource.
 func (f *Fence) Status(ctx context.Context) ([]Status, error) {
 	guarded, err := f.guarded(ctx)
 	if err != nil {
@@ -226,7 +251,7 @@ func (f *Fence) Status(ctx context.Context) ([]Status, error) {
 	}
 	rows, err := f.db.QueryContext(ctx, f.say.status)
 	if err != nil {
-		return nil, fmt.Errorf("fencesql: status: %w", err)
+		return nil, f.failed(err, "status")
 	}
 	defer rows.Close()
 	var all []Status
@@ -246,17 +271,29 @@ func (f *Fence) Status(ctx context.Context) ([]Status, error) {
 		all = append(all, s)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("fencesql: status: %w", err)
+		return nil, f.failed(err, "status")
 	}
 	return all, nil
 }
 
 // Guard has the database itself check the mark of the resource at every statement that
-// writes to the tables, for programs that cannot be changed, or that forget to check.
-// Such a program only sets the token in its transaction, as [Fence.SetToken] does. The
+// writes to the tables, for programs that cannot be changed, or that forget to check. The
 // names are as in a statement. It is not an error if a table is guarded by the resource
 // already. Guard waits for transactions that have written to them, for
 // [Config.LockTimeout] at most.
+//
+// The token of a statement is the run-time parameter elect.token. A program of one term
+// connects with it: PGOPTIONS="-c elect.token=42" in its environment, or the parameter
+// options=-c%20elect.token%3D42 in its URL; in Go with pgx
+//
+//	cfg.RuntimeParams["elect.token"] = term.Token().String()
+//	db := stdlib.OpenDB(*cfg)
+//
+// Such a pool belongs to that term and is closed with it. It is sound to keep it, for the token of
+// an older term is refused whoever shows it. It is not sound to give later connections
+// of the same pool the token of a later term: work of the older one that is still on its
+// way would be given one of them, and pass. A program that outlives terms and has one pool sets
+// the token in each transaction: [Fence.SetToken].
 //
 // A partitioned table is guarded together with the partitions that it has now. What
 // drops or alters a table is not checked.
@@ -296,6 +333,40 @@ func (f *Fence) guarded(ctx context.Context) (map[fence.Resource][]string, error
 		return nil, fmt.Errorf("fencesql: looking for guarded tables: %w", err)
 	}
 	return all, nil
+}
+
+// tell logs and counts a decision.
+func (f *Fence) tell(resource fence.Resource, shown, highest fence.Token, err error) {
+	d := fence.Decision{Resource: resource, Shown: shown, Highest: highest, Result: fence.ResultOf(err)}
+	if stale, ok := errors.AsType[*fence.StaleError](err); ok {
+		d.Highest = stale.Highest
+	}
+	if errors.Is(err, ErrUnclaimed) {
+		d.Result = Unclaimed
+	}
+	if err != nil {
+		what := "refused"
+		if errors.Is(err, fence.ErrUnknownOutcome) { // of a claim, which may have been made
+			what = "not answered"
+		}
+		f.cfg.Logger.Warn(what, "resource", d.Resource, "shown", d.Shown.String(), "highest", d.Highest, "result", d.Result, "error", err) // a token that cannot be has no other text
+	}
+	f.observe(d)
+}
+
+func (f *Fence) observe(d fence.Decision) {
+	if f.cfg.Observe != nil {
+		f.cfg.Observe(d)
+	}
+}
+
+// failed says what has failed, and what to do where it is for the want of a table.
+func (f *Fence) failed(err error, doing string, args ...any) error {
+	doing = fmt.Sprintf(doing, args...)
+	if f.dialect.classify(err) == absent {
+		return fmt.Errorf("fencesql: %s: %w: there is no table %s; want Install, or elect fence install (%w)", doing, fence.ErrResource, f.cfg.Table, err)
+	}
+	return fmt.Errorf("fencesql: %s: %w", doing, err)
 }
 
 // markOf reads a mark that was stored.

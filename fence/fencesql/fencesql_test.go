@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -161,6 +163,66 @@ func TestSerialized(t *testing.T) {
 	}
 }
 
+// TestObserve: each refusal is logged and told, with what is known; those that are passed are told.
+func TestObserve(t *testing.T) {
+	for _, tt := range []struct {
+		resource fence.Resource
+		token    fence.Token
+		highest  fence.Token
+		fail     int
+		result   fence.Result
+	}{
+		{"orders", 7, 7, 0, fence.Passed},
+		{"orders", 7, 7, 3, fence.Passed}, // a check that is made anew is one
+		{"orders", 7, 0, 1000, fence.Failed},
+		{"orders", 8, 7, 0, fencesql.Unclaimed},
+		{"orders", 0, 0, 0, fence.Missing},
+		{"orders", 1 << 48, 0, 0, fence.Malformed},
+		{"orders", 1 << 63, 0, 0, fence.Malformed},
+		{"orders", 1<<64 - 1, 0, 0, fence.Malformed}, // -1
+		{"two words", 7, 0, 0, fence.Foreign},
+	} {
+		var told []fence.Decision
+		var log strings.Builder
+		s := &script{mark: 7, fail: tt.fail}
+		db := sql.OpenDB(s)
+		f, err := fencesql.New(db, fencesql.PostgreSQL, fencesql.Config{
+			Observe: func(d fence.Decision) { told = append(told, d) }, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = f.Tx(t.Context(), tt.resource, tt.token, nil, func(*sql.Tx) error { return nil })
+		want := fence.Decision{Resource: tt.resource, Shown: tt.token, Highest: tt.highest, Result: tt.result}
+		if len(told) != 1 || told[0] != want || (err == nil) != (tt.result == fence.Passed) {
+			t.Errorf("%v; told %+v; want %+v", err, told, want)
+		}
+		if text := log.String(); (err != nil) != strings.Contains(text, "msg=refused ") || err != nil && !strings.Contains(text, fmt.Sprintf(" shown=%v highest=%v result=%s error=", tt.token, tt.highest, tt.result)) {
+			t.Errorf("%+v is logged as %q", want, text)
+		}
+		_ = db.Close()
+	}
+}
+
+// TestObserveUnknown: a claim whose commit was not answered is not told as a refusal.
+func TestObserveUnknown(t *testing.T) {
+	var told []fence.Result
+	var log strings.Builder
+	db := sql.OpenDB(&script{mark: 7, commit: io.ErrUnexpectedEOF})
+	defer db.Close()
+	f, err := fencesql.New(db, fencesql.SQLite, fencesql.Config{
+		Observe: func(d fence.Decision) { told = append(told, d.Result) }, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = f.Claim(t.Context(), "orders", 8)
+	if text := log.String(); !errors.Is(err, fence.ErrUnknownOutcome) || !slices.Equal(told, []fence.Result{fence.Failed}) ||
+		!strings.Contains(text, `msg="not answered" resource=orders shown=8 highest=7 `) || strings.Contains(text, "refused") {
+		t.Errorf("%v; told %q; logged %s", err, told, text)
+	}
+}
+
 // script is a driver whose checks find a mark, and whose commits end as they are told.
 type script struct {
 	mark   int64
@@ -177,7 +239,13 @@ func (s *script) Close() error                                 { return nil }
 func (s *script) Begin() (driver.Tx, error)                    { s.begins++; return s, nil }
 func (s *script) Rollback() error                              { return nil }
 func (s *script) NumInput() int                                { return -1 }
-func (s *script) Exec([]driver.Value) (driver.Result, error)   { return driver.RowsAffected(1), nil }
+
+func (s *script) Exec(args []driver.Value) (driver.Result, error) {
+	if len(args) == 3 { // that raises the mark
+		s.mark = args[0].(int64)
+	}
+	return driver.RowsAffected(1), nil
+}
 
 func (s *script) Commit() error {
 	s.commits++

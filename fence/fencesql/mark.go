@@ -2,7 +2,6 @@ package fencesql
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 
 	"github.com/electd/elect/fence"
@@ -15,13 +14,16 @@ import (
 // release: db needs at least as many connections as there are requests at once, and one
 // for Raise. Share returns ErrUnclaimed never: where the mark is below its token, it
 // raises it first. With SQLite a Share is the one writer, so that each waits for the other.
+//
+// What comes of it the guards log and observe ([fence.GuardConfig]), and not the Fence.
 func (f *Fence) Mark() fence.Sharer { return mark{f} }
 
 type mark struct{ *Fence }
 
 // Raise implements [fence.Mark].
 func (m mark) Raise(ctx context.Context, resource fence.Resource, token fence.Token) error {
-	return m.Claim(ctx, resource, token)
+	_, err := m.claim(ctx, resource, token)
+	return err
 }
 
 // Highest implements [fence.Mark].
@@ -34,14 +36,14 @@ func (m mark) Highest(ctx context.Context, resource fence.Resource) (fence.Token
 
 // Share implements [fence.Sharer].
 func (m mark) Share(ctx context.Context, resource fence.Resource, token fence.Token) (release func() error, err error) {
-	if err := m.Claim(ctx, resource, token); err != nil {
+	if _, err := m.claim(ctx, resource, token); err != nil {
 		return nil, err
 	}
 	// The end of ctx ends the attempt. It must not end the hold: whoever has it may have
 	// to finish something first.
 	held, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
-	tx, err := m.hold(ctx, held, resource, token)
+	tx, _, err := m.begin(held, m.say.share, resource, token, nil)
 	if !stop() && err == nil {
 		_ = tx.Rollback()
 		err = context.Cause(ctx)
@@ -58,22 +60,4 @@ func (m mark) Share(ctx context.Context, resource fence.Resource, token fence.To
 		}
 		return nil
 	}, nil
-}
-
-// hold begins the transaction of a Share.
-func (m mark) hold(ctx, held context.Context, resource fence.Resource, token fence.Token) (*sql.Tx, error) {
-	for attempt := 1; ; attempt++ {
-		tx, err := m.db.BeginTx(held, nil)
-		if err != nil {
-			return nil, fmt.Errorf("fencesql: holding the mark of %s: %w", resource, err)
-		}
-		err = m.check(held, tx, m.say.share, resource, token)
-		if err == nil {
-			return tx, nil
-		}
-		_ = tx.Rollback() // it holds nothing
-		if m.dialect.classify(err) != serialized || attempt == attempts || ctx.Err() != nil {
-			return nil, err
-		}
-	}
 }

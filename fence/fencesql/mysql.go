@@ -65,24 +65,29 @@ func (mysql) install(ctx context.Context, f *Fence) error {
 	if engine != "InnoDB" {
 		return fmt.Errorf("the table is of engine %s, which locks no rows; want InnoDB", engine)
 	}
+	return nil
+}
+
+func (mysql) warnings(ctx context.Context, f *Fence) ([]string, error) {
 	rows, err := f.db.QueryContext(ctx, `SHOW GLOBAL VARIABLES WHERE variable_name IN ('innodb_flush_log_at_trx_commit', 'wsrep_on')`)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer rows.Close()
+	var all []string
 	for rows.Next() {
 		var name, value string
 		if err := rows.Scan(&name, &value); err != nil {
-			return err
+			return nil, err
 		}
 		switch {
 		case name == "wsrep_on" && value == "ON":
-			f.cfg.Logger.Warn("the server is one of a Galera cluster, which does not hold a check's lock at the other servers: all leaders must write to the same one")
+			all = append(all, "wsrep_on=ON: the server is one of a Galera cluster, which does not hold a check's lock at the other servers: all leaders must write to the same one")
 		case name != "wsrep_on" && value != "1" && value != "3":
-			f.cfg.Logger.Warn("the server does not sync each commit: after a crash it may have forgotten marks, and what was written since", name, value)
+			all = append(all, name+"="+value+": the server does not sync each commit: after a crash it may have forgotten marks, and what was written since")
 		}
 	}
-	return rows.Err()
+	return all, rows.Err()
 }
 
 func (mysql) uninstall(ctx context.Context, f *Fence) error {
@@ -229,6 +234,8 @@ func (mysql) classify(err error) verdict {
 	case numbered(err, 1213), // ER_LOCK_DEADLOCK
 		numbered(err, 1020): // ER_CHECKREAD, of MariaDB with innodb_snapshot_isolation
 		return serialized
+	case numbered(err, 1146): // ER_NO_SUCH_TABLE
+		return absent
 	}
 	return unknown
 }

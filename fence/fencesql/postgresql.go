@@ -20,20 +20,32 @@ import (
 // (READ COMMITTED) or fails (REPEATABLE READ, SERIALIZABLE): manual, sections 13.2 and
 // 13.3.2. A predicate alone holds nothing and reads a snapshot, and FOR KEY SHARE
 // does not conflict with an UPDATE of what is no key.
+//
+// A row that is locked FOR SHARE takes others of the kind, whoever waits to update it
+// (heap_lock_tuple; README.tuplock), so that short transactions which overlap would keep a claim
+// out for ever, each of its waits shorter than lock_timeout. So a check takes an advisory
+// lock first, shared, and a claim takes it alone: the lock manager's queues are in order
+// (README of its storage/lmgr). What protects the data is the row: who does not take the advisory
+// lock is not fair, and no less safe.
 type postgresql struct{}
+
+// The advisory lock of a resource is one of its row, by the table and the name. Two that have
+// the same number by chance wait for each other, and that is all.
+const postgresqlLock = `pg_catalog.hashtextextended(resource, tableoid::pg_catalog.int8)`
 
 func (postgresql) quote(name string) string { return `"` + name + `"` }
 
 func (postgresql) statements(table string) statements {
-	r := strings.NewReplacer("{table}", table)
+	r := strings.NewReplacer("{table}", table, "{lock}", postgresqlLock)
 	return statements{
 		add:     r.Replace(`INSERT INTO {table} (resource) VALUES ($1) ON CONFLICT (resource) DO NOTHING`),
 		remove:  r.Replace(`DELETE FROM {table} WHERE resource = $1`),
 		highest: r.Replace(`SELECT token FROM {table} WHERE resource = $1`),
 		refusal: r.Replace(`SELECT token FROM {table} WHERE resource = $1`),
+		queue:   r.Replace(`SELECT pg_advisory_xact_lock({lock}) FROM {table} WHERE resource = $1`),
 		raise:   r.Replace(`UPDATE {table} SET token = $1, claimed_at = clock_timestamp() WHERE resource = $2 AND token <= $3`),
-		check:   r.Replace(`SELECT token FROM (SELECT token, set_config('elect.token', $2::bigint::text, true) FROM {table} WHERE resource = $1 AND token <= $2::bigint FOR SHARE) AS mark`),
-		share:   r.Replace(`SELECT token FROM (SELECT token, set_config('idle_in_transaction_session_timeout', '0', true), set_config('application_name', 'elect fence hold', true) FROM {table} WHERE resource = $1 AND token <= $2::bigint FOR SHARE) AS mark`),
+		check:   r.Replace(`SELECT token FROM (SELECT token, set_config('elect.token', $2::bigint::text, true), pg_advisory_xact_lock_shared({lock}) FROM {table} WHERE resource = $1 AND token <= $2::bigint FOR SHARE) AS mark`),
+		share:   r.Replace(`SELECT token FROM (SELECT token, set_config('idle_in_transaction_session_timeout', '0', true), set_config('application_name', 'elect fence hold', true), pg_advisory_xact_lock_shared({lock}) FROM {table} WHERE resource = $1 AND token <= $2::bigint FOR SHARE) AS mark`),
 		token:   `SELECT set_config('elect.token', $1::bigint::text, true)`,
 		status:  r.Replace(`SELECT resource, token, (extract(epoch FROM claimed_at) * 1000)::bigint FROM {table} ORDER BY resource`),
 	}
@@ -73,7 +85,7 @@ BEGIN
 	IF given IS NULL OR given OPERATOR(pg_catalog.=) '' THEN
 		RAISE EXCEPTION USING ERRCODE = 'LF002',
 			MESSAGE = pg_catalog.format('no fencing token shown: %s is guarded, and wants the token of the term that writes', guarded),
-			HINT = 'SELECT set_config(''elect.token'', …, true) in the same transaction.';
+			HINT = 'Connect with PGOPTIONS="-c elect.token=TOKEN", or SELECT set_config(''elect.token'', ''TOKEN'', true) in the same transaction.';
 	END IF;
 	IF given OPERATOR(pg_catalog.!~) '^[0-9]{1,19}$' OR given::pg_catalog.numeric OPERATOR(pg_catalog.>) 9223372036854775807::pg_catalog.numeric THEN
 		RAISE EXCEPTION USING ERRCODE = 'LF003', MESSAGE = pg_catalog.format('invalid fencing token: %L', pg_catalog.left(given, 40));
@@ -82,8 +94,8 @@ BEGIN
 	IF (shown OPERATOR(pg_catalog.&) 281474976710655) OPERATOR(pg_catalog.=) 0 THEN
 		RAISE EXCEPTION USING ERRCODE = 'LF003', MESSAGE = pg_catalog.format('invalid fencing token: %s', shown);
 	END IF;
-	SELECT f.token INTO mark FROM {table} AS f
-		WHERE f.resource OPERATOR(pg_catalog.=) guarded AND f.token OPERATOR(pg_catalog.<=) shown FOR SHARE;
+	SELECT f.token INTO mark FROM (SELECT token, pg_catalog.pg_advisory_xact_lock_shared({lock}) FROM {table}
+		WHERE resource OPERATOR(pg_catalog.=) guarded AND token OPERATOR(pg_catalog.<=) shown FOR SHARE) AS f;
 	IF NOT FOUND THEN
 		SELECT f.token INTO mark FROM {table} AS f WHERE f.resource OPERATOR(pg_catalog.=) guarded;
 		IF NOT FOUND THEN
@@ -123,23 +135,31 @@ func (d postgresql) install(ctx context.Context, f *Fence) error {
 		if _, err := tx.ExecContext(ctx, strings.ReplaceAll(postgresqlTable, "{table}", f.table())); err != nil {
 			return err
 		}
-		var schema, table, fsync string
-		err := tx.QueryRowContext(ctx, `SELECT quote_ident(n.nspname), quote_ident(c.relname), current_setting('fsync')
-			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`, f.table()).Scan(&schema, &table, &fsync)
+		var schema, table string
+		err := tx.QueryRowContext(ctx, `SELECT quote_ident(n.nspname), quote_ident(c.relname)
+			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`, f.table()).Scan(&schema, &table)
 		if err != nil {
 			return err
 		}
-		if fsync != "on" {
-			f.cfg.Logger.Warn("the server runs with fsync off: it may forget marks, and all else, when the machine crashes")
-		}
 		check := schema + "." + d.quote(d.triggerName(f)+"_check")
-		text := strings.NewReplacer("{table}", schema+"."+table, "{check}", check).Replace(postgresqlCheck)
+		text := strings.NewReplacer("{table}", schema+"."+table, "{check}", check, "{lock}", postgresqlLock).Replace(postgresqlCheck)
 		if _, err := tx.ExecContext(ctx, text); err != nil {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `REVOKE ALL ON FUNCTION `+check+`() FROM PUBLIC`)
 		return err
 	})
+}
+
+func (postgresql) warnings(ctx context.Context, f *Fence) ([]string, error) {
+	var fsync string
+	if err := f.db.QueryRowContext(ctx, `SELECT current_setting('fsync')`).Scan(&fsync); err != nil {
+		return nil, err
+	}
+	if fsync != "on" {
+		return []string{"fsync=" + fsync + ": the server may forget marks, and all else, when the machine crashes"}, nil
+	}
+	return nil, nil
 }
 
 func (d postgresql) uninstall(ctx context.Context, f *Fence) error {
@@ -258,6 +278,8 @@ func (postgresql) classify(err error) verdict {
 		return waited
 	case code == "40001", code == "40P01": // serialization_failure, deadlock_detected
 		return serialized
+	case code == "42P01": // undefined_table, in a schema that is not there, too
+		return absent
 	case code == "40003": // statement_completion_unknown
 		return unknown
 	}

@@ -41,17 +41,18 @@ func (sqlite) install(ctx context.Context, f *Fence) error {
 		token      INTEGER NOT NULL DEFAULT 0 CHECK (typeof(token) = 'integer' AND (token = 0 OR token > 0 AND (token & 281474976710655) <> 0)),
 		claimed_ms INTEGER
 	)`, "{table}", f.table()))
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+func (sqlite) warnings(ctx context.Context, f *Fence) ([]string, error) {
 	var mode string
 	if err := f.db.QueryRowContext(ctx, `PRAGMA journal_mode`).Scan(&mode); err != nil {
-		return err
+		return nil, err
 	}
 	if mode == "off" || mode == "memory" {
-		f.cfg.Logger.Warn("the journal is not on the disk: a process that is killed may leave a database that is corrupt", "journal_mode", mode)
+		return []string{"journal_mode=" + mode + ": the journal is not on the disk: a process that is killed may leave a database that is corrupt"}, nil
 	}
-	return nil
+	return nil, nil
 }
 
 func (sqlite) uninstall(ctx context.Context, f *Fence) error {
@@ -105,6 +106,8 @@ func (sqlite) classify(err error) verdict {
 		return waited
 	case strings.Contains(text, "constraint failed"): // a foreign key that is checked at the commit
 		return refused
+	case strings.Contains(text, "no such table"):
+		return absent
 	}
 	return unknown
 }

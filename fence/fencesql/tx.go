@@ -14,7 +14,7 @@ import (
 //
 // It is refused with a fence.StaleError if a greater token was claimed, with
 // [ErrUnclaimed] if this one was not claimed, and with fence.ErrResource if the
-// resource was not added. After any error the caller rolls tx back. At REPEATABLE READ
+// resource was not added, or nothing was installed. After any error the caller rolls tx back. At REPEATABLE READ
 // and SERIALIZABLE it may fail as any statement may that meets a concurrent update; then
 // the whole transaction is to be begun anew.
 //
@@ -25,13 +25,17 @@ import (
 //
 // The token is made known to the triggers of guarded tables, too, as by [Fence.SetToken].
 func (f *Fence) Check(ctx context.Context, tx *sql.Tx, resource fence.Resource, token fence.Token) error {
-	if err := fence.CheckShown(resource, token); err != nil {
-		return err
+	var highest fence.Token
+	err := fence.CheckShown(resource, token)
+	if err == nil {
+		highest, err = f.check(ctx, tx, f.say.check, resource, token)
 	}
-	return f.check(ctx, tx, f.say.check, resource, token)
+	f.tell(resource, token, highest, err)
+	return err
 }
 
-func (f *Fence) check(ctx context.Context, tx *sql.Tx, statement string, resource fence.Resource, token fence.Token) error {
+// check returns the mark, as far as it is known.
+func (f *Fence) check(ctx context.Context, tx *sql.Tx, statement string, resource fence.Resource, token fence.Token) (fence.Token, error) {
 	args := []any{string(resource), int64(token)}
 	if f.say.inline {
 		statement, args = fmt.Sprintf(statement, args...), nil
@@ -42,23 +46,23 @@ func (f *Fence) check(ctx context.Context, tx *sql.Tx, statement string, resourc
 		highest, err := f.highest(ctx, tx, f.say.refusal, resource)
 		switch {
 		case err != nil:
-			return err
+			return 0, err
 		case token < highest:
-			return f.stale(resource, token, highest)
+			return highest, &fence.StaleError{Shown: token, Highest: highest}
 		}
-		return fmt.Errorf("fencesql: the mark of %s was above %v and is %v; want nobody to remove and add it while it is in use", resource, token, highest)
+		return highest, fmt.Errorf("fencesql: the mark of %s was above %v and is %v; want nobody to remove and add it while it is in use", resource, token, highest)
 	}
 	if err != nil {
-		return fmt.Errorf("fencesql: checking the mark of %s: %w", resource, err)
+		return 0, f.failed(err, "checking the mark of %s", resource)
 	}
 	highest, err := markOf(resource, mark)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case token > highest:
-		return fmt.Errorf("%w: %v shown, the mark of %s is %v; want a claim before the first write", ErrUnclaimed, token, resource, highest)
+		return highest, fmt.Errorf("%w: %v shown, the mark of %s is %v; want a claim before the first write", ErrUnclaimed, token, resource, highest)
 	}
-	return nil
+	return highest, nil
 }
 
 // SetToken makes the token known to the triggers of guarded tables, until tx ends: what a
@@ -70,12 +74,18 @@ func (f *Fence) check(ctx context.Context, tx *sql.Tx, statement string, resourc
 // SET without LOCAL, or false for true, would leave the token in the connection, for
 // whoever is given it next by a pool.
 func (f *Fence) SetToken(ctx context.Context, tx *sql.Tx, token fence.Token) error {
+	var wrong error
 	switch {
 	case token == 0:
-		return fmt.Errorf("%w: 0; want the token of the term that writes", fence.ErrMissing)
+		wrong = fmt.Errorf("%w: 0; want the token of the term that writes", fence.ErrMissing)
 	case !token.Valid():
-		return fmt.Errorf("%w: %d; want 1 to %d, with a count from 1", fence.ErrToken, uint64(token), uint64(fence.MaxToken))
-	case f.say.token == "":
+		wrong = fmt.Errorf("%w: %d; want 1 to %d, with a count from 1", fence.ErrToken, uint64(token), uint64(fence.MaxToken))
+	}
+	if wrong != nil {
+		f.tell("", token, 0, wrong)
+		return wrong
+	}
+	if f.say.token == "" {
 		return fmt.Errorf("fencesql: tokens for triggers: %w by this dialect; want Check or Tx", errors.ErrUnsupported)
 	}
 	if _, err := tx.ExecContext(ctx, f.say.token, int64(token)); err != nil {
@@ -96,24 +106,34 @@ const attempts = 10
 // nothing is applied. An error that matches fence.ErrUnknownOutcome says that the commit
 // may or may not have been done, and no other error leaves that open.
 func (f *Fence) Tx(ctx context.Context, resource fence.Resource, token fence.Token, opts *sql.TxOptions, work func(*sql.Tx) error) error {
-	if err := fence.CheckShown(resource, token); err != nil {
-		return err
-	}
 	if opts != nil && opts.ReadOnly {
 		return errors.New("fencesql: a read only transaction cannot hold the mark; want TxOptions without ReadOnly")
+	}
+	tx, highest, err := f.begin(ctx, f.say.check, resource, token, opts)
+	f.tell(resource, token, highest, err)
+	if err != nil {
+		return err
+	}
+	return f.finish(ctx, tx, work)
+}
+
+// begin begins a transaction that holds the mark, and returns that, as far as it is known.
+func (f *Fence) begin(ctx context.Context, statement string, resource fence.Resource, token fence.Token, opts *sql.TxOptions) (*sql.Tx, fence.Token, error) {
+	if err := fence.CheckShown(resource, token); err != nil {
+		return nil, 0, err
 	}
 	for attempt := 1; ; attempt++ {
 		tx, err := f.db.BeginTx(ctx, opts)
 		if err != nil {
-			return fmt.Errorf("fencesql: beginning a transaction: %w", err)
+			return nil, 0, fmt.Errorf("fencesql: beginning a transaction: %w", err)
 		}
-		err = f.check(ctx, tx, f.say.check, resource, token)
+		highest, err := f.check(ctx, tx, statement, resource, token)
 		if err == nil {
-			return f.finish(ctx, tx, work)
+			return tx, highest, nil
 		}
 		_ = tx.Rollback() // the check has failed, and nothing was done
 		if f.dialect.classify(err) != serialized || attempt == attempts || ctx.Err() != nil {
-			return err
+			return nil, highest, err
 		}
 	}
 }

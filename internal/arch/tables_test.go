@@ -105,8 +105,8 @@ var repository = house{
 			why: "small tools that everything above protocol may share, and that know nothing of elections",
 		},
 		{
-			at: "internal/classictest", may: []string{"protocol"}, others: nothing,
-			why: "a world for the tests of machines",
+			at: "internal/classictest", may: []string{"protocol", "internal/golden"}, others: nothing,
+			why: "a world for the tests of machines, and the stories told of it",
 		},
 		{
 			at: "internal/arch", others: nothing,
@@ -133,7 +133,7 @@ var repository = house{
 			why: "it serves whatever election it is handed: cmd/elect lists the back ends",
 		},
 		{
-			at: "agent/supervise", may: []string{"internal/clock", "internal/mutation"}, others: system,
+			at: "agent/supervise", may: []string{"internal/clock", "internal/mutation", "internal/proc"}, tests: []string{"internal/terminal"}, others: system,
 			why: "it runs and kills processes by a deadline and needs no notion of an election for that",
 		},
 		{
@@ -193,7 +193,6 @@ var repository = house{
 		{module: "cmd/elect", needs: "github.com/jackc/pgx/v5", why: "the marks of elect fence in PostgreSQL"},
 		{module: "cmd/elect", needs: "github.com/go-sql-driver/mysql", why: "the marks of elect fence in MySQL and MariaDB"},
 		{module: "cmd/elect", needs: "github.com/redis/go-redis/v9", why: "the marks of elect fence in Redis"},
-		{module: "cmd/elect", needs: "github.com/creack/pty", why: "tests: the command at a terminal"},
 	},
 	state: []exception{
 		{at: "internal/clock.start", why: "the zero of the clock where there is no CLOCK_BOOTTIME; set once before main, never written again"},
@@ -213,8 +212,12 @@ var repository = house{
 		{at: "agent/supervise/parts_test.go:strike", why: "looks again at what nothing tells of; the test that started it has a deadline"},
 		{at: "agent/supervise/terminal_linux_test.go:TestTerminalFromTheBackground", why: "asks a shell again and again, with a deadline"},
 		{at: "cmd/elect/process_test.go:eventually", why: "looks again at what nothing tells of, with a deadline"},
+		{at: "fence/fencehttp/model_test.go:Read", why: "a client that is slow, in a synctest bubble of the test that calls it"},
+		{at: "fence/fencehttp/model_test.go:playProxy", why: "in a synctest bubble of the test that calls it"},
+		{at: "fence/fencehttp/settle_test.go:playSettle", why: "in a synctest bubble of the test that calls it"},
 		{at: "fence/guard_test.go:Raise", why: "a slow disk, in a synctest bubble of the test that calls it"},
-		{at: "fence/guard_test.go:play", why: "in a synctest bubble of the test that calls it"},
+		{at: "fence/model_test.go:Raise", why: "a slow disk, in a synctest bubble of the test that calls it"},
+		{at: "fence/model_test.go:play", why: "in a synctest bubble of the test that calls it"},
 		{at: "file/campaign_test.go:TestIdleWaiterCostsNothing", why: "CPU use is measured over a span, which has to pass"},
 		{at: "file/observe_test.go:TestObserveCostsNothing", why: "CPU use is measured over a span, which has to pass"},
 	},

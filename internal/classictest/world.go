@@ -1,19 +1,20 @@
-// Package classictest is the small world in which the tests of the classic
-// protocols (bully, ring) run their machines: participants with a clock and a
-// disk each, and a network that can be cut, lose, double and delay. Time is only
-// counted, and chance is seeded, so that a world goes the same way each time.
+// Package classictest is what the tests of the classic protocols share: a small
+// [World] in which bully and ring run, with a clock and a disk for each participant
+// and a network that can be cut, lose, double and delay; the stories that are told
+// of it; and what holds of any machine and its state. Raft and BlazingMQ have worlds
+// of their own, which judge more, and take the [Agenda] and the states from here.
+// Time is only counted, and chance is seeded, so that a world goes the same way each
+// time.
 //
-// A world belongs to one test and one goroutine. What a machine must never do in
+// All of it belongs to one test and one goroutine. What a machine must never do in
 // any world (orders out of order, a token twice, a view that does not fit) fails
 // the test.
 package classictest
 
 import (
 	"bytes"
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ type Node[M protocol.Machine] struct {
 	ID      protocol.NodeID
 	Machine M // of the present life
 	Up      bool
+	Bad     bool            // its saves fail
 	Ahead   time.Duration   // of its clock
 	Token   uint64          // while elected; otherwise 0
 	Used    map[uint64]bool // tokens, ever
@@ -49,17 +51,15 @@ type Node[M protocol.Machine] struct {
 // World is a small network. Without chance it is perfect: a message takes 1 ms, a
 // save too, and work returns within 1 ms.
 type World[M protocol.Machine] struct {
+	Agenda
 	T     testing.TB
 	Nodes []*Node[M]
-	Now   time.Duration                         // since the world began
 	Cut   func(from, to int) bool               // which links are cut; none if it is nil
 	Sent  map[protocol.MessageType]int          // counts, until the test clears it
 	Check bool                                  // each step is made a second time, by a machine that was loaded
 	Steps int                                   // that were made
 	Log   func(id protocol.NodeID, says string) // is told what happens, if it is not nil
 
-	queue  events
-	seq    int
 	chance *rand.Rand
 	rand   uint64
 }
@@ -101,6 +101,19 @@ func (w *World[M]) Start(i int) {
 	w.Step(i, protocol.Input{Kind: protocol.Boot, Durable: n.disk})
 }
 
+// Stand begins a life of the i-th, as a candidate.
+func (w *World[M]) Stand(i int) {
+	w.Start(i)
+	w.Do(i, protocol.Campaign)
+}
+
+// StandAll begins a life of each, as a candidate.
+func (w *World[M]) StandAll() {
+	for i := range w.Nodes {
+		w.Stand(i)
+	}
+}
+
 // Do gives the i-th a command.
 func (w *World[M]) Do(i int, v protocol.Verb) {
 	w.Step(i, protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: v}})
@@ -109,9 +122,14 @@ func (w *World[M]) Do(i int, v protocol.Verb) {
 // Kill ends the life of the i-th.
 func (w *World[M]) Kill(i int) { w.Nodes[i].Up = false }
 
-func (w *World[M]) in(d time.Duration, to int, in protocol.Input) {
-	w.seq++
-	heap.Push(&w.queue, event{w.Now + d, w.seq, to, w.Nodes[to].life, in})
+// later has something happen to the i-th, in this life only.
+func (w *World[M]) later(i int, d time.Duration, do func()) {
+	n, life := w.Nodes[i], w.Nodes[i].life
+	w.In(d, func() {
+		if n.Up && n.life == life {
+			do()
+		}
+	})
 }
 
 // Reading is what a clock shows.
@@ -133,7 +151,10 @@ func (w *World[M]) Step(i int, in protocol.Input) {
 	n.Machine.Step(&in, &fx)
 	w.Steps++
 	if w.Check {
-		w.again(n, &in, &fx, before)
+		other, _ := n.make()
+		if err := Reloaded(n.Machine, &fx, other, before, &in); err != nil {
+			w.T.Fatalf("%s: %v", n.ID, err)
+		}
 	}
 	if w.Log != nil {
 		w.tell(n, view, n.Machine.View())
@@ -153,7 +174,10 @@ func (w *World[M]) Step(i int, in protocol.Input) {
 				w.T.Fatalf("%s stops %d and has %d", n.ID, o.Token, n.Token)
 			}
 			n.Token, n.tasks[o.Token] = 0, true
-			w.in(time.Millisecond, i, protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: protocol.Joined, Token: o.Token}})
+			w.later(i, time.Millisecond, func() {
+				delete(n.tasks, o.Token)
+				w.Step(i, protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: protocol.Joined, Token: o.Token}})
+			})
 		default:
 			w.T.Fatalf("%s orders %v", n.ID, o.Kind)
 		}
@@ -162,14 +186,12 @@ func (w *World[M]) Step(i int, in protocol.Input) {
 		w.T.Fatalf("%s: view %+v with token %d", n.ID, v, n.Token)
 	}
 	for _, s := range fx.Saves {
-		d := time.Millisecond
-		failed := false
+		d, failed := time.Millisecond, n.Bad
 		if w.chance != nil {
-			d, failed = time.Duration(w.chance.IntN(20))*time.Millisecond, w.chance.IntN(20) == 0
+			d, failed = time.Duration(w.chance.IntN(20))*time.Millisecond, w.chance.IntN(20) == 0 || n.Bad
 		}
-		w.seq++
-		data := bytes.Clone(s.Data)
-		heap.Push(&w.queue, event{w.Now + d, w.seq, i, n.life, protocol.Input{Kind: protocol.Saved, Number: s.Number, Failed: failed, Durable: data}})
+		s.Data = bytes.Clone(s.Data)
+		w.later(i, d, func() { w.save(i, s, failed) })
 	}
 	for _, s := range fx.Sends {
 		if s.After > n.saved {
@@ -178,23 +200,31 @@ func (w *World[M]) Step(i int, in protocol.Input) {
 			w.send(i, &s)
 		}
 	}
-	w.in(max(0, time.Duration(n.Machine.NextFire().Sub(w.Reading(n).Boot))), i, protocol.Input{Kind: protocol.Fire})
+	w.later(i, n.Machine.NextFire().Sub(w.Reading(n).Boot), func() {
+		if n.Machine.NextFire() <= w.Reading(n).Boot { // or a later one is on its way
+			w.Step(i, protocol.Input{Kind: protocol.Fire})
+		}
+	})
 }
 
-// again makes a step with a machine that was loaded from the state before it.
-func (w *World[M]) again(n *Node[M], in *protocol.Input, fx *protocol.Effects, before []byte) {
-	m, _ := n.make()
-	if err := m.LoadState(before); err != nil {
-		w.T.Fatal(err)
+// save is the end of a save: what has waited for it leaves, or never does.
+func (w *World[M]) save(i int, s protocol.Save, failed bool) {
+	n := w.Nodes[i]
+	if !failed && s.Number > n.saved {
+		n.saved, n.disk = s.Number, s.Data
 	}
-	var other protocol.Effects
-	m.Step(in, &other)
-	if !bytes.Equal(m.AppendState(nil), n.Machine.AppendState(nil)) || m.NextFire() != n.Machine.NextFire() || m.View() != n.Machine.View() {
-		w.T.Fatalf("%s: the loaded machine goes another way on %v\n%+v\n%+v", n.ID, in.Kind, m, n.Machine)
+	held := n.held
+	n.held = nil
+	for _, m := range held {
+		switch {
+		case m.After <= n.saved:
+			w.send(i, &m)
+		case failed && m.After <= s.Number:
+		default:
+			n.held = append(n.held, m)
+		}
 	}
-	if !reflect.DeepEqual(append([]protocol.Send{}, fx.Sends...), append([]protocol.Send{}, other.Sends...)) || len(fx.Orders) != len(other.Orders) || len(fx.Saves) != len(other.Saves) {
-		w.T.Fatalf("%s: the loaded machine has other effects on %v", n.ID, in.Kind)
-	}
+	w.Step(i, protocol.Input{Kind: protocol.Saved, Number: s.Number, Failed: failed})
 }
 
 func (w *World[M]) send(from int, s *protocol.Send) {
@@ -222,49 +252,8 @@ func (w *World[M]) send(from int, s *protocol.Send) {
 				d *= 50
 			}
 		}
-		w.in(d, to, in)
+		w.In(d, func() { w.Step(to, in) })
 	}
-}
-
-// Run goes on for d.
-func (w *World[M]) Run(d time.Duration) {
-	end := w.Now + d
-	for len(w.queue) > 0 && w.queue[0].at <= end {
-		e := heap.Pop(&w.queue).(event)
-		w.Now = e.at
-		n := w.Nodes[e.to]
-		if !n.Up || n.life != e.life && e.in.Kind != protocol.Receive {
-			continue
-		}
-		switch e.in.Kind {
-		case protocol.Fire:
-			if at := n.Machine.NextFire(); at > w.Reading(n).Boot {
-				continue // a later one is on its way
-			}
-		case protocol.Saved:
-			if !e.in.Failed && e.in.Number > n.saved {
-				n.saved, n.disk = e.in.Number, e.in.Durable
-			}
-			held := n.held
-			n.held = nil
-			for _, s := range held {
-				switch {
-				case s.After <= n.saved:
-					w.send(e.to, &s)
-				case e.in.Failed && s.After <= e.in.Number:
-				default:
-					n.held = append(n.held, s)
-				}
-			}
-			e.in.Durable = nil
-		case protocol.Do:
-			if e.in.Command.Verb == protocol.Joined {
-				delete(n.tasks, e.in.Command.Token)
-			}
-		}
-		w.Step(e.to, e.in)
-	}
-	w.Now = end
 }
 
 // Leaders are those who are elected.
@@ -282,10 +271,7 @@ func (w *World[M]) Leaders() (all []protocol.NodeID) {
 func (w *World[M]) Random(seed uint64) {
 	w.chance = rand.New(rand.NewPCG(seed, 1))
 	all := len(w.Nodes)
-	for i := range w.Nodes {
-		w.Start(i)
-		w.Do(i, protocol.Campaign)
-	}
+	w.StandAll()
 	cut := map[[2]int]bool{}
 	w.Cut = func(from, to int) bool { return cut[[2]int{from, to}] }
 	for range 60 {
@@ -295,8 +281,7 @@ func (w *World[M]) Random(seed uint64) {
 			w.Kill(i)
 		case 1, 2:
 			if !w.Nodes[i].Up {
-				w.Start(i)
-				w.Do(i, protocol.Campaign)
+				w.Stand(i)
 			}
 		case 3:
 			cut[[2]int{i, j}] = w.chance.IntN(2) == 0

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/protocol"
 )
 
@@ -21,7 +22,7 @@ func TestMessages(t *testing.T) {
 				// One stands, all are alive.
 				w.start()
 				w.until(time.Minute, func() bool { return len(w.leading()) == 1 })
-				w.run(time.Second) // all has arrived; no other heartbeat is due
+				w.Run(time.Second) // all has arrived; no other heartbeat is due
 				w.judge(mode, n-1, n-1)
 				if n == 2 {
 					return // one of two is no majority
@@ -31,7 +32,7 @@ func TestMessages(t *testing.T) {
 				w.nodes[n-1].do(protocol.Campaign, 0)
 				clear(w.sent)
 				w.until(time.Minute, func() bool { return len(w.leading()) == 1 })
-				w.run(time.Second)
+				w.Run(time.Second)
 				w.judge(mode, n-1, n-2)
 			})
 		}
@@ -68,11 +69,11 @@ func (w *world) judge(mode Mode, asked, answered int) {
 // Ten thousand machines fit.
 func TestMany(t *testing.T) {
 	const n = MaxMembers
-	m, err := New(Config{Self: "n9999", Members: ids(n)})
+	m, err := New(Config{Self: "n9999", Members: classictest.IDs(n)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(Config{Self: "n1", Members: ids(n + 1)}); err == nil {
+	if _, err := New(Config{Self: "n1", Members: classictest.IDs(n + 1)}); err == nil {
 		t.Errorf("%d members are accepted", n+1)
 	}
 	var fx protocol.Effects

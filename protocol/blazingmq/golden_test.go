@@ -45,7 +45,7 @@ func (s *script) do(c golden.Command) string {
 		}
 		s.w = newWorld(s.t, seed, n, Config{Mode: Mode(c.Get("mode", ""))})
 		s.w.told = func(format string, args ...any) {
-			fmt.Fprintf(&s.out, "%10.4fs  "+format+"\n", append([]any{s.w.now.Seconds()}, args...)...)
+			fmt.Fprintf(&s.out, "%10.4fs  "+format+"\n", append([]any{s.w.Now.Seconds()}, args...)...)
 		}
 		return ""
 	}
@@ -58,11 +58,11 @@ func (s *script) do(c golden.Command) string {
 		if err != nil {
 			s.t.Fatalf("%d: %v", c.Line, err)
 		}
-		w.run(d)
+		w.Run(d)
 		if c.Has("quietly") {
 			s.out.Reset()
 		}
-		fmt.Fprintf(&s.out, "%10.4fs  leading: %s\n", w.now.Seconds(), names(w.leading()))
+		fmt.Fprintf(&s.out, "%10.4fs  leading: %s\n", w.Now.Seconds(), names(w.leading()))
 	case "crash":
 		s.each(c, func(n *node) { n.crash(c.Has("silently")) })
 	case "isolate", "join":

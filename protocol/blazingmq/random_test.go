@@ -33,7 +33,7 @@ func random(t *testing.T, seed uint64, cfg Config) {
 	w.start()
 	restarts := false
 	for range 60 {
-		w.run(time.Duration(w.rng.Int64N(int64(5 * time.Second))))
+		w.Run(time.Duration(w.rng.Int64N(int64(5 * time.Second))))
 		n := w.nodes[w.rng.IntN(len(w.nodes))]
 		o := w.nodes[w.rng.IntN(len(w.nodes))]
 		switch w.rng.IntN(8) {
@@ -86,6 +86,6 @@ func random(t *testing.T, seed uint64, cfg Config) {
 	if cfg.Durable || !restarts {
 		w.until(3*time.Minute, w.agreed)
 	} else {
-		w.run(3 * time.Minute)
+		w.Run(3 * time.Minute)
 	}
 }

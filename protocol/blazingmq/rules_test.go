@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/protocol"
 )
 
@@ -18,7 +19,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T, cfg Config, n int) *rig {
-	cfg.Members = ids(n)
+	cfg.Members = classictest.IDs(n)
 	cfg.Self = "n1"
 	m, err := New(cfg)
 	if err != nil {
@@ -291,7 +292,7 @@ func TestTwoInOneTerm(t *testing.T) {
 		voter.candidate, b.candidate = false, false
 		w.start()
 		w.until(time.Minute, w.agreed)
-		w.run(time.Second) // all have saved the term
+		w.Run(time.Second) // all have saved the term
 		// The next election: a restarts, the voter supports it, and dies before it hears
 		// the new leader. Then b stands.
 		a.crash(true)
@@ -304,17 +305,17 @@ func TestTwoInOneTerm(t *testing.T) {
 			w.cut[[2]int{a.i, i}] = true // nobody hears its heartbeats
 		}
 		if durable {
-			w.run(3 * time.Millisecond) // the vote waits for the disk
+			w.Run(3 * time.Millisecond) // the vote waits for the disk
 		}
 		voter.crash(true)
-		w.run(time.Second)
+		w.Run(time.Second)
 		if len(w.leading()) != 1 {
 			t.Fatalf("durable %t: leading: %s; want the one that the voter supported", durable, names(w.leading()))
 		}
 		voter.start()
 		b.candidate = true
 		b.start()
-		w.run(30 * time.Second)
+		w.Run(30 * time.Second)
 		two := false
 		for _, who := range w.leaders {
 			two = two || len(who) > 1
@@ -340,7 +341,7 @@ func TestAlone(t *testing.T) {
 
 // A disk that fails is tried again; until then what must be durable is not said.
 func TestBadDisk(t *testing.T) {
-	m, err := New(Config{Self: "n1", Members: ids(3)})
+	m, err := New(Config{Self: "n1", Members: classictest.IDs(3)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,7 +366,7 @@ func TestBadDisk(t *testing.T) {
 }
 
 func TestHalted(t *testing.T) {
-	m, err := New(Config{Self: "n1", Members: ids(3)})
+	m, err := New(Config{Self: "n1", Members: classictest.IDs(3)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -391,7 +392,7 @@ func TestLSN(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	good := Config{Self: "n2", Members: ids(3)}
+	good := Config{Self: "n2", Members: classictest.IDs(3)}
 	if _, err := New(good); err != nil {
 		t.Fatal(err)
 	}

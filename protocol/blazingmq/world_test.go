@@ -2,25 +2,20 @@ package blazingmq
 
 import (
 	"bytes"
-	"container/heap"
-	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/protocol"
 )
 
 // world is a small deterministic cluster: clocks, a disk and a work for each node,
-// and links. Each machine has a twin that is saved and loaded after each step and
-// must behave the same.
+// and links. Each step is made a second time, by a machine that was loaded.
 type world struct {
+	classictest.Agenda
 	t     testing.TB
-	now   time.Duration
-	queue events
-	order uint64
 	rng   *rand.Rand
 	nodes []*node
 	cut   map[[2]int]bool // from, to
@@ -33,32 +28,11 @@ type world struct {
 	votes   map[[2]uint64]map[protocol.NodeID]bool // by node and term, who was supported by a proposal's answer
 }
 
-type event struct {
-	at    time.Duration
-	order uint64
-	do    func()
-}
-
-type events []event
-
-func (q events) Len() int { return len(q) }
-func (q events) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].order < q[j].order
-}
-func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *events) Push(e any)   { *q = append(*q, e.(event)) }
-func (q *events) Pop() any {
-	old := *q
-	e := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return e
-}
-
 type node struct {
 	w         *world
 	i         int
 	cfg       Config
-	m, twin   *Machine
+	m         *Machine
 	up        bool
 	life      int
 	candidate bool
@@ -72,14 +46,6 @@ type node struct {
 	lsn       LSN
 }
 
-func ids(n int) []protocol.NodeID {
-	all := make([]protocol.NodeID, n)
-	for i := range all {
-		all[i] = protocol.NodeID(fmt.Sprint("n", i+1))
-	}
-	return all
-}
-
 func newWorld(t testing.TB, seed uint64, n int, cfg Config) *world {
 	w := &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), cut: map[[2]int]bool{}, sent: map[protocol.MessageType]int{},
@@ -87,7 +53,7 @@ func newWorld(t testing.TB, seed uint64, n int, cfg Config) *world {
 		told:    func(string, ...any) {},
 		leaders: map[uint64]map[int]bool{}, votes: map[[2]uint64]map[protocol.NodeID]bool{},
 	}
-	cfg.Members = ids(n)
+	cfg.Members = classictest.IDs(n)
 	for i, id := range cfg.Members {
 		cfg.Self = id
 		w.nodes = append(w.nodes, &node{w: w, i: i, cfg: cfg, candidate: true})
@@ -95,31 +61,13 @@ func newWorld(t testing.TB, seed uint64, n int, cfg Config) *world {
 	return w
 }
 
-func (w *world) in(d time.Duration, do func()) {
-	w.order++
-	heap.Push(&w.queue, event{w.now + d, w.order, do})
-}
-
-func (w *world) run(d time.Duration) {
-	end := w.now + d
-	for len(w.queue) > 0 && w.queue[0].at <= end {
-		e := heap.Pop(&w.queue).(event)
-		w.now = e.at
-		e.do()
-	}
-	w.now = end
-}
-
 // until runs until done, or fails.
 func (w *world) until(within time.Duration, done func() bool) {
 	w.t.Helper()
-	for end := w.now + within; !done(); {
-		if w.now >= end || len(w.queue) == 0 {
-			w.t.Fatalf("at %v: it has not come to that within %v", w.now, within)
+	for end := w.Now + within; !done(); {
+		if !w.Next(end) {
+			w.t.Fatalf("at %v: it has not come to that within %v", w.Now, within)
 		}
-		e := heap.Pop(&w.queue).(event)
-		w.now = e.at
-		e.do()
 	}
 }
 
@@ -133,7 +81,7 @@ func (n *node) start() {
 	n.up = true
 	n.life++
 	n.saved, n.waiting, n.lsn = 0, nil, LSN{}
-	n.m, n.twin = n.machine(), n.machine()
+	n.m = n.machine()
 	n.give(protocol.Input{Kind: protocol.Boot, Durable: n.disk})
 	if n.candidate {
 		n.do(protocol.Campaign, 0)
@@ -155,7 +103,7 @@ func (n *node) crash(silently bool) {
 	life := n.m.ballot.Incarnation
 	for _, o := range n.w.nodes {
 		if o != n && !silently {
-			n.w.in(time.Millisecond, func() {
+			n.w.In(time.Millisecond, func() {
 				if o.up && !n.w.cut[[2]int{n.i, o.i}] {
 					o.give(protocol.Input{Kind: protocol.PeerClosed, From: n.cfg.Self, Incarnation: life})
 				}
@@ -170,21 +118,13 @@ func (n *node) do(v protocol.Verb, token uint64) {
 
 func (n *node) give(in protocol.Input) {
 	w := n.w
-	boot := protocol.Instant(w.now) + protocol.Instant(n.i)*1e9 // clocks differ
+	boot := protocol.Instant(w.Now) + protocol.Instant(n.i)*1e9 // clocks differ
 	in.Now, in.Rand = protocol.Reading{Boot: boot, Mono: boot}, w.rng.Uint64()
-	var fx, again protocol.Effects
+	before := n.m.AppendState(nil)
+	var fx protocol.Effects
 	n.m.Step(&in, &fx)
-	n.twin.Step(&in, &again)
-	if !reflect.DeepEqual(fx, again) {
-		w.t.Fatalf("at %v: %s does %+v, and %+v after its state was loaded", w.now, n.cfg.Self, fx, again)
-	}
-	state := n.m.AppendState(nil)
-	n.twin = n.machine()
-	if err := n.twin.LoadState(state); err != nil {
-		w.t.Fatalf("at %v: %s: %v", w.now, n.cfg.Self, err)
-	}
-	if got := n.twin.AppendState(nil); !bytes.Equal(got, state) || n.twin.View() != n.m.View() || n.twin.NextFire() != n.m.NextFire() {
-		w.t.Fatalf("at %v: %s: a loaded state is another one: %x, %x", w.now, n.cfg.Self, state, got)
+	if err := classictest.Reloaded(n.m, &fx, n.machine(), before, &in); err != nil {
+		w.t.Fatalf("at %v: %s: %v", w.Now, n.cfg.Self, err)
 	}
 	n.carryOut(&fx)
 }
@@ -195,7 +135,7 @@ func (n *node) carryOut(fx *protocol.Effects) {
 		n.obey(o)
 	}
 	for _, s := range fx.Saves {
-		w.in(2*time.Millisecond, func() {
+		w.In(2*time.Millisecond, func() {
 			if !n.up || n.life != life {
 				return
 			}
@@ -215,7 +155,7 @@ func (n *node) carryOut(fx *protocol.Effects) {
 	n.fires++
 	if at := n.m.NextFire(); at != protocol.Never {
 		mine := n.fires
-		w.in(max(0, time.Duration(at)-time.Duration(n.i)*1e9-w.now), func() {
+		w.In(time.Duration(at)-time.Duration(n.i)*1e9-w.Now, func() {
 			if n.up && n.life == life && n.fires == mine {
 				n.give(protocol.Input{Kind: protocol.Fire})
 			}
@@ -234,7 +174,7 @@ func (n *node) post(s protocol.Send) {
 	if w.rng.Float64() < w.loss {
 		return
 	}
-	w.in(w.delay(), func() {
+	w.In(w.delay(), func() {
 		if to.up && !w.cut[[2]int{n.i, to.i}] {
 			to.give(protocol.Input{Kind: protocol.Receive, From: n.cfg.Self, Message: s.Message})
 		}
@@ -258,7 +198,7 @@ func (n *node) obey(o protocol.Order) {
 	switch o.Kind {
 	case protocol.Elected:
 		if n.elected != 0 || n.working || o.Token != n.m.term || o.Token == 0 {
-			w.t.Fatalf("at %v: %s elected with %d in term %d while %d, working %t", w.now, n.cfg.Self, o.Token, n.m.term, n.elected, n.working)
+			w.t.Fatalf("at %v: %s elected with %d in term %d while %d, working %t", w.Now, n.cfg.Self, o.Token, n.m.term, n.elected, n.working)
 		}
 		n.elected, n.working = o.Token, true
 		if w.leaders[o.Token] == nil {
@@ -268,18 +208,18 @@ func (n *node) obey(o protocol.Order) {
 		w.told("%s leads in term %d", n.cfg.Self, o.Token)
 	case protocol.Stop:
 		if n.elected != o.Token {
-			w.t.Fatalf("at %v: %s stops %d while %d", w.now, n.cfg.Self, o.Token, n.elected)
+			w.t.Fatalf("at %v: %s stops %d while %d", w.Now, n.cfg.Self, o.Token, n.elected)
 		}
 		n.elected = 0
 		w.told("%s leads no more: %s", n.cfg.Self, o.Reason)
-		w.in(5*time.Millisecond, func() {
+		w.In(5*time.Millisecond, func() {
 			if n.up && n.life == life {
 				n.working = false
 				n.do(protocol.Joined, o.Token)
 			}
 		})
 	default:
-		w.t.Fatalf("at %v: %s is ordered to %v", w.now, n.cfg.Self, o.Kind)
+		w.t.Fatalf("at %v: %s is ordered to %v", w.Now, n.cfg.Self, o.Kind)
 	}
 }
 
@@ -327,7 +267,7 @@ func (n *node) tell(sends []protocol.Send) {
 		w.told("%s sees no leader", n.cfg.Self)
 	}
 	if lsn := n.m.LSN(); lsn.Compare(n.lsn) < 0 {
-		w.t.Fatalf("at %v: %s goes back from %v to %v", w.now, n.cfg.Self, n.lsn, lsn)
+		w.t.Fatalf("at %v: %s goes back from %v to %v", w.Now, n.cfg.Self, n.lsn, lsn)
 	} else {
 		n.lsn = lsn
 	}

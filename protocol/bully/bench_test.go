@@ -4,43 +4,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/protocol"
 )
 
-// steady is a coordinator and one that follows it, with what is sent in a beat.
+// steady is a coordinator and one that follows it.
 type steady struct {
+	classictest.Hand
 	leader, follower *Machine
-	in               protocol.Input
-	fx               protocol.Effects
-	now              protocol.Instant
 }
 
 func newSteady(tb testing.TB) *steady {
 	tb.Helper()
 	w := newNet(tb, 3, nil)
-	for i := range w.Nodes {
-		w.Start(i)
-		w.Do(i, protocol.Campaign)
-	}
+	w.StandAll()
 	w.Run(2 * time.Second)
-	s := &steady{leader: w.Nodes[2].Machine, follower: w.Nodes[0].Machine, now: w.Reading(w.Nodes[0]).Boot}
+	s := &steady{leader: w.Nodes[2].Machine, follower: w.Nodes[0].Machine}
+	s.Now = w.Reading(w.Nodes[0]).Boot
 	s.round()
 	return s
 }
 
-func (s *steady) step(m *Machine) {
-	s.in.Now = protocol.Reading{Boot: s.now, Mono: s.now}
-	s.fx.Reset()
-	m.Step(&s.in, &s.fx)
-}
-
 // round is one heartbeat: its sendings, and one receipt.
 func (s *steady) round() {
-	s.now = s.now.Add(DefaultHeartbeat)
-	s.in.Kind = protocol.Fire
-	s.step(s.leader)
-	s.in.Kind, s.in.From, s.in.Message = protocol.Receive, s.leader.cfg.Self, s.fx.Sends[0].Message
-	s.step(s.follower)
+	s.Now = s.Now.Add(DefaultHeartbeat)
+	s.Fire(s.leader)
+	s.Carry("n3", s.follower)
 }
 
 func TestBeatAllocatesNothing(t *testing.T) {

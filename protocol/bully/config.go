@@ -1,6 +1,7 @@
 package bully
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -50,15 +51,9 @@ func (c Config) WorstTakeover() time.Duration {
 }
 
 func (c Config) filled() Config {
-	if c.Heartbeat == 0 {
-		c.Heartbeat = DefaultHeartbeat
-	}
-	if c.Silence == 0 {
-		c.Silence = DefaultSilence
-	}
-	if c.Answer == 0 {
-		c.Answer = DefaultAnswer
-	}
+	c.Heartbeat = cmp.Or(c.Heartbeat, DefaultHeartbeat)
+	c.Silence = cmp.Or(c.Silence, DefaultSilence)
+	c.Answer = cmp.Or(c.Answer, DefaultAnswer)
 	return c
 }
 

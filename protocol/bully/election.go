@@ -35,7 +35,7 @@ func (m *Machine) begin(fx *protocol.Effects) {
 
 // onElection answers one below, and begins an election unless one is on.
 func (m *Machine) onElection(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
-	m.note(msg.Term)
+	m.ballot.Note(msg.Term)
 	if from.Compare(m.cfg.Self) > 0 || !m.stands() {
 		return
 	}
@@ -55,7 +55,7 @@ func (m *Machine) onElection(from protocol.NodeID, msg *protocol.Message, fx *pr
 
 // onOK ends the hopes of one who asked.
 func (m *Machine) onOK(from protocol.NodeID, msg *protocol.Message) {
-	m.note(msg.Term)
+	m.ballot.Note(msg.Term)
 	if m.phase == asking && msg.Round == m.round && msg.Echo == m.ballot.Incarnation && from.Compare(m.cfg.Self) > 0 {
 		m.phase, m.role, m.at = bullied, protocol.Follower, m.now.Add(m.cfg.Silence)
 	}
@@ -67,7 +67,7 @@ func (m *Machine) onReign(from protocol.NodeID, msg *protocol.Message, fx *proto
 		return // of two that say they lead, the higher one does
 	}
 	known := m.ballot.Epoch
-	m.note(msg.Term)
+	m.ballot.Note(msg.Term)
 	lower := from.Compare(m.cfg.Self) < 0
 	switch {
 	case !m.stands() || !lower && msg.Term >= known:
@@ -106,7 +106,7 @@ func (m *Machine) take() {
 	}
 	m.ballot.Epoch++
 	m.phase, m.role, m.at = taking, protocol.Candidate, protocol.Never
-	m.reign, m.takeSave = m.ballot.Epoch, m.touch()
+	m.reign, m.takeSave = m.ballot.Epoch, m.ballot.Touch()
 }
 
 // win begins a reign.
@@ -187,58 +187,18 @@ func (m *Machine) quit(reason protocol.Reason, fx *protocol.Effects) {
 	m.rest()
 }
 
-// note remembers an epoch.
-func (m *Machine) note(epoch uint64) {
-	if epoch > m.ballot.Epoch {
-		m.ballot.Epoch = epoch
-		m.touch()
-	}
-}
-
-// touch makes the step end with a save and returns its number.
-func (m *Machine) touch() uint64 {
-	m.dirty = true
-	return m.saveNo + 1
-}
-
-// flush begins the step's save.
-func (m *Machine) flush(fx *protocol.Effects) {
-	if m.dirty {
-		m.dirty = false
-		m.saveNo++
-		fx.Save(m.saveNo, m.ballot.Append)
-	}
-}
-
 // onSaved takes notice of a save. After a failure nothing is won and nobody is
 // answered until a save succeeds; it is tried again a heartbeat later.
 func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
-	if number > m.saveNo || number <= m.saved {
-		return
-	}
-	if failed {
-		m.badDisk = true
-		if m.bootSave > m.saved && m.bootSave <= number {
-			m.bootSave = max(m.saveNo, number+1)
-		}
-		if m.phase == taking && m.takeSave <= number {
-			m.rest()
-			m.at = m.now.Add(m.cfg.Silence)
-		}
-		if number == m.saveNo {
-			m.saveAt = m.now.Add(m.cfg.Heartbeat)
-		}
-		return
-	}
-	m.saved = number
-	if number == m.saveNo {
-		m.badDisk, m.saveAt = false, protocol.Never
-	}
-	if m.phase == taking && m.saved >= m.takeSave {
-		if m.ballot.Epoch != m.reign {
-			m.take() // more was heard of meanwhile
-		} else {
-			m.win(fx)
-		}
+	news := m.ballot.Saved(number, failed, m.now.Add(m.cfg.Heartbeat))
+	switch {
+	case !news || m.phase != taking || number < m.takeSave:
+	case failed:
+		m.rest()
+		m.at = m.now.Add(m.cfg.Silence)
+	case m.ballot.Epoch != m.reign:
+		m.take() // more was heard of meanwhile
+	default:
+		m.win(fx)
 	}
 }

@@ -2,6 +2,7 @@ package bully
 
 import (
 	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/internal/epoch"
 	"github.com/electd/elect/protocol/internal/members"
 )
 
@@ -24,13 +25,7 @@ type Machine struct {
 	fault string
 	now   protocol.Instant // of the latest step
 
-	ballot   Ballot
-	saveNo   uint64           // of the latest save that was asked for
-	saved    uint64           // of the latest that is durable
-	bootSave uint64           // holds Incarnation
-	dirty    bool             // the step ends with a save
-	badDisk  bool             // the latest save failed
-	saveAt   protocol.Instant // when it is tried again
+	ballot epoch.Record // and how much of it is durable
 
 	candidate bool
 	sick      bool
@@ -56,31 +51,18 @@ func New(cfg Config) (*Machine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	m := &Machine{cfg: cfg, role: protocol.Down}
-	m.seat()
-	return m, nil
-}
-
-func (m *Machine) seat() {
-	m.place = members.Place(m.cfg.Members, m.cfg.Self)
+	return &Machine{cfg: cfg, role: protocol.Down, place: members.Place(cfg.Members, cfg.Self)}, nil
 }
 
 // Step implements [protocol.Machine].
 func (m *Machine) Step(in *protocol.Input, fx *protocol.Effects) {
-	switch m.role {
-	case protocol.Halted:
-		return
-	case protocol.Down:
-		if in.Kind != protocol.Boot {
-			return
-		}
+	if m.role == protocol.Halted || (m.role == protocol.Down) != (in.Kind == protocol.Boot) {
+		return // a life begins with its only Boot
 	}
 	m.now = in.Now.Boot
 	switch in.Kind {
 	case protocol.Boot:
-		if m.role == protocol.Down {
-			m.boot(in.Durable, in.Rand)
-		}
+		m.boot(in.Durable, in.Rand)
 	case protocol.Receive:
 		m.receive(in.From, &in.Message, fx)
 	case protocol.Fire:
@@ -90,27 +72,17 @@ func (m *Machine) Step(in *protocol.Input, fx *protocol.Effects) {
 	case protocol.Do:
 		m.do(in.Command, fx)
 	}
-	m.flush(fx)
+	m.ballot.Flush(fx)
 }
 
 // boot begins a life. A candidate stands as soon as it is one.
 func (m *Machine) boot(durable []byte, rand uint64) {
-	if durable == nil {
-		// Answers name the life that they are for. What is still on its way to one
-		// whose disk was wiped must not fit the one that has taken its name.
-		m.ballot.Incarnation = rand >> 16
-	} else {
-		b, err := DecodeBallot(durable)
-		if err != nil {
-			m.role, m.fault = protocol.Halted, err.Error()
-			return
-		}
-		m.ballot = b
+	if err := m.ballot.Boot(Name, durable, rand); err != nil {
+		m.role, m.fault = protocol.Halted, err.Error()
+		return
 	}
-	m.ballot.Incarnation++
-	m.bootSave = m.touch()
 	m.role = protocol.Follower
-	m.restUntil, m.saveAt, m.at, m.beatAt = protocol.Always, protocol.Never, m.now, protocol.Never
+	m.restUntil, m.at, m.beatAt = protocol.Always, m.now, protocol.Never
 }
 
 // fire acts on the timers that have expired. Only a Fire does, and what has
@@ -129,10 +101,7 @@ func (m *Machine) fire(fx *protocol.Effects) {
 	if m.now >= m.forgetAt() {
 		m.leader = protocol.Leadership{}
 	}
-	if m.badDisk && m.now >= m.saveAt {
-		m.saveAt = protocol.Never
-		m.touch()
-	}
+	m.ballot.Retry(m.now)
 }
 
 // NextFire implements [protocol.Machine].
@@ -140,15 +109,12 @@ func (m *Machine) NextFire() protocol.Instant {
 	if m.role == protocol.Down || m.role == protocol.Halted {
 		return protocol.Never
 	}
-	at := min(m.standAt(), m.forgetAt())
+	at := min(m.standAt(), m.forgetAt(), m.ballot.RetryAt())
 	if m.role == protocol.Leader {
 		at = min(at, m.beatAt)
 	}
 	if m.phase == asking {
 		at = min(at, m.at)
-	}
-	if m.badDisk {
-		at = min(at, m.saveAt)
 	}
 	return at
 }
@@ -160,7 +126,7 @@ func (m *Machine) stands() bool {
 }
 
 func (m *Machine) able() bool {
-	return m.candidate && !m.sick && !m.paused && m.saved >= m.bootSave && !m.badDisk && m.ballot.Epoch < MaxEpoch
+	return m.candidate && !m.sick && !m.paused && m.ballot.Ready() && m.ballot.Epoch < MaxEpoch
 }
 
 // standAt is when an election of its own begins.
@@ -190,19 +156,13 @@ func (m *Machine) View() protocol.View {
 }
 
 // message is a message with what all of them carry.
-func (m *Machine) message(kind protocol.MessageType, epoch uint64) protocol.Message {
-	return protocol.Message{Type: kind, Incarnation: m.ballot.Incarnation, Term: epoch}
+func (m *Machine) message(kind protocol.MessageType, term uint64) protocol.Message {
+	return protocol.Message{Type: kind, Incarnation: m.ballot.Incarnation, Term: term}
 }
 
-// send sends a message, never before the incarnation is durable. What would
-// wait for a save that has failed is not sent: there is none in flight.
+// send sends a message, never before the incarnation is durable.
 func (m *Machine) send(fx *protocol.Effects, to protocol.NodeID, msg *protocol.Message) {
-	after := m.bootSave
-	if after <= m.saved {
-		after = 0
+	if after, ok := m.ballot.After(0); ok {
+		fx.Sends = append(fx.Sends, protocol.Send{To: to, After: after, Message: *msg})
 	}
-	if after > m.saveNo && !m.dirty {
-		return
-	}
-	fx.Sends = append(fx.Sends, protocol.Send{To: to, After: after, Message: *msg})
 }

@@ -15,10 +15,7 @@ func TestCounts(t *testing.T) {
 	for n := 2; n <= 16; n++ {
 		for i := 1; i < n; i++ {
 			w := newNet(t, n, nil)
-			for j := range n {
-				w.Start(j)
-				w.Do(j, protocol.Campaign)
-			}
+			w.StandAll()
 			w.Run(2 * time.Second)
 			if got := w.Leaders(); len(got) != 1 || got[0] != w.Nodes[n-1].ID {
 				t.Fatalf("n = %d: %v lead", n, got)
@@ -79,10 +76,7 @@ func TestRandom(t *testing.T) {
 // the higher one leads, with a token above both.
 func TestSplit(t *testing.T) {
 	w := newNet(t, 5, nil)
-	for i := range w.Nodes {
-		w.Start(i)
-		w.Do(i, protocol.Campaign)
-	}
+	w.StandAll()
 	w.Run(2 * time.Second)
 	w.Cut = func(from, to int) bool { return (from < 3) != (to < 3) }
 	w.Run(3 * time.Second)
@@ -100,10 +94,7 @@ func TestSplit(t *testing.T) {
 // TestResign: another one wins, and is bullied afterwards.
 func TestResign(t *testing.T) {
 	w := newNet(t, 3, nil)
-	for i := range w.Nodes {
-		w.Start(i)
-		w.Do(i, protocol.Campaign)
-	}
+	w.StandAll()
 	w.Run(2 * time.Second)
 	w.Do(2, protocol.Resign)
 	w.Run(w.Nodes[0].Machine.cfg.WorstTakeover())
@@ -119,10 +110,7 @@ func TestResign(t *testing.T) {
 // TestLastEpoch: who claims it to all ends elections for good, across restarts.
 func TestLastEpoch(t *testing.T) {
 	w := newNet(t, 4, nil)
-	for i := range w.Nodes {
-		w.Start(i)
-		w.Do(i, protocol.Campaign)
-	}
+	w.StandAll()
 	w.Run(2 * time.Second)
 	w.Kill(0) // and somebody speaks in its name
 	for i := range w.Nodes[1:] {
@@ -133,8 +121,7 @@ func TestLastEpoch(t *testing.T) {
 		w.Kill(i)
 	}
 	for i := range w.Nodes[1:] {
-		w.Start(i + 1)
-		w.Do(i+1, protocol.Campaign)
+		w.Stand(i + 1)
 	}
 	w.Run(10 * time.Second)
 	if got := w.Leaders(); len(got) != 0 {

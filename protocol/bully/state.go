@@ -16,13 +16,14 @@ func (m *Machine) AppendState(dst []byte) []byte {
 	case protocol.Halted:
 		return protocol.AppendString(dst, m.fault)
 	}
-	for _, v := range [...]uint64{m.ballot.Epoch, m.ballot.Incarnation, m.saveNo, m.saved, m.bootSave, uint64(m.phase), m.round, m.leader.Incarnation, m.leader.Term, m.reign, m.takeSave} {
+	dst = m.ballot.AppendState(dst)
+	for _, v := range [...]uint64{uint64(m.phase), m.round, m.leader.Incarnation, m.leader.Term, m.reign, m.takeSave} {
 		dst = protocol.AppendUint(dst, v)
 	}
-	for _, i := range [...]protocol.Instant{m.saveAt, m.restUntil, m.at, m.beatAt} {
+	for _, i := range [...]protocol.Instant{m.restUntil, m.at, m.beatAt} {
 		dst = protocol.AppendInstant(dst, i)
 	}
-	for _, b := range [...]bool{m.badDisk, m.candidate, m.sick, m.paused} {
+	for _, b := range [...]bool{m.candidate, m.sick, m.paused} {
 		dst = protocol.AppendBool(dst, b)
 	}
 	return protocol.AppendString(dst, m.leader.ID)
@@ -51,21 +52,17 @@ func (m *Machine) LoadState(src []byte) error {
 }
 
 func (m *Machine) load(d *protocol.Decoder) {
-	m.ballot = Ballot{Epoch: d.Uint(), Incarnation: d.Uint()}
-	m.saveNo, m.saved, m.bootSave = d.Uint(), d.Uint(), d.Uint()
+	m.ballot.LoadState(d)
 	p := d.Uint()
 	if p > uint64(taking) {
 		d.Fail(fmt.Errorf("phase %d; want at most %d", p, taking))
 	}
 	m.phase = phase(p)
 	m.round, m.leader.Incarnation, m.leader.Term, m.reign, m.takeSave = d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint()
-	m.saveAt, m.restUntil, m.at, m.beatAt = d.Instant(), d.Instant(), d.Instant(), d.Instant()
-	m.badDisk, m.candidate, m.sick, m.paused = d.Bool(), d.Bool(), d.Bool(), d.Bool()
+	m.restUntil, m.at, m.beatAt = d.Instant(), d.Instant(), d.Instant()
+	m.candidate, m.sick, m.paused = d.Bool(), d.Bool(), d.Bool()
 	m.leader.ID = protocol.NodeID(d.String())
-	switch {
-	case m.ballot.Epoch > MaxEpoch:
-		d.Fail(fmt.Errorf("epoch %d; want at most %d", m.ballot.Epoch, uint64(MaxEpoch)))
-	case (m.phase == asking || m.phase == taking) != (m.role == protocol.Candidate), m.phase == bullied && m.role != protocol.Follower:
+	if (m.phase == asking || m.phase == taking) != (m.role == protocol.Candidate) || m.phase == bullied && m.role != protocol.Follower {
 		d.Fail(fmt.Errorf("the role %v does not go with the phase %d", m.role, m.phase))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/protocol"
 )
 
@@ -77,7 +78,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 
 // BenchmarkNew makes one of 10,000 machines, as the counts of messages need them.
 func BenchmarkNew(b *testing.B) {
-	cfg := Config{Self: "n77", Members: ids(MaxMembers)}
+	cfg := Config{Self: "n77", Members: classictest.IDs(MaxMembers)}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := New(cfg); err != nil {

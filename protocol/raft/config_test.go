@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/protocol"
 )
 
@@ -16,8 +17,8 @@ func TestConfig(t *testing.T) {
 	}{
 		{"the defaults", func(*Config) {}, ""},
 		{"one member", func(c *Config) { c.Members = c.Members[:1] }, ""},
-		{"the most members", func(c *Config) { c.Members = ids(MaxMembers) }, ""},
-		{"one too many", func(c *Config) { c.Members = ids(MaxMembers + 1) }, "10001 members; want 1 to 10000"},
+		{"the most members", func(c *Config) { c.Members = classictest.IDs(MaxMembers) }, ""},
+		{"one too many", func(c *Config) { c.Members = classictest.IDs(MaxMembers + 1) }, "10001 members; want 1 to 10000"},
 		{"nobody", func(c *Config) { c.Members = nil }, "0 members; want 1 to 10000"},
 		{"a stranger", func(c *Config) { c.Self = "n9" }, "n9 is none of the 3 members"},
 		{"no self", func(c *Config) { c.Self = "" }, "0 bytes; want 1 to 64"},
@@ -33,7 +34,7 @@ func TestConfig(t *testing.T) {
 		{"a long timeout", func(c *Config) { c.ElectionTimeout = longest + 1 }, "want at most 1h0m0s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := Config{Self: "n1", Members: ids(3)}
+			cfg := Config{Self: "n1", Members: classictest.IDs(3)}
 			c.change(&cfg)
 			_, err := New(cfg)
 			if c.wrong == "" && err != nil || c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)) {
@@ -45,7 +46,7 @@ func TestConfig(t *testing.T) {
 
 // The timeout is drawn from the whole of its interval, and from nothing else.
 func TestTimeout(t *testing.T) {
-	m, err := New(Config{Self: "n1", Members: ids(3)})
+	m, err := New(Config{Self: "n1", Members: classictest.IDs(3)})
 	if err != nil {
 		t.Fatal(err)
 	}

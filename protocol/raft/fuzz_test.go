@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/protocol/internal/members"
 )
@@ -38,7 +39,7 @@ func TestBallot(t *testing.T) {
 		if _, err := DecodeBallot(data); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
-		m, err := New(Config{Self: "n1", Members: ids(3)})
+		m, err := New(Config{Self: "n1", Members: classictest.IDs(3)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +141,7 @@ func FuzzStep(f *testing.F) {
 	f.Add(uint8(0x03), []byte{2, 0, 1, 4, 1, 0, 3, 0, 0, 2, 0, 1, 0, 1, 11, 4, 3, 0, 5, 200, 200})
 	f.Add(uint8(0xf3), []byte{2, 0, 1, 4, 12, 1, 4, 1, 0, 3, 0, 0, 0, 1, 8, 2, 0, 1, 0, 1, 10, 5, 100, 100, 0, 18, 4, 4, 4, 0})
 	f.Fuzz(func(t *testing.T, shape uint8, script []byte) {
-		cfg := Config{Self: "n1", Members: ids(1 + int(shape%5)), PreVote: shape&0x10 > 0, CheckQuorum: shape&0x20 > 0}
+		cfg := Config{Self: "n1", Members: classictest.IDs(1 + int(shape%5)), PreVote: shape&0x10 > 0, CheckQuorum: shape&0x20 > 0}
 		if shape&0x40 > 0 {
 			cfg.Position = RequirePosition
 		}
@@ -157,7 +158,7 @@ func FuzzState(f *testing.F) {
 	}
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, src []byte) {
-		m, err := New(Config{Self: "n1", Members: ids(3), PreVote: true, CheckQuorum: true})
+		m, err := New(Config{Self: "n1", Members: classictest.IDs(3), PreVote: true, CheckQuorum: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ func (s *script) do(c golden.Command) string {
 		}
 		s.w = newWorld(seed, n, cfg)
 		s.w.log = func(n *node, format string, args ...any) {
-			fmt.Fprintf(&s.out, "%-12v %-4s %s\n", s.w.now, n.cfg.Self, fmt.Sprintf(format, args...))
+			fmt.Fprintf(&s.out, "%-12v %-4s %s\n", s.w.Now, n.cfg.Self, fmt.Sprintf(format, args...))
 		}
 		if !c.Has("down") {
 			s.w.start()

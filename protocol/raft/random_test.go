@@ -40,7 +40,7 @@ func chaos(seed uint64) *world {
 	work := []time.Duration{time.Millisecond, 400 * time.Millisecond}[r.IntN(2)]
 	w.join = func() time.Duration { return upTo(work) }
 	for _, n := range w.nodes {
-		w.in(upTo(20*time.Millisecond), func() {
+		w.In(upTo(20*time.Millisecond), func() {
 			n.start()
 			n.locate("1")
 		})
@@ -48,7 +48,7 @@ func chaos(seed uint64) *world {
 	one := func() *node { return w.nodes[r.IntN(len(w.nodes))] }
 	verbs := []protocol.Verb{protocol.Resign, protocol.Withdraw, protocol.Campaign, protocol.Sicken, protocol.Recover}
 	kinds := []func(*node){
-		func(n *node) { n.crash(); w.in(upTo(300*time.Millisecond), n.start) },
+		func(n *node) { n.crash(); w.In(upTo(300*time.Millisecond), n.start) },
 		func(n *node) { n.pause(upTo(500 * time.Millisecond)) },
 		func(n *node) { w.cut[n.i][one().i] = true },
 		func(n *node) { w.cut[one().i][n.i] = true },
@@ -58,7 +58,7 @@ func chaos(seed uint64) *world {
 			}
 		},
 		func(n *node) { n.do(protocol.Command{Verb: verbs[r.IntN(len(verbs))]}) },
-		func(n *node) { n.bad = true; w.in(upTo(300*time.Millisecond), func() { n.bad = false }) },
+		func(n *node) { n.bad = true; w.In(upTo(300*time.Millisecond), func() { n.bad = false }) },
 		func(n *node) {
 			at, _ := strconv.Atoi(n.position)
 			n.locate(strconv.Itoa(at + 1))
@@ -69,11 +69,11 @@ func chaos(seed uint64) *world {
 	var next func()
 	next = func() {
 		kinds[r.IntN(len(kinds))](one())
-		if w.now < chaosTime {
-			w.in(upTo(pace), next)
+		if w.Now < chaosTime {
+			w.In(upTo(pace), next)
 		}
 	}
-	w.in(upTo(pace), next)
+	w.In(upTo(pace), next)
 	return w
 }
 
@@ -133,7 +133,7 @@ func TestElection(t *testing.T) {
 				}
 				w.nodes[1].do(protocol.Command{Verb: protocol.Campaign})
 				w.run(400 * time.Millisecond)
-				for end := w.now + time.Second; w.kinds[Heartbeat] == 0 && w.now < end; {
+				for end := w.Now + time.Second; w.kinds[Heartbeat] == 0 && w.Now < end; {
 					w.run(time.Millisecond)
 				}
 				sum := w.kinds[PreVote] + w.kinds[PreVoteReply] + w.kinds[Vote] + w.kinds[VoteReply] + n - 1

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/protocol"
 )
 
@@ -17,7 +18,7 @@ type one struct {
 }
 
 func newOne(t *testing.T, cfg Config) *one {
-	cfg.Self, cfg.Members = "n1", ids(3)
+	cfg.Self, cfg.Members = "n1", classictest.IDs(3)
 	m, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -2,12 +2,11 @@ package raft
 
 import (
 	"bytes"
-	"cmp"
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/protocol/internal/members"
 )
@@ -15,11 +14,9 @@ import (
 // world is a small deterministic cluster: true time, a disk and a work for each
 // node, and links. It judges what it sees.
 type world struct {
-	now    time.Duration
-	events events
-	order  uint64
-	rng    *rand.Rand
-	nodes  []*node
+	classictest.Agenda
+	rng   *rand.Rand
+	nodes []*node
 
 	cut   [16][16]bool // from, to
 	loss  float64
@@ -62,35 +59,6 @@ type node struct {
 	fx       protocol.Effects
 }
 
-type event struct {
-	at    time.Duration
-	order uint64
-	do    func()
-}
-
-type events []event
-
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(e[i].at, e[j].at), cmp.Compare(e[i].order, e[j].order)) < 0
-}
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	old := *e
-	x := old[len(old)-1]
-	*e = old[:len(old)-1]
-	return x
-}
-
-func ids(n int) []protocol.NodeID {
-	all := make([]protocol.NodeID, n)
-	for i := range all {
-		all[i] = protocol.NodeID(fmt.Sprintf("n%d", i+1))
-	}
-	return all
-}
-
 // newWorld makes a world of n nodes that are not started. Messages take 0.5 ms,
 // saves 2 ms, works 5 ms to return.
 func newWorld(seed uint64, n int, cfg Config) *world {
@@ -100,7 +68,7 @@ func newWorld(seed uint64, n int, cfg Config) *world {
 		winner: map[uint64]protocol.NodeID{}, votes: map[string]protocol.NodeID{}, kinds: map[protocol.MessageType]int{},
 		log: func(*node, string, ...any) {},
 	}
-	cfg.Members = ids(n)
+	cfg.Members = classictest.IDs(n)
 	for i, id := range cfg.Members {
 		cfg.Self = id
 		w.nodes = append(w.nodes, &node{w: w, i: i, cfg: cfg, zero: protocol.Instant(i) * protocol.Instant(time.Hour)})
@@ -108,21 +76,12 @@ func newWorld(seed uint64, n int, cfg Config) *world {
 	return w
 }
 
-func (w *world) at(at time.Duration, do func()) {
-	w.order++
-	heap.Push(&w.events, event{max(at, w.now), w.order, do})
-}
-
-func (w *world) in(d time.Duration, do func()) { w.at(w.now+d, do) }
-
+// run goes on for d, or until something is violated.
 func (w *world) run(d time.Duration) {
-	until := w.now + d
-	for len(w.events) > 0 && w.events[0].at <= until && len(w.violations) == 0 {
-		e := heap.Pop(&w.events).(event)
-		w.now = e.at
-		e.do()
+	end := w.Now + d
+	for len(w.violations) == 0 && w.Next(end) {
 	}
-	w.now = until
+	w.Now = end
 }
 
 func (w *world) start() {
@@ -132,7 +91,7 @@ func (w *world) start() {
 }
 
 func (w *world) violated(n *node, format string, args ...any) {
-	w.violations = append(w.violations, fmt.Sprintf("%v %s: %s", w.now, n.cfg.Self, fmt.Sprintf(format, args...)))
+	w.violations = append(w.violations, fmt.Sprintf("%v %s: %s", w.Now, n.cfg.Self, fmt.Sprintf(format, args...)))
 }
 
 // leaders are those who believe that they lead.
@@ -182,8 +141,8 @@ func (n *node) locate(position string) {
 }
 
 func (n *node) pause(d time.Duration) {
-	n.paused = n.w.now + d
-	n.w.in(d, func() {
+	n.paused = n.w.Now + d
+	n.w.In(d, func() {
 		inbox := n.inbox
 		n.inbox = nil
 		for _, in := range inbox {
@@ -196,7 +155,7 @@ func (n *node) pause(d time.Duration) {
 // later has something happen in this life only.
 func (n *node) later(d time.Duration, do func()) {
 	life := n.life
-	n.w.in(d, func() {
+	n.w.In(d, func() {
 		if n.up && n.life == life {
 			do()
 		}
@@ -207,11 +166,11 @@ func (n *node) give(in protocol.Input) {
 	switch {
 	case !n.up:
 		return
-	case n.w.now < n.paused:
+	case n.w.Now < n.paused:
 		n.inbox = append(n.inbox, in)
 		return
 	}
-	at := n.local(n.w.now)
+	at := n.local(n.w.Now)
 	in.Now, in.Rand = protocol.Reading{Boot: at, Mono: at}, n.w.rng.Uint64()
 	n.fx.Reset()
 	before := n.m.AppendState(nil)
@@ -230,23 +189,8 @@ func (n *node) twin(before []byte, in *protocol.Input) {
 	if err != nil {
 		panic(err)
 	}
-	if err := twin.LoadState(before); err != nil {
-		n.w.violated(n, "its state cannot be loaded: %v", err)
-		return
-	}
-	if again := twin.AppendState(nil); !bytes.Equal(again, before) {
-		n.w.violated(n, "its state is not canonical: %x is written as %x", before, again)
-	}
-	var fx protocol.Effects
-	twin.Step(in, &fx)
-	if a, b := fmt.Sprintf("%+v", fx), fmt.Sprintf("%+v", n.fx); a != b {
-		n.w.violated(n, "reloaded, it does %s, and %s otherwise", a, b)
-	}
-	if a, b := twin.AppendState(nil), n.m.AppendState(nil); !bytes.Equal(a, b) {
-		n.w.violated(n, "reloaded, it is %x after the step, and %x otherwise", a, b)
-	}
-	if a, b := twin.NextFire(), n.m.NextFire(); a != b {
-		n.w.violated(n, "reloaded, it wants a Fire at %v, and %v otherwise", a, b)
+	if err := classictest.Reloaded(n.m, &n.fx, twin, before, in); err != nil {
+		n.w.violated(n, "%v", err)
 	}
 }
 
@@ -309,8 +253,8 @@ func (n *node) carry() {
 	for _, s := range n.fx.Saves {
 		data := bytes.Clone(s.Data)
 		failed := n.bad
-		n.synced = max(n.synced, w.now) + w.fsync()
-		n.later(n.synced-w.now, func() {
+		n.synced = max(n.synced, w.Now) + w.fsync()
+		n.later(n.synced-w.Now, func() {
 			if !failed {
 				n.disk = data
 			}
@@ -367,7 +311,7 @@ func (n *node) send(s protocol.Send) {
 		times++
 	}
 	for range times {
-		w.in(w.delay(), func() {
+		w.In(w.delay(), func() {
 			if !w.cut[n.i][to.i] {
 				to.give(protocol.Input{Kind: protocol.Receive, From: n.cfg.Self, Message: s.Message})
 			}
@@ -384,17 +328,17 @@ func (n *node) arm() {
 	if next == protocol.Never {
 		return
 	}
-	at := max(time.Duration(next-n.zero), n.w.now)
-	if n.fire > n.w.now && n.fire <= at {
+	at := max(time.Duration(next-n.zero), n.w.Now)
+	if n.fire > n.w.Now && n.fire <= at {
 		return
 	}
 	n.fire = at
-	n.later(at-n.w.now, func() {
-		if n.fire != at || n.w.now < n.paused {
+	n.later(at-n.w.Now, func() {
+		if n.fire != at || n.w.Now < n.paused {
 			return
 		}
 		n.fire = 0
-		if n.m.NextFire() > n.local(n.w.now) {
+		if n.m.NextFire() > n.local(n.w.Now) {
 			n.arm()
 			return
 		}

@@ -4,50 +4,38 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/classictest"
 	"github.com/electd/elect/protocol"
 )
 
-// steady is a leader and its neighbours, with all that they send in a beat.
+// steady is a leader and its neighbours.
 type steady struct {
+	classictest.Hand
 	leader, before, after *Machine
-	in                    protocol.Input
-	fx                    protocol.Effects
-	now                   protocol.Instant
 }
 
 func newSteady(tb testing.TB) *steady {
 	tb.Helper()
 	w := newNet(tb, 3, nil)
-	for i := range w.Nodes {
-		w.Start(i)
-		w.Do(i, protocol.Campaign)
-	}
+	w.StandAll()
 	w.Run(2 * time.Second)
 	w.follow("n3")
-	s := &steady{leader: w.Nodes[2].Machine, before: w.Nodes[1].Machine, after: w.Nodes[0].Machine, now: w.Reading(w.Nodes[0]).Boot}
+	s := &steady{leader: w.Nodes[2].Machine, before: w.Nodes[1].Machine, after: w.Nodes[0].Machine}
+	s.Now = w.Reading(w.Nodes[0]).Boot
 	s.round()
 	return s
 }
 
-func (s *steady) step(m *Machine) {
-	s.in.Now = protocol.Reading{Boot: s.now, Mono: s.now}
-	s.fx.Reset()
-	m.Step(&s.in, &s.fx)
-}
-
 // asks is a beat of one, and the answer of its successor.
 func (s *steady) asks(m, next *Machine) {
-	s.in.Kind = protocol.Fire
-	s.step(m)
-	s.in.Kind, s.in.From, s.in.Message = protocol.Receive, m.cfg.Self, s.fx.Sends[0].Message
-	s.step(next)
-	s.in.From, s.in.Message = next.cfg.Self, s.fx.Sends[0].Message
-	s.step(m)
+	s.Fire(m)
+	s.Carry(m.cfg.Self, next)
+	s.Carry(next.cfg.Self, m)
 }
 
 // round is one heartbeat: the leader asks and is asked.
 func (s *steady) round() {
-	s.now = s.now.Add(DefaultHeartbeat)
+	s.Now = s.Now.Add(DefaultHeartbeat)
 	s.asks(s.before, s.leader)
 	s.asks(s.leader, s.after)
 }

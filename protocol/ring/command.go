@@ -54,58 +54,23 @@ func (m *Machine) quit(reason protocol.Reason, fx *protocol.Effects) {
 // note remembers an epoch. A leader of an earlier one stops: its token would be
 // refused.
 func (m *Machine) note(epoch uint64, fx *protocol.Effects) {
-	if epoch <= m.ballot.Epoch {
-		return
-	}
-	m.ballot.Epoch = epoch
-	m.touch()
-	m.stop(Outdated, fx)
-}
-
-// touch makes the step end with a save and returns its number.
-func (m *Machine) touch() uint64 {
-	m.dirty = true
-	return m.saveNo + 1
-}
-
-// flush begins the step's save.
-func (m *Machine) flush(fx *protocol.Effects) {
-	if m.dirty {
-		m.dirty = false
-		m.saveNo++
-		fx.Save(m.saveNo, m.ballot.Append)
+	if m.ballot.Note(epoch) {
+		m.stop(Outdated, fx)
 	}
 }
 
 // onSaved takes notice of a save. After a failure nothing is won until a save
 // succeeds; it is tried again a heartbeat later.
 func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
-	if number > m.saveNo || number <= m.saved {
-		return
-	}
-	if failed {
-		m.badDisk = true
-		if m.bootSave > m.saved && m.bootSave <= number {
-			m.bootSave = max(m.saveNo, number+1)
-		}
-		if m.phase == taking && m.takeSave <= number {
-			m.rest()
-			m.at = m.now.Add(m.cfg.Silence)
-		}
-		if number == m.saveNo {
-			m.saveAt = m.now.Add(m.cfg.Heartbeat)
-		}
-		return
-	}
-	m.saved = number
-	if number == m.saveNo {
-		m.badDisk, m.saveAt = false, protocol.Never
-	}
-	if m.phase == taking && m.saved >= m.takeSave {
-		if m.ballot.Epoch != m.reign && m.ballot.Epoch < MaxEpoch {
-			m.take() // more was heard of meanwhile
-		} else {
-			m.win(fx)
-		}
+	news := m.ballot.Saved(number, failed, m.now.Add(m.cfg.Heartbeat))
+	switch {
+	case !news || m.phase != taking || number < m.takeSave:
+	case failed:
+		m.rest()
+		m.at = m.now.Add(m.cfg.Silence)
+	case m.ballot.Epoch != m.reign && m.ballot.Epoch < MaxEpoch:
+		m.take() // more was heard of meanwhile
+	default:
+		m.win(fx)
 	}
 }

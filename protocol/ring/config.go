@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -57,15 +58,9 @@ func (c Config) WorstTakeover() time.Duration {
 }
 
 func (c Config) filled() Config {
-	if c.Heartbeat == 0 {
-		c.Heartbeat = DefaultHeartbeat
-	}
-	if c.Silence == 0 {
-		c.Silence = DefaultSilence
-	}
-	if c.Answer == 0 {
-		c.Answer = DefaultAnswer
-	}
+	c.Heartbeat = cmp.Or(c.Heartbeat, DefaultHeartbeat)
+	c.Silence = cmp.Or(c.Silence, DefaultSilence)
+	c.Answer = cmp.Or(c.Answer, DefaultAnswer)
 	if len(c.Ring) == 0 {
 		c.Ring = c.Members
 	}

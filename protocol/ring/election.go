@@ -218,7 +218,7 @@ func (m *Machine) take() {
 	m.floor = max(m.floor, m.ballot.Epoch)
 	m.ballot.Epoch++
 	m.phase, m.role, m.at = taking, protocol.Candidate, protocol.Never
-	m.reign, m.takeSave = m.ballot.Epoch, m.touch()
+	m.reign, m.takeSave = m.ballot.Epoch, m.ballot.Touch()
 	m.leader = protocol.Leadership{}
 }
 

@@ -54,8 +54,9 @@ func TestPredecessorDoesNotStand(t *testing.T) {
 func TestPredecessorsDiskIsBad(t *testing.T) {
 	both(t, func(t *testing.T, change func(*Config)) {
 		w := led(t, 4, change)
-		n := w.Nodes[2]
-		n.Machine.badDisk, n.Machine.saveAt = true, protocol.Never
+		w.Nodes[2].Bad = true
+		later := protocol.Message{Type: Alive, Term: w.Nodes[3].Token + 1}
+		w.Step(2, protocol.Input{Kind: protocol.Receive, From: "n1", Message: later}) // it has to save this
 		w.Kill(3)
 		w.Run(2 * time.Second)
 		w.follow("n2")
@@ -145,8 +146,7 @@ func TestSomeStand(t *testing.T) {
 			w := newNet(t, n, change)
 			stands := make([]bool, n)
 			for i := range w.Nodes {
-				w.Start(i)
-				w.Do(i, protocol.Campaign)
+				w.Stand(i)
 				stands[i] = true
 			}
 			for range 40 {

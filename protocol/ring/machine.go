@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/internal/epoch"
 )
 
 // phase is how far an election has come, as this participant sees it.
@@ -24,13 +25,7 @@ type Machine struct {
 	fault string
 	now   protocol.Instant // of the latest step
 
-	ballot   Ballot
-	saveNo   uint64           // of the latest save that was asked for
-	saved    uint64           // of the latest that is durable
-	bootSave uint64           // holds Incarnation
-	dirty    bool             // the step ends with a save
-	badDisk  bool             // the latest save failed
-	saveAt   protocol.Instant // when it is tried again
+	ballot epoch.Record // and how much of it is durable
 
 	candidate bool
 	sick      bool
@@ -66,20 +61,13 @@ func New(cfg Config) (*Machine, error) {
 
 // Step implements [protocol.Machine].
 func (m *Machine) Step(in *protocol.Input, fx *protocol.Effects) {
-	switch m.role {
-	case protocol.Halted:
-		return
-	case protocol.Down:
-		if in.Kind != protocol.Boot {
-			return
-		}
+	if m.role == protocol.Halted || (m.role == protocol.Down) != (in.Kind == protocol.Boot) {
+		return // a life begins with its only Boot
 	}
 	m.now = in.Now.Boot
 	switch in.Kind {
 	case protocol.Boot:
-		if m.role == protocol.Down {
-			m.boot(in.Durable, in.Rand, fx)
-		}
+		m.boot(in.Durable, in.Rand, fx)
 	case protocol.Receive:
 		m.receive(in.From, &in.Message, fx)
 	case protocol.Fire:
@@ -89,27 +77,17 @@ func (m *Machine) Step(in *protocol.Input, fx *protocol.Effects) {
 	case protocol.Do:
 		m.do(in.Command, fx)
 	}
-	m.flush(fx)
+	m.ballot.Flush(fx)
 }
 
 // boot begins a life by looking for the successor.
 func (m *Machine) boot(durable []byte, rand uint64, fx *protocol.Effects) {
-	if durable == nil {
-		// Answers name the life that they are for. What is still on its way to one
-		// whose disk was wiped must not fit the one that has taken its name.
-		m.ballot.Incarnation = rand >> 16
-	} else {
-		b, err := DecodeBallot(durable)
-		if err != nil {
-			m.role, m.fault = protocol.Halted, err.Error()
-			return
-		}
-		m.ballot = b
+	if err := m.ballot.Boot(Name, durable, rand); err != nil {
+		m.role, m.fault = protocol.Halted, err.Error()
+		return
 	}
-	m.ballot.Incarnation++
-	m.bootSave = m.touch()
 	m.role = protocol.Follower
-	m.restUntil, m.saveAt, m.at = protocol.Always, protocol.Never, m.now
+	m.restUntil, m.at = protocol.Always, m.now
 	m.watch.beatAt = m.now.Add(m.cfg.Heartbeat)
 	m.seek(1, fx)
 }
@@ -125,10 +103,7 @@ func (m *Machine) fire(fx *protocol.Effects) {
 	if m.now >= m.standAt() {
 		m.begin(fx)
 	}
-	if m.badDisk && m.now >= m.saveAt {
-		m.saveAt = protocol.Never
-		m.touch()
-	}
+	m.ballot.Retry(m.now)
 }
 
 // NextFire implements [protocol.Machine].
@@ -136,11 +111,7 @@ func (m *Machine) NextFire() protocol.Instant {
 	if m.role == protocol.Down || m.role == protocol.Halted {
 		return protocol.Never
 	}
-	at := min(m.lookAt(), m.standAt(), m.overAt())
-	if m.badDisk {
-		at = min(at, m.saveAt)
-	}
-	return at
+	return min(m.lookAt(), m.standAt(), m.overAt(), m.ballot.RetryAt())
 }
 
 // stands reports whether this one would lead. Who would not passes tokens on
@@ -150,7 +121,7 @@ func (m *Machine) stands() bool {
 }
 
 func (m *Machine) able() bool {
-	return m.candidate && !m.sick && !m.paused && m.saved >= m.bootSave && !m.badDisk && m.ballot.Epoch < MaxEpoch
+	return m.candidate && !m.sick && !m.paused && m.ballot.Ready() && m.ballot.Epoch < MaxEpoch
 }
 
 // standAt is when an election of its own begins: at once when the leader is lost
@@ -210,15 +181,9 @@ func (m *Machine) word() protocol.Leadership {
 }
 
 // send sends a message after a save, 0 being none, and never before the
-// incarnation is durable. What would wait for a save that has failed is not
-// sent: there is none in flight.
+// incarnation is durable.
 func (m *Machine) send(fx *protocol.Effects, to protocol.NodeID, after uint64, msg *protocol.Message) {
-	after = max(after, m.bootSave)
-	if after <= m.saved {
-		after = 0
+	if after, ok := m.ballot.After(after); ok {
+		fx.Sends = append(fx.Sends, protocol.Send{To: to, After: after, Message: *msg})
 	}
-	if after > m.saveNo && !m.dirty {
-		return
-	}
-	fx.Sends = append(fx.Sends, protocol.Send{To: to, After: after, Message: *msg})
 }

@@ -189,8 +189,7 @@ func TestResign(t *testing.T) {
 // TestAlone: one that hears nobody leads, and joins the others when it hears them.
 func TestAlone(t *testing.T) {
 	w := newNet(t, 1, nil)
-	w.Start(0)
-	w.Do(0, protocol.Campaign)
+	w.StandAll()
 	w.Run(time.Second)
 	w.follow("n1")
 }
@@ -248,10 +247,7 @@ func TestLastEpoch(t *testing.T) {
 		for i := range w.Nodes {
 			w.Kill(i)
 		}
-		for i := range w.Nodes {
-			w.Start(i)
-			w.Do(i, protocol.Campaign)
-		}
+		w.StandAll()
 		w.Run(10 * time.Second)
 		w.follow("")
 	})

@@ -18,17 +18,17 @@ func (m *Machine) AppendState(dst []byte) []byte {
 		return protocol.AppendString(dst, m.fault)
 	}
 	w := &m.watch
+	dst = m.ballot.AppendState(dst)
 	for _, v := range [...]uint64{
-		m.ballot.Epoch, m.ballot.Incarnation, m.saveNo, m.saved, m.bootSave,
 		uint64(w.next), uint64(w.found), uint64(w.turn),
 		m.leader.Incarnation, m.leader.Term, m.floor, uint64(m.phase), m.round, m.reign, m.takeSave,
 	} {
 		dst = protocol.AppendUint(dst, v)
 	}
-	for _, i := range [...]protocol.Instant{m.saveAt, m.restUntil, m.at, w.until, w.beatAt} {
+	for _, i := range [...]protocol.Instant{m.restUntil, m.at, w.until, w.beatAt} {
 		dst = protocol.AppendInstant(dst, i)
 	}
-	for _, b := range [...]bool{m.badDisk, m.candidate, m.sick, m.paused, w.seeking, m.mine, m.closed} {
+	for _, b := range [...]bool{m.candidate, m.sick, m.paused, w.seeking, m.mine, m.closed} {
 		dst = protocol.AppendBool(dst, b)
 	}
 	return protocol.AppendString(dst, m.leader.ID)
@@ -66,21 +66,18 @@ func (m *Machine) load(d *protocol.Decoder) {
 		return int(v)
 	}
 	n, w := len(m.cfg.Ring), &m.watch
-	m.ballot = Ballot{Epoch: d.Uint(), Incarnation: d.Uint()}
-	m.saveNo, m.saved, m.bootSave = d.Uint(), d.Uint(), d.Uint()
+	m.ballot.LoadState(d)
 	w.next = small("a successor at the distance", 1, n)
 	w.found = uint8(small("answers", 0, 255))
 	w.turn = small("a turn", 0, n)
 	m.leader.Incarnation, m.leader.Term, m.floor = d.Uint(), d.Uint(), d.Uint()
 	m.phase = phase(small("phase", 0, int(taking)))
 	m.round, m.reign, m.takeSave = d.Uint(), d.Uint(), d.Uint()
-	m.saveAt, m.restUntil, m.at, w.until, w.beatAt = d.Instant(), d.Instant(), d.Instant(), d.Instant(), d.Instant()
-	m.badDisk, m.candidate, m.sick, m.paused = d.Bool(), d.Bool(), d.Bool(), d.Bool()
+	m.restUntil, m.at, w.until, w.beatAt = d.Instant(), d.Instant(), d.Instant(), d.Instant()
+	m.candidate, m.sick, m.paused = d.Bool(), d.Bool(), d.Bool()
 	w.seeking, m.mine, m.closed = d.Bool(), d.Bool(), d.Bool()
 	m.leader.ID = protocol.NodeID(d.String())
 	switch {
-	case m.ballot.Epoch > MaxEpoch:
-		d.Fail(fmt.Errorf("epoch %d; want at most %d", m.ballot.Epoch, uint64(MaxEpoch)))
 	case (m.mine || m.phase == taking) != (m.role == protocol.Candidate), m.mine && m.phase == calm, m.closed && !m.mine,
 		m.role == protocol.Leader && m.phase != calm:
 		d.Fail(fmt.Errorf("the role %v does not go with the phase %d", m.role, m.phase))

@@ -46,6 +46,9 @@ func classics() []*Scenario {
 			seeds: 20,
 			parts: []part{
 				{on: bullies, expected: "the liar wins: nobody greater answers one that is taken for the greatest", judge: liarWins},
+				{on: rings, expected: "the liar wins: answers to it go to the dead one, so that it takes itself for the only one alive, and the others follow whom they are told of; and it stays when it lies no more", judge: liarWinsForGood},
+				{on: []string{"blazingmq"}, expected: "the liar wins nothing, because answers to it go to the dead one; one of the others is elected", judge: liarUnheard},
+				{on: []string{"blazingmq-sticky", "blazingmq-naive"}, expected: "the liar wins nothing, but who supports its proposals supports the dead one: until it stops it may take long until anybody is elected", judge: liarDelays},
 				{on: slices.Concat(quorumOnly, rafts), expected: "senders are known, so its messages are refused; one of the others is elected", judge: liarRefused},
 			},
 		},
@@ -123,6 +126,58 @@ func liarWins(c *court) {
 		c.claim("%s, the least, is elected %s after the death, and leads until %s after it stops lying, though three greater ones live",
 			liar, shown(c.since(g.From)), shown(time.Duration(g.Until-c.heal)))
 	}
+}
+
+// liarWinsForGood wants the one that lies to lead as soon as it misses the leader, and
+// nobody after it.
+func liarWinsForGood(c *court) {
+	liar := c.ids[4]
+	for i, r := range c.runs {
+		g := r.leader(r.end - 1)
+		c.want(g != nil && g.Who == liar && g.From < c.fault+c.times(1), "run %d: %v leads in the end; want %s, since soon after the death", i+1, g, liar)
+		c.want(r.tally.refused == 0, "run %d: %d messages were refused; want none", i+1, r.tally.refused)
+		c.want(r.changes(Span{c.fault, r.end}) == 1, "run %d: %s; want 1", i+1, plural(r.changes(Span{c.fault, r.end}), "leader change"))
+		c.sound(r)
+	}
+	if g := c.first.next(c.fault); g != nil {
+		c.claim("%s, the least, is elected %s after the death, and leads on, though three greater ones live%s", liar, shown(c.since(g.From)), c.all())
+	}
+}
+
+// liarUnheard wants one of the others to lead when the leader was missed, as if
+// nobody lied.
+func liarUnheard(c *court) {
+	patience, _ := c.protocol.Patience(c.schedule.Config)
+	late := c.liarLoses()
+	c.want(quantile(late, 1) <= patience, "elected %s after the death; want %s at most", shown(quantile(late, 1)), shown(patience))
+	c.say("the next one is elected %s after the death (median of %d runs; %s at most) and leads on", shown(quantile(late, .5)), len(c.runs), shown(quantile(late, 1)))
+}
+
+// liarDelays wants that to take longer in some runs.
+func liarDelays(c *court) {
+	patience, _ := c.protocol.Patience(c.schedule.Config)
+	late := c.liarLoses()
+	in := within(late, patience)
+	c.want(in < len(late), "elected within %s in all runs; want longer in some", shown(patience))
+	c.say("the next one is elected %s after the death (median of %d runs; %s at most) and leads on; in %d of them after more than %s, the longest that it takes where nobody lies",
+		shown(quantile(late, .5)), len(c.runs), shown(quantile(late, 1)), len(late)-in, shown(patience))
+}
+
+// liarLoses wants one to be elected, and to lead on, that is not the liar while it
+// lies, and no lies to be refused. It returns how long after the death.
+func (c *court) liarLoses() (late []time.Duration) {
+	for i, r := range c.runs {
+		g := r.next(c.fault)
+		if g == nil {
+			c.want(false, "run %d: nobody is elected after the death", i+1)
+			continue
+		}
+		late = append(late, c.since(g.From))
+		c.want(g.Until == r.end && (g.Who != c.ids[4] || g.From >= c.heal), "run %d: %s is elected, and leads until %s; want one of those who tell the truth, until the end", i+1, g.Who, g.Until)
+		c.want(r.tally.refused == 0, "run %d: %d messages were refused; want none", i+1, r.tally.refused)
+		c.safe(r)
+	}
+	return late
 }
 
 // liarRefused wants one of the others to lead, and the lies to be refused.

@@ -42,7 +42,7 @@ func cuts() []*Scenario {
 			},
 			seeds: 20,
 			parts: []part{
-				{on: sticking, expected: calm, judge: (*court).undisturbed},
+				{on: slices.Concat(sticking, storeOnes), expected: calm, judge: (*court).undisturbed},
 				{on: []string{"raft", "blazingmq-sticky", "blazingmq-naive"}, expected: "the one that comes back has a higher term, which deposes the leader", judge: deposedAtHeal},
 				{on: highestFirst, expected: "split brain: the one that is cut off elects itself", judge: split},
 			},

@@ -101,7 +101,7 @@ func (c *court) rounds(runs []*run, t sim.Time) (times []time.Duration, terms []
 }
 
 // within is how many are at most.
-func within(all []int, most int) (n int) {
+func within[T int | time.Duration](all []T, most T) (n int) {
 	for _, x := range all {
 		if x <= most {
 			n++

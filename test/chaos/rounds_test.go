@@ -4,16 +4,15 @@ package chaos
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/test/chaos/crew"
 	"github.com/electd/elect/test/chaos/disk"
@@ -280,7 +279,7 @@ func (r *round) grasp() {
 			continue
 		}
 		r.does(err)
-		if parent(p.pid) != p.parent {
+		if s, _ := proc.Read(p.pid); s.Parent != p.parent {
 			r.does(unix.Close(fd))
 			continue
 		}
@@ -292,19 +291,6 @@ func (r *round) letGo() {
 	for _, fd := range r.hands {
 		_ = unix.Close(fd)
 	}
-}
-
-// parent is that of a process; 0 of one that has gone.
-func parent(pid int) (ppid int) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	if f := strings.Fields(rest); len(f) > 1 {
-		ppid, _ = strconv.Atoi(f[1]) // the kernel has written it
-	}
-	return ppid
 }
 
 // signal sends one to a process of the leader's that may have gone.

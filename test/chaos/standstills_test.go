@@ -3,14 +3,12 @@
 package chaos
 
 import (
-	"bytes"
-	"fmt"
-	"os"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/test/chaos/crew"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
@@ -62,8 +60,8 @@ func pausedInWork(s *stage) {
 	s.begins()
 	s.does(unix.Kill(s.leader.Pids.Node, unix.SIGUSR2)) // what that does package worker says
 	stopped := func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.leader.Pids.Node))
-		return err == nil && bytes.Contains(stat, []byte(") T "))
+		p, _ := proc.Read(s.leader.Pids.Node)
+		return p.State == 'T'
 	}
 	if !s.until(patience, stopped) {
 		s.lament("%s did not stop itself", s.crew.ID(s.leader.Node))

@@ -1,7 +1,6 @@
 package flight
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,22 +12,13 @@ import (
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/protocol/quorum"
 	"github.com/electd/elect/protocol/trace"
+	"github.com/electd/elect/protocol/trace/replay"
 	"github.com/electd/elect/sim"
 	"github.com/electd/elect/sim/protocols"
 )
 
 // makers makes machines from what a recorder writes.
-func makers() map[string]trace.Maker {
-	return map[string]trace.Maker{quorum.Name: func(_ protocol.NodeID, config json.RawMessage) (protocol.Machine, error) {
-		var c quorum.Config
-		d := json.NewDecoder(bytes.NewReader(config))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&c); err != nil {
-			return nil, err
-		}
-		return quorum.New(c)
-	}}
-}
+func makers() map[string]trace.Maker { return replay.Makers([]string{quorum.Name}) }
 
 // taped is a machine in the simulator whose steps are recorded.
 type taped struct {

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/spawn"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/protocol"
@@ -42,7 +43,7 @@ type Crew struct {
 	client  *peer.Client // nil of a file election
 	outside *outside
 
-	starter starter
+	starter spawn.Starter
 	waits   sync.WaitGroup
 	closing chan struct{} // closed by Close
 	closed  func() error  // the one call of close
@@ -437,7 +438,7 @@ func (c *Crew) close() error {
 		fail(fmt.Errorf("left, and killed: %s", strings.Join(left, "; ")))
 	}
 	c.waits.Wait()
-	c.starter.close()
+	c.starter.Close()
 	fail(c.dissolve())
 	if c.client != nil {
 		fail(c.client.Close())

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
@@ -311,7 +312,7 @@ func parts(t *testing.T, programs Programs, kind Kind) {
 		all, err := s.grasp(i, Family)
 		s.must(err)
 		for _, p := range all {
-			if state, err := readStat(fmt.Sprint(p.pid)); err != nil || state.state != 'T' {
+			if s, ok := proc.Read(p.pid); !ok || s.State != 'T' {
 				t.Errorf("not frozen: %s", p.describe())
 			}
 		}

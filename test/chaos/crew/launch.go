@@ -8,48 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 )
-
-// starter starts processes that the kernel kills when the harness dies. To the
-// kernel the death of the thread that forked is that of the process, so one thread
-// forks all of them, and lives until close.
-type starter struct {
-	once sync.Once
-	work chan func()
-}
-
-func (s *starter) start(cmd *exec.Cmd) error {
-	s.once.Do(func() {
-		s.work = make(chan func())
-		go func() {
-			runtime.LockOSThread()
-			for do := range s.work {
-				do()
-			}
-		}()
-	})
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Setpgid = true // Ctrl-C is the harness's to deal with
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	result := make(chan error)
-	s.work <- func() { result <- cmd.Start() }
-	return <-result
-}
-
-// close is called once, when no start follows.
-func (s *starter) close() {
-	s.once.Do(func() {})
-	if s.work != nil {
-		close(s.work)
-	}
-}
 
 // started is a process that the crew started itself.
 type started struct {
@@ -73,7 +35,7 @@ func (c *Crew) launch(cmd *exec.Cmd, log string, env ...string) (*started, error
 	if cmd.Stderr == nil {
 		cmd.Stderr = out
 	}
-	if err := c.starter.start(cmd); err != nil {
+	if err := c.starter.Start(cmd); err != nil {
 		return nil, err
 	}
 	s := &started{cmd: cmd, pid: cmd.Process.Pid, done: make(chan struct{})}

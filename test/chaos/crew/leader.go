@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/test/chaos/lives"
 )
@@ -81,8 +81,8 @@ func (c *Crew) leads(l lives.Life) (Leader, bool) {
 	case l.Keeper == 0:
 		return led, false
 	}
-	s, err := readStat(strconv.FormatInt(l.Keeper, 10))
-	return led, err == nil && s.ppid == front // and not of a life of the node before
+	s, ok := proc.Read(int(l.Keeper))
+	return led, ok && s.Parent == front // and not of a life of the node before
 }
 
 // Calm waits until all nodes that are to be there are, follow one leader whose work

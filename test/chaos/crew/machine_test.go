@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
 	"github.com/electd/elect/test/chaos/skew"
@@ -457,13 +458,13 @@ func TestMarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := readStat("self")
-	if err != nil {
-		t.Fatal(err)
+	s, ok := proc.ReadAt("self")
+	if !ok {
+		t.Fatal("/proc does not tell of this process")
 	}
 	for m, want := range map[string]bool{
 		mark: false, "": false, "7": false, "x.y.z": false,
-		fmt.Sprintf("%d.%d.7", os.Getpid(), s.start+1): true, // its number is this one's by now
+		fmt.Sprintf("%d.%d.7", os.Getpid(), s.Start+1): true, // its number is this one's by now
 		fmt.Sprintf("%d.1.7", 1<<30):                   true,
 	} {
 		if orphaned(m) != want {

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/test/chaos/judge"
 )
 
@@ -193,8 +193,8 @@ func (c *Crew) halt(i int, part Part) error {
 
 // stopped reports whether a process is.
 func stopped(pid int) bool {
-	s, err := readStat(strconv.Itoa(pid))
-	return err == nil && s.state == 'T'
+	s, ok := proc.Read(pid)
+	return ok && s.State == 'T'
 }
 
 // stop freezes one process.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/proc"
 )
 
 // The marks in the environment of all processes of a crew. Workers go by the
@@ -32,8 +34,8 @@ const keeperName = "elect-keeper"
 // reaches it or nobody. close lets go.
 type process struct {
 	pid, ppid int
-	start     uint64 // ticks since the machine's start
-	node      int    // -1: none
+	start     int // ticks since the machine's start
+	node      int // -1: none
 	beside    string
 	name      string // argv[0]
 	fd        int    // a pidfd
@@ -72,41 +74,18 @@ func (p *process) still() bool {
 		return true
 	}
 	for _, t := range tasks {
-		s, err := readStat(fmt.Sprintf("%d/task/%s", p.pid, t.Name()))
-		if err == nil && !strings.ContainsRune("TtZXD", rune(s.state)) {
+		s, ok := proc.ReadAt(fmt.Sprintf("%d/task/%s", p.pid, t.Name()))
+		if ok && !strings.ContainsRune("TtZXD", rune(s.State)) {
 			return false
 		}
 	}
 	return true
 }
 
-// stat is what is used of /proc/PID/stat.
-type stat struct {
-	state byte
-	ppid  int
-	start uint64
-}
-
-// readStat reads that of a process, or of a thread as PID/task/TID.
-func readStat(of string) (stat, error) {
-	text, err := os.ReadFile("/proc/" + of + "/stat")
-	if err != nil {
-		return stat{}, err
-	}
-	// The name, in parentheses, may contain anything.
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 20 {
-		return stat{}, fmt.Errorf("/proc/%s/stat: %q", of, text)
-	}
-	ppid, err1 := strconv.Atoi(string(fields[1]))
-	start, err2 := strconv.ParseUint(string(fields[19]), 10, 64)
-	return stat{fields[0][0], ppid, start}, errors.Join(err1, err2)
-}
-
 // alive reports whether the process that had this start is there.
-func alive(pid int, start uint64) bool {
-	s, err := readStat(strconv.Itoa(pid))
-	return err == nil && s.start == start
+func alive(pid, start int) bool {
+	s, ok := proc.Read(pid)
+	return ok && s.Start == start
 }
 
 // processes returns all whose environment has mark among its values of crewEnv,
@@ -142,13 +121,13 @@ func processes(want func(mark string) bool) []*process {
 		}
 	}
 	for _, pid := range blank {
-		s, err := readStat(strconv.Itoa(pid))
-		i := slices.IndexFunc(found, func(p *process) bool { return err == nil && p.pid == s.ppid })
-		if i < 0 || s.state == 'Z' {
+		s, ok := proc.Read(pid)
+		i := slices.IndexFunc(found, func(p *process) bool { return ok && p.pid == s.Parent })
+		if i < 0 || s.State == 'Z' {
 			continue
 		}
 		if p := hold(pid); p != nil {
-			if p.ppid != s.ppid || p.ended(0) {
+			if p.ppid != s.Parent || p.ended(0) {
 				p.close()
 				continue
 			}
@@ -166,13 +145,13 @@ func hold(pid int) *process {
 		return nil
 	}
 	p := &process{pid: pid, node: -1, fd: fd}
-	s, err := readStat(strconv.Itoa(pid))
+	s, ok := proc.Read(pid)
 	args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // of one that is about to end there is none
-	if err != nil || p.ended(0) {
+	if !ok || p.ended(0) {
 		p.close()
 		return nil
 	}
-	p.ppid, p.start = s.ppid, s.start
+	p.ppid, p.start = s.Parent, s.Start
 	name, _, _ := bytes.Cut(args, []byte{0})
 	p.name = string(name)
 	return p
@@ -212,21 +191,21 @@ func closeAll(all []*process) {
 
 // describe is a process for people who look for why something does not end.
 func (p *process) describe() string {
-	s, _ := readStat(strconv.Itoa(p.pid))
+	s, _ := proc.Read(p.pid)
 	where, _ := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", p.pid))
 	args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
 	text := strings.ReplaceAll(strings.TrimRight(string(args), "\x00"), "\x00", " ")
-	return fmt.Sprintf("%d (parent %d, state %c in %s): %.80s", p.pid, s.ppid, max(s.state, '?'), where, text)
+	return fmt.Sprintf("%d (parent %d, state %c in %s): %.80s", p.pid, s.Parent, max(s.State, '?'), where, text)
 }
 
 // mark is who a crew is: the id and the start of the harness's process, and a
 // number, by which the next one knows whether it has gone.
 func ownMark(number uint64) (string, error) {
-	s, err := readStat("self")
-	if err != nil {
-		return "", err
+	s, ok := proc.ReadAt("self")
+	if !ok {
+		return "", errors.New("/proc does not tell of this process")
 	}
-	return fmt.Sprintf("%d.%d.%x", os.Getpid(), s.start, number), nil
+	return fmt.Sprintf("%d.%d.%x", os.Getpid(), s.Start, number), nil
 }
 
 // orphaned reports whether a mark is one whose harness has gone.
@@ -236,7 +215,7 @@ func orphaned(mark string) bool {
 		return false
 	}
 	pid, err1 := strconv.Atoi(parts[0])
-	start, err2 := strconv.ParseUint(parts[1], 10, 64)
+	start, err2 := strconv.Atoi(parts[1])
 	return err1 == nil && err2 == nil && !alive(pid, start)
 }
 

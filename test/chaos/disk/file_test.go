@@ -26,7 +26,7 @@ type machine struct {
 
 func newMachine(t *testing.T, elect string) *machine {
 	t.Helper()
-	m := &machine{t: t, disk: newDisk(t), chance: rand.New(rand.NewPCG(seed(t), 2)), tokens: filepath.Join(t.TempDir(), "tokens")}
+	m := &machine{t: t, disk: newDisk(t), chance: rand.New(rand.NewPCG(disk.Seed(t), 2)), tokens: filepath.Join(t.TempDir(), "tokens")}
 	for i := range 2 {
 		n := newNode(t, elect, "c"+strconv.Itoa(i+1), m.disk)
 		n.args = append([]string{"run", "--election", "file:" + filepath.Join(m.disk.Path(), "elections"), "--name", "disks", "--id", n.id}, command(m.tokens)...)

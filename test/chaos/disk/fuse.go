@@ -13,6 +13,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/proc"
 )
 
 // fuseDisk is a volume that is mounted.
@@ -213,16 +215,11 @@ func sweep() (source string, err error) {
 // sourceOf names the source of a process's mounts. The process may be none any
 // more: then no mount has that name.
 func sourceOf(pid int) string {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
+	s, ok := proc.Read(pid)
+	if !ok || s.Dead() {
 		return ""
 	}
-	// The name of the program, in parentheses, may have spaces in it.
-	after := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(after) < 20 || after[0] == "Z" {
-		return ""
-	}
-	return fmt.Sprintf("%s%d:%s", sourcePrefix, pid, after[19])
+	return fmt.Sprintf("%s%d:%d", sourcePrefix, pid, s.Start)
 }
 
 // unescape is a path as mountinfo has it, with \040 for a space and the like.

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -180,15 +178,7 @@ func (w *twin) all(dirs bool) (paths []string, things map[string]*thing) {
 // TestTwin does the same at random to a disk and to its twin. After each kill and
 // each outage they have the same files.
 func TestTwin(t *testing.T) {
-	seed := uint64(rand.Uint32())
-	if text := os.Getenv("ELECT_CHAOS_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("ELECT_CHAOS_SEED=%d", seed)
-	chance := rand.New(rand.NewPCG(seed, 0))
+	chance := rand.New(rand.NewPCG(Seed(t), 0))
 	b := newBench(t)
 	w := &twin{root: newDir()}
 	steps := 2500

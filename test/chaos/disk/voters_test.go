@@ -3,9 +3,7 @@
 package disk_test
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -18,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/test/chaos/crew"
@@ -124,14 +123,8 @@ func descendants(pid int) []int {
 		if err != nil {
 			continue
 		}
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
-		if err != nil {
-			continue
-		}
-		var state string
-		var parent int
-		if _, err := fmt.Sscan(string(stat[bytes.LastIndexByte(stat, ')')+1:]), &state, &parent); err == nil {
-			children[parent] = append(children[parent], child)
+		if s, ok := proc.Read(child); ok {
+			children[s.Parent] = append(children[s.Parent], child)
 		}
 	}
 	var all []int
@@ -213,7 +206,7 @@ type voters struct {
 func newVoters(t *testing.T, elect string, promise time.Duration) *voters {
 	t.Helper()
 	v := &voters{
-		t: t, promise: promise, chance: rand.New(rand.NewPCG(seed(t), 1)), tokens: filepath.Join(t.TempDir(), "tokens"),
+		t: t, promise: promise, chance: rand.New(rand.NewPCG(disk.Seed(t), 1)), tokens: filepath.Join(t.TempDir(), "tokens"),
 		term: make([]uint64, 3), incarnation: make([]uint64, 3),
 	}
 	cfg := peer.Config{Name: "disks"}
@@ -391,20 +384,6 @@ func rising(t *testing.T, path string) (count int) {
 		count++
 	}
 	return count
-}
-
-// seed is what ELECT_CHAOS_SEED says, or drawn.
-func seed(t *testing.T) uint64 {
-	t.Helper()
-	seed := uint64(rand.Uint32())
-	if text := os.Getenv("ELECT_CHAOS_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("ELECT_CHAOS_SEED=%d", seed)
-	return seed
 }
 
 func freePort(t *testing.T) string {

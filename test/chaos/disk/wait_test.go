@@ -5,7 +5,9 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -38,6 +40,20 @@ func syncing(pid int) bool {
 		}
 	}
 	return false
+}
+
+// Seed is what ELECT_CHAOS_SEED says, or drawn.
+func Seed(t *testing.T) uint64 {
+	t.Helper()
+	seed := uint64(rand.Uint32())
+	if text := os.Getenv("ELECT_CHAOS_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("ELECT_CHAOS_SEED=%d", seed)
+	return seed
 }
 
 func isUnable(err error) bool { return errors.Is(err, ErrUnable) }

@@ -100,22 +100,48 @@ func TestDoctored(t *testing.T) {
 			s.lives[i].Last, s.lives[i].Paused, s.lives[i].Resumed = last, 20*second, 25*second
 		}
 	}
-	family := func(s *script, part string) {
-		s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: part})
-		s.at(25*second+ms, Event{Kind: Cont, Node: 0, Part: part})
+	stopped := func(s *script, node int, part string, from, to int64) {
+		s.at(from, Event{Kind: Stop, Node: node, Part: part})
+		s.at(to, Event{Kind: Cont, Node: node, Part: part})
 	}
+	family := func(s *script, part string) { stopped(s, 0, part, 20*second-ms, 25*second+ms) }
+	calls := func(s *script, last int64) { // n1's command, of which no stamp tells
+		family(s, PartFamily)
+		o := s.find("n1", "write", 18)
+		o.client, o.call, o.ret = "n1-11-77", 25*second+10*ms, 25*second+11*ms
+		late := *o
+		late.n, late.value, late.call, late.ret = o.n+1000, "later yet", last, last+ms
+		s.ops = append(s.ops, &late)
+		s.ops = slices.DeleteFunc(s.ops, func(o *op) bool { return o.op == "peek" && o.call > 25*second }) // they saw another in the twin
+	}
+	unknown := func(s *script, read int64) { // the outcome of n1's last write in time, and when r has read it
+		s.closed = false
+		o := s.find("n1", "write", 17)
+		s.ops = slices.DeleteFunc(s.ops, func(p *op) bool { return p.client == "n1" && p.n > o.n && p.call < 25*second })
+		s.find("n1", "write", 18).client = "n1b" // a client that was killed has no more
+		o.ret = 0
+		s.ops = append(s.ops, &op{client: "r", n: 1, op: "read", call: read, ret: read + ms, result: "ok", seen: o.value, highest: 5})
+	}
+	command := func(s *script) { // the watcher is an elect watch, which tells the time of day
+		wall := s.event(Run).Wall
+		for _, m := range s.watch["w"] {
+			m["time"] = wall.Add(time.Duration(m["at"].(int64) - second)).Format(time.RFC3339Nano)
+			delete(m, "at")
+		}
+	}
+	two := []string{CheckFenced, CheckMutex, CheckOverlap} // they led at the same time
 	for _, c := range []struct {
 		name   string
 		doctor func(s *script)
 		want   []string
 		text   string // in the first violation
 	}{
-		{"the next begins early", func(s *script) { s.lives[2].Start = 19 * second }, []string{CheckOverlap, CheckMutex, CheckFenced}, "n1 with token 5 (command) still led 1s after"},
-		{"a descendant lives on", func(s *script) { s.lives[1].Last = 22 * second }, []string{CheckOverlap, CheckMutex, CheckFenced}, "1s"},
+		{"the next begins early", func(s *script) { s.lives[2].Start = 19 * second }, two, "n1 with token 5 (command) still led 1s after"},
+		{"a descendant lives on", func(s *script) { s.lives[1].Last = 22 * second }, two, "1s"},
 		{"one whose first process never stamped", func(s *script) {
 			s.lives = append(s.lives, lives.Life{Token: 6, Pid: 31, Node: 2, Kind: lives.Descendant, Start: 22 * second, Last: 23 * second})
 		}, []string{CheckOverlap, CheckToken, CheckMutex, CheckFenced}, "n2"},
-		{"at the same instant", func(s *script) { s.lives[2].Start = 20 * second }, []string{CheckOverlap, CheckMutex, CheckFenced}, "0s"},
+		{"at the same instant", func(s *script) { s.lives[2].Start = 20 * second }, two, "0s"},
 		{"a token falls", func(s *script) { s.lives[0].Token, s.lives[1].Token = 8, 8 }, []string{CheckToken, CheckFenced, CheckWatch}, "n2 with token 7 began after n1 with token 8"},
 		{"a token comes twice", func(s *script) {
 			s.lives[0].Token, s.lives[1].Token = 7, 7
@@ -154,31 +180,29 @@ func TestDoctored(t *testing.T) {
 				s.lives[i].Last = 25*second + 10*ms
 				s.lives[i].Gaps = []lives.Pause{{Paused: 10 * second, Resumed: 18 * second}}
 			}
-			s.at(10*second, Event{Kind: Stop, Node: 0, Part: PartFamily})
-			s.at(18*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
-		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+			stopped(s, 0, PartFamily, 10*second, 18*second)
+		}, two, ""},
 		{"it goes on before the harness does", func(s *script) {
 			frozen(s, 25*second+110*ms)
 			s.at(29*second, Event{Kind: Stall, Node: Nobody, For: 9 * time.Second})
-		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		}, two, ""},
 		{"one that stood still with the machine writes, and that is accepted", func(s *script) {
 			frozen(s, 25*second+90*ms)
 			s.at(25*second+ms, Event{Kind: Stall, Node: Nobody, For: 5 * time.Second})
 			o := s.find("n1", "write", 18)
 			o.call, o.ret, o.result, o.highest = 25*second+50*ms, 25*second+51*ms, "ok", 7
 		}, []string{CheckRegister, CheckStale, CheckTwin}, "an overtaken leader's write was accepted"},
-		{"frozen whole, and killed late", func(s *script) { frozen(s, 25*second+110*ms); family(s, PartFamily) }, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"frozen whole, and killed late", func(s *script) { frozen(s, 25*second+110*ms); family(s, PartFamily) }, two, ""},
 		{"frozen whole, killed late, and the harness writes late that it went on", func(s *script) {
 			frozen(s, 29*second)
 			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
 			s.at(25*second-ms, Event{Kind: Thaw, Node: 0, Part: PartFamily})
 			s.at(29*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
-		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		}, two, ""},
 		{"the same, without a word before", func(s *script) {
 			frozen(s, 29*second)
-			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
-			s.at(29*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
-		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+			stopped(s, 0, PartFamily, 20*second-ms, 29*second)
+		}, two, ""},
 		{"frozen whole, killed in time, and the harness writes late that it went on", func(s *script) {
 			frozen(s, 25*second+90*ms)
 			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
@@ -195,65 +219,46 @@ func TestDoctored(t *testing.T) {
 			s.at(18*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
 			s.at(20*second-ms, Event{Kind: Thaw, Node: 0, Part: PartFamily})
 			s.at(29*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
-		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		}, two, ""},
 		{"frozen whole, and nobody said that it went on", func(s *script) {
 			frozen(s, 25*second+50*ms)
 			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
-		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		}, two, ""},
 		{"frozen whole, and ended before anybody said that it went on", func(s *script) {
 			frozen(s, 25*second+50*ms)
 			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
 			s.at(25*second+60*ms, Event{Kind: End, Node: 0, Pid: 100})
-		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		}, two, ""},
 		{"a command calls the register when the next one leads, and is refused", func(s *script) {
 			o := s.find("n1", "write", 18)
 			o.client, o.call, o.ret = "n1-11-77", 22*second, 22*second+ms
 			s.ops = s.ops[:len(s.ops)-1] // a peek that saw it
-		}, []string{CheckOverlap, CheckMutex, CheckFenced}, "n1 with token 5 (command) still led 1s after"},
+		}, two, "n1 with token 5 (command) still led 1s after"},
 		{"it calls without an answer", func(s *script) {
 			o := s.find("n1", "stream", 17)
 			o.n, o.client, o.call, o.ret = 1, "n1-11-77", 21*second+500*ms, 0
-		}, []string{CheckOverlap, CheckMutex, CheckFenced}, "n1 with token 5 (command) still led 500ms after"},
-		{"frozen whole, it calls before it stamps, and is killed in time", func(s *script) {
-			family(s, PartFamily)
-			o := s.find("n1", "write", 18)
-			o.client, o.call, o.ret = "n1-11-77", 25*second+10*ms, 25*second+11*ms
-			late := *o
-			late.n, late.value, late.call, late.ret = o.n+1000, "later yet", 25*second+90*ms, 25*second+91*ms
-			s.ops = append(s.ops, &late)
-			s.ops = slices.DeleteFunc(s.ops, func(o *op) bool { return o.op == "peek" && o.call > 25*second }) // they saw another in the twin
-		}, nil, ""},
-		{"frozen whole, it calls before it stamps, and is killed late", func(s *script) {
-			family(s, PartFamily)
-			o := s.find("n1", "write", 18)
-			o.client, o.call, o.ret = "n1-11-77", 25*second+10*ms, 25*second+11*ms
-			late := *o
-			late.n, late.value, late.call, late.ret = o.n+1000, "later yet", 25*second+120*ms, 25*second+121*ms
-			s.ops = append(s.ops, &late)
-			s.ops = slices.DeleteFunc(s.ops, func(o *op) bool { return o.op == "peek" && o.call > 25*second })
-		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		}, two, "n1 with token 5 (command) still led 500ms after"},
+		{"frozen whole, it calls before it stamps, and is killed in time", func(s *script) { calls(s, 25*second+90*ms) }, nil, ""},
+		{"frozen whole, it calls before it stamps, and is killed late", func(s *script) { calls(s, 25*second+120*ms) }, two, ""},
 		{"another process with that token calls", func(s *script) { s.find("n1", "write", 18).client = "n1-99-77" }, nil, ""},
-		{"frozen, and its keeper not", func(s *script) { frozen(s, 25*second+10*ms); family(s, PartChild) }, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		{"frozen, and its keeper not", func(s *script) { frozen(s, 25*second+10*ms); family(s, PartChild) }, two, ""},
 		{"another was frozen", func(s *script) {
 			frozen(s, 25*second+10*ms)
-			s.at(19*second, Event{Kind: Stop, Node: 2, Part: PartFamily})
-			s.at(26*second, Event{Kind: Cont, Node: 2, Part: PartFamily})
-		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+			stopped(s, 2, PartFamily, 19*second, 26*second)
+		}, two, ""},
 		{"it was frozen at another time", func(s *script) {
 			frozen(s, 25*second+10*ms)
-			s.at(3*second, Event{Kind: Stop, Node: 0, Part: PartFamily})
-			s.at(4*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
-		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+			stopped(s, 0, PartFamily, 3*second, 4*second)
+		}, two, ""},
 		{"frozen for a small part of its pause", func(s *script) {
 			frozen(s, 25*second+10*ms)
-			s.at(22*second, Event{Kind: Stop, Node: 0, Part: PartFamily})
-			s.at(23*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
-		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+			stopped(s, 0, PartFamily, 22*second, 23*second)
+		}, two, ""},
 		{"a program that was frozen believes on", func(s *script) {
 			frozen(s, 25*second+10*ms)
 			s.lives[0].Kind, s.lives = lives.Library, slices.Delete(s.lives, 1, 2)
 			family(s, PartFamily)
-		}, []string{CheckOverlap, CheckMutex, CheckFenced}, ""},
+		}, two, ""},
 
 		{"a stale write is accepted", func(s *script) { s.find("n1", "write", 18).result = "ok" }, []string{CheckRegister, CheckStale}, ""},
 		{"a stale write is accepted, and read", func(s *script) {
@@ -289,22 +294,8 @@ func TestDoctored(t *testing.T) {
 		}, nil, ""},
 		{"a good sequence is refused", func(s *script) { s.find("n2", "stream", 3).result = "stale" }, []string{CheckStream}, ""},
 
-		{"a write of unknown outcome that was read", func(s *script) {
-			s.closed = false
-			o := s.find("n1", "write", 17)
-			s.ops = slices.DeleteFunc(s.ops, func(p *op) bool { return p.client == "n1" && p.n > o.n && p.call < 25*second })
-			s.find("n1", "write", 18).client = "n1b" // a client that was killed has no more
-			o.ret = 0
-			s.ops = append(s.ops, &op{client: "r", n: 1, op: "read", call: 20*second + 500*ms, ret: 20*second + 501*ms, result: "ok", seen: o.value, highest: 5})
-		}, nil, ""},
-		{"a write of unknown outcome that was read before it was called", func(s *script) {
-			s.closed = false
-			o := s.find("n1", "write", 17)
-			s.ops = slices.DeleteFunc(s.ops, func(p *op) bool { return p.client == "n1" && p.n > o.n && p.call < 25*second })
-			s.find("n1", "write", 18).client = "n1b"
-			o.ret = 0
-			s.ops = append(s.ops, &op{client: "r", n: 1, op: "read", call: 19*second + ms, ret: 19*second + 2*ms, result: "ok", seen: o.value, highest: 5})
-		}, []string{CheckRegister}, ""},
+		{"a write of unknown outcome that was read", func(s *script) { unknown(s, 20*second+500*ms) }, nil, ""},
+		{"a write of unknown outcome that was read before it was called", func(s *script) { unknown(s, 19*second+ms) }, []string{CheckRegister}, ""},
 
 		{"a watcher sees a token fall", func(s *script) { s.saw("w", 22*second, 0, 5); s.saw("w", 23*second, 1, 7) }, []string{CheckWatch}, "saw token 5 of n1 at 21s, after it had seen 7"},
 		{"a watcher does not see the end", func(s *script) { s.saw("w", 57*second, 0, 0) }, []string{CheckWatch}, "that nobody leads"},
@@ -353,19 +344,13 @@ func TestDoctored(t *testing.T) {
 			s.at(8*second, Event{Kind: Unwatched, Node: Nobody, Text: "w2"})
 		}, nil, ""},
 		{"elect watch sees it all", func(s *script) {
-			wall := s.event(Run).Wall
+			command(s)
 			for _, m := range s.watch["w"] {
-				m["time"] = wall.Add(time.Duration(m["at"].(int64) - second)).Format(time.RFC3339Nano)
-				delete(m, "at")
 				m["name"], m["election"] = "e", "peer://"
 			}
 		}, nil, ""},
 		{"elect watch misses a leader", func(s *script) {
-			wall := s.event(Run).Wall
-			for _, m := range s.watch["w"] {
-				m["time"] = wall.Add(time.Duration(m["at"].(int64) - second)).Format(time.RFC3339Nano)
-				delete(m, "at")
-			}
+			command(s)
 			s.watch["w"] = slices.Delete(s.watch["w"], 1, 2)
 		}, []string{CheckWatch}, ""},
 

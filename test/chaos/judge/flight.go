@@ -4,7 +4,6 @@ package judge
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -18,13 +17,11 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/electd/elect/peer"
 	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/blazingmq"
-	"github.com/electd/elect/protocol/bully"
 	"github.com/electd/elect/protocol/quorum"
-	"github.com/electd/elect/protocol/raft"
-	"github.com/electd/elect/protocol/ring"
 	"github.com/electd/elect/protocol/trace"
+	"github.com/electd/elect/protocol/trace/replay"
 )
 
 // The places below the directory of a run where records are. Whoever is about to
@@ -326,20 +323,12 @@ type watching struct {
 	current *watched
 }
 
-// makers makes the machines of a record, by the names that peers give protocols: a
-// variant follows a hyphen, and is in the configuration.
+// makers makes the machines of a record.
 func (w *watching) makers(h *trace.Header) map[string]trace.Maker {
-	families := map[string]trace.Maker{
-		quorum.Name:    maker(quorum.New, func(c *quorum.Config) protocol.NodeID { return c.Self.ID }),
-		raft.Name:      maker(raft.New, func(c *raft.Config) protocol.NodeID { return c.Self }),
-		ring.Name:      maker(ring.New, func(c *ring.Config) protocol.NodeID { return c.Self }),
-		bully.Name:     maker(bully.New, func(c *bully.Config) protocol.NodeID { return c.Self }),
-		blazingmq.Name: maker(blazingmq.New, func(c *blazingmq.Config) protocol.NodeID { return c.Self }),
-	}
-	family, _, _ := strings.Cut(h.Protocol, "-")
-	fresh := families[family]
+	all := replay.Makers(peer.Protocols())
+	fresh := all[h.Protocol]
 	if fresh == nil {
-		return families // the verifier says that it knows no such protocol
+		return all // the verifier says that it knows no such protocol
 	}
 	return map[string]trace.Maker{h.Protocol: func(node protocol.NodeID, config json.RawMessage) (protocol.Machine, error) {
 		m, err := fresh(node, config)
@@ -359,21 +348,6 @@ func (w *watching) finish() {
 		w.current.over(w.current.seen)
 		w.s.lives = append(w.s.lives, w.current.is)
 		w.current = nil
-	}
-}
-
-func maker[C any, M protocol.Machine](fresh func(C) (M, error), self func(*C) protocol.NodeID) trace.Maker {
-	return func(node protocol.NodeID, config json.RawMessage) (protocol.Machine, error) {
-		var c C
-		d := json.NewDecoder(bytes.NewReader(config))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&c); err != nil {
-			return nil, err
-		}
-		if id := self(&c); id != node {
-			return nil, fmt.Errorf("it is of %q; want that of %s", id, node)
-		}
-		return fresh(c)
 	}
 }
 

@@ -4,6 +4,7 @@ package judge
 
 import (
 	"cmp"
+	"iter"
 	"math/bits"
 	"slices"
 
@@ -95,8 +96,9 @@ type change struct {
 	do func(w *world)
 }
 
-// changes are those that the events tell of, by time.
-func (r *run) changes() []change {
+// worlds is how the world is from each time on at which it changes, as the events
+// tell. It is one world, which changes.
+func (r *run) worlds() iter.Seq2[int64, *world] {
 	var all []change
 	add := func(at int64, do func(w *world)) { all = append(all, change{at, do}) }
 	for _, e := range r.events {
@@ -156,7 +158,15 @@ func (r *run) changes() []change {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b change) int { return cmp.Compare(a.at, b.at) })
-	return all
+	return func(yield func(int64, *world) bool) {
+		var w world
+		for i, c := range all {
+			c.do(&w)
+			if last := i+1 == len(all) || all[i+1].at != c.at; last && !yield(c.at, &w) {
+				return
+			}
+		}
+	}
 }
 
 // majorities finds when a majority was connected and well: for each of the smallest
@@ -164,13 +174,7 @@ func (r *run) changes() []change {
 func (r *run) majorities() map[nodes][]span {
 	able := map[nodes][]span{}
 	since := map[nodes]int64{}
-	var w world
-	all := r.changes()
-	for k := 0; k < len(all); {
-		at := all[k].at
-		for ; k < len(all) && all[k].at == at; k++ {
-			all[k].do(&w)
-		}
+	for at, w := range r.worlds() {
 		now := w.sets()
 		for set, from := range since {
 			if !slices.Contains(now, set) {

@@ -100,13 +100,7 @@ func (r *run) conditions(n int) []row {
 		}
 		now[i] = bar{span{at, at}, class, text}
 	}
-	var w world
-	all := r.changes()
-	for k := 0; k < len(all); {
-		at := all[k].at
-		for ; k < len(all) && all[k].at == at; k++ {
-			all[k].do(&w)
-		}
+	for at, w := range r.worlds() {
 		for i := range n {
 			class, text := w.condition(i)
 			change(i, at, class, text)

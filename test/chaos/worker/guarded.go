@@ -31,7 +31,13 @@ func (p *place) flags(set *flag.FlagSet) {
 	set.StringVar(&p.name, "name", "", "`NAME` of the election")
 }
 
-func (p *place) check() error {
+// parse reads the flags of set, which are those of the place and others.
+func (p *place) parse(set *flag.FlagSet, args []string) error {
+	if err := set.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return err
+	} else if err != nil {
+		return &fault{codeUsage, err}
+	}
 	if p.election == "" || p.name == "" {
 		return usagef("want --election and --name")
 	}
@@ -64,13 +70,7 @@ func guarded(s surroundings, args []string) error {
 	profile := set.String("profile", "", "that of a peer election")
 	exclusive := set.Bool("exclusive", true, "lead only when the lease is proven")
 	guardian := set.Bool("guardian", false, "be under a keeper")
-	if err := set.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
-		return &fault{codeUsage, err}
-	}
-	if err := at.check(); err != nil {
+	if err := at.parse(set, args); err != nil {
 		return err
 	}
 	if at.id == "" || set.NArg() > 0 {

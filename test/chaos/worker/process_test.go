@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/test/chaos/crew"
 	"github.com/electd/elect/test/chaos/lives"
@@ -256,12 +257,11 @@ func (r *run) highest() (token int64) {
 // stopped reports whether the process is.
 func (p *process) stopped() bool {
 	p.t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
-	if err != nil {
-		p.t.Fatal(err)
+	s, ok := proc.Read(p.Process.Pid)
+	if !ok {
+		p.t.Fatal("it is not there")
 	}
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	return strings.HasPrefix(rest, "T")
+	return s.State == 'T'
 }
 
 // voters is a URL with three free ports.
@@ -335,16 +335,11 @@ func TestBurn(t *testing.T) {
 		return n > 0
 	}
 	await(t, "some ticks of a processor", func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			t.Fatal(err)
+		s, ok := proc.Read(pid)
+		if !ok {
+			t.Fatal("it is not there")
 		}
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')'):]))
-		used, err := strconv.Atoi(fields[12]) // utime
-		if err != nil {
-			t.Fatal(err)
-		}
-		return used > 20
+		return s.User > 20
 	})
 	if ended() {
 		t.Fatal("it ended by itself")

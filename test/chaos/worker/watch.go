@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"os"
 	"os/signal"
@@ -33,13 +32,7 @@ func watch(s surroundings, args []string) (err error) {
 	set := flag.NewFlagSet("worker watch", flag.ContinueOnError)
 	at.flags(set)
 	as := set.String("as", "watch", "how its file is called")
-	if err := set.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
-		return &fault{codeUsage, err}
-	}
-	if err := at.check(); err != nil {
+	if err := at.parse(set, args); err != nil {
 		return err
 	}
 	if set.NArg() > 0 || filepath.Base(*as) != *as {

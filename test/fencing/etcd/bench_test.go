@@ -3,18 +3,16 @@
 package etcd_test
 
 import (
-	"slices"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/electd/elect/fence/fenceetcd"
+	"github.com/electd/elect/test/fencing/compare"
 	"github.com/electd/elect/test/fencing/server"
 )
 
-// BenchmarkWrite puts a key with each guard and without one, in turns, at the same server.
-// bare/guarded is how many guarded writes there are in the time of a bare one, of the medians.
+// BenchmarkWrite puts a key with each guard and without one, at the same server.
 func BenchmarkWrite(b *testing.B) {
 	c := server.StartEtcd(b).Client(b)
 	f := fenceetcd.New(c, fenceetcd.Config{})
@@ -37,24 +35,7 @@ func BenchmarkWrite(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			op := clientv3.OpPut("k", "a value of some thirty characters")
-			var with, without []time.Duration
-			for b.Loop() {
-				began := time.Now()
-				if _, err := c.Do(ctx, op); err != nil {
-					b.Fatal(err)
-				}
-				between := time.Now()
-				if err := guarded(op); err != nil {
-					b.Fatal(err)
-				}
-				without, with = append(without, between.Sub(began)), append(with, time.Since(between))
-			}
-			slices.Sort(without)
-			slices.Sort(with)
-			bare, fenced := without[len(without)/2], with[len(with)/2]
-			b.ReportMetric(float64(bare.Microseconds()), "bare-µs")
-			b.ReportMetric(float64(fenced.Microseconds()), "guarded-µs")
-			b.ReportMetric(bare.Seconds()/fenced.Seconds(), "bare/guarded")
+			compare.Guarded(b, 1, func() error { _, err := c.Do(ctx, op); return err }, func() error { return guarded(op) })
 		})
 	}
 }

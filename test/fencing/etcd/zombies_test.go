@@ -238,9 +238,7 @@ func TestUnsafeZombies(t *testing.T) {
 				t.Skip("sessions of etcd take long to run out")
 			}
 			url, read := prepare(t)
-			if r := zombie.Play(t, zombie.Config{Opener: form, Where: url, Read: read, Wait: 15 * time.Second}); !r.Violated() {
-				t.Errorf("%d plays, and nothing stale was applied:\n%s", r.Plays, r.Text())
-			}
+			zombie.Disprove(t, zombie.Config{Opener: form, Where: url, Read: read, Wait: 15 * time.Second})
 		})
 	}
 }

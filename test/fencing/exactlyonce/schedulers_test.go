@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -47,7 +46,7 @@ func TestExactlyOnce(t *testing.T) {
 	s.service = service.URL
 	var voters []string
 	for _, id := range ids {
-		voters = append(voters, id+"@"+freeAddress(t))
+		voters = append(voters, id+"@"+server.FreeAddress(t))
 	}
 	s.election = "peer://" + strings.Join(voters, ",") + "?profile=lan&data=" + filepath.Join(t.TempDir(), "ballots")
 	for i := range ids {
@@ -291,16 +290,6 @@ func build(t *testing.T) string {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return program
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // await waits until a query says true.

@@ -25,6 +25,7 @@ import (
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencegrpc"
 	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/test/fencing/compare"
 	"github.com/electd/elect/test/fencing/zombie"
 )
 
@@ -294,34 +295,18 @@ func TestUnsafeZombies(t *testing.T) {
 	}
 }
 
-// BenchmarkUnary calls a guarded server and a bare one, in turns. bare/guarded is how many
-// guarded calls there are in the time of a bare one, of the medians.
+// BenchmarkUnary calls a guarded server and a bare one.
 func BenchmarkUnary(b *testing.B) {
-	var conns []*grpc.ClientConn
-	for _, form := range []string{"bare", "guarded"} {
+	ctx := fence.NewContext(b.Context(), 42)
+	write := func(form string) func() error {
 		conn, err := connect(start(b, form), new(net.Dialer).DialContext)
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() { _ = conn.Close() })
-		conns = append(conns, conn)
-	}
-	ctx := fence.NewContext(b.Context(), 42)
-	times := make([][]time.Duration, len(conns))
-	for b.Loop() {
-		for i, conn := range conns {
-			began := time.Now()
-			if err := conn.Invoke(ctx, writeMethod, wrapperspb.Int64(1), new(wrapperspb.Int64Value)); err != nil {
-				b.Fatal(err)
-			}
-			times[i] = append(times[i], time.Since(began))
+		return func() error {
+			return conn.Invoke(ctx, writeMethod, wrapperspb.Int64(1), new(wrapperspb.Int64Value))
 		}
 	}
-	for _, all := range times {
-		slices.Sort(all)
-	}
-	bare, guarded := times[0][len(times[0])/2], times[1][len(times[1])/2]
-	b.ReportMetric(float64(bare.Microseconds()), "bare-µs")
-	b.ReportMetric(float64(guarded.Microseconds()), "guarded-µs")
-	b.ReportMetric(bare.Seconds()/guarded.Seconds(), "bare/guarded")
+	compare.Guarded(b, 1, write("bare"), write("guarded"))
 }

@@ -239,6 +239,16 @@ func directly(upstream string) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (int64, error) { return read(ctx, http.DefaultClient, upstream+"/") }
 }
 
+// busy is how many writes are at work at an upstream.
+func busy(t testing.TB, upstream string) int64 {
+	t.Helper()
+	n, err := read(t.Context(), http.DefaultClient, upstream+"/busy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // write writes a number, with size bytes beside it.
 func write(ctx context.Context, client *http.Client, url string, value int64, size int) error {
 	body := io.MultiReader(strings.NewReader(fmt.Sprintln(value)), strings.NewReader(strings.Repeat("x", size)))

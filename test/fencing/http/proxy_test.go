@@ -145,14 +145,7 @@ func testSettle(t *testing.T, elect string) {
 			p, at := startProxy(t, elect, upstream, marks)
 			done := make(chan error, 1)
 			go func() { done <- write(fence.NewContext(t.Context(), 5), leader(nil), at+"/?after=2s", 5, 0) }()
-			busy := func() int64 {
-				n, err := read(t.Context(), http.DefaultClient, upstream+"/busy")
-				if err != nil {
-					t.Fatal(err)
-				}
-				return n
-			}
-			eventually(t, "the write is at the upstream", func() bool { return busy() == 1 })
+			eventually(t, "the write is at the upstream", func() bool { return busy(t, upstream) == 1 })
 			p.kill()
 			if err := <-done; !errors.Is(err, fence.ErrUnknownOutcome) {
 				t.Errorf("the older leader is told %v", err)
@@ -164,7 +157,7 @@ func testSettle(t *testing.T, elect string) {
 			if err := write(fence.NewContext(t.Context(), 6), leader(nil), at+"/", 6, 0); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the older write has landed", func() bool { return busy() == 0 })
+			eventually(t, "the older write has landed", func() bool { return busy(t, upstream) == 0 })
 			if value, err := directly(upstream)(t.Context()); value != want || err != nil {
 				t.Errorf("the register has %d, %v; want %d", value, err, want)
 			}

@@ -18,16 +18,6 @@ import (
 	"github.com/electd/elect/test/fencing/zombie"
 )
 
-// violated plays what is known to be unsafe.
-func violated(t *testing.T, cfg zombie.Config) {
-	t.Helper()
-	r := zombie.Play(t, cfg)
-	t.Logf("%d plays", r.Plays)
-	if !r.Violated() {
-		t.Errorf("%d plays, and nothing stale was applied:\n%s", r.Plays, r.Text())
-	}
-}
-
 // TestWithoutWaiting: a proxy that compares tokens and forwards, and does not know what is
 // in flight, lets the second half of an older upload land after the newer leader's write.
 func TestWithoutWaiting(t *testing.T) {
@@ -61,7 +51,7 @@ func TestWithoutWaiting(t *testing.T) {
 		}
 		forward.ServeHTTP(w, r)
 	})
-	violated(t, zombie.Config{Opener: "upload", Where: serve(t, naive), Read: directly(upstream)})
+	zombie.Disprove(t, zombie.Config{Opener: "upload", Where: serve(t, naive), Read: directly(upstream)})
 }
 
 // TestTwoMarks: two proxies with a mark each guard nothing.
@@ -69,7 +59,7 @@ func TestTwoMarks(t *testing.T) {
 	race.Alone(t)
 	upstream := startUpstream(t)
 	one, other := serveProxy(t, upstream, new(fence.Memory), fence.GuardConfig{}), serveProxy(t, upstream, new(fence.Memory), fence.GuardConfig{})
-	violated(t, zombie.Config{Opener: "http1", Where: one + "," + other, Read: directly(upstream)})
+	zombie.Disprove(t, zombie.Config{Opener: "http1", Where: one + "," + other, Read: directly(upstream)})
 }
 
 // TestMarkThatIsNotHeld: nor do two with one mark that each looks at before it forwards:
@@ -80,7 +70,7 @@ func TestMarkThatIsNotHeld(t *testing.T) {
 	t.Run("not held", func(t *testing.T) {
 		upstream, mark := startUpstream(t), new(fence.Memory)
 		one, other := serveProxy(t, upstream, mark, fence.GuardConfig{}), serveProxy(t, upstream, mark, fence.GuardConfig{})
-		violated(t, zombie.Config{Opener: "upload", Where: one + "," + other, Read: directly(upstream)})
+		zombie.Disprove(t, zombie.Config{Opener: "upload", Where: one + "," + other, Read: directly(upstream)})
 	})
 	t.Run("held", func(t *testing.T) {
 		upstream, mark := startUpstream(t), new(held)
@@ -199,16 +189,9 @@ func TestCuttingIsNotEnough(t *testing.T) {
 		t.Run(drain.String(), func(t *testing.T) {
 			upstream, client := startUpstream(t), leader(nil)
 			at := serveProxy(t, upstream, new(fence.Memory), fence.GuardConfig{Drain: drain})
-			busy := func() int64 {
-				n, err := read(t.Context(), http.DefaultClient, upstream+"/busy")
-				if err != nil {
-					t.Fatal(err)
-				}
-				return n
-			}
 			done := make(chan error, 1)
 			go func() { done <- write(fence.NewContext(t.Context(), 5), client, at+"/?after=2s", 5, 0) }()
-			eventually(t, "the write is at the upstream", func() bool { return busy() == 1 })
+			eventually(t, "the write is at the upstream", func() bool { return busy(t, upstream) == 1 })
 			if err := fencehttp.Claim(t.Context(), client, at, register, 6); err != nil {
 				t.Fatal(err)
 			}
@@ -218,7 +201,7 @@ func TestCuttingIsNotEnough(t *testing.T) {
 			if err := <-done; errors.Is(err, fence.ErrStale) || (err == nil) != (drain > 0) || err != nil && !errors.Is(err, fence.ErrUnknownOutcome) {
 				t.Errorf("the older leader is told %v", err)
 			}
-			eventually(t, "the older write has landed", func() bool { return busy() == 0 })
+			eventually(t, "the older write has landed", func() bool { return busy(t, upstream) == 0 })
 			if value, err := directly(upstream)(t.Context()); value != want || err != nil {
 				t.Errorf("the register has %d, %v; want %d", value, err, want)
 			}

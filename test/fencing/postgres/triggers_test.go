@@ -12,14 +12,13 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencesql"
-	"github.com/electd/elect/test/fencing/server"
+	"github.com/electd/elect/test/fencing/sqltest"
 )
 
-func testTriggers(t *testing.T, pg *server.Postgres) {
-	db := connect(t, pg.Database(t))
-	f := installed(t, db, fencesql.Config{LockTimeout: time.Second}, "orders", "stock")
-	execute(t, db, `CREATE TABLE orders (n int)`)
-	is(t, f.Guard(t.Context(), "others", "orders"), fence.ErrResource)
+func testTriggers(t *testing.T, d sqltest.Database) {
+	db, f := d.New(t, fencesql.Config{LockTimeout: time.Second}, "orders", "stock")
+	sqltest.Execute(t, db, `CREATE TABLE orders (n int)`)
+	sqltest.Is(t, f.Guard(t.Context(), "others", "orders"), fence.ErrResource)
 	for _, name := range []string{"nothing", "elect_fence_token_check", "pg_stat_activity", "orders; DROP TABLE orders"} {
 		if err := f.Guard(t.Context(), "orders", name); err == nil {
 			t.Errorf("%q was guarded", name)
@@ -39,17 +38,17 @@ func testTriggers(t *testing.T, pg *server.Postgres) {
 	}
 
 	write := func(setting string) error {
-		tx := begin(t, db, sql.LevelDefault)
+		tx := sqltest.Begin(t, db, sql.LevelDefault)
 		defer tx.Rollback()
 		if setting != "unset" {
-			in(t, tx, `SELECT set_config('elect.token', $1, true)`, setting)
+			sqltest.In(t, tx, `SELECT set_config('elect.token', $1, true)`, setting)
 		}
 		if _, err := tx.ExecContext(t.Context(), `INSERT INTO orders VALUES (1)`); err != nil {
 			return err
 		}
 		return tx.Commit()
 	}
-	claim(t, f, "orders", 7)
+	sqltest.Claim(t, f, "orders", 7)
 	for _, tt := range []struct {
 		setting, state string
 		want           error
@@ -67,19 +66,19 @@ func testTriggers(t *testing.T, pg *server.Postgres) {
 		{"9223372036854775807", "LF005", fencesql.ErrUnclaimed},
 	} {
 		err := write(tt.setting)
-		is(t, fencesql.Refusal(err), tt.want)
+		sqltest.Is(t, fencesql.Refusal(err), tt.want)
 		if !strings.Contains(fmt.Sprint(err), tt.state) {
 			t.Errorf("%q: %v; want SQLSTATE %s", tt.setting, err, tt.state)
 		}
 	}
-	stale(t, fencesql.Refusal(write("6")), 6, 7)
+	sqltest.Stale(t, fencesql.Refusal(write("6")), 6, 7)
 	for _, right := range []string{"7", "0000000000000000007"} {
 		if err := write(right); err != nil {
 			t.Error(err)
 		}
 	}
-	claim(t, f, "orders", fence.MaxToken)
-	stale(t, fencesql.Refusal(write("9223372036854775806")), fence.MaxToken-1, fence.MaxToken)
+	sqltest.Claim(t, f, "orders", fence.MaxToken)
+	sqltest.Stale(t, fencesql.Refusal(write("9223372036854775806")), fence.MaxToken-1, fence.MaxToken)
 	if err := write("9223372036854775807"); err != nil {
 		t.Error(err)
 	}
@@ -98,21 +97,21 @@ func testTriggers(t *testing.T, pg *server.Postgres) {
 		}
 		return err
 	}); err != nil {
-		stale(t, err, 3, fence.MaxToken)
+		sqltest.Stale(t, err, 3, fence.MaxToken)
 	} else {
 		t.Error("a stale token passed the trigger")
 	}
 	// A resource whose row has gone lets nobody through.
-	execute(t, db, `DELETE FROM elect_fence WHERE resource = 'orders'`)
-	is(t, fencesql.Refusal(write("9223372036854775807")), fence.ErrResource)
+	sqltest.Execute(t, db, `DELETE FROM elect_fence WHERE resource = 'orders'`)
+	sqltest.Is(t, fencesql.Refusal(write("9223372036854775807")), fence.ErrResource)
 }
 
 // testEverything: whatever writes to a guarded table is checked, by whomever.
-func testEverything(t *testing.T, pg *server.Postgres) {
-	url := pg.Database(t)
-	db := connect(t, url)
-	f := installed(t, db, fencesql.Config{}, "orders")
-	execute(t, db,
+func testEverything(t *testing.T, d sqltest.Database) {
+	url := d.Make(t)
+	db := d.Connect(t, url)
+	f := d.Installed(t, db, fencesql.Config{}, "orders")
+	sqltest.Execute(t, db,
 		`CREATE TABLE customers (id int PRIMARY KEY)`,
 		`CREATE TABLE orders (n int, customer int REFERENCES customers ON DELETE CASCADE)`,
 		`CREATE TABLE log (n int) PARTITION BY RANGE (n)`,
@@ -124,7 +123,7 @@ func testEverything(t *testing.T, pg *server.Postgres) {
 	if err := f.Guard(t.Context(), "orders", "orders", "log"); err != nil {
 		t.Fatal(err)
 	}
-	claim(t, f, "orders", 1)
+	sqltest.Claim(t, f, "orders", 1)
 	statements := []string{
 		`INSERT INTO orders VALUES (2, 1)`,
 		`INSERT INTO orders SELECT 2, 1 WHERE false`,
@@ -147,22 +146,22 @@ func testEverything(t *testing.T, pg *server.Postgres) {
 				continue // not permitted to it
 			}
 			for _, replica := range []bool{false, role == "elect"} {
-				tx := begin(t, db, sql.LevelDefault)
+				tx := sqltest.Begin(t, db, sql.LevelDefault)
 				if replica {
-					in(t, tx, `SET LOCAL session_replication_role = replica`)
+					sqltest.In(t, tx, `SET LOCAL session_replication_role = replica`)
 				}
-				in(t, tx, `SET LOCAL ROLE `+role)
+				sqltest.In(t, tx, `SET LOCAL ROLE `+role)
 				_, err := tx.ExecContext(t.Context(), s)
 				if replica && s == `DELETE FROM customers` {
 					err = fence.ErrMissing // nothing cascades there
 				}
-				is(t, fencesql.Refusal(err), fence.ErrMissing)
+				sqltest.Is(t, fencesql.Refusal(err), fence.ErrMissing)
 				_ = tx.Rollback()
 			}
 			// With the token it is done.
-			tx := begin(t, db, sql.LevelDefault)
-			in(t, tx, `SET LOCAL ROLE `+role)
-			in(t, tx, `SET LOCAL elect.token = '1'`)
+			tx := sqltest.Begin(t, db, sql.LevelDefault)
+			sqltest.In(t, tx, `SET LOCAL ROLE `+role)
+			sqltest.In(t, tx, `SET LOCAL elect.token = '1'`)
 			if _, err := tx.ExecContext(t.Context(), s); err != nil {
 				t.Errorf("%s with a token, as %s: %v", s, role, err)
 			}
@@ -170,7 +169,7 @@ func testEverything(t *testing.T, pg *server.Postgres) {
 		}
 	}
 	// A search path with operators of its own changes nothing.
-	execute(t, db, `CREATE SCHEMA evil`,
+	sqltest.Execute(t, db, `CREATE SCHEMA evil`,
 		`CREATE FUNCTION evil.yes(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT true'`,
 		`CREATE FUNCTION evil.yes(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true'`,
 		`CREATE OPERATOR evil.<= (FUNCTION = evil.yes, LEFTARG = bigint, RIGHTARG = bigint)`,
@@ -178,16 +177,16 @@ func testEverything(t *testing.T, pg *server.Postgres) {
 		`CREATE FUNCTION evil.no(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT false'`,
 		`CREATE OPERATOR evil.<> (FUNCTION = evil.no, LEFTARG = bigint, RIGHTARG = bigint)`,
 		`CREATE TABLE evil.elect_fence AS SELECT 'orders' AS resource, 1::bigint AS token`)
-	claim(t, f, "orders", 2)
-	evil := connect(t, url+"&search_path=evil,pg_catalog,public")
-	tx := begin(t, evil, sql.LevelDefault)
-	in(t, tx, `SET LOCAL elect.token = '1'`)
+	sqltest.Claim(t, f, "orders", 2)
+	evil := d.Connect(t, url+"&search_path=evil,pg_catalog,public")
+	tx := sqltest.Begin(t, evil, sql.LevelDefault)
+	sqltest.In(t, tx, `SET LOCAL elect.token = '1'`)
 	_, err := tx.ExecContext(t.Context(), `INSERT INTO orders VALUES (2, 1)`)
-	stale(t, fencesql.Refusal(err), 1, 2)
+	sqltest.Stale(t, fencesql.Refusal(err), 1, 2)
 	_ = tx.Rollback()
 	// The programs need no rights on the marks, and have none.
-	tx = begin(t, db, sql.LevelDefault)
-	in(t, tx, `SET LOCAL ROLE app`)
+	tx = sqltest.Begin(t, db, sql.LevelDefault)
+	sqltest.In(t, tx, `SET LOCAL ROLE app`)
 	if _, err := tx.ExecContext(t.Context(), `UPDATE elect_fence SET token = 0`); err == nil {
 		t.Error("a program may lower marks")
 	}
@@ -195,20 +194,20 @@ func testEverything(t *testing.T, pg *server.Postgres) {
 	if err := f.Unguard(t.Context(), "orders", "orders", "log"); err != nil {
 		t.Fatal(err)
 	}
-	execute(t, db, statements[0], `INSERT INTO log_1 VALUES (1)`)
+	sqltest.Execute(t, db, statements[0], `INSERT INTO log_1 VALUES (1)`)
 }
 
 // testLeaks: a token that is set for the session is there for whoever is given the
 // connection next; one that is set for the transaction is not.
-func testLeaks(t *testing.T, pg *server.Postgres) {
-	url := pg.Database(t)
-	db := connect(t, url)
-	f := installed(t, db, fencesql.Config{}, "orders")
-	execute(t, db, `CREATE TABLE orders (n int)`)
+func testLeaks(t *testing.T, d sqltest.Database) {
+	url := d.Make(t)
+	db := d.Connect(t, url)
+	f := d.Installed(t, db, fencesql.Config{}, "orders")
+	sqltest.Execute(t, db, `CREATE TABLE orders (n int)`)
 	if err := f.Guard(t.Context(), "orders", "orders"); err != nil {
 		t.Fatal(err)
 	}
-	claim(t, f, "orders", 1)
+	sqltest.Claim(t, f, "orders", 1)
 	for _, tt := range []struct {
 		set  func(tx *sql.Tx) error
 		leak bool
@@ -219,13 +218,13 @@ func testLeaks(t *testing.T, pg *server.Postgres) {
 		{func(tx *sql.Tx) error { _, err := tx.Exec(`SET elect.token = '1'`); return err }, true},
 		{func(tx *sql.Tx) error { _, err := tx.Exec(`SELECT set_config('elect.token', '1', false)`); return err }, true},
 	} {
-		pool := connect(t, url)
+		pool := d.Connect(t, url)
 		pool.SetMaxOpenConns(1)
-		tx := begin(t, pool, sql.LevelDefault)
+		tx := sqltest.Begin(t, pool, sql.LevelDefault)
 		if err := tt.set(tx); err != nil {
 			t.Fatal(err)
 		}
-		in(t, tx, `INSERT INTO orders VALUES (1)`)
+		sqltest.In(t, tx, `INSERT INTO orders VALUES (1)`)
 		if err := tx.Commit(); err != nil {
 			t.Fatal(err)
 		}
@@ -235,4 +234,25 @@ func testLeaks(t *testing.T, pg *server.Postgres) {
 		}
 		_ = pool.Close()
 	}
+}
+
+// testTriggerAfterSavepoint: a trigger checks each statement anew. What it held within a
+// savepoint has gone with it.
+func testTriggerAfterSavepoint(t *testing.T, d sqltest.Database) {
+	db, f := d.New(t, fencesql.Config{}, "orders")
+	sqltest.Execute(t, db, `CREATE TABLE orders (n int)`)
+	if err := f.Guard(t.Context(), "orders", "orders"); err != nil {
+		t.Fatal(err)
+	}
+	sqltest.Claim(t, f, "orders", 2)
+	tx := sqltest.Begin(t, db, sql.LevelDefault)
+	if err := f.SetToken(t.Context(), tx, 2); err != nil {
+		t.Fatal(err)
+	}
+	sqltest.In(t, tx, `SAVEPOINT s`)
+	sqltest.In(t, tx, `INSERT INTO orders VALUES (2)`)
+	sqltest.In(t, tx, `ROLLBACK TO SAVEPOINT s`)
+	sqltest.Claim(t, f, "orders", 3) // does not wait
+	_, err := tx.ExecContext(t.Context(), `INSERT INTO orders VALUES (2)`)
+	sqltest.Stale(t, fencesql.Refusal(err), 2, 3)
 }

@@ -5,53 +5,17 @@ package redis_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/electd/elect/fence/fenceredis"
+	"github.com/electd/elect/test/fencing/compare"
 	"github.com/electd/elect/test/fencing/server"
 )
 
-// form is one way to set the same keys.
-type form struct {
-	name string
-	do   func() error
-}
-
-// inTurns compares forms of the same client at the same server, in turns, by the medians of
-// rounds: how many of each there are in the time of 100 of the first one.
-func inTurns(b *testing.B, forms []form) {
-	b.Helper()
-	const round = 20
-	took := make([][]float64, len(forms))
-	for n := 0; b.Loop(); n++ {
-		for i := range forms {
-			at := (i + n) % len(forms)
-			start := time.Now()
-			for range round {
-				if err := forms[at].do(); err != nil {
-					b.Fatalf("%s: %v", forms[at].name, err)
-				}
-			}
-			took[at] = append(took[at], float64(time.Since(start).Nanoseconds())/round)
-		}
-	}
-	var first float64
-	for i, f := range forms {
-		slices.Sort(took[i])
-		median := took[i][len(took[i])/2]
-		if i == 0 {
-			first = median
-		} else {
-			b.ReportMetric(100*first/median, "%-"+f.name)
-		}
-		b.ReportMetric(median/1000, "µs-"+f.name)
-	}
-	b.ReportMetric(0, "ns/op")
-}
+// batch is how many are measured at once.
+const batch = 20
 
 // bench is a server and a number of keys.
 type bench struct {
@@ -104,7 +68,7 @@ func BenchmarkSet(b *testing.B) {
 		for _, keys := range []int{1, 16} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, keys), func(b *testing.B) {
 				at := newBench(b, keys, c.settings...)
-				inTurns(b, []form{{"bare", at.bare}, {"guarded", at.guarded}})
+				compare.Guarded(b, batch, at.bare, at.guarded)
 			})
 		}
 	}
@@ -119,19 +83,18 @@ func BenchmarkForms(b *testing.B) {
 	for _, keys := range []int{1, 16} {
 		b.Run(fmt.Sprint(keys), func(b *testing.B) {
 			at := newBench(b, keys, "--appendonly", "no")
-			forms := []form{
-				{"bare", at.bare},
-				{"guarded", at.guarded},
-				{"empty", at.script(b, "return 1")},
-				{"unchecked", at.script(b, `local call, keys, args, replies = redis.call, KEYS, ARGV, {}
+			compare.InTurns(b, batch,
+				compare.Form{Name: "bare", Do: at.bare},
+				compare.Form{Name: "guarded", Do: at.guarded},
+				compare.Form{Name: "empty", Do: at.script(b, "return 1")},
+				compare.Form{Name: "unchecked", Do: at.script(b, `local call, keys, args, replies = redis.call, KEYS, ARGV, {}
 for i = 2, #keys do
   replies[i - 1] = call(args[3 * i - 3], keys[i], args[3 * i - 2])
 end
 return replies`)},
-				{"function", at.function(b)},
-				{"watched", at.watched(b)},
-			}
-			inTurns(b, forms)
+				compare.Form{Name: "function", Do: at.function(b)},
+				compare.Form{Name: "watched", Do: at.watched(b)},
+			)
 		})
 	}
 }

@@ -4,10 +4,21 @@ package sqlite_test
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 
 	"github.com/mattn/go-sqlite3"
+
+	"github.com/electd/elect/test/fencing/zombie"
 )
+
+func open(at string, steps *zombie.Steps) (*sql.DB, error) {
+	step := func() {}
+	if steps != nil {
+		step = steps.Step
+	}
+	return sql.OpenDB(connector{at, step}), nil
+}
 
 // connector makes connections that take a step before and after whatever they do with the
 // file. They have no socket at which a leader could be frozen.

@@ -90,6 +90,16 @@ func Prove(t *testing.T, cfg Config) Result {
 	return r
 }
 
+// Disprove plays what is known to be unsafe, and fails the test if nothing stale was applied.
+func Disprove(t *testing.T, cfg Config) {
+	t.Helper()
+	r := Play(t, cfg)
+	t.Logf("%d plays", r.Plays)
+	if !r.Violated() {
+		t.Error("nothing stale was applied; the history:\n" + r.Text())
+	}
+}
+
 // child is a leader's process.
 type child struct {
 	number  int

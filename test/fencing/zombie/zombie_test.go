@@ -39,9 +39,7 @@ func TestUnfenced(t *testing.T) {
 	for _, name := range []string{"asks-first", "bare"} {
 		t.Run(name, func(t *testing.T) {
 			where, read := serve(t)
-			if r := zombie.Play(t, zombie.Config{Opener: name, Where: where, Read: read}); !r.Violated() {
-				t.Errorf("%d plays, and nothing stale was applied:\n%s", r.Plays, r.Text())
-			}
+			zombie.Disprove(t, zombie.Config{Opener: name, Where: where, Read: read})
 		})
 	}
 }

@@ -53,17 +53,9 @@ func (s *squad) start(id string) (*member, error) {
 		return nil, err
 	}
 	defer in.Close()
-	stdout, out, err := os.Pipe()
-	if err != nil {
+	cmd.Stdin, m.stdin = in, stdin
+	if m.cand, m.stdout, err = s.fleet.SpawnRead(id, cmd); err != nil {
 		_ = stdin.Close()
-		return nil, err
-	}
-	defer out.Close()
-	cmd.Stdin, cmd.Stdout = in, out
-	m.stdin, m.stdout = stdin, stdout
-	if m.cand, err = s.fleet.Spawn(id, cmd); err != nil {
-		_ = stdin.Close()
-		_ = stdout.Close()
 		return nil, err
 	}
 	s.members[id] = m

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -28,19 +27,15 @@ type PeersConfig struct {
 // PeersReport is what was measured among peers, and under which conditions. Its
 // JSON is stable: fields are added, and never renamed or removed.
 type PeersReport struct {
-	Peers      int            `json:"peers"`
-	Profile    string         `json:"profile"`
-	Promise    float64        `json:"promise_ms"`
-	Worst      float64        `json:"worst_takeover_ms"`
-	Security   string         `json:"security"`
-	Directory  string         `json:"directory"` // the kind of file system that the ballots are on
-	Command    string         `json:"command"`
-	Clock      string         `json:"clock"`
-	Go         string         `json:"go"`
-	System     string         `json:"system"`
-	CPUs       int            `json:"cpus"`
-	LoadBefore *[3]float64    `json:"load_before,omitempty"`
-	LoadAfter  *[3]float64    `json:"load_after,omitempty"`
+	Peers     int     `json:"peers"`
+	Profile   string  `json:"profile"`
+	Promise   float64 `json:"promise_ms"`
+	Worst     float64 `json:"worst_takeover_ms"`
+	Security  string  `json:"security"`
+	Directory string  `json:"directory"` // the kind of file system that the ballots are on
+	Command   string  `json:"command"`
+	Clock     string  `json:"clock"`
+	machine.Conditions
 	Takeovers  []PeerTakeover `json:"takeovers"`
 	Tenures    int            `json:"tenures"`    // that were judged
 	Lost       int            `json:"lost"`       // nodes that ended by themselves between rounds, on a busy machine
@@ -68,8 +63,7 @@ func newPeersReport(cfg *PeersConfig) *PeersReport {
 	return &PeersReport{
 		Peers: cfg.Peers, Profile: cfg.Profile, Security: "TLS 1.3, mutual certificates", Directory: fs,
 		Command: "a static program that reads the clock first", Clock: stamp.Clock,
-		Go: runtime.Version(), System: machine.System(), CPUs: runtime.NumCPU(), LoadBefore: machine.Load(),
-		Takeovers: []PeerTakeover{}, Violations: []string{},
+		Conditions: machine.Now(), Takeovers: []PeerTakeover{}, Violations: []string{},
 	}
 }
 
@@ -139,9 +133,6 @@ func (r *PeersReport) Write(w io.Writer) error {
 	fmt.Fprintf(t, "security\t%s\n", r.Security)
 	fmt.Fprintf(t, "ballots on\t%s\n", r.Directory)
 	fmt.Fprintf(t, "clock\t%s\n", r.Clock)
-	fmt.Fprintf(t, "machine\t%s, %d CPUs, %s\n", r.System, r.CPUs, r.Go)
-	if r.LoadBefore != nil && r.LoadAfter != nil {
-		fmt.Fprintf(t, "load\t%.2f before, %.2f after (1 minute)\n", r.LoadBefore[0], r.LoadAfter[0])
-	}
+	r.Rows(t)
 	return t.Flush()
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"runtime"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -16,19 +15,15 @@ import (
 // Report is what was measured, and under which conditions. Its JSON is stable:
 // fields are added, and never renamed or removed.
 type Report struct {
-	Election   string      `json:"election"`
-	Name       string      `json:"name"`
-	Candidates int         `json:"candidates"`
-	Command    string      `json:"command"`      // what the candidates run
-	Memory     uint64      `json:"memory_bytes"` // that it has touched when it is killed
-	Clock      string      `json:"clock"`
-	Go         string      `json:"go"`
-	System     string      `json:"system"` // kernel, its version, and architecture
-	CPUs       int         `json:"cpus"`
-	LoadBefore *[3]float64 `json:"load_before,omitempty"` // over 1, 5 and 15 minutes, where the system tells
-	LoadAfter  *[3]float64 `json:"load_after,omitempty"`
-	Idle       *Idle       `json:"idle,omitempty"`
-	Takeovers  []Takeover  `json:"takeovers"`
+	Election   string `json:"election"`
+	Name       string `json:"name"`
+	Candidates int    `json:"candidates"`
+	Command    string `json:"command"`      // what the candidates run
+	Memory     uint64 `json:"memory_bytes"` // that it has touched when it is killed
+	Clock      string `json:"clock"`
+	machine.Conditions
+	Idle      *Idle      `json:"idle,omitempty"`
+	Takeovers []Takeover `json:"takeovers"`
 }
 
 // Idle is what candidates that stand by take, in per cent of one core.
@@ -60,8 +55,8 @@ type Times struct {
 func newReport(cfg *Config) *Report {
 	r := &Report{
 		Election: cfg.URL, Name: cfg.Name, Candidates: cfg.Candidates, Memory: cfg.Memory, Clock: stamp.Clock,
-		Command: "elect itself: the start of Go's runtime is in the figures",
-		Go:      runtime.Version(), System: machine.System(), CPUs: runtime.NumCPU(), LoadBefore: machine.Load(), Takeovers: []Takeover{},
+		Command:    "elect itself: the start of Go's runtime is in the figures",
+		Conditions: machine.Now(), Takeovers: []Takeover{},
 	}
 	if stamp.Native {
 		r.Command = "a static program that reads the clock first"
@@ -109,9 +104,6 @@ func (r *Report) Write(w io.Writer) error {
 		fmt.Fprintf(t, "memory\t%d MiB, all of it touched before the kill\n", r.Memory>>20)
 	}
 	fmt.Fprintf(t, "clock\t%s\n", r.Clock)
-	fmt.Fprintf(t, "machine\t%s, %d CPUs, %s\n", r.System, r.CPUs, r.Go)
-	if r.LoadBefore != nil && r.LoadAfter != nil {
-		fmt.Fprintf(t, "load\t%.2f before, %.2f after (1 minute)\n", r.LoadBefore[0], r.LoadAfter[0])
-	}
+	r.Rows(t)
 	return t.Flush()
 }

@@ -21,6 +21,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/electd/elect/internal/spawn"
 )
 
 // Fleet is the candidates of one election.
@@ -33,7 +35,7 @@ type Fleet struct {
 	Dir     string
 	Env     []string // in addition to this process's
 
-	starter starter
+	starter spawn.Starter
 
 	mu      sync.Mutex
 	all     []*Candidate
@@ -91,7 +93,7 @@ func (f *Fleet) Spawn(id string, cmd *exec.Cmd) (*Candidate, error) {
 	if f.closing {
 		err = errors.New("the others are being ended")
 	} else {
-		err = f.starter.start(c.cmd)
+		err = f.starter.Start(c.cmd)
 	}
 	_ = w.Close()
 	if err != nil {
@@ -130,6 +132,22 @@ func (f *Fleet) Spawn(id string, cmd *exec.Cmd) (*Candidate, error) {
 		c.mu.Unlock()
 	}()
 	return c, nil
+}
+
+// SpawnRead is Spawn of a process whose output the caller reads, and closes.
+func (f *Fleet) SpawnRead(id string, cmd *exec.Cmd) (*Candidate, *os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer w.Close()
+	cmd.Stdout = w
+	c, err := f.Spawn(id, cmd)
+	if err != nil {
+		_ = r.Close()
+		return nil, nil, err
+	}
+	return c, r, nil
 }
 
 // clean leaves the settings of an elect run outside out of the environment.
@@ -241,7 +259,7 @@ func (f *Fleet) Close() {
 			break
 		}
 	}
-	f.starter.close()
+	f.starter.Close()
 }
 
 // Kill kills a process at once, as kill -9 does.

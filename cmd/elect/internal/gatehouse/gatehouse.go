@@ -31,10 +31,11 @@ type Config struct {
 	Resources []fence.Resource
 	Drain     time.Duration // as fence.GuardConfig has it
 	Patience  time.Duration // likewise
+	Lost      time.Duration // as fencehttp.Config has it
 	Open      []string      // the methods that need no token
 
 	Certificate *tls.Certificate // nil: plain HTTP/1.1 and HTTP/2
-	Grace       time.Duration    // for what is in flight at the end
+	Grace       time.Duration    // for what is in flight at the end; 0 cuts it at once
 	Logger      *slog.Logger
 }
 
@@ -57,7 +58,7 @@ func Serve(ctx context.Context, l, metrics net.Listener, cfg Config) (cut int, e
 	}
 	var proxy http.Handler
 	if err == nil {
-		proxy, err = fencehttp.NewProxy(guard, cfg.Upstream, cfg.Transport, fencehttp.Config{Open: open(cfg.Open), Linger: linger(cfg.Drain), Observe: counted.observe, Logger: cfg.Logger})
+		proxy, err = fencehttp.NewProxy(guard, cfg.Upstream, cfg.Transport, fencehttp.Config{Open: open(cfg.Open), Linger: linger(cfg.Drain), Lost: cfg.Lost, Observe: counted.observe, Logger: cfg.Logger})
 	}
 	if err != nil {
 		_ = l.Close()

@@ -86,6 +86,7 @@ func (m *metrics) observe(d fence.Decision) {
 		m.raised.WithLabelValues(r).Inc()
 	case fence.Ended:
 		m.drained.WithLabelValues(r).Inc()
+		return // Highest is not the mark yet, where that is shared
 	default:
 		m.checks.WithLabelValues(r, string(d.Result)).Inc()
 	}

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"strings"
 	"time"
@@ -57,7 +56,6 @@ type State struct {
 type Config struct {
 	Wait      time.Duration // for transactions of earlier leaders; databases
 	Terminate bool          // them
-	Logger    *slog.Logger  // nil: silence
 }
 
 // Shown is the URL without what is secret.

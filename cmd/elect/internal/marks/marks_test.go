@@ -1,6 +1,7 @@
 package marks
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -35,5 +36,68 @@ func TestPasswordIsHidden(t *testing.T) {
 	}
 	if hide(nil, "x") != nil {
 		t.Error("an error out of nothing")
+	}
+}
+
+func TestMark(t *testing.T) {
+	for _, at := range []string{
+		"", "orders", "floppy:a", "file:", "memory:x", "memory?y=1", "redis://:geheim@h", "http://h", "app:geheim@tcp(db:3306)/orders",
+		"postgres://u:geheim@h:port/x", "postgres://u:geheim@h/x?sslmode=sometimes", "mysql://u:geheim@h/x?timeout=soon",
+	} {
+		m, err := Mark(at)
+		if !errors.Is(err, ErrURL) || m != nil {
+			t.Errorf("%q: %v, %v; want ErrURL", at, m, err)
+			continue
+		}
+		if strings.Contains(err.Error(), "geheim") {
+			t.Errorf("%q: %v", at, err)
+		}
+	}
+	for at, shared := range map[string]bool{"memory": false, "memory:": false, "file:" + t.TempDir(): false, "postgres://u@127.0.0.1:1/x": true, "mysql://u@127.0.0.1:1/x": true} {
+		m, err := Mark(at)
+		if err != nil {
+			t.Errorf("%q: %v", at, err)
+			continue
+		}
+		if _, ok := m.Mark.(fence.Sharer); ok != shared {
+			t.Errorf("%q: several may share it: %t", at, ok)
+		}
+		if strings.HasPrefix(at, "memory") && len(m.Warnings) != 1 {
+			t.Errorf("%q warns: %q", at, m.Warnings)
+		}
+		if err := m.Close(); err != nil {
+			t.Errorf("%q: %v", at, err)
+		}
+	}
+}
+
+// secretive is a mark whose errors tell all.
+type secretive struct{ fence.Sharer }
+
+var errTold = errors.New("user=u password=geheim")
+
+func (secretive) Raise(context.Context, fence.Resource, fence.Token) error { return errTold }
+
+func (secretive) Highest(context.Context, fence.Resource) (fence.Token, error) { return 0, errTold }
+
+func (secretive) Share(_ context.Context, _ fence.Resource, token fence.Token) (func() error, error) {
+	if token == 1 {
+		return nil, errTold
+	}
+	return func() error { return errTold }, nil
+}
+
+func TestMarkHidesPasswords(t *testing.T) {
+	m := discreetMark{secretive{}, "geheim"}
+	_, highest := m.Highest(t.Context(), "r")
+	_, share := m.Share(t.Context(), "r", 1)
+	release, err := m.Share(t.Context(), "r", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{"raise": m.Raise(t.Context(), "r", 1), "highest": highest, "share": share, "release": release()} {
+		if !errors.Is(err, errTold) || strings.Contains(err.Error(), "geheim") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

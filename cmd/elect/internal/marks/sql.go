@@ -44,7 +44,7 @@ func openSQL(u *url.URL, cfg Config) (*sqlPlace, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := fencesql.New(db, dialect, fencesql.Config{Table: name, LockTimeout: cfg.Wait, Terminate: cfg.Terminate, Logger: cfg.Logger})
+	f, err := fencesql.New(db, dialect, fencesql.Config{Table: name, LockTimeout: cfg.Wait, Terminate: cfg.Terminate})
 	if err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("%w: %w", ErrURL, err)
@@ -86,10 +86,12 @@ func (p *sqlPlace) Install(ctx context.Context, resource fence.Resource, tables 
 	if err := p.Add(ctx, resource); err != nil {
 		return nil, err
 	}
-	if len(tables) == 0 {
-		return nil, nil
+	if len(tables) > 0 {
+		if err := p.Guard(ctx, resource, tables...); err != nil {
+			return nil, err
+		}
 	}
-	return nil, p.Guard(ctx, resource, tables...)
+	return p.Warnings(ctx)
 }
 
 func (p *sqlPlace) Uninstall(ctx context.Context, resource fence.Resource, tables []string) error {
@@ -123,10 +125,14 @@ func (p *sqlPlace) Status(ctx context.Context, resource fence.Resource) ([]State
 	if err != nil {
 		return nil, err
 	}
+	warnings, err := p.Warnings(ctx)
+	if err != nil {
+		return nil, err
+	}
 	all := []State{}
 	for _, s := range rows {
 		if resource == "" || s.Resource == resource {
-			all = append(all, State{Resource: s.Resource, Highest: s.Highest, Claimed: s.Claimed, Tables: s.Tables})
+			all = append(all, State{Resource: s.Resource, Highest: s.Highest, Claimed: s.Claimed, Tables: s.Tables, Warnings: warnings})
 		}
 	}
 	if resource != "" && len(all) == 0 {
@@ -136,17 +142,3 @@ func (p *sqlPlace) Status(ctx context.Context, resource fence.Resource) ([]State
 }
 
 func (p *sqlPlace) Close() error { return p.db.Close() }
-
-// Mark is the table of marks as one that several guards can share, and what closes it.
-func Mark(at string, cfg Config) (fence.Sharer, func() error, error) {
-	p, err := Open(at, cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	of, ok := p.(*discreet).Place.(*sqlPlace)
-	if !ok {
-		_ = p.Close()
-		return nil, nil, fmt.Errorf("%w: %s; want postgres:// or mysql://", ErrURL, Shown(at))
-	}
-	return of.Mark(), p.Close, nil
-}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -32,11 +31,7 @@ type Report struct {
 	CPU   float64 `json:"cpu_percent"` // of one core, of all nodes together
 	Nodes []Node  `json:"nodes"`
 
-	Go         string      `json:"go"`
-	System     string      `json:"system"`
-	CPUs       int         `json:"cpus"`
-	LoadBefore *[3]float64 `json:"load_before,omitempty"`
-	LoadAfter  *[3]float64 `json:"load_after,omitempty"`
+	machine.Conditions
 }
 
 // Node is what one node took.
@@ -56,7 +51,7 @@ type Node struct {
 func newReport(cfg *Config, plan peer.Plan) *Report {
 	return &Report{
 		Voters: cfg.Voters, Observers: cfg.Observers, Profile: cfg.Profile, Heartbeat: plan.Heartbeat.Seconds() * 1e3, Busy: cfg.Busy,
-		Nodes: []Node{}, Go: runtime.Version(), System: machine.System(), CPUs: runtime.NumCPU(), LoadBefore: machine.Load(),
+		Nodes: []Node{}, Conditions: machine.Now(),
 	}
 }
 
@@ -150,10 +145,7 @@ func (r *Report) Write(w io.Writer) error {
 	for _, why := range r.Why {
 		fmt.Fprintf(t, "\t%s\n", why)
 	}
-	fmt.Fprintf(t, "machine\t%s, %d CPUs, %s\n", r.System, r.CPUs, r.Go)
-	if r.LoadBefore != nil && r.LoadAfter != nil {
-		fmt.Fprintf(t, "load\t%.2f before, %.2f after (1 minute)\n", r.LoadBefore[0], r.LoadAfter[0])
-	}
+	r.Rows(t)
 	return t.Flush()
 }
 

@@ -115,16 +115,10 @@ func (b *bench) start(id, name string, flags ...string) error {
 	}
 	defer in.Close()
 	b.inputs = append(b.inputs, stdin)
-	stdout, out, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer out.Close()
 	cmd := exec.Command(b.cfg.Program, append([]string{b.cfg.Node, "--election", b.ring.URL(id), "--name", name, "--id", id}, flags...)...)
-	cmd.Stdin, cmd.Stdout = in, out
-	c, err := b.fleet.Spawn(id, cmd)
+	cmd.Stdin = in
+	c, stdout, err := b.fleet.SpawnRead(id, cmd)
 	if err != nil {
-		_ = stdout.Close()
 		return err
 	}
 	b.pids[id] = c.PID

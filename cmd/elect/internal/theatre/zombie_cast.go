@@ -118,7 +118,7 @@ func (c *cast) startStore(ctx context.Context, cfg Config, dir string, checks bo
 	if checks {
 		args = append(args, "checks")
 	}
-	p, said, err := c.spawn("a server", exec.Command(cfg.Program, args...))
+	p, said, err := c.fleet.SpawnRead("a server", exec.Command(cfg.Program, args...))
 	if err != nil {
 		return "", err
 	}
@@ -145,29 +145,13 @@ func (c *cast) startStore(ctx context.Context, cfg Config, dir string, checks bo
 	}
 }
 
-// spawn starts a process whose output can be read.
-func (c *cast) spawn(id string, cmd *exec.Cmd) (*fleet.Candidate, *os.File, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	cmd.Stdout = w
-	p, err := c.fleet.Spawn(id, cmd)
-	_ = w.Close()
-	if err != nil {
-		_ = r.Close()
-		return nil, nil, err
-	}
-	return p, r, nil
-}
-
 func (c *cast) startClient(cfg Config, id, at string) (*client, error) {
 	cmd := exec.Command(cfg.Program, cfg.ClientVerb, at, id, c.stores[bareStore], c.stores[guardedStore])
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	p, said, err := c.spawn(id, cmd)
+	p, said, err := c.fleet.SpawnRead(id, cmd)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,80 @@
+package marks
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/fence/fencefile"
+)
+
+// Kept is the mark of a guard, such as elect fence proxy.
+type Kept struct {
+	fence.Mark
+	Warnings []string // what is to be known of it
+	close    func() error
+}
+
+// Close closes it.
+func (k *Kept) Close() error { return k.close() }
+
+const wantMark = "file:DIR, postgres://, mysql:// or memory"
+
+// Mark opens the mark that a URL names: a directory of this machine, a table that several
+// guards have in common, or memory. A server is not asked yet.
+func Mark(at string) (*Kept, error) {
+	u, err := url.Parse(at)
+	if err != nil { // which would tell all of it
+		return nil, fmt.Errorf("%w: it is no URL; want %s", ErrURL, wantMark)
+	}
+	switch u.Scheme {
+	case "postgres", "postgresql", "mysql":
+		password, _ := u.User.Password()
+		p, err := openSQL(u, Config{})
+		if err != nil {
+			return nil, hide(err, password)
+		}
+		return &Kept{Mark: discreetMark{p.Mark(), password}, close: p.Close}, nil
+	case "file":
+		p, err := openFile(u)
+		if err != nil {
+			return nil, err
+		}
+		marks, err := fencefile.NewMark(string(p))
+		if err != nil {
+			return nil, err
+		}
+		return &Kept{Mark: marks, Warnings: warn(marks.Warning()), close: p.Close}, nil
+	}
+	if *u == (url.URL{Path: "memory"}) || *u == (url.URL{Scheme: "memory"}) {
+		return &Kept{
+			Mark: new(fence.Memory), Warnings: warn("the mark is in memory: a restart forgets it, and lets a stale leader in"),
+			close: func() error { return nil },
+		}, nil
+	}
+	return nil, fmt.Errorf("%w: %s; want %s", ErrURL, Shown(at), wantMark)
+}
+
+// discreetMark keeps a password out of errors, as discreet does.
+type discreetMark struct {
+	fence.Sharer
+	password string
+}
+
+func (d discreetMark) Raise(ctx context.Context, resource fence.Resource, token fence.Token) error {
+	return hide(d.Sharer.Raise(ctx, resource, token), d.password)
+}
+
+func (d discreetMark) Highest(ctx context.Context, resource fence.Resource) (fence.Token, error) {
+	highest, err := d.Sharer.Highest(ctx, resource)
+	return highest, hide(err, d.password)
+}
+
+func (d discreetMark) Share(ctx context.Context, resource fence.Resource, token fence.Token) (func() error, error) {
+	release, err := d.Sharer.Share(ctx, resource, token)
+	if err != nil {
+		return nil, hide(err, d.password)
+	}
+	return func() error { return hide(release(), d.password) }, nil
+}

@@ -1,0 +1,66 @@
+package fence
+
+import "errors"
+
+// ErrBusy is what the refusal of a token matches that is great enough, while work of
+// smaller ones has not ended yet. Asking again is right. Whether the mark is raised
+// already is not said.
+var ErrBusy = errors.New("the work of earlier leaders has not ended")
+
+// Result is what a guard has decided.
+type Result string
+
+// The results. Each is a value of a metric's label, and stays what it is.
+const (
+	Passed    Result = "passed"    // admitted
+	Raised    Result = "raised"    // the mark was raised to a greater token
+	Stale     Result = "stale"     // refused: a smaller token than the mark
+	Missing   Result = "missing"   // refused: no token
+	Malformed Result = "malformed" // refused: no such token can be
+	Foreign   Result = "foreign"   // refused: not a resource that is guarded here
+	Busy      Result = "busy"      // refused: smaller ones at work still
+	Failed    Result = "failed"    // refused: the mark could not be read or raised
+	Ended     Result = "ended"     // the context of work was ended, for a greater token came
+)
+
+// Err is what an error of a result matches: that of a refusal, and
+// [ErrUnknownOutcome] for [Ended]. It is nil for [Passed] and [Raised], and for [Failed],
+// whose error is the mark's.
+func (r Result) Err() error {
+	switch r {
+	case Stale:
+		return ErrStale
+	case Missing:
+		return ErrMissing
+	case Malformed:
+		return ErrToken
+	case Foreign:
+		return ErrResource
+	case Busy:
+		return ErrBusy
+	case Ended:
+		return ErrUnknownOutcome
+	}
+	return nil
+}
+
+// ResultOf says under which result an error of a guard counts; nil is [Passed].
+func ResultOf(err error) Result {
+	if err == nil {
+		return Passed
+	}
+	for _, r := range [...]Result{Stale, Missing, Malformed, Foreign, Busy} {
+		if errors.Is(err, r.Err()) {
+			return r
+		}
+	}
+	return Failed
+}
+
+// Decision is one that a guard has taken.
+type Decision struct {
+	Resource Resource
+	Shown    Token // 0: none
+	Highest  Token // the mark, as far as the guard knows; of Ended, the token that came
+	Result   Result
+}

@@ -1,0 +1,81 @@
+// Package proc reads what the kernel tells of a process in /proc/PID/stat, of which
+// proc_pid_stat(5) has the fields.
+//
+// What is read is of one instant: a process may have ended since, and its number
+// may be another's, which Start tells. A process that is not there, or is not to be
+// seen, is no error, but not ok. The functions keep no state and may be called by
+// any number of goroutines.
+package proc
+
+import (
+	"bytes"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Stat is what is used of it.
+type Stat struct {
+	State   byte // R, S, D, T, t, Z or X
+	Parent  int
+	Group   int
+	Session int
+	Flags   int // PF_… of the kernel's include/linux/sched.h
+	User    int // the time that it has run, in clock ticks
+	Start   int // in clock ticks since boot: with the pid, names a process for ever
+}
+
+// Dead reports whether it is a zombie or about to be. A process whose first
+// thread has ended while others run looks the same; it is found again as long
+// as it is there.
+func (s Stat) Dead() bool { return s.State == 'Z' || s.State == 'X' }
+
+// Read reads that of a process.
+func Read(pid int) (s Stat, ok bool) { return ReadAt(strconv.Itoa(pid)) }
+
+// ReadAt reads it from a place in /proc: PID, self, or, of a thread, PID/task/TID.
+func ReadAt(place string) (s Stat, ok bool) {
+	var buf [1024]byte
+	text := ReadFile("/proc/"+place+"/stat", buf[:])
+	at := bytes.LastIndexByte(text, ')') // the end of the name, which may hold anything
+	fields := bytes.Fields(text[at+1:])
+	if at < 0 || len(fields) < 20 || len(fields[0]) != 1 {
+		return Stat{}, false
+	}
+	s.State = fields[0][0]
+	for _, f := range []struct {
+		to *int
+		at int
+	}{{&s.Parent, 1}, {&s.Group, 2}, {&s.Session, 3}, {&s.Flags, 6}, {&s.User, 11}, {&s.Start, 19}} {
+		v, err := strconv.ParseInt(string(fields[f.at]), 10, 64)
+		if err != nil {
+			return Stat{}, false
+		}
+		*f.to = int(v)
+	}
+	return s, true
+}
+
+// ReadFile reads a file of /proc, into buf if it is large enough; nil if it is
+// not there.
+func ReadFile(path string, buf []byte) []byte {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	have := 0
+	for {
+		n, err := unix.Read(fd, buf[have:])
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil || n <= 0:
+			return buf[:have]
+		}
+		if have += n; have == len(buf) {
+			buf = append(make([]byte, 0, 4*len(buf)), buf...)
+			buf = buf[:cap(buf)]
+		}
+	}
+}

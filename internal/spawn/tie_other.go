@@ -1,0 +1,7 @@
+//go:build !unix
+
+package spawn
+
+import "syscall"
+
+func tie(*syscall.SysProcAttr) {}

@@ -1,0 +1,45 @@
+package epoch
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestDecode(t *testing.T) {
+	good := Ballot{Epoch: 7, Incarnation: 2}.Append(nil)
+	for _, c := range []struct {
+		data []byte
+		says string // empty: it is good
+	}{
+		{good, ""},
+		{Ballot{Epoch: Max, Incarnation: 1}.Append(nil), ""},
+		{nil, "ring: ballot: of 0 bytes, the first is not 1"},
+		{append([]byte{2}, good[1:]...), "ring: ballot: of 17 bytes, the first is not 1: not a ballot of this version"},
+		{good[:len(good)-1], "ring: ballot: at byte 8 of 15: it ends too early"},
+		{append(bytes.Clone(good), 0), "ring: ballot: at byte 16 of 17: 1 bytes too many"},
+		{Ballot{Epoch: Max + 1, Incarnation: 1}.Append(nil), "epoch 281474976710656; want at most 281474976710655"},
+		{Ballot{Epoch: 7}.Append(nil), "incarnation 0; the first is 1"},
+	} {
+		b, err := Decode("ring", c.data)
+		switch {
+		case c.says == "" && (err != nil || !bytes.Equal(b.Append(nil), c.data)):
+			t.Errorf("%x is read as %+v, %v", c.data, b, err)
+		case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || b != Ballot{}):
+			t.Errorf("%x is read as %+v, %v; want %q", c.data, b, err, c.says)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(Ballot{Epoch: 7, Incarnation: 2}.Append(nil))
+	f.Add(Ballot{Epoch: Max + 1, Incarnation: 1}.Append(nil))
+	f.Add(Ballot{}.Append(nil))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b, err := Decode("ring", data)
+		if err == nil && !bytes.Equal(b.Append(nil), data) {
+			t.Errorf("%x was accepted and encodes to %x", data, b.Append(nil))
+		}
+	})
+}

@@ -1,0 +1,39 @@
+//go:build linux
+
+package postgres_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/fence/fencesql"
+	"github.com/electd/elect/test/fencing/server"
+	"github.com/electd/elect/test/fencing/sqltest"
+)
+
+// TestAbsent: where there is no table of marks, whatever needs it says what to do. Where it may
+// not be used, the server says so.
+func TestAbsent(t *testing.T) {
+	d := database(server.StartPostgres(t))
+	sqltest.Absent(t, d, "42P01", "", "elsewhere", "nowhere.marks")
+	url := d.Make(t)
+	db := d.Connect(t, url)
+	d.Installed(t, db, fencesql.Config{}, "orders")
+	sqltest.Execute(t, db, `CREATE ROLE reader LOGIN`, `GRANT SELECT ON elect_fence TO reader`, `CREATE ROLE stranger LOGIN`)
+	for _, role := range []string{"reader", "stranger"} {
+		own := d.Connect(t, strings.Replace(url, "//elect@", "//"+role+"@", 1))
+		for name, err := range sqltest.Everything(t, d.Fence(t, own, fencesql.Config{}), own) {
+			if role == "reader" && (name == "status" || name == "highest") {
+				if err != nil {
+					t.Errorf("%s as %s: %v", name, role, err)
+				}
+				continue
+			}
+			if err == nil || errors.Is(err, fence.ErrResource) || !strings.HasPrefix(err.Error(), "fencesql: ") || !strings.Contains(err.Error(), "42501") {
+				t.Errorf("%s as %s: %v; want the server's refusal", name, role, err)
+			}
+		}
+	}
+}

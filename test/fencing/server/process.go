@@ -1,0 +1,217 @@
+//go:build linux
+
+package server
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	patience = time.Minute
+	nobody   = 65534
+)
+
+// process is that of a server. It has ended, and its directory has gone, with the test.
+type process struct {
+	name      string // in what is said of it
+	dir       string // where it works; what it says is in its file log
+	cmd       *exec.Cmd
+	databases atomic.Int64
+}
+
+// newProcess makes the directory, which an unprivileged user may write to.
+func newProcess(t testing.TB, name string) *process {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "elect-"+strings.ToLower(name)+"-") // not t.TempDir, which others may not enter
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{name: name, dir: dir}
+	t.Cleanup(func() {
+		if p.cmd != nil {
+			p.Kill(t)
+		}
+		if t.Failed() {
+			text, _ := os.ReadFile(filepath.Join(dir, "log"))
+			t.Logf("the last that %s said:\n%s", name, text[max(0, len(text)-4000):])
+		}
+		_ = os.RemoveAll(dir)
+	})
+	if os.Getuid() == 0 {
+		if err := os.Chown(dir, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// absent skips the test for want of a program, and fails it in CI.
+func absent(t testing.TB, missing string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+}
+
+// command is one in the directory. It does not outlive the test.
+func (p *process) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = p.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// unprivileged is a command of a program that refuses to run as root.
+func (p *process) unprivileged(name string, args ...string) *exec.Cmd {
+	cmd := p.command(name, args...)
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+	}
+	return cmd
+}
+
+// start starts the server, and returns when it answers.
+func (p *process) start(t testing.TB, cmd *exec.Cmd, ping func(context.Context) error) {
+	t.Helper()
+	log, err := os.OpenFile(filepath.Join(p.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.cmd = cmd
+	for deadline := time.Now().Add(patience); ; {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		err := ping(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not answer: %v", p.name, err)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// Kill kills the server as kill -9 does, and returns when nothing of it is left.
+func (p *process) Kill(t testing.TB) {
+	t.Helper()
+	children := childrenOf(p.cmd.Process.Pid)
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+	_ = p.cmd.Wait()
+	p.cmd = nil
+	for deadline := time.Now().Add(patience); ; { // they go when they see that it has gone
+		left := 0
+		for pid, command := range children {
+			if command != "" && commandOf(pid) == command {
+				left++
+			}
+		}
+		if left == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d processes of %s are left", left, p.name)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// childrenOf are the children of a process, and what they run.
+func childrenOf(parent int) map[int]string {
+	all := map[int]string{}
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
+		if err != nil {
+			continue
+		}
+		_, after, _ := strings.Cut(string(stat), ") ")
+		if fields := strings.Fields(after); len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
+			all[pid] = commandOf(pid)
+		}
+	}
+	return all
+}
+
+// commandOf is what a process runs, "" if it runs no more.
+func commandOf(pid int) string {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	_, after, _ := strings.Cut(string(stat), " (")
+	command, state, _ := strings.Cut(after, ") ")
+	if strings.HasPrefix(state, "Z") {
+		return ""
+	}
+	return command
+}
+
+// serve starts a server of databases, which answers at a place.
+func (p *process) serve(t testing.TB, cmd *exec.Cmd, driver, place string) {
+	t.Helper()
+	db, err := sql.Open(driver, place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	p.start(t, cmd, db.PingContext)
+}
+
+// create makes an empty database at the server, and returns its name.
+func (p *process) create(t testing.TB, driver, place string) string {
+	t.Helper()
+	db, err := sql.Open(driver, place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	name := fmt.Sprintf("test%d", p.databases.Add(1))
+	if _, err := db.ExecContext(context.Background(), "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// FreeAddress is an address of this machine at which nobody listens.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// freePort is that of a free address.
+func freePort(t testing.TB) string {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(FreeAddress(t))
+	return port
+}

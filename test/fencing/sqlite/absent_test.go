@@ -1,0 +1,14 @@
+//go:build linux && cgo
+
+package sqlite_test
+
+import (
+	"testing"
+
+	"github.com/electd/elect/test/fencing/sqltest"
+)
+
+// TestAbsent: where there is no table of marks, whatever needs it says what to do.
+func TestAbsent(t *testing.T) {
+	sqltest.Absent(t, database("WAL", "deferred"), "no such table", "", "elsewhere")
+}

@@ -1,0 +1,198 @@
+//go:build linux
+
+package sqltest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/fence/fencesql"
+	"github.com/electd/elect/test/fencing/zombie"
+)
+
+// Database is what the cases have to know of a database.
+type Database struct {
+	Dialect fencesql.Dialect
+
+	// Open opens a pool of connections to the database that Make has returned. In the
+	// process of a leader, what they do are steps; elsewhere steps is nil.
+	Open func(at string, steps *zombie.Steps) (*sql.DB, error)
+
+	// Make makes an empty database, for one test, and returns where it is.
+	Make func(testing.TB) string
+
+	// Session is a query for the number of the session that asks, and End ends the session
+	// of that number, and returns when it has gone. Waiting counts the sessions of the
+	// database that wait for a lock. A database without sessions has none of these.
+	Session string
+	End     func(t *testing.T, db *sql.DB, session int64)
+	Waiting string
+}
+
+// Connect opens a pool of connections, which is closed with the test.
+func (d Database) Connect(t testing.TB, at string) *sql.DB {
+	t.Helper()
+	db, err := d.Open(at, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// Fence returns a Fence. It installs nothing.
+func (d Database) Fence(t testing.TB, db *sql.DB, cfg fencesql.Config) *fencesql.Fence {
+	t.Helper()
+	f, err := fencesql.New(db, d.Dialect, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// Installed installs the table of marks, and adds resources.
+func (d Database) Installed(t testing.TB, db *sql.DB, cfg fencesql.Config, resources ...fence.Resource) *fencesql.Fence {
+	t.Helper()
+	f := d.Fence(t, db, cfg)
+	if err := f.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range resources {
+		if err := f.Add(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+// New makes a database with a table of marks in it, and resources.
+func (d Database) New(t testing.TB, cfg fencesql.Config, resources ...fence.Resource) (*sql.DB, *fencesql.Fence) {
+	t.Helper()
+	db := d.Connect(t, d.Make(t))
+	return db, d.Installed(t, db, cfg, resources...)
+}
+
+// Wait returns when so many sessions wait for a lock. It looks seldom enough for InnoDB,
+// which shows for 0.1 seconds what it has shown (CACHE_MIN_IDLE_TIME in its trx0i_s.cc).
+func (d Database) Wait(t *testing.T, db *sql.DB, want int64) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		<-time.After(150 * time.Millisecond)
+		if Number(t, db, d.Waiting) >= want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody waits for a lock")
+		}
+	}
+}
+
+// bind writes parameters as the dialect does. They are ? in the query.
+func (d Database) bind(query string) string {
+	if d.Dialect != fencesql.PostgreSQL {
+		return query
+	}
+	for n := 1; strings.Contains(query, "?"); n++ {
+		query = strings.Replace(query, "?", fmt.Sprintf("$%d", n), 1)
+	}
+	return query
+}
+
+// Execute executes statements, each by itself.
+func Execute(t testing.TB, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, s := range statements {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+}
+
+// In executes a statement in a transaction.
+func In(t testing.TB, tx *sql.Tx, statement string, args ...any) {
+	t.Helper()
+	if _, err := tx.ExecContext(t.Context(), statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// Querier is a pool of connections, or a transaction.
+type Querier interface {
+	QueryRowContext(context.Context, string, ...any) *sql.Row
+	ExecContext(context.Context, string, ...any) (sql.Result, error)
+}
+
+// Number returns the one number that a query finds.
+func Number(t testing.TB, db Querier, query string) (n int64) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// Begin begins a transaction, which is rolled back with the test if it is open then.
+func Begin(t testing.TB, db *sql.DB, level sql.IsolationLevel) *sql.Tx {
+	t.Helper()
+	tx, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() })
+	return tx
+}
+
+// Checked begins a transaction with a check.
+func Checked(t testing.TB, f *fencesql.Fence, db *sql.DB, resource fence.Resource, token fence.Token) *sql.Tx {
+	t.Helper()
+	tx := Begin(t, db, sql.LevelDefault)
+	if err := f.Check(t.Context(), tx, resource, token); err != nil {
+		t.Fatal(err)
+	}
+	return tx
+}
+
+// Claim makes a claim that must succeed.
+func Claim(t testing.TB, f *fencesql.Fence, resource fence.Resource, token fence.Token) {
+	t.Helper()
+	if err := f.Claim(t.Context(), resource, token); err != nil {
+		t.Fatalf("claim of %s with %v: %v", resource, token, err)
+	}
+}
+
+// Stale wants a refusal, with what it says.
+func Stale(t testing.TB, err error, shown, highest fence.Token) {
+	t.Helper()
+	if s, ok := errors.AsType[*fence.StaleError](err); !ok || s.Shown != shown || s.Highest != highest || !errors.Is(err, fence.ErrStale) {
+		t.Errorf("%v; want a StaleError of %v and %v", err, shown, highest)
+	}
+}
+
+// Is wants an error, which must not be taken for a refusal or an unknown outcome beside.
+func Is(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%v; want %v", err, want)
+	}
+	for _, other := range []error{fence.ErrStale, fence.ErrUnknownOutcome} {
+		if want != other && errors.Is(err, other) {
+			t.Errorf("%v matches %v, too", err, other)
+		}
+	}
+}
+
+// nothing is work that does nothing; never is work that must not be run.
+func nothing(*sql.Tx) error { return nil }
+
+func never(t testing.TB) func(*sql.Tx) error {
+	return func(*sql.Tx) error {
+		t.Error("the work was run")
+		return nil
+	}
+}
