@@ -28,8 +28,10 @@ func TestMain(m *testing.M) {
 	zombie.Main(m, map[string]zombie.Opener{"mark": open("mark"), "asks": open("asks"), "key": open("key"), "asks who leads": open("asks who leads")})
 }
 
-// value is the key of the register.
-const value = "register/value"
+const (
+	value = "register/value" // the key of the register
+	won   = "register/won"   // of the token of who has won the election in etcd last
+)
 
 // register is a number in etcd.
 type register struct {
@@ -67,7 +69,7 @@ func (r *register) Claim(ctx context.Context, token fence.Token) error {
 		return r.fence.Claim(ctx, "register", token)
 	}
 	if token != r.token {
-		if err := r.campaign(ctx); err != nil {
+		if err := r.campaign(ctx, token); err != nil {
 			return err
 		}
 		r.token = token
@@ -78,7 +80,11 @@ func (r *register) Claim(ctx context.Context, token fence.Token) error {
 // campaign wins an election in etcd, with a lease that no other may have touched. What
 // an earlier term of this process holds there is given up first, as whatever that term was
 // to write is refused by now: it would keep its lease alive, and wait for itself.
-func (r *register) campaign(ctx context.Context) error {
+//
+// The tokens of the history are those of another election, and its order has to be this one's:
+// a leader that waits here while a later one leads could win after all, when that loses its
+// lease. So each one notes its token when it has won, and gives up where it finds a greater one.
+func (r *register) campaign(ctx context.Context, token fence.Token) error {
 	if r.session != nil {
 		_ = r.session.Close() // where that fails, the lease runs out, for it is not kept alive any more
 	}
@@ -90,7 +96,21 @@ func (r *register) campaign(ctx context.Context) error {
 	if err := r.election.Campaign(ctx, strconv.FormatInt(int64(session.Lease()), 10)); err != nil {
 		return err
 	}
-	r.key = fenceetcd.KeyOf(r.election)
+	key := fenceetcd.KeyOf(r.election)
+	resp, err := r.client.Get(ctx, won)
+	if err != nil {
+		return err
+	}
+	for _, kv := range resp.Kvs {
+		if highest, err := fence.ParseToken(string(kv.Value)); err != nil || token < highest {
+			_ = session.Close()
+			return errors.Join(err, &fence.StaleError{Shown: token, Highest: highest})
+		}
+	}
+	if _, err := key.Write(ctx, r.client, clientv3.OpPut(won, token.Fixed())); err != nil {
+		return err
+	}
+	r.key = key
 	return nil
 }
 
@@ -168,6 +188,24 @@ func TestLeadsAnew(t *testing.T) {
 	}
 	if _, err := earlier.Write(ctx, r.client, clientv3.OpPut(value, "2")); !errors.Is(err, fence.ErrStale) {
 		t.Errorf("a write for the earlier term: %v", err)
+	}
+}
+
+// TestOvertaken: who wins the election in etcd after a leader with a greater token does not
+// lead, and is in nobody's way.
+func TestOvertaken(t *testing.T) {
+	etcd := server.StartEtcd(t, quick...)
+	older, newer := &register{client: etcd.Client(t), form: "key"}, &register{client: etcd.Client(t), form: "key"}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	if err := errors.Join(newer.Claim(ctx, 7), newer.session.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := older.Claim(ctx, 5); !errors.Is(err, fence.ErrStale) {
+		t.Errorf("a claim with a smaller token: %v", err)
+	}
+	if err := newer.Claim(ctx, 8); err != nil {
+		t.Error(err)
 	}
 }
 
