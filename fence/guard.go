@@ -429,11 +429,5 @@ func (g *Guard) hold(ctx context.Context, p *Pass, resource Resource) (Token, er
 
 // tell logs and counts a decision.
 func (g *Guard) tell(resource Resource, token, highest Token, err error) {
-	result := ResultOf(err)
-	if err != nil {
-		g.cfg.Logger.Warn("refused", "resource", resource, "shown", token, "highest", highest, "result", result, "error", err)
-	}
-	if g.cfg.Observe != nil {
-		g.cfg.Observe(Decision{Resource: resource, Shown: token, Highest: highest, Result: result})
-	}
+	DecisionOf(resource, token, highest, err).Report(g.cfg.Logger, g.cfg.Observe, err)
 }

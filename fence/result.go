@@ -1,6 +1,9 @@
 package fence
 
-import "errors"
+import (
+	"errors"
+	"log/slog"
+)
 
 // ErrBusy is what the refusal of a token matches that is great enough, while work of
 // smaller ones has not ended yet. Asking again is right. Whether the mark is raised
@@ -63,4 +66,33 @@ type Decision struct {
 	Shown    Token // 0: none
 	Highest  Token // the mark, as far as the guard knows; of Ended, the token that came
 	Result   Result
+}
+
+// DecisionOf is the decision that an error of a guard, or nil, tells of. A [StaleError] has
+// the mark; without one it is highest.
+func DecisionOf(resource Resource, shown, highest Token, err error) Decision {
+	if stale, ok := errors.AsType[*StaleError](err); ok {
+		highest = stale.Highest
+	}
+	return Decision{Resource: resource, Shown: shown, Highest: highest, Result: ResultOf(err)}
+}
+
+// Report logs the error that the decision came of, at level Warn, and calls observe, unless
+// that is nil. nil for an error is not logged. Only what was refused is called so: an unknown
+// outcome may be that of something that was applied.
+func (d Decision) Report(logger *slog.Logger, observe func(Decision), err error) {
+	if err != nil {
+		what := "refused"
+		switch {
+		case errors.Is(err, ErrUnknownOutcome):
+			what = "outcome unknown"
+		case d.Result == Failed:
+			what = "failed"
+		}
+		// A token that cannot be has no text but String's.
+		logger.Warn(what, "resource", d.Resource, "shown", d.Shown.String(), "highest", d.Highest, "result", d.Result, "error", err)
+	}
+	if observe != nil {
+		observe(d)
+	}
 }

@@ -26,6 +26,11 @@ type Config struct {
 	// Logger gets claims at level Info; at level Warn refusals, with their [fence.Result], and
 	// writes and claims that have failed or whose outcome is not known. nil: silence.
 	Logger *slog.Logger
+
+	// Observe is told of each decision of Claim and Write, as [fence.GuardConfig] has it, by
+	// several goroutines at once; an unknown outcome is [fence.Failed]. It must not block.
+	// nil: nobody.
+	Observe func(fence.Decision)
 }
 
 // Fence guards resources by marks in etcd: keys that hold the greatest token as 19
@@ -104,24 +109,20 @@ func (f *Fence) Claim(ctx context.Context, resource fence.Resource, token fence.
 // clientv3.OpTxn among the operations; the mark is raised whether or not that succeeds.
 func (f *Fence) Write(ctx context.Context, resource fence.Resource, token fence.Token, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	resp, err := f.write(ctx, resource, token, ops)
+	f.tell(resource, token, err)
 	if err != nil {
-		f.tell(resource, token, err)
 		return nil, err
 	}
 	return resp, nil
 }
 
-// tell logs why a write was not answered with success. Only what the guard itself has
-// refused is called so: an unknown outcome may be that of a write that was applied.
+// tell logs and counts a decision.
 func (f *Fence) tell(resource fence.Resource, token fence.Token, err error) {
-	what, result := "refused", fence.ResultOf(err)
-	switch {
-	case errors.Is(err, fence.ErrUnknownOutcome):
-		what = "outcome unknown"
-	case result == fence.Failed:
-		what = "failed"
+	highest := token // that of what passed
+	if err != nil {
+		highest = 0
 	}
-	f.cfg.Logger.Warn(what, "resource", resource, "shown", token, "result", result, "error", err)
+	fence.DecisionOf(resource, token, highest, err).Report(f.cfg.Logger, f.cfg.Observe, err)
 }
 
 // below is what every mark is greater than, as text. The empty value and "0", which somebody

@@ -16,7 +16,7 @@ import (
 func Example() {
 	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	defer client.Close()
-	orders, err := fenceredis.New(client, "orders")
+	orders, err := fenceredis.New(client, "orders", fenceredis.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -42,7 +42,7 @@ func Example() {
 func ExampleGuard_Eval() {
 	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	defer client.Close()
-	orders, err := fenceredis.New(client, "orders")
+	orders, err := fenceredis.New(client, "orders", fenceredis.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -61,7 +61,7 @@ return left`)
 func ExampleGuard_Write() {
 	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	defer client.Close()
-	orders, _ := fenceredis.New(client, "orders")
+	orders, _ := fenceredis.New(client, "orders", fenceredis.Config{})
 	ctx := context.Background()
 	_, err := orders.Write(ctx, 42, fenceredis.Set("total", 7))
 	fmt.Println(err)

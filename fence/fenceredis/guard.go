@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -11,9 +12,23 @@ import (
 	"github.com/electd/elect/fence"
 )
 
+// Config is what a [Guard] may be told. The zero value of each field is its documented
+// default.
+type Config struct {
+	// Logger gets claims at level Info; at level Warn refusals, with their [fence.Result], and
+	// writes and claims that have failed or whose outcome is not known. nil: silence.
+	Logger *slog.Logger
+
+	// Observe is told of each decision of Claim, Write and Eval, as [fence.GuardConfig] has it, by
+	// several goroutines at once; an unknown outcome is [fence.Failed]. It must not block.
+	// nil: nobody.
+	Observe func(fence.Decision)
+}
+
 // Guard writes to the keys of one resource.
 type Guard struct {
 	client   redis.UniversalClient
+	cfg      Config
 	resource fence.Resource
 	mark     string
 	single   *Script // for one command
@@ -22,11 +37,14 @@ type Guard struct {
 
 // New returns the guard of a resource. The client stays the caller's; its dialer, timeouts
 // and pool are used as they are.
-func New(client redis.UniversalClient, resource fence.Resource) (*Guard, error) {
+func New(client redis.UniversalClient, resource fence.Resource, cfg Config) (*Guard, error) {
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return nil, err
 	}
-	g := &Guard{client: client, resource: resource, single: newScript(single), several: newScript(commands)}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	g := &Guard{client: client, cfg: cfg, resource: resource, single: newScript(single), several: newScript(commands)}
 	g.mark = g.Key("elect:fence")
 	return g, nil
 }
@@ -55,8 +73,11 @@ func Del(key string) Command { return Command{Name: "DEL", Key: key} }
 // reads any of its keys. A greater mark is a fence.StaleError; a resource that is not
 // installed matches fence.ErrResource.
 func (g *Guard) Claim(ctx context.Context, token fence.Token) error {
-	_, err := g.Write(ctx, token)
-	return err
+	if _, err := g.Write(ctx, token); err != nil {
+		return err
+	}
+	g.cfg.Logger.Info("claimed", "resource", g.resource, "token", token)
+	return nil
 }
 
 // most is how many arguments a Write has at most: Lua can unpack about 8,000.
@@ -95,6 +116,16 @@ func (g *Guard) Write(ctx context.Context, token fence.Token, all ...Command) ([
 // below is raised first. It must touch no keys but those that it is given, at most 7,000,
 // as must its arguments be. Errors are those of [Guard.Write].
 func (g *Guard) Eval(ctx context.Context, token fence.Token, script *Script, keys []string, args ...any) (any, error) {
+	reply, err := g.eval(ctx, token, script, keys, args)
+	highest := token // that of what passed
+	if err != nil {
+		highest = 0
+	}
+	fence.DecisionOf(g.resource, token, highest, err).Report(g.cfg.Logger, g.cfg.Observe, err)
+	return reply, err
+}
+
+func (g *Guard) eval(ctx context.Context, token fence.Token, script *Script, keys []string, args []any) (any, error) {
 	if err := fence.CheckShown(g.resource, token); err != nil {
 		return nil, err
 	}

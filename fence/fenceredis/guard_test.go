@@ -3,7 +3,9 @@ package fenceredis
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +36,7 @@ func TestJudge(t *testing.T) {
 
 // TestExplain: only what Redis has answered is a refusal, and only one that makes sense.
 func TestExplain(t *testing.T) {
-	g, err := New(unconnected(t), "r")
+	g, err := New(unconnected(t), "r", Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,11 @@ func unconnected(t *testing.T) *redis.Client {
 
 // TestNothingIsSent of what is wrong by itself.
 func TestNothingIsSent(t *testing.T) {
-	g, err := New(unconnected(t), "r")
+	var counted []fence.Result
+	var log strings.Builder
+	g, err := New(unconnected(t), "r", Config{
+		Observe: func(d fence.Decision) { counted = append(counted, d.Result) }, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,6 +110,15 @@ func TestNothingIsSent(t *testing.T) {
 	}
 	if err := g.Claim(t.Context(), 5); !errors.Is(err, fence.ErrUnknownOutcome) {
 		t.Errorf("%v; want this to have asked", err)
+	}
+	want := []fence.Result{fence.Missing, fence.Malformed, fence.Foreign, fence.Foreign, fence.Failed, fence.Failed, fence.Failed}
+	if !slices.Equal(counted, want) {
+		t.Errorf("counted %v; want %v", counted, want)
+	}
+	for what, n := range map[string]int{"refused": 4, "failed": 2, `"outcome unknown"`: 1} {
+		if got := strings.Count(log.String(), "msg="+what+" resource=r "); got != n {
+			t.Errorf("%s is logged %d times; want %d:\n%s", what, got, n, &log)
+		}
 	}
 }
 

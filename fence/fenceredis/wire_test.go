@@ -58,7 +58,7 @@ func startWire(t *testing.T, patience time.Duration, answer func(n int, command 
 		_ = l.Close()
 		all.Wait()
 	})
-	g, err := New(client, "r")
+	g, err := New(client, "r", Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

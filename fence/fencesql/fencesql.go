@@ -337,21 +337,11 @@ func (f *Fence) guarded(ctx context.Context) (map[fence.Resource][]string, error
 
 // tell logs and counts a decision.
 func (f *Fence) tell(resource fence.Resource, shown, highest fence.Token, err error) {
-	d := fence.Decision{Resource: resource, Shown: shown, Highest: highest, Result: fence.ResultOf(err)}
-	if stale, ok := errors.AsType[*fence.StaleError](err); ok {
-		d.Highest = stale.Highest
-	}
+	d := fence.DecisionOf(resource, shown, highest, err)
 	if errors.Is(err, ErrUnclaimed) {
 		d.Result = Unclaimed
 	}
-	if err != nil {
-		what := "refused"
-		if errors.Is(err, fence.ErrUnknownOutcome) { // of a claim, which may have been made
-			what = "not answered"
-		}
-		f.cfg.Logger.Warn(what, "resource", d.Resource, "shown", d.Shown.String(), "highest", d.Highest, "result", d.Result, "error", err) // a token that cannot be has no other text
-	}
-	f.observe(d)
+	d.Report(f.cfg.Logger, f.cfg.Observe, err)
 }
 
 func (f *Fence) observe(d fence.Decision) {

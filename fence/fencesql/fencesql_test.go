@@ -197,7 +197,11 @@ func TestObserve(t *testing.T) {
 		if len(told) != 1 || told[0] != want || (err == nil) != (tt.result == fence.Passed) {
 			t.Errorf("%v; told %+v; want %+v", err, told, want)
 		}
-		if text := log.String(); (err != nil) != strings.Contains(text, "msg=refused ") || err != nil && !strings.Contains(text, fmt.Sprintf(" shown=%v highest=%v result=%s error=", tt.token, tt.highest, tt.result)) {
+		msg := "refused"
+		if tt.result == fence.Failed {
+			msg = "failed"
+		}
+		if text := log.String(); (err != nil) != strings.Contains(text, "msg="+msg+" ") || err != nil && !strings.Contains(text, fmt.Sprintf(" shown=%v highest=%v result=%s error=", tt.token, tt.highest, tt.result)) {
 			t.Errorf("%+v is logged as %q", want, text)
 		}
 		_ = db.Close()
@@ -218,7 +222,7 @@ func TestObserveUnknown(t *testing.T) {
 	}
 	err = f.Claim(t.Context(), "orders", 8)
 	if text := log.String(); !errors.Is(err, fence.ErrUnknownOutcome) || !slices.Equal(told, []fence.Result{fence.Failed}) ||
-		!strings.Contains(text, `msg="not answered" resource=orders shown=8 highest=7 `) || strings.Contains(text, "refused") {
+		!strings.Contains(text, `msg="outcome unknown" resource=orders shown=8 highest=7 `) || strings.Contains(text, "refused") {
 		t.Errorf("%v; told %q; logged %s", err, told, text)
 	}
 }

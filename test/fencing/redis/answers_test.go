@@ -27,7 +27,7 @@ func TestReplica(t *testing.T) {
 	host, port, _ := net.SplitHostPort(primary.Addr)
 	client := server.StartRedis(t, "--replicaof", host+" "+port).Client(t)
 	wait(t, "the replica hears of nothing", func() bool { return client.Get(t.Context(), g.Key("elect:fence")).Val() == "5" })
-	at, err := fenceredis.New(client, "orders")
+	at, err := fenceredis.New(client, "orders", fenceredis.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestBusy(t *testing.T) {
 	}
 	patient := redis.NewClient(&redis.Options{Addr: client.Options().Addr, ReadTimeout: time.Minute, MaxRetries: -1})
 	t.Cleanup(func() { _ = patient.Close() })
-	slow, err := fenceredis.New(patient, "orders")
+	slow, err := fenceredis.New(patient, "orders", fenceredis.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

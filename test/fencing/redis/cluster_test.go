@@ -82,7 +82,7 @@ func wait(t *testing.T, what string, done func() bool) {
 func TestCluster(t *testing.T) {
 	ctx := t.Context()
 	from, to, all := cluster(t)
-	g, err := fenceredis.New(all, "orders")
+	g, err := fenceredis.New(all, "orders", fenceredis.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func wantMark(t *testing.T, g *fenceredis.Guard, want fence.Token) {
 func TestGuard(t *testing.T) {
 	r := server.StartRedis(t)
 	client, ctx := r.Client(t), t.Context()
-	g, err := fenceredis.New(client, "orders")
+	g, err := fenceredis.New(client, "orders", fenceredis.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestRefuses(t *testing.T) {
 	if _, err := g.Write(ctx, 5, fenceredis.Set("before{orders}after", 1)); err != nil {
 		t.Error(err)
 	}
-	if _, err := fenceredis.New(client, "{orders}"); !errors.Is(err, fence.ErrResource) {
+	if _, err := fenceredis.New(client, "{orders}", fenceredis.Config{}); !errors.Is(err, fence.ErrResource) {
 		t.Errorf("%v; want ErrResource", err)
 	}
 	for _, mark := range []string{"", "x", "007", "-1", "1e3", "6 ", "99999999999999999999"} {
@@ -188,7 +188,7 @@ func TestUnknown(t *testing.T) {
 		return &lossy{conn, &deaf}, err
 	}})
 	t.Cleanup(func() { _ = client.Close() })
-	lost, err := fenceredis.New(client, "orders")
+	lost, err := fenceredis.New(client, "orders", fenceredis.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestFailover(t *testing.T) {
 		t.Fatal(err)
 	}
 	primary.Kill(t)
-	after, err := fenceredis.New(client, "orders")
+	after, err := fenceredis.New(client, "orders", fenceredis.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ const resource = "zombie"
 func opener(write func(context.Context, *register, fence.Token, int64) error) zombie.Opener {
 	return func(_ context.Context, where string, steps *zombie.Steps) (zombie.Resource, error) {
 		client := redis.NewClient(&redis.Options{Addr: where, Dialer: steps.Dial, PoolSize: 1, DisableIdentity: true, Protocol: 2})
-		guard, err := fenceredis.New(client, resource)
+		guard, err := fenceredis.New(client, resource, fenceredis.Config{})
 		return &register{client, guard, write}, err
 	}
 }
@@ -117,7 +117,7 @@ func stage(t *testing.T, name string) zombie.Config {
 
 func installed(t testing.TB, client *redis.Client, name fence.Resource) *fenceredis.Guard {
 	t.Helper()
-	guard, err := fenceredis.New(client, name)
+	guard, err := fenceredis.New(client, name, fenceredis.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func (p *redisPlace) guard(resource fence.Resource, tables []string) (*fenceredi
 	case len(tables) > 0:
 		return nil, fmt.Errorf("%w: Redis has no tables", ErrUnsupported)
 	}
-	return fenceredis.New(p.client, resource)
+	return fenceredis.New(p.client, resource, fenceredis.Config{})
 }
 
 func (p *redisPlace) Install(ctx context.Context, resource fence.Resource, tables []string) ([]string, error) {
