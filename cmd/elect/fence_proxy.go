@@ -103,7 +103,7 @@ func newFenceProxy() *cobra.Command {
 		Use:     "proxy [flags]",
 		Short:   "guard an HTTP server that knows nothing of fencing",
 		Long:    fenceProxyHelp,
-		Example: "  elect fence proxy --listen :8080 --upstream http://127.0.0.1:9000 --resource orders --mark file:/var/lib/elect/fence\n  curl -H \"Fencing-Token: orders;$ELECT_TOKEN\" -d x http://proxy:8080/orders",
+		Example: "  elect fence install --at file:/var/lib/elect/fence orders\n  elect fence proxy --listen :8080 --upstream http://127.0.0.1:9000 --resource orders --mark file:/var/lib/elect/fence\n  curl -H \"Fencing-Token: orders;$ELECT_TOKEN\" -d x http://proxy:8080/orders",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromEnvironment(cmd, "listen", "grace"); err != nil { // those are of elections

@@ -105,11 +105,14 @@ func ExampleNewMark() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	ctx := context.Background()
+	if err := mark.Add(ctx, "orders"); err != nil { // once, when the server is set up
+		log.Fatal(err)
+	}
 	guard, err := fence.NewGuard(mark, fence.GuardConfig{Resources: []fence.Resource{"orders"}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx := context.Background()
 	fmt.Println(guard.Claim(ctx, "orders", 42))
 	fmt.Println(guard.Claim(ctx, "orders", 41))
 	// Output:

@@ -284,7 +284,7 @@ func TestErrorsSay(t *testing.T) {
 		parts []string
 	}{
 		{claim(t.Context()), []string{path + ".fence: the mark is damaged: ", "remove it, install it, and claim again"}},
-		{highest, []string{filepath.Join(dir, "mark-file") + ": the mark is damaged: ", "remove it, and claim again"}},
+		{highest, []string{filepath.Join(dir, "mark-file") + ": the mark is damaged: ", "remove it, install it, and claim again"}},
 		{Claim(t.Context(), missing, 5), []string{missing + " has no sidecar; install it"}},
 		{Claim(t.Context(), missing+"/file", 5), []string{"open " + missing + ": no such file or directory"}},
 		{Claim(t.Context(), path+".fence", 5), []string{"want the path of a file that is no sidecar"}},

@@ -17,9 +17,10 @@ import (
 // raise marks in one directory harms none of them, but a fence.Guard has to be alone in
 // front of its resource.
 //
-// A Raise writes and syncs a new file, renames it, and syncs the directory. A file that
-// was removed counts as a resource that was never claimed: keep the directory as
-// long as the resource. One that is damaged is an error ([ErrDamaged]).
+// A resource is added once ([Mark.Add]). A Raise writes and syncs a new file, renames it, and
+// syncs the directory. A file that is not there is an error (fence.ErrResource), and not a
+// resource that was never claimed: whoever removes the directory, or restores it from before
+// that, must not let an older leader in. One that is damaged is an error, too ([ErrDamaged]).
 type Mark struct {
 	dir     string
 	warning string
@@ -78,11 +79,69 @@ func syncDirectory(path string) error {
 // on another machine, or is in memory. It is empty for a local disk.
 func (m *Mark) Warning() string { return m.warning }
 
+// Add makes a resource one that can be claimed. Its mark is 0, unless it was added before:
+// then it stays what it is. Errors are those of [Mark.Raise].
+func (m *Mark) Add(ctx context.Context, resource fence.Resource) error {
+	return m.locked(ctx, resource, func(s slot) error {
+		from, exists, err := s.found()
+		if err != nil {
+			return err
+		}
+		return s.raise(ctx, from, from, exists)
+	})
+}
+
+// Remove forgets a resource and its mark: no guard may use it any more. From then on it is
+// refused with fence.ErrResource, and, if it is added again, takes any token. It is no error if
+// there is none.
+func (m *Mark) Remove(ctx context.Context, resource fence.Resource) error {
+	return m.locked(ctx, resource, func(s slot) error {
+		for _, name := range []string{s.temp, s.mark, s.held} {
+			if err := s.remove(name); err != nil {
+				return err
+			}
+		}
+		if err := s.sync(); err != nil {
+			return fmt.Errorf("%w: the mark may come back: %w", fence.ErrUnknownOutcome, err)
+		}
+		return nil
+	})
+}
+
 // Raise implements fence.Mark. It waits for the lock of the resource's mark as long as
 // its context lasts. An error that matches neither [fence.ErrUnknownOutcome] nor fence.ErrStale
-// has changed nothing.
+// has changed nothing. A resource that was not added, or whose mark was lost, is
+// refused with fence.ErrResource.
 func (m *Mark) Raise(ctx context.Context, resource fence.Resource, token fence.Token) error {
 	if err := fence.CheckShown(resource, token); err != nil {
+		return err
+	}
+	return m.locked(ctx, resource, func(s slot) error {
+		from, err := m.mark(s, resource)
+		if err != nil {
+			return err
+		}
+		return s.raise(ctx, from, token, true)
+	})
+}
+
+// Highest implements fence.Mark. It takes no lock. A resource that was not added, or whose
+// mark was lost, is refused with fence.ErrResource.
+func (m *Mark) Highest(ctx context.Context, resource fence.Resource) (fence.Token, error) {
+	if _, err := fence.ParseResource(string(resource)); err != nil {
+		return 0, err
+	}
+	s, err := m.slot(ctx, resource)
+	if err != nil {
+		return 0, err
+	}
+	defer s.close()
+	return m.mark(s, resource)
+}
+
+// locked does something under the lock of a resource's mark.
+func (m *Mark) locked(ctx context.Context, resource fence.Resource, do func(slot) error) error {
+	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return err
 	}
 	s, err := m.slot(ctx, resource)
@@ -95,25 +154,17 @@ func (m *Mark) Raise(ctx context.Context, resource fence.Resource, token fence.T
 		return err
 	}
 	defer release()
-	from, exists, err := s.found()
-	if err != nil {
-		return err
-	}
-	return s.raise(ctx, from, token, exists)
+	return do(s)
 }
 
-// Highest implements fence.Mark. It takes no lock.
-func (m *Mark) Highest(ctx context.Context, resource fence.Resource) (fence.Token, error) {
-	if _, err := fence.ParseResource(string(resource)); err != nil {
-		return 0, err
+// mark is one that has to be there.
+func (m *Mark) mark(s slot, resource fence.Resource) (fence.Token, error) {
+	highest, exists, err := s.found()
+	if err == nil && !exists {
+		err = fmt.Errorf("%w: %s has no mark in %s: it was not added, or the mark was lost; when no earlier leader is left, add it (elect fence install --at file:%s %s)",
+			fence.ErrResource, resource, m.dir, m.dir, resource)
 	}
-	s, err := m.slot(ctx, resource)
-	if err != nil {
-		return 0, err
-	}
-	defer s.close()
-	token, _, err := s.found()
-	return token, err
+	return highest, err
 }
 
 func (m *Mark) slot(ctx context.Context, resource fence.Resource) (slot, error) {

@@ -27,6 +27,16 @@ func newMark(t *testing.T, dir string) *Mark {
 	return m
 }
 
+// added are marks to which the resource was added.
+func added(t *testing.T, dir string, resource fence.Resource) *Mark {
+	t.Helper()
+	m := newMark(t, dir)
+	if err := m.Add(t.Context(), resource); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 func highest(t *testing.T, m *Mark, r fence.Resource) fence.Token {
 	t.Helper()
 	token, err := m.Highest(t.Context(), r)
@@ -46,7 +56,7 @@ func wantStale(t *testing.T, err error, shown, highest fence.Token) {
 
 func TestMark(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "for it")
-	m := newMark(t, dir)
+	m := added(t, dir, "r")
 	if got := highest(t, m, "r"); got != 0 {
 		t.Errorf("%v of a resource that was never claimed; want 0", got)
 	}
@@ -59,13 +69,58 @@ func TestMark(t *testing.T) {
 		}
 	}
 	wantStale(t, m.Raise(t.Context(), "r", fence.MaxToken-1), fence.MaxToken-1, fence.MaxToken)
-	if got := highest(t, m, "R"); got != 0 {
+	if err := m.Add(t.Context(), "r"); err != nil || highest(t, m, "r") != fence.MaxToken {
+		t.Errorf("added again: %v, %v; want it as it is", err, highest(t, m, "r"))
+	}
+	if got := highest(t, added(t, dir, "R"), "R"); got != 0 {
 		t.Errorf("%v of another resource; want 0", got)
 	}
 	info, err := os.Stat(dir)
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory: %v, %v", info.Mode(), err)
 	}
+}
+
+// TestMarkLost: a mark that is not there is no mark of 0, whoever has taken it away.
+func TestMarkLost(t *testing.T) {
+	dir := t.TempDir()
+	lost := func(when string, m *Mark) {
+		t.Helper()
+		for range 2 {
+			if err := m.Raise(t.Context(), "r", 5); !errors.Is(err, fence.ErrResource) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("%s: a raise: %v; want ErrResource, and where", when, err)
+			}
+			if got, err := m.Highest(t.Context(), "r"); !errors.Is(err, fence.ErrResource) || got != 0 {
+				t.Errorf("%s: %v, %v; want ErrResource", when, got, err)
+			}
+		}
+	}
+	lost("never added", newMark(t, dir))
+	m := added(t, dir, "r")
+	if err := m.Raise(t.Context(), "r", 6); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "mark-r")); err != nil {
+		t.Fatal(err)
+	}
+	lost("its file removed", m)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	lost("the directory made anew", newMark(t, dir))
+	m = added(t, dir, "r")
+	if err := m.Raise(t.Context(), "r", 6); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := m.Remove(t.Context(), "r"); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+			t.Errorf("%v, %v are left", left, err)
+		}
+	}
+	lost("removed", m)
 }
 
 func TestMarkRefuses(t *testing.T) {
@@ -163,7 +218,7 @@ func TestMarkFails(t *testing.T) {
 		unknown := 0
 		for at := 0; ; at++ {
 			dir := t.TempDir()
-			m := newMark(t, dir)
+			m := added(t, dir, "r")
 			if err := m.Raise(t.Context(), "r", 5); err != nil {
 				t.Fatal(err)
 			}
@@ -211,7 +266,7 @@ func TestMarkFails(t *testing.T) {
 // TestMarkSyncs: also a mark that stands already is synced before it is confirmed: who
 // wrote it may have been killed before he did that.
 func TestMarkSyncs(t *testing.T) {
-	m := newMark(t, t.TempDir())
+	m := added(t, t.TempDir(), "r")
 	for range 2 {
 		var did []string
 		if err := m.Raise(WithTrace(t.Context(), func(o string) { did = append(did, o) }), "r", 5); err != nil {
@@ -230,6 +285,7 @@ func TestMarkTogether(t *testing.T) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	top := fence.Token(0)
+	added(t, dir, "r")
 	for i := range 8 {
 		m, random := newMark(t, dir), rand.New(rand.NewPCG(1, uint64(i)))
 		all.Go(func() {
@@ -263,7 +319,7 @@ func TestMarkTogether(t *testing.T) {
 
 // TestMarkWaits: whoever waits for the lock can stop waiting.
 func TestMarkWaits(t *testing.T) {
-	m := newMark(t, t.TempDir())
+	m := added(t, t.TempDir(), "r")
 	locked, free := make(chan bool), make(chan bool)
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -305,8 +361,10 @@ func TestFileName(t *testing.T) {
 			t.Errorf("%s: %s", r, name)
 		}
 		m := newMark(t, t.TempDir())
-		if err := m.Raise(t.Context(), r, 5); r.Valid() && err != nil {
-			t.Error(err)
+		if r.Valid() {
+			if err := errors.Join(m.Add(t.Context(), r), m.Raise(t.Context(), r, 5)); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 	if len(seen) < 19 {
@@ -319,7 +377,7 @@ func TestMarkForTheGroup(t *testing.T) {
 	if err := os.Chmod(dir, 0o770); err != nil {
 		t.Fatal(err)
 	}
-	if err := newMark(t, dir).Raise(t.Context(), "r", 5); err != nil {
+	if err := added(t, dir, "r").Raise(t.Context(), "r", 5); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"mark-r", "lock-r"} {

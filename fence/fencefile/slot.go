@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"github.com/electd/elect/fence"
 )
@@ -33,13 +32,10 @@ func (s slot) highest() (fence.Token, error) {
 
 // repair is what is to be done about a mark that is damaged.
 func (s slot) repair(err error) string {
-	switch {
-	case !errors.Is(err, ErrDamaged):
+	if !errors.Is(err, ErrDamaged) {
 		return ""
-	case strings.HasSuffix(s.mark, sidecar):
-		return "; when no earlier leader is left, remove it, install it, and claim again"
 	}
-	return "; when no earlier leader is left, remove it, and claim again"
+	return "; when no earlier leader is left, remove it, install it, and claim again"
 }
 
 // raise makes the token the mark, which is from, and returns when that is durable. The

@@ -2,6 +2,7 @@ package fencehttp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -25,7 +26,7 @@ const settledPatience = 5 * time.Second
 // The token that the mark is at waits likewise, unless the process before had let it in: it
 // may have been killed while the token still waited for smaller ones. A [fence.Guard]
 // tells when that is over ([fence.Clearer]), and it is kept in a second mark, of the
-// resource's name with "@settled" after it. Where that cannot be kept (the name would be too
+// resource's name with "@settled" after it, which is added if the mark has a method Add. Where that cannot be kept (the name would be too
 // long, the mark's own place refuses it), the token waits after each start.
 //
 // It is for a mark that one process has at a time. Where several share one
@@ -70,8 +71,15 @@ func (s *settling) Cleared(ctx context.Context, resource fence.Resource, token f
 	// Once a token, for all of its requests: not for as long as the first of them lasts.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settledPatience)
 	defer cancel()
-	if s.settled(ctx, resource) != token {
-		_ = s.Mark.Raise(ctx, resource+settledSuffix, token) // else the next process waits
+	if s.settled(ctx, resource) == token {
+		return
+	}
+	beside := resource + settledSuffix
+	err := s.Mark.Raise(ctx, beside, token) // if it fails the next process waits
+	if adder, ok := s.Mark.(interface {
+		Add(context.Context, fence.Resource) error
+	}); ok && errors.Is(err, fence.ErrResource) && adder.Add(ctx, beside) == nil {
+		_ = s.Mark.Raise(ctx, beside, token)
 	}
 }
 

@@ -95,7 +95,10 @@ func (j job) do(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	if j.Do == "raise" {
+	switch j.Do {
+	case "add":
+		return mark.Add(ctx, "r")
+	case "raise":
 		return mark.Raise(ctx, "r", j.Token)
 	}
 	var s fencefile.State
@@ -126,7 +129,7 @@ func (j job) careless(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := mark.Raise(ctx, "r", j.Token); err != nil {
+	if err := errors.Join(mark.Add(ctx, "r"), mark.Raise(ctx, "r", j.Token)); err != nil {
 		return err
 	}
 	b, err := os.ReadFile(filepath.Join(elsewhere, "mark-r"))

@@ -53,6 +53,7 @@ func settled(t *testing.T, d disk.Disk) string {
 	dir := d.Path()
 	must(t, job{Do: "install", Dir: dir})
 	must(t, job{Do: "replace", Dir: dir, Token: 5, Content: older})
+	must(t, job{Do: "add", Dir: dir})
 	must(t, job{Do: "raise", Dir: dir, Token: 5})
 	if err := d.Snapshot("settled"); err != nil {
 		t.Fatal(err)

@@ -40,6 +40,9 @@ func BenchmarkProxy(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
+			if err := mark.Add(b.Context(), register); err != nil {
+				b.Fatal(err)
+			}
 			urls := [2]string{serve(b, bare), serveProxy(b, upstream, mark, fence.GuardConfig{})}
 			client := leader(&http.Transport{})
 			ctx := fence.NewContext(b.Context(), 5)

@@ -194,6 +194,11 @@ func build(t testing.TB) string {
 // startProxy starts elect fence proxy, and returns its URL as well.
 func startProxy(t testing.TB, elect, upstream, marks string, flags ...string) (*process, string) {
 	t.Helper()
+	if marks != "" { // flags name another one
+		if out, err := exec.Command(elect, "fence", "install", "--at", "file:"+marks, string(register)).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
 	p := run(t, exec.Command(elect, append([]string{"fence", "proxy", "--listen", "127.0.0.1:0", "--upstream", upstream, "--resource", string(register), "--mark", "file:" + marks, "--open", "GET"}, flags...)...))
 	where := regexp.MustCompile(`guarding \S+ on (\S+) for`)
 	var at []string

@@ -60,7 +60,10 @@ func (p filePlace) Install(ctx context.Context, resource fence.Resource, tables 
 		if err != nil {
 			return nil, err
 		}
-		return warn(marks.Warning()), nil
+		return warn(marks.Warning()), marks.Add(ctx, resource)
+	}
+	if at, err := os.Stat(string(p)); err == nil && at.IsDir() {
+		return nil, fmt.Errorf("%w: %s is a directory; want the resource whose mark it is to keep, or a file", ErrURL, string(p))
 	}
 	if err := fencefile.Install(ctx, string(p)); err != nil {
 		return nil, err
@@ -74,7 +77,14 @@ func (p filePlace) Uninstall(ctx context.Context, resource fence.Resource, table
 		return err
 	}
 	if resource != "" {
-		return fmt.Errorf("%w: of a directory nothing is to be uninstalled; remove it when no guard uses it any more", ErrUnsupported)
+		marks, err := p.marks()
+		if err != nil {
+			return err
+		}
+		if _, err := marks.Highest(ctx, resource); errors.Is(err, fence.ErrResource) {
+			return err
+		}
+		return marks.Remove(ctx, resource) // a damaged one, too
 	}
 	return fencefile.Uninstall(ctx, string(p))
 }

@@ -175,6 +175,9 @@ func Store(dir string, checks bool, out io.Writer) error {
 		if err != nil {
 			return err
 		}
+		if err := mark.Add(context.Background(), account); err != nil {
+			return err
+		}
 		guard, err := fence.NewGuard(mark, fence.GuardConfig{Resources: []fence.Resource{account}})
 		if err != nil {
 			return err
