@@ -46,8 +46,8 @@ type Clearer interface {
 
 	// Cleared is told that the mark of the resource is at token, and that all work of
 	// smaller tokens which the guard has admitted has ended. A [Guard] calls it before it
-	// admits the first of a token, which waits for it. What it cannot keep is as if
-	// it had not been called.
+	// admits the first work of a token, which waits for it. If the mark cannot keep that,
+	// it is as if Cleared had not been called.
 	Cleared(ctx context.Context, resource Resource, token Token)
 }
 

@@ -19,7 +19,7 @@ const (
 	Raised    Result = "raised"    // the mark was raised to a greater token
 	Stale     Result = "stale"     // refused: a smaller token than the mark
 	Missing   Result = "missing"   // refused: no token
-	Malformed Result = "malformed" // refused: no such token can be
+	Malformed Result = "malformed" // refused: not a token
 	Foreign   Result = "foreign"   // refused: not a resource that is guarded here
 	Busy      Result = "busy"      // refused: smaller ones at work still
 	Failed    Result = "failed"    // refused: the mark could not be read or raised

@@ -72,8 +72,8 @@ func Uninstall(ctx context.Context, path string) error {
 // Claim raises the mark of a file to the token, and puts on the disk what it finds: what
 // a new leader does before it reads the file. A greater mark is a fence.StaleError; a
 // file without a sidecar matches fence.ErrResource. It waits for a [Replace] that is
-// about to rename, as long as ctx lasts. An error that matches neither [fence.ErrUnknownOutcome] nor
-// fence.ErrStale has changed nothing.
+// about to rename, as long as ctx lasts. After any error that does not match
+// [fence.ErrUnknownOutcome] the mark is as it was.
 func Claim(ctx context.Context, path string, token fence.Token) error {
 	t, err := openTarget(ctx, path)
 	if err != nil {

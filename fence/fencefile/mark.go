@@ -79,8 +79,8 @@ func syncDirectory(path string) error {
 func (m *Mark) Warning() string { return m.warning }
 
 // Raise implements fence.Mark. It waits for the lock of the resource's mark as long as
-// its context lasts. An error that matches neither [fence.ErrUnknownOutcome] nor fence.ErrStale
-// has changed nothing.
+// its context lasts. After any error that does not match [fence.ErrUnknownOutcome] the
+// mark is as it was.
 func (m *Mark) Raise(ctx context.Context, resource fence.Resource, token fence.Token) error {
 	if err := fence.CheckShown(resource, token); err != nil {
 		return err

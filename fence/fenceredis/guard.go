@@ -85,9 +85,9 @@ const most = 7000
 
 // Write carries out the commands one after another, with nothing of others in between, and
 // returns their replies, unless the mark is above the token; a mark below is raised
-// first. A greater mark is a fence.StaleError, and nothing was applied. An error that
-// does not match [fence.ErrUnknownOutcome] and is Redis's own (redis.Error) may be that of a later
-// command: those before it have been applied, for Redis takes nothing back.
+// first. A greater mark is a fence.StaleError, and nothing was applied. An error that is
+// Redis's own (redis.Error), and does not match [fence.ErrUnknownOutcome], may be that of
+// a later command: those before it have been applied, for Redis takes nothing back.
 //
 // There may be up to 7,000 commands and arguments in all. A pipeline of one Write for all
 // is cheaper than one of a Write for each.
@@ -113,8 +113,8 @@ func (g *Guard) Write(ctx context.Context, token fence.Token, all ...Command) ([
 }
 
 // Eval runs a script and returns its reply, unless the mark is above the token; a mark
-// below is raised first. It must touch no keys but those that it is given, at most 7,000,
-// as must its arguments be. Errors are those of [Guard.Write].
+// below is raised first. It must touch no keys but those that it is given. There may be
+// up to 7,000 keys, and as many arguments. Errors are those of [Guard.Write].
 func (g *Guard) Eval(ctx context.Context, token fence.Token, script *Script, keys []string, args ...any) (any, error) {
 	reply, err := g.eval(ctx, token, script, keys, args)
 	highest := token // that of what passed

@@ -16,8 +16,8 @@ import (
 	"github.com/electd/elect/test/fencing/sqltest"
 )
 
-// TestOverlap: short transactions of an older leader that overlap do not keep a claim out. InnoDB
-// has them wait behind it by itself.
+// TestOverlap: short transactions of an older leader that overlap do not keep a claim out.
+// InnoDB has them wait behind it by itself.
 func TestOverlap(t *testing.T) {
 	race.Alone(t)
 	d := database(server.StartMariaDB(t))

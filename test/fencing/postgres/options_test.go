@@ -37,8 +37,8 @@ func TestOptions(t *testing.T) {
 	)
 }
 
-// guardedOrders makes a table that triggers guard, and somebody who may write to it and no more.
-// It returns the fence, and where app connects.
+// guardedOrders makes a table that triggers guard, and a role that may write to it and no
+// more. It returns the fence, a pool of the table's owner, and where the role connects.
 func guardedOrders(t *testing.T, d sqltest.Database) (f *fencesql.Fence, owner *sql.DB, app string) {
 	t.Helper()
 	url := d.Make(t)

@@ -111,8 +111,8 @@ func testOverlap(t *testing.T, d sqltest.Database, write func(context.Context, *
 	}
 	ahead := written.Load() - before
 	t.Logf("the claim took %v, and %d transactions of the older leader went ahead of it", took, ahead)
-	// Those that had the mark end before it, and some while it had not come to the queue yet. Without
-	// the queue it was some hundreds to thousands, by chance.
+	// Those that had the mark end before it, and some while it had not come to the queue
+	// yet. Without the queue it was some hundreds to thousands, by chance.
 	if ahead > 25*writers {
 		t.Errorf("%d transactions of the older leader went ahead of the claim", ahead)
 	}
@@ -122,8 +122,9 @@ func testOverlap(t *testing.T, d sqltest.Database, write func(context.Context, *
 }
 
 // testChain: programs may check by hand with FOR SHARE alone. They do not queue behind a
-// claim (README.tuplock of PostgreSQL's heap: a share lock joins others, whoever waits), and each
-// wait of the claim is shorter than lock_timeout. It ends all the same, and has changed nothing.
+// claim (README.tuplock of PostgreSQL's heap: a share lock joins others, whoever waits),
+// and each wait of the claim is shorter than lock_timeout. It ends all the same, and has
+// changed nothing.
 func testChain(t *testing.T, d sqltest.Database) {
 	url := d.Make(t)
 	db := d.Connect(t, url)
@@ -177,8 +178,8 @@ func testChain(t *testing.T, d sqltest.Database) {
 	sqltest.Claim(t, f, "orders", 2)
 }
 
-// testCancelled: a claim that its caller gives up while it waits is known not to have been made,
-// and is not made later.
+// testCancelled: a claim that its caller gives up while it waits is known not to have been
+// made, and is not made later.
 func testCancelled(t *testing.T, d sqltest.Database) {
 	url := d.Make(t)
 	db := d.Connect(t, url)

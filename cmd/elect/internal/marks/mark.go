@@ -16,7 +16,7 @@ type Kept struct {
 	close    func() error
 }
 
-// Close closes it.
+// Close closes the connections of the mark. No guard may use it any more.
 func (k *Kept) Close() error { return k.close() }
 
 const wantMark = "file:DIR, postgres://, mysql:// or memory"
