@@ -5,11 +5,6 @@ import (
 	"log/slog"
 )
 
-// ErrBusy is what the refusal of a token matches that is great enough, while work of
-// smaller ones has not ended yet. Asking again is right. Whether the mark is raised
-// already is not said.
-var ErrBusy = errors.New("the work of earlier leaders has not ended")
-
 // Result is what a guard has decided.
 type Result string
 
