@@ -236,8 +236,8 @@ func (f *Fence) Remove(ctx context.Context, resource fence.Resource) error {
 	return nil
 }
 
-// Status is what is known of a resource.
-type Status struct {
+// State is what is known of a resource.
+type State struct {
 	Resource fence.Resource
 	Highest  fence.Token // the mark; 0: never claimed
 	Claimed  time.Time   // when the mark was raised last, by the database's clock; zero: never
@@ -246,7 +246,7 @@ type Status struct {
 
 // Status returns what is known of all resources, by name. Where nothing was installed it
 // is refused with fence.ErrResource.
-func (f *Fence) Status(ctx context.Context) ([]Status, error) {
+func (f *Fence) Status(ctx context.Context) ([]State, error) {
 	guarded, err := f.guarded(ctx)
 	if err != nil {
 		return nil, err
@@ -256,9 +256,9 @@ func (f *Fence) Status(ctx context.Context) ([]Status, error) {
 		return nil, f.failed(err, "status")
 	}
 	defer rows.Close()
-	var all []Status
+	var all []State
 	for rows.Next() {
-		var s Status
+		var s State
 		var mark, claimed sql.NullInt64
 		if err := rows.Scan(&s.Resource, &mark, &claimed); err != nil {
 			return nil, fmt.Errorf("fencesql: status: %w", err)
