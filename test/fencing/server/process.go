@@ -60,8 +60,8 @@ func newProcess(t testing.TB, name string) *process {
 	return p
 }
 
-// absent skips the test for want of a program, and fails it in CI.
-func absent(t testing.TB, missing string) {
+// Absent skips the test for want of a program, and fails it in CI.
+func Absent(t testing.TB, missing string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
 		t.Fatal(missing)
