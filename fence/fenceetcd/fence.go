@@ -23,14 +23,14 @@ type Config struct {
 	// Nothing else may be kept beneath it. "": [DefaultPrefix].
 	Prefix string
 
-	// Logger gets claims at level Info; at level Warn refusals, with their [fence.Result], and
-	// writes and claims that have failed or whose outcome is not known. nil: silence.
-	Logger *slog.Logger
-
-	// Observe is told of each decision of Claim and Write, as [fence.GuardConfig] has it, by
-	// several goroutines at once; an unknown outcome is [fence.Failed]. It must not block.
-	// nil: nobody.
+	// Observe is told of each decision of Claim and Write, by several goroutines at once,
+	// as [fence.GuardConfig] has it. It must not block. An unknown outcome is
+	// [fence.Failed]. nil: nobody.
 	Observe func(fence.Decision)
+
+	// Logger gets claims at level Info; at level Warn refusals, with their [fence.Result],
+	// and writes and claims that have failed or whose outcome is not known. nil: silence.
+	Logger *slog.Logger
 }
 
 // Fence guards resources by marks in etcd: keys that hold the greatest token as 19

@@ -15,14 +15,14 @@ import (
 // Config is what a [Guard] may be told. The zero value of each field is its documented
 // default.
 type Config struct {
-	// Logger gets claims at level Info; at level Warn refusals, with their [fence.Result], and
-	// writes and claims that have failed or whose outcome is not known. nil: silence.
-	Logger *slog.Logger
-
-	// Observe is told of each decision of Claim, Write and Eval, as [fence.GuardConfig] has it, by
-	// several goroutines at once; an unknown outcome is [fence.Failed]. It must not block.
-	// nil: nobody.
+	// Observe is told of each decision of Claim, Write and Eval, by several goroutines at
+	// once, as [fence.GuardConfig] has it. It must not block. An unknown outcome is
+	// [fence.Failed]. nil: nobody.
 	Observe func(fence.Decision)
+
+	// Logger gets claims at level Info; at level Warn refusals, with their [fence.Result],
+	// and writes and claims that have failed or whose outcome is not known. nil: silence.
+	Logger *slog.Logger
 }
 
 // Guard writes to the keys of one resource.
