@@ -21,8 +21,8 @@ import (
 // was removed counts as a resource that was never claimed: keep the directory as
 // long as the resource. One that is damaged is an error ([ErrDamaged]).
 type Mark struct {
-	dir     string
-	warning string
+	dir      string
+	warnings []string
 }
 
 var _ fence.Mark = (*Mark)(nil)
@@ -42,7 +42,7 @@ func NewMark(dir string) (*Mark, error) {
 		return nil, err
 	}
 	d.close()
-	return &Mark{dir: dir, warning: d.warning}, nil
+	return &Mark{dir: dir, warnings: d.warnings}, nil
 }
 
 // makeDirectory makes a directory and those above it, and puts their names on the disk.
@@ -74,9 +74,9 @@ func syncDirectory(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Warning says what is to be known of the file system of the directory: that it may be
-// on another machine, or is in memory. It is empty for a local disk.
-func (m *Mark) Warning() string { return m.warning }
+// Warnings say what is to be known of the file system of the directory, as those of
+// [State] do. The slice must not be changed.
+func (m *Mark) Warnings() []string { return m.warnings }
 
 // Raise implements fence.Mark. It waits for the lock of the resource's mark as long as
 // its context lasts. After any error that does not match [fence.ErrUnknownOutcome] the

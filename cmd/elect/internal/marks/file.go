@@ -60,13 +60,13 @@ func (p filePlace) Install(ctx context.Context, resource fence.Resource, tables 
 		if err != nil {
 			return nil, err
 		}
-		return warn(marks.Warning()), nil
+		return marks.Warnings(), nil
 	}
 	if err := fencefile.Install(ctx, string(p)); err != nil {
 		return nil, err
 	}
 	s, err := fencefile.Status(ctx, string(p))
-	return warn(s.Warning), err
+	return s.Warnings, err
 }
 
 func (p filePlace) Uninstall(ctx context.Context, resource fence.Resource, tables []string) error {
@@ -82,14 +82,14 @@ func (p filePlace) Uninstall(ctx context.Context, resource fence.Resource, table
 func (p filePlace) Status(ctx context.Context, resource fence.Resource) ([]State, error) {
 	if resource == "" {
 		s, err := fencefile.Status(ctx, string(p))
-		return []State{{Highest: s.Highest, Warnings: warn(s.Warning)}}, err
+		return []State{{Highest: s.Highest, Warnings: s.Warnings}}, err
 	}
 	marks, err := p.marks()
 	if err != nil {
 		return nil, err
 	}
 	highest, err := marks.Highest(ctx, resource)
-	return []State{{Resource: resource, Highest: highest, Warnings: warn(marks.Warning())}}, err
+	return []State{{Resource: resource, Highest: highest, Warnings: marks.Warnings()}}, err
 }
 
 func (p filePlace) Claim(ctx context.Context, resource fence.Resource, token fence.Token) error {
@@ -102,10 +102,3 @@ func (p filePlace) Claim(ctx context.Context, resource fence.Resource, token fen
 }
 
 func (p filePlace) Close() error { return nil }
-
-func warn(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return []string{text}
-}
