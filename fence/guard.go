@@ -81,15 +81,15 @@ func NewGuard(mark Mark, cfg GuardConfig) (*Guard, error) {
 	return g, nil
 }
 
-// gate is one resource.
+// gate is what a guard knows of one resource. mu guards all of it.
 type gate struct {
 	mu      sync.Mutex
 	highest Token // the mark, as far as it is known; 0 before it was asked
 	raised  Token // the greatest that the mark has confirmed: only that is durable, and passes
-	cleared Token // the greatest that the mark was told of as alone, if it wants to know
+	cleared Token // the greatest of which a Clearer was told
 	raising bool  // somebody is at the mark
 	passes  map[*Pass]struct{}
-	behind  int           // how many of them are of smaller tokens than highest
+	behind  int           // how many passes are of smaller tokens than highest
 	changed chan struct{} // closed when any of these changes; nil while nobody waits for it
 }
 
@@ -270,7 +270,8 @@ func (g *Guard) admit(ctx context.Context, at *gate, resource Resource, token To
 			}
 			continue
 		case token == at.raised && at.behind == 0 && !(at.raising && g.shared != nil):
-			// What a shared mark is held by would keep whoever raises it waiting for ever.
+			// Not while a shared mark is being raised: holds that follow one another would
+			// keep that waiting for ever.
 			if g.clearer != nil && at.cleared < token {
 				at.cleared = token
 				at.mu.Unlock()
@@ -345,10 +346,11 @@ func (g *Guard) raise(ctx context.Context, at *gate, resource Resource, token To
 	return nil
 }
 
-// makeRoom ends the work of smaller tokens before a shared mark is raised: what they hold
-// is in the way of that. If the mark cannot be raised then, they have ended for nothing,
-// so it is read first, and one that does not answer, or is too great, costs nobody
-// anything. They stay told: who comes again would else never see the end of Drain.
+// makeRoom tells the work of smaller tokens to end before a shared mark is raised: what
+// they hold is in the way of that. If the mark could not be raised then, they would have
+// ended for nothing. So it is read first: one that does not answer, or is too great, ends
+// nobody's work. Once told they stay told, whether or not the mark is raised: a token that
+// came again and again would else never see the end of Drain.
 func (g *Guard) makeRoom(ctx context.Context, at *gate, resource Resource, token Token) error {
 	highest, err := g.shared.Highest(ctx, resource)
 	if err != nil {
@@ -398,8 +400,8 @@ func (g *Guard) pass(ctx context.Context, at *gate, token Token) *Pass {
 // that is raised decides what becomes of the smaller one.
 var errOvertaken = errors.New("a greater token has come")
 
-// hold makes a shared mark stay where it is until the pass ends. An error has ended it. It
-// returns the mark, too, as far as it is known.
+// hold makes a shared mark stay where it is until the pass ends. After an error the pass
+// has ended. It returns the mark, too, as far as it is known.
 func (g *Guard) hold(ctx context.Context, p *Pass, resource Resource) (Token, error) {
 	if g.shared == nil {
 		return p.token, nil

@@ -2,14 +2,8 @@ package fence
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 )
-
-// ErrMissing is what the refusal of a write matches that shows no token to a
-// guarded resource.
-var ErrMissing = errors.New("no fencing token shown")
 
 // Mark keeps the greatest token that was claimed for each resource: the resource's
 // high-water mark. It is for servers that check tokens themselves, with a [Guard];
@@ -46,8 +40,8 @@ type Clearer interface {
 
 	// Cleared is told that the mark of the resource is at token, and that all work of
 	// smaller tokens which the guard has admitted has ended. A [Guard] calls it before it
-	// admits the first of a token, which waits for it. What it cannot keep is as if
-	// it had not been called.
+	// admits the first work of a token, which waits for it. If the mark cannot keep that,
+	// it is as if Cleared had not been called.
 	Cleared(ctx context.Context, resource Resource, token Token)
 }
 
@@ -78,32 +72,10 @@ func (m *Memory) Raise(_ context.Context, resource Resource, token Token) error 
 
 // Highest implements [Mark].
 func (m *Memory) Highest(_ context.Context, resource Resource) (Token, error) {
-	if !resource.Valid() {
-		_, err := ParseResource(string(resource))
+	if _, err := ParseResource(string(resource)); err != nil {
 		return 0, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.marks[resource], nil
-}
-
-// CheckShown says what is wrong with what a writer shows, before anything is looked
-// up: [ErrResource] for a malformed name, [ErrMissing] for no token, [ErrToken] for
-// one that is none.
-func CheckShown(resource Resource, token Token) error {
-	if _, err := ParseResource(string(resource)); err != nil {
-		return err
-	}
-	return checkToken(resource, token)
-}
-
-// checkToken is CheckShown of a resource whose name is known to be one.
-func checkToken(resource Resource, token Token) error {
-	switch {
-	case token == 0:
-		return fmt.Errorf("%w: %s is guarded, and wants the token of the term that writes", ErrMissing, resource)
-	case !token.Valid():
-		return fmt.Errorf("%w: %d; want 1 to %d, with a count from 1", ErrToken, uint64(token), uint64(MaxToken))
-	}
-	return nil
 }

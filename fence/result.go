@@ -5,11 +5,6 @@ import (
 	"log/slog"
 )
 
-// ErrBusy is what the refusal of a token matches that is great enough, while work of
-// smaller ones has not ended yet. Asking again is right. Whether the mark is raised
-// already is not said.
-var ErrBusy = errors.New("the work of earlier leaders has not ended")
-
 // Result is what a guard has decided.
 type Result string
 
@@ -19,7 +14,7 @@ const (
 	Raised    Result = "raised"    // the mark was raised to a greater token
 	Stale     Result = "stale"     // refused: a smaller token than the mark
 	Missing   Result = "missing"   // refused: no token
-	Malformed Result = "malformed" // refused: no such token can be
+	Malformed Result = "malformed" // refused: not a token
 	Foreign   Result = "foreign"   // refused: not a resource that is guarded here
 	Busy      Result = "busy"      // refused: smaller ones at work still
 	Failed    Result = "failed"    // refused: the mark could not be read or raised
@@ -68,8 +63,8 @@ type Decision struct {
 	Result   Result
 }
 
-// DecisionOf is the decision that an error of a guard, or nil, tells of. A [StaleError] has
-// the mark; without one it is highest.
+// DecisionOf returns the decision that an error of a guard stands for; nil is [Passed]. The
+// mark is that of a [StaleError], and without one it is highest.
 func DecisionOf(resource Resource, shown, highest Token, err error) Decision {
 	if stale, ok := errors.AsType[*StaleError](err); ok {
 		highest = stale.Highest
@@ -77,9 +72,10 @@ func DecisionOf(resource Resource, shown, highest Token, err error) Decision {
 	return Decision{Resource: resource, Shown: shown, Highest: highest, Result: ResultOf(err)}
 }
 
-// Report logs the error that the decision came of, at level Warn, and calls observe, unless
-// that is nil. nil for an error is not logged. Only what was refused is called so: an unknown
-// outcome may be that of something that was applied.
+// Report tells of a decision as the packages beneath this one do: it logs err, of which the
+// decision came, at level Warn, unless it is nil; and it calls observe, unless that is nil.
+// The logger must not be nil. Only a refusal is logged as one: an unknown outcome may be
+// that of something that was applied.
 func (d Decision) Report(logger *slog.Logger, observe func(Decision), err error) {
 	if err != nil {
 		what := "refused"
@@ -89,7 +85,7 @@ func (d Decision) Report(logger *slog.Logger, observe func(Decision), err error)
 		case d.Result == Failed:
 			what = "failed"
 		}
-		// A token that cannot be has no text but String's.
+		// By String: MarshalText, which slog prefers, has none for an invalid token.
 		logger.Warn(what, "resource", d.Resource, "shown", d.Shown.String(), "highest", d.Highest, "result", d.Result, "error", err)
 	}
 	if observe != nil {

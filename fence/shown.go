@@ -33,3 +33,24 @@ func ParseShown(text string) (Shown, error) {
 
 // String returns RESOURCE;TOKEN.
 func (s Shown) String() string { return string(s.Resource) + ";" + s.Token.String() }
+
+// CheckShown says what is wrong with what a writer shows, before anything is looked
+// up: [ErrResource] for a malformed name, [ErrMissing] for no token, [ErrToken] for
+// one that is none.
+func CheckShown(resource Resource, token Token) error {
+	if _, err := ParseResource(string(resource)); err != nil {
+		return err
+	}
+	return checkToken(resource, token)
+}
+
+// checkToken is CheckShown of a resource whose name is known to be one.
+func checkToken(resource Resource, token Token) error {
+	switch {
+	case token == 0:
+		return fmt.Errorf("%w: %s is guarded, and wants the token of the term that writes", ErrMissing, resource)
+	case !token.Valid():
+		return fmt.Errorf("%w: %d; want 1 to %d, with a count from 1", ErrToken, uint64(token), uint64(MaxToken))
+	}
+	return nil
+}

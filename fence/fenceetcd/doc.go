@@ -21,8 +21,9 @@
 // deadlines: the client waits for a server as long as they last. An error is a refusal,
 // after which nothing was applied, or matches [fence.ErrUnknownOutcome]. That needs a client
 // that sends a transaction once, as clientv3's does unless it is told CANCELED or
-// DEADLINE_EXCEEDED while the context lasts. etcd does not answer so; in front of a proxy that does,
-// set clientv3.Config.MaxUnaryRetries to 1 (https://github.com/etcd-io/etcd/issues/18424).
+// DEADLINE_EXCEEDED while the context lasts. etcd does not answer so. Behind a proxy that
+// does, set clientv3.Config.MaxUnaryRetries to 1
+// (https://github.com/etcd-io/etcd/issues/18424).
 //
 // What a backup brings back is as old as the backup: marks and revisions go back with the
 // data. Raise the era of the tokens then. Who has the right to put keys can always write

@@ -23,14 +23,14 @@ type Config struct {
 	// Nothing else may be kept beneath it. "": [DefaultPrefix].
 	Prefix string
 
-	// Logger gets claims at level Info; at level Warn refusals, with their [fence.Result], and
-	// writes and claims that have failed or whose outcome is not known. nil: silence.
-	Logger *slog.Logger
-
-	// Observe is told of each decision of Claim and Write, as [fence.GuardConfig] has it, by
-	// several goroutines at once; an unknown outcome is [fence.Failed]. It must not block.
-	// nil: nobody.
+	// Observe is told of each decision of Claim and Write, by several goroutines at once,
+	// as [fence.GuardConfig] has it. It must not block. An unknown outcome is
+	// [fence.Failed]. nil: nobody.
 	Observe func(fence.Decision)
+
+	// Logger gets claims at level Info; at level Warn refusals, with their [fence.Result],
+	// and writes and claims that have failed or whose outcome is not known. nil: silence.
+	Logger *slog.Logger
 }
 
 // Fence guards resources by marks in etcd: keys that hold the greatest token as 19
@@ -200,20 +200,20 @@ func (f *Fence) Highest(ctx context.Context, resource fence.Resource) (fence.Tok
 	return parseMark(resp.Kvs[0])
 }
 
-// Status is what is known of a resource.
-type Status struct {
+// State is what is known of a resource.
+type State struct {
 	Resource fence.Resource
 	Highest  fence.Token // the mark; 0: never claimed
 	Revision int64       // of etcd, at which it was put last
 }
 
 // Status returns what is known of all resources, by name.
-func (f *Fence) Status(ctx context.Context) ([]Status, error) {
+func (f *Fence) Status(ctx context.Context) ([]State, error) {
 	resp, err := f.kv.Get(ctx, f.cfg.Prefix, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend))
 	if err != nil {
 		return nil, fmt.Errorf("fenceetcd: the marks: %w", err)
 	}
-	var all []Status
+	var all []State
 	for _, kv := range resp.Kvs {
 		resource, err := fence.ParseResource(strings.TrimPrefix(string(kv.Key), f.cfg.Prefix))
 		if err != nil {
@@ -223,7 +223,7 @@ func (f *Fence) Status(ctx context.Context) ([]Status, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Status{Resource: resource, Highest: highest, Revision: kv.ModRevision})
+		all = append(all, State{Resource: resource, Highest: highest, Revision: kv.ModRevision})
 	}
 	return all, nil
 }

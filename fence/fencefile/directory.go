@@ -13,12 +13,12 @@ import (
 
 // directory is one that is open for one call.
 type directory struct {
-	root    *os.Root
-	path    string
-	warning string // what is to be known of the file system
-	before  func(string) error
-	mode    fs.FileMode // of new files that all users of the directory need
-	group   int         // theirs; -1 leaves what the kernel chose
+	root     *os.Root
+	path     string
+	warnings []string // what is to be known of the file system
+	before   func(string) error
+	mode     fs.FileMode // of new files that all users of the directory need
+	group    int         // theirs; -1 leaves what the kernel chose
 }
 
 // openDirectory refuses what is not local.
@@ -35,7 +35,7 @@ func openDirectory(ctx context.Context, path string) (*directory, error) {
 		return err
 	})
 	if err == nil {
-		d.warning, err = fileSystem(path)
+		d.warnings, err = fileSystem(path)
 	}
 	if err != nil {
 		d.close()

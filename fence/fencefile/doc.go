@@ -23,7 +23,7 @@
 // processes of one machine: the lock is flock(2), which other machines do not see. What
 // statfs(2) tells to be a network's (NFS, SMB, 9p, Ceph and the like) is refused. FUSE
 // may be either, and is not refused; that and a file system in memory are what
-// [State.Warning] and [Mark.Warning] tell of. A file that several machines write
+// [State.Warnings] and [Mark.Warnings] tell of. A file that several machines write
 // wants another shape: a directory for each token, and a file CURRENT that names the
 // one in force, kept by something that can compare.
 //

@@ -19,9 +19,9 @@ type State struct {
 	// Highest is the mark, 0 before the first claim.
 	Highest fence.Token
 
-	// Warning says what is to be known of the file system: that it may be on another
-	// machine, or is in memory. It is empty for a local disk.
-	Warning string
+	// Warnings say what is to be known of the file system, a sentence each: that it may be
+	// on another machine, or is in memory. There are none for a local disk.
+	Warnings []string
 }
 
 // Install makes the sidecar of a file, which need not exist yet; its directory must. A
@@ -72,8 +72,8 @@ func Uninstall(ctx context.Context, path string) error {
 // Claim raises the mark of a file to the token, and puts on the disk what it finds: what
 // a new leader does before it reads the file. A greater mark is a fence.StaleError; a
 // file without a sidecar matches fence.ErrResource. It waits for a [Replace] that is
-// about to rename, as long as ctx lasts. An error that matches neither [fence.ErrUnknownOutcome] nor
-// fence.ErrStale has changed nothing.
+// about to rename, as long as ctx lasts. After any error that does not match
+// [fence.ErrUnknownOutcome] the mark is as it was.
 func Claim(ctx context.Context, path string, token fence.Token) error {
 	t, err := openTarget(ctx, path)
 	if err != nil {
@@ -111,7 +111,7 @@ func Status(ctx context.Context, path string) (State, error) {
 	if err != nil {
 		return State{}, t.unguarded(err)
 	}
-	return State{Highest: token, Warning: t.warning}, nil
+	return State{Highest: token, Warnings: t.warnings}, nil
 }
 
 // Replace gives a file the content that write writes, as a whole, unless its mark is

@@ -7,22 +7,22 @@ import (
 )
 
 // fileSystem refuses what is not local, and says what is not known to be.
-func fileSystem(path string) (warning string, err error) {
+func fileSystem(path string) (warnings []string, err error) {
 	on, err := localfs.Of(path)
 	if err != nil {
-		return "", fmt.Errorf("fencefile: statfs %s: %w", path, err)
+		return nil, fmt.Errorf("fencefile: statfs %s: %w", path, err)
 	}
 	return judge(path, on)
 }
 
-func judge(path string, on localfs.System) (warning string, err error) {
+func judge(path string, on localfs.System) (warnings []string, err error) {
 	switch on.Kind {
 	case localfs.Network:
-		return "", fmt.Errorf("fencefile: %s is on %s, whose locks other machines do not see; want a directory on a local file system", path, on.Name)
+		return nil, fmt.Errorf("fencefile: %s is on %s, whose locks other machines do not see; want a directory on a local file system", path, on.Name)
 	case localfs.FUSE:
-		return "on FUSE, which may be another machine's; it holds only if that is a local file system, and keeps what is synced", nil
+		return []string{"on FUSE, which may be another machine's; it holds only if that is a local file system, and keeps what is synced"}, nil
 	case localfs.Memory:
-		return "in memory: it is gone when the machine starts again", nil
+		return []string{"in memory: it is gone when the machine starts again"}, nil
 	}
-	return "", nil
+	return nil, nil
 }

@@ -14,11 +14,11 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	for kind, want := range map[localfs.Kind]string{localfs.FUSE: "FUSE", localfs.Memory: "memory"} {
-		if warning, err := judge("/x", localfs.System{Kind: kind}); err != nil || !strings.Contains(warning, want) {
-			t.Errorf("%s: %q, %v", want, warning, err)
+		if warnings, err := judge("/x", localfs.System{Kind: kind}); err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], want) {
+			t.Errorf("%s: %q, %v", want, warnings, err)
 		}
 	}
-	if warning, err := judge("/x", localfs.System{}); warning != "" || err != nil {
-		t.Errorf("a local one: %q, %v", warning, err)
+	if warnings, err := judge("/x", localfs.System{}); len(warnings) > 0 || err != nil {
+		t.Errorf("a local one: %q, %v", warnings, err)
 	}
 }

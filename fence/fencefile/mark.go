@@ -22,8 +22,8 @@ import (
 // resource that was never claimed: whoever removes the directory, or restores it from before
 // that, must not let an older leader in. One that is damaged is an error, too ([ErrDamaged]).
 type Mark struct {
-	dir     string
-	warning string
+	dir      string
+	warnings []string
 }
 
 var _ fence.Mark = (*Mark)(nil)
@@ -43,7 +43,7 @@ func NewMark(dir string) (*Mark, error) {
 		return nil, err
 	}
 	d.close()
-	return &Mark{dir: dir, warning: d.warning}, nil
+	return &Mark{dir: dir, warnings: d.warnings}, nil
 }
 
 // makeDirectory makes a directory and those above it, and puts their names on the disk.
@@ -75,9 +75,9 @@ func syncDirectory(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Warning says what is to be known of the file system of the directory: that it may be
-// on another machine, or is in memory. It is empty for a local disk.
-func (m *Mark) Warning() string { return m.warning }
+// Warnings say what is to be known of the file system of the directory, as those of
+// [State] do. The slice must not be changed.
+func (m *Mark) Warnings() []string { return m.warnings }
 
 // Add makes a resource one that can be claimed. Its mark is 0, unless it was added before:
 // then it stays what it is. Errors are those of [Mark.Raise].
@@ -109,9 +109,9 @@ func (m *Mark) Remove(ctx context.Context, resource fence.Resource) error {
 }
 
 // Raise implements fence.Mark. It waits for the lock of the resource's mark as long as
-// its context lasts. An error that matches neither [fence.ErrUnknownOutcome] nor fence.ErrStale
-// has changed nothing. A resource that was not added, or whose mark was lost, is
-// refused with fence.ErrResource.
+// its context lasts. A resource that was not added, or whose mark was lost, is refused with
+// fence.ErrResource. After any error that does not match [fence.ErrUnknownOutcome] the
+// mark is as it was.
 func (m *Mark) Raise(ctx context.Context, resource fence.Resource, token fence.Token) error {
 	if err := fence.CheckShown(resource, token); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Key is that of the metadata in which a call shows RESOURCE;TOKEN, as in "orders;42".
+// Key is the key of the metadata in which a call shows RESOURCE;TOKEN, as in "orders;42".
 const Key = "x-fencing-token"
 
 // Config is what a [Server] may be told. The zero value of each field is its documented
@@ -47,7 +47,7 @@ type Server struct {
 	cfg   Config
 }
 
-// NewServer returns a Server.
+// NewServer returns a Server that admits calls as guard does.
 func NewServer(guard *fence.Guard, cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -110,7 +110,7 @@ func (s *Server) shown(ctx context.Context, method string) (shown fence.Shown, o
 		if s.cfg.Open != nil && s.cfg.Open(method) {
 			return fence.Shown{}, true, nil
 		}
-	case fence.Foreign: // no name at all: not one that is guarded elsewhere
+	case fence.Foreign: // the name is malformed, and not one that is guarded elsewhere
 		result, err = fence.Malformed, fmt.Errorf("%w: %w", fence.ErrToken, err)
 	}
 	s.cfg.Logger.Warn("refused", "method", method, "result", result, "error", err)

@@ -14,14 +14,15 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// ServiceName is that of the service which [Server.Register] registers:
+// ServiceName is the name of the service which [Server.Register] registers:
 //
 //	service Fence {
 //	  rpc Claim(google.protobuf.Empty) returns (google.protobuf.Empty);
 //	  rpc Highest(google.protobuf.StringValue) returns (google.protobuf.UInt64Value);
 //	}
 //
-// A claim shows its token as every call does. Highest is asked with a resource.
+// A claim shows its resource and token as every call does. Highest is asked with the name
+// of a resource, and answers with its mark, 0 if it was never claimed.
 const ServiceName = "electd.fence.v1.Fence"
 
 // Register registers the service by which leaders claim. The same server needs
@@ -60,7 +61,7 @@ func (s *Server) claim(ctx context.Context, _ *emptypb.Empty) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if shown.Token == 0 { // a method that Config.Open takes for one that is read only
+	if shown.Token == 0 { // Config.Open has taken this method for one that needs none
 		return nil, refusal(shown, fence.Missing, fence.ErrMissing)
 	}
 	if err := s.guard.Claim(ctx, shown.Resource, shown.Token); err != nil {

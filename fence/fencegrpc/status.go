@@ -14,7 +14,7 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Domain is that of the ErrorInfo in a refusal.
+// Domain is the domain of the ErrorInfo in a refusal.
 const Domain = "fencing.electd"
 
 // The metadata of the ErrorInfo.
@@ -24,8 +24,8 @@ const (
 	infoHighest  = "highest"
 )
 
-// errFailed is told to clients in place of the mark's own error, which may name hosts. The
-// handler has not run; whether a claim was taken is not known.
+// errFailed is told to clients in place of the mark's own error, which may name hosts. Of a
+// call the handler has not run. Of a claim it is not known whether the mark was raised.
 var errFailed = errors.New("the mark could not be read or raised")
 
 // codeOf is the code that goes with a result.
@@ -73,8 +73,9 @@ func (r *refused) Error() string              { return r.err.Error() }
 func (r *refused) Unwrap() error              { return r.err }
 func (r *refused) GRPCStatus() *status.Status { return r.status }
 
-// FromError makes of the status of a call what [Client] returns. Shown is what the call has
-// shown. io.EOF, nil, and an answer of the handler's own are returned as they are.
+// FromError makes of the error of a call what [Client] returns, for programs with
+// interceptors of their own. shown is what the call has shown. io.EOF, nil, and an answer of
+// the handler's own are returned as they are.
 func FromError(err error, shown fence.Shown) error {
 	if err == nil || err == io.EOF {
 		return err
@@ -106,7 +107,8 @@ func infoOf(s *status.Status) *errdetails.ErrorInfo {
 	return nil
 }
 
-// refusalOf reads a detail. What does not hang together is of an unknown outcome.
+// refusalOf reads a detail. One that does not fit its status, or what was shown, is of an
+// unknown outcome.
 func refusalOf(s *status.Status, info *errdetails.ErrorInfo, shown fence.Shown) error {
 	result := fence.Result(strings.ToLower(info.GetReason()))
 	if codeOf(result) != s.Code() {

@@ -10,8 +10,8 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// statuses are the codes of answers. Ended is that of a proxy, whose request was
-// admitted and then cut.
+// statuses are the codes of answers. Ended is a proxy's, of a request that was admitted
+// and then cut.
 var statuses = map[fence.Result]int{
 	fence.Stale:     http.StatusPreconditionFailed,
 	fence.Missing:   http.StatusPreconditionRequired,
@@ -42,9 +42,9 @@ func (a answer) write(w http.ResponseWriter, status int) {
 	_ = json.NewEncoder(w).Encode(a) // the client may have gone
 }
 
-// readAnswer makes an error of an answer of a host that is a guard's own, and nil of any
-// other: a 412 may be the upstream's, about an entity tag. A stale that does not hang
-// together is of an unknown outcome.
+// readAnswer makes an error of an answer that is a guard's own, and nil of any other: a 412
+// may be the upstream's, about an entity tag. A refusal as stale that does not fit what
+// was shown is of an unknown outcome.
 func readAnswer(resp *http.Response, host string, shown fence.Shown) error {
 	values := resp.Header.Values(ResultHeader)
 	if len(values) == 0 {

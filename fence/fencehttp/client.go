@@ -47,8 +47,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	// How many times the headers were written: what wrote less of a request has not
-	// sent it.
+	// How many times the headers were written: a try that ended before that has sent nothing.
 	var sent atomic.Int32
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Add(1) }}
 	shown := fence.Shown{Resource: t.Resource}
@@ -96,12 +95,12 @@ func isDial(err error) bool {
 	return ok && dial.Op == "dial"
 }
 
-// opaque is the text of an error that it does not match.
+// opaque has the text of an error, and does not match it.
 type opaque struct{ err error }
 
 func (o opaque) Error() string { return o.err.Error() }
 
-// unknown is an error after which nothing is known.
+// unknown is an error after which the outcome is not known.
 type unknown struct{ err error }
 
 func (u *unknown) Error() string   { return fence.ErrUnknownOutcome.Error() + ": " + u.err.Error() }

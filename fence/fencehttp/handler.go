@@ -36,18 +36,18 @@ type Config struct {
 	// seconds, rounded up. 0 and less: one second.
 	RetryAfter time.Duration
 
-	// Linger is how long the work of a client that has gone, or has given its request up, may
-	// go on: it is none that has ended before it knows, and a greater token waits for it. Then
-	// its context ends. 0: at once, and 30 seconds for [NewProxy], whose upstream is at work
-	// until it has answered. Negative: never for that reason.
+	// Linger is how long a request may go on whose client has gone, or has given it up.
+	// Its work has not ended by that: a greater token waits for it. When Linger is over
+	// the request's context ends. 0: at once, and 30 seconds for [NewProxy], whose upstream
+	// is at work until it has answered. Negative: never for that reason.
 	Linger time.Duration
 
 	// Lost is how long a request of [NewProxy] counts as at work whose upstream was lost
-	// before it had answered in full, for that may be at work on it all the same. Let it be
-	// that of the longest request. It ends sooner where a greater token ends what is in
-	// flight ([fence.GuardConfig.Drain]), but for streams: what was forwarded of one since
-	// that token had come has this much time. 0: that of Linger, and 30 seconds where that is
-	// negative. Negative: not at all.
+	// before it had answered in full: the upstream may be at work on it all the same. Let
+	// it be the time of the longest request. It ends sooner where a greater token ends what
+	// is in flight ([fence.GuardConfig.Drain]); but what was forwarded of a stream since
+	// that token had come has the full time. 0: that of Linger, and 30 seconds where Linger
+	// is negative. Negative: not at all.
 	Lost time.Duration
 
 	// Observe is told of what is refused before the guard has seen it, for no resource

@@ -12,10 +12,9 @@ const (
 	// refusal of a stale token it carries the greatest one, in the same form.
 	Header = "Fencing-Token"
 
-	// ResultHeader carries a [fence.Result] in the answers of a [Handler] that are
-	// not those of the handler behind it. It is the guard's word: a [Handler] takes it away
-	// from whatever the handler or the upstream behind it answers, also where that is
-	// another guard.
+	// ResultHeader carries a [fence.Result] in the answers that are a [Handler]'s own. It is
+	// the guard's word: a Handler takes it out of whatever the handler or the upstream
+	// behind it answers, also where that is another guard.
 	ResultHeader = "Fencing-Result"
 )
 

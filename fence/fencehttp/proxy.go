@@ -27,13 +27,14 @@ import (
 // A request is at work until the upstream has answered it in full. One whose upstream was
 // lost before that counts as at work for [Config.Lost] more, unless it was never
 // connected to; so does a connection that has switched protocols, unless the upstream has
-// ended it. Of one that is cut that counts which was forwarded after the greater token
-// had come: for [Config.Lost] from then. No method that is not safe is sent again by itself.
+// ended it. A request that is cut counts for [Config.Lost] from the last piece of it that
+// was forwarded after the greater token had come, and not at all if there was none. A
+// request is sent again by itself only if its method is safe.
 //
 // A nil transport is that of [NewTransport]. Another one must not follow HTTP_PROXY,
-// decompress, or send requests again. What is cut ([fence.GuardConfig.Drain]) gets 502 and
-// the result ended if no response had begun, and else a broken connection. An upstream
-// that fails is 502. After both the outcome is not known.
+// decompress, or send requests again. A request that is cut ([fence.GuardConfig.Drain])
+// is answered with 502 and the result ended if no response had begun, and else its
+// connection is broken. An upstream that fails is 502. After both the outcome is not known.
 func NewProxy(guard *fence.Guard, upstream *url.URL, transport http.RoundTripper, cfg Config) (*Handler, error) {
 	target, err := checkUpstream(upstream)
 	if err != nil {

@@ -10,24 +10,25 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// settledSuffix is what the name of a second mark has more than that of its resource.
+// settledSuffix follows the name of the resource in that of its second mark.
 const settledSuffix = "@settled"
 
-// settledPatience is how long that mark may take to be written. A guard waits for it once a
-// token, and it is not needed.
+// settledPatience is how long the second mark may take to be written. A guard waits for it
+// once a token, and can do without it.
 const settledPatience = 5 * time.Second
 
-// Settle returns a mark that lets nobody raise a resource's for a time from now, unless it
-// was never claimed. A proxy that starts needs it: the upstream may still be at
+// Settle returns the mark with a delay: for the time d from now a Raise waits, unless the
+// resource was never claimed. A proxy that starts needs it: the upstream may still be at
 // work on requests of a process that was killed before, and a greater token has to wait
-// for them as it waits for those in flight. Let the time d be that of the longest request;
-// 0 and less is no time at all.
+// for them as it waits for those in flight. Let d be the time of the longest request; 0
+// and less is no delay.
 //
-// The token that the mark is at waits likewise, unless the process before had let it in: it
-// may have been killed while the token still waited for smaller ones. A [fence.Guard]
-// tells when that is over ([fence.Clearer]), and it is kept in a second mark, of the
-// resource's name with "@settled" after it, which is added if the mark has a method Add. Where that cannot be kept (the name would be too
-// long, the mark's own place refuses it), the token waits after each start.
+// The token that the mark is at waits likewise, unless the process before had let it in:
+// that one may have been killed while the token still waited for smaller ones. A
+// [fence.Guard] tells when it lets a token in ([fence.Clearer]), and a second mark keeps
+// that, named as the resource with "@settled" after it; if marks have a method Add, as those of
+// fencefile, it is added. Where there can be no such mark (the
+// name would be too long, or the place refuses it), the token waits after each start.
 //
 // It is for a mark that one process has at a time. Where several share one
 // ([fence.Sharer]), the others are not told that one has died; what is returned is not a

@@ -18,9 +18,9 @@ import (
 // lastWords is how long a request that was cut may still write, such as that it was.
 const lastWords = time.Second
 
-// writer is what a request answers with that was let through. It keeps the guard's word,
-// the header [ResultHeader], from the handler behind, and knows when an admitted request
-// has ended.
+// writer is the http.ResponseWriter of a request that was let through. It keeps the
+// guard's word, the header [ResultHeader], from the handler behind, and knows when an
+// admitted request has ended.
 type writer struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -187,8 +187,8 @@ func (w *writer) handlerReturned(uncut func() bool) error {
 	return w.over()
 }
 
-// piece is told that something of a request's body is forwarded, or of what a client sends
-// when the protocol was switched; and whether more may come.
+// piece notes that a piece of a request's body was forwarded, or of what a client sends on
+// a connection that has switched protocols; and whether more may come.
 func (w *writer) piece(more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,8 +201,8 @@ func (w *writer) isComing() bool {
 	return w.coming
 }
 
-// over ends the pass: now, or when the upstream cannot be at work any more. That is known of
-// one that has answered. Of one that was lost it is a matter of time.
+// over ends the pass: at once if the upstream has answered, and if it was lost, when it
+// cannot be at work any more, as far as [Config.Lost] tells.
 func (w *writer) over() error {
 	w.mu.Lock()
 	lost := w.lost
@@ -223,9 +223,9 @@ func (w *writer) over() error {
 	return nil
 }
 
-// owed is how long a request counts as at work whose context has ended. Where a greater token
-// has ended it, most of it has had its time ([fence.GuardConfig.Drain]); but not what came of
-// it after it was told to end.
+// owed is how long a request still counts as at work whose context has ended. Where a
+// greater token has ended it, what was forwarded before that token came has had its time
+// ([fence.GuardConfig.Drain]), and what was forwarded since has not.
 func (w *writer) owed() time.Duration {
 	w.mu.Lock()
 	last := w.last

@@ -24,11 +24,12 @@
 // EVALSHA and the commands that their scripts use, but not tell those apart.
 //
 // A [Guard] is safe for concurrent use and needs no closing. A refusal matches
-// fence.ErrStale, and nothing of what was refused is applied. Nothing is tried again of
-// which it is not known what became: then the error matches [fence.ErrUnknownOutcome]. The client's
-// own retries are switched off for that reason: one that is refused could hide that
-// the first try was applied.
+// fence.ErrStale, and nothing of what was refused is applied. Nothing is sent a second
+// time whose outcome is not known: its error matches [fence.ErrUnknownOutcome]. The
+// client's own retries are switched off for that reason: one that is refused could hide
+// that the first try was applied.
 //
-// The rules of scripts are those of https://redis.io/docs/latest/develop/programmability/eval-intro/,
-// those of durability of https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/.
+// The rules of scripts and of durability are those of Redis's own documentation:
+//   - https://redis.io/docs/latest/develop/programmability/eval-intro/
+//   - https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/
 package fenceredis

@@ -15,14 +15,14 @@ import (
 // Config is what a [Guard] may be told. The zero value of each field is its documented
 // default.
 type Config struct {
-	// Logger gets claims at level Info; at level Warn refusals, with their [fence.Result], and
-	// writes and claims that have failed or whose outcome is not known. nil: silence.
-	Logger *slog.Logger
-
-	// Observe is told of each decision of Claim, Write and Eval, as [fence.GuardConfig] has it, by
-	// several goroutines at once; an unknown outcome is [fence.Failed]. It must not block.
-	// nil: nobody.
+	// Observe is told of each decision of Claim, Write and Eval, by several goroutines at
+	// once, as [fence.GuardConfig] has it. It must not block. An unknown outcome is
+	// [fence.Failed]. nil: nobody.
 	Observe func(fence.Decision)
+
+	// Logger gets claims at level Info; at level Warn refusals, with their [fence.Result],
+	// and writes and claims that have failed or whose outcome is not known. nil: silence.
+	Logger *slog.Logger
 }
 
 // Guard writes to the keys of one resource.
@@ -85,9 +85,9 @@ const most = 7000
 
 // Write carries out the commands one after another, with nothing of others in between, and
 // returns their replies, unless the mark is above the token; a mark below is raised
-// first. A greater mark is a fence.StaleError, and nothing was applied. An error that
-// does not match [fence.ErrUnknownOutcome] and is Redis's own (redis.Error) may be that of a later
-// command: those before it have been applied, for Redis takes nothing back.
+// first. A greater mark is a fence.StaleError, and nothing was applied. An error that is
+// Redis's own (redis.Error), and does not match [fence.ErrUnknownOutcome], may be that of
+// a later command: those before it have been applied, for Redis takes nothing back.
 //
 // There may be up to 7,000 commands and arguments in all. A pipeline of one Write for all
 // is cheaper than one of a Write for each.
@@ -113,8 +113,8 @@ func (g *Guard) Write(ctx context.Context, token fence.Token, all ...Command) ([
 }
 
 // Eval runs a script and returns its reply, unless the mark is above the token; a mark
-// below is raised first. It must touch no keys but those that it is given, at most 7,000,
-// as must its arguments be. Errors are those of [Guard.Write].
+// below is raised first. It must touch no keys but those that it is given. There may be
+// up to 7,000 keys, and as many arguments. Errors are those of [Guard.Write].
 func (g *Guard) Eval(ctx context.Context, token fence.Token, script *Script, keys []string, args ...any) (any, error) {
 	reply, err := g.eval(ctx, token, script, keys, args)
 	highest := token // that of what passed

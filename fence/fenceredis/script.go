@@ -50,9 +50,11 @@ type Script struct {
 
 // NewScript returns a script in Lua that a Guard runs when the token has passed. It finds
 // its keys in KEYS and its arguments in ARGV, as any script of EVAL does, at most 7,000 of
-// each. Without a first line "#!lua". Where it answers with errors of its own, these begin with
-// words of its own: one that begins with STALETOKEN, UNGUARDED or DAMAGEDMARK would be taken for
-// the check's, and after NOSCRIPT, or in a cluster READONLY, MOVED or ASK, it would be run again.
+// each. The body must not begin with a line "#!lua".
+//
+// The errors that it answers with must begin with words of its own. One that begins with
+// STALETOKEN, UNGUARDED or DAMAGEDMARK would be taken for the check's; after NOSCRIPT, and
+// in a cluster after READONLY, MOVED or ASK, the script would be run again.
 func NewScript(body string) *Script {
 	return newScript(check + "local KEYS, ARGV = {unpack(KEYS, 2)}, {unpack(ARGV, 2)}\n" + body)
 }

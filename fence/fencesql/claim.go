@@ -16,11 +16,11 @@ import (
 // leader does before it reads anything. The same token again is no error, and waits for
 // nothing.
 //
-// A greater mark is a fence.StaleError. A resource that was not added, and any where nothing
-// was installed, is refused with fence.ErrResource. If transactions of earlier leaders stay open, the claim is
-// refused with fence.ErrBusy and may be repeated: see [Config.LockTimeout]. After an
-// error that matches fence.ErrUnknownOutcome the mark may have been raised; claiming
-// again is right. After any other it was not.
+// A greater mark is a fence.StaleError. A resource that was not added, and any where
+// nothing was installed, is refused with fence.ErrResource. If transactions of earlier
+// leaders stay open, the claim is refused with fence.ErrBusy and may be repeated: see
+// [Config.LockTimeout]. After an error that matches fence.ErrUnknownOutcome the mark may
+// have been raised; claiming again is right. After any other it was not.
 //
 // Claims of one resource wait for each other.
 func (f *Fence) Claim(ctx context.Context, resource fence.Resource, token fence.Token) error {
@@ -111,8 +111,8 @@ func (f *Fence) raise(ctx context.Context, resource fence.Resource, token fence.
 	}()
 	defer tx.Rollback() // does nothing after a commit
 
-	// The server counts each wait for a lock by itself, and there may be several. What this context
-	// ends was not committed: the commit has the caller's own.
+	// The server counts each wait for a lock by itself, and there may be several. What this
+	// context ends was not committed: the commit has the caller's own.
 	bounded, cancel := context.WithTimeout(ctx, f.cfg.LockTimeout+unanswered)
 	defer cancel()
 	watch := f.watch(ctx, resource, token, session)
@@ -161,7 +161,8 @@ type watch struct {
 }
 
 // unanswered is the time that a server has to say by itself that a claim has waited for
-// [Config.LockTimeout], so that the connection need not be closed. MySQL rounds that up to a second.
+// [Config.LockTimeout], so that the connection need not be closed. MySQL rounds that
+// timeout up to a second.
 const unanswered = 2 * time.Second
 
 // lookAgain is the time between two looks, of a claim that ends whom it sees.
@@ -198,7 +199,7 @@ func (f *Fence) watch(ctx context.Context, resource fence.Resource, token fence.
 	return w
 }
 
-// look looks once.
+// look looks once who is in the way, and ends them if it may.
 func (f *Fence) look(ctx context.Context, w *watch, resource fence.Resource, token fence.Token, session int64) error {
 	holders, err := f.dialect.holders(ctx, f, session)
 	if err != nil {

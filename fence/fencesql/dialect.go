@@ -15,7 +15,7 @@ type dialect interface {
 
 	install(ctx context.Context, f *Fence) error
 
-	// warnings are what of the server's settings may lose marks.
+	// warnings are the settings of the server that may lose marks, a sentence each.
 	warnings(ctx context.Context, f *Fence) ([]string, error)
 
 	uninstall(ctx context.Context, f *Fence) error

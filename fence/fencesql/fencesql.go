@@ -49,27 +49,28 @@ type Config struct {
 	// LockTimeout is how long a claim waits at most for transactions of earlier leaders
 	// that are open. Then it is refused with fence.ErrBusy, and an error that says who
 	// they are, as far as the database tells. 0: ten seconds. MySQL counts whole seconds.
-	// A claim that waits for several locks one after the other, or for a server that does not answer,
-	// is given up two seconds later, with the same error.
+	// A claim that waits for several locks one after the other, or for a server that does
+	// not answer, is given up two seconds later, with the same error.
 	LockTimeout time.Duration
 
 	// Terminate makes a claim end the connections of transactions that are in its way
 	// after half of LockTimeout, where the database permits it and tells which they are.
 	// Their work is rolled back. It takes a second connection of the pool. MariaDB does
 	// not tell apart transactions that have checked and written nothing yet: where others
-	// have locks at the same time, none of these is ended. SQLite has no connections to end.
-	// What holds a shared mark ([Fence.Mark]) must not be ended, for the work that it is held
-	// for is not in the database: PostgreSQL knows these, for MySQL leave Terminate out.
+	// have locks at the same time, none of these is ended. SQLite has no connections to
+	// end. What holds a shared mark ([Fence.Mark]) must not be ended, for the work that it
+	// is held for is not in the database. PostgreSQL tells such holds apart; with MySQL
+	// leave Terminate out.
 	Terminate bool
 
-	// Observe is told of each decision of Claim, Check and Tx, and of tokens that cannot be at
-	// SetToken, by several goroutines at once, as [fence.GuardConfig] has it. A refusal with
-	// [ErrUnclaimed] has the result [Unclaimed]. What a trigger refuses is in the server's log. It must
-	// not block. nil: nobody.
+	// Observe is told of each decision of Claim, Check and Tx, and of invalid tokens at
+	// SetToken, by several goroutines at once, as [fence.GuardConfig] has it. It must not
+	// block. A refusal with [ErrUnclaimed] has the result [Unclaimed]. What a trigger
+	// refuses is in the server's log, and not told here. nil: nobody.
 	Observe func(fence.Decision)
 
-	// Logger gets claims at level Info, and at level Warn refusals, connections that were ended,
-	// and the warnings of [Fence.Install]. nil: silence.
+	// Logger gets claims at level Info, and at level Warn refusals, connections that were
+	// ended, and the warnings of [Fence.Install]. nil: silence.
 	Logger *slog.Logger
 }
 
@@ -176,7 +177,8 @@ func (f *Fence) Install(ctx context.Context) error {
 	return err
 }
 
-// Warnings says which settings of the server may lose marks, or take them back: none, as a rule.
+// Warnings says which settings of the server may lose marks, or take them back, a sentence
+// each. None is the rule, and no proof that all is well: of standbys nothing is known.
 func (f *Fence) Warnings(ctx context.Context) ([]string, error) {
 	all, err := f.dialect.warnings(ctx, f)
 	if err != nil {
@@ -185,8 +187,8 @@ func (f *Fence) Warnings(ctx context.Context) ([]string, error) {
 	return all, nil
 }
 
-// Uninstall drops what [Fence.Install] has made, and all marks with it. It is refused while tables
-// are guarded.
+// Uninstall drops what [Fence.Install] has made, and all marks with it. It is refused
+// while tables are guarded.
 func (f *Fence) Uninstall(ctx context.Context) error {
 	guarded, err := f.guarded(ctx)
 	if err != nil {
@@ -234,8 +236,8 @@ func (f *Fence) Remove(ctx context.Context, resource fence.Resource) error {
 	return nil
 }
 
-// Status is what is known of a resource.
-type Status struct {
+// State is what is known of a resource.
+type State struct {
 	Resource fence.Resource
 	Highest  fence.Token // the mark; 0: never claimed
 	Claimed  time.Time   // when the mark was raised last, by the database's clock; zero: never
@@ -244,7 +246,7 @@ type Status struct {
 
 // Status returns what is known of all resources, by name. Where nothing was installed it
 // is refused with fence.ErrResource.
-func (f *Fence) Status(ctx context.Context) ([]Status, error) {
+func (f *Fence) Status(ctx context.Context) ([]State, error) {
 	guarded, err := f.guarded(ctx)
 	if err != nil {
 		return nil, err
@@ -254,9 +256,9 @@ func (f *Fence) Status(ctx context.Context) ([]Status, error) {
 		return nil, f.failed(err, "status")
 	}
 	defer rows.Close()
-	var all []Status
+	var all []State
 	for rows.Next() {
-		var s Status
+		var s State
 		var mark, claimed sql.NullInt64
 		if err := rows.Scan(&s.Resource, &mark, &claimed); err != nil {
 			return nil, fmt.Errorf("fencesql: status: %w", err)
@@ -289,11 +291,11 @@ func (f *Fence) Status(ctx context.Context) ([]Status, error) {
 //	cfg.RuntimeParams["elect.token"] = term.Token().String()
 //	db := stdlib.OpenDB(*cfg)
 //
-// Such a pool belongs to that term and is closed with it. It is sound to keep it, for the token of
-// an older term is refused whoever shows it. It is not sound to give later connections
-// of the same pool the token of a later term: work of the older one that is still on its
-// way would be given one of them, and pass. A program that outlives terms and has one pool sets
-// the token in each transaction: [Fence.SetToken].
+// Such a pool belongs to that term and is closed with it. To keep it longer does no harm:
+// the token of an older term is refused, whoever shows it. But later connections of the
+// same pool must not begin with the token of a later term: work of the older one that is
+// still on its way would be given one of them, and pass. A program that outlives terms and
+// has one pool sets the token in each transaction: [Fence.SetToken].
 //
 // A partitioned table is guarded together with the partitions that it has now. What
 // drops or alters a table is not checked.
@@ -350,7 +352,7 @@ func (f *Fence) observe(d fence.Decision) {
 	}
 }
 
-// failed says what has failed, and what to do where it is for the want of a table.
+// failed says what has failed, and where the table of marks is absent, what to do.
 func (f *Fence) failed(err error, doing string, args ...any) error {
 	doing = fmt.Sprintf(doing, args...)
 	if f.dialect.classify(err) == absent {

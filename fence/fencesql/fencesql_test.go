@@ -163,7 +163,7 @@ func TestSerialized(t *testing.T) {
 	}
 }
 
-// TestObserve: each refusal is logged and told, with what is known; those that are passed are told.
+// TestObserve: each refusal is logged and told, with what is known; what passes is told.
 func TestObserve(t *testing.T) {
 	for _, tt := range []struct {
 		resource fence.Resource

@@ -12,10 +12,10 @@ import (
 //
 // Share holds a transaction open, with a connection of its own, from the check until
 // release: db needs at least as many connections as there are requests at once, and one
-// for Raise. Share returns ErrUnclaimed never: where the mark is below its token, it
+// for Raise. Share never returns [ErrUnclaimed]: where the mark is below its token, it
 // raises it first. With SQLite a Share is the one writer, so that each waits for the other.
 //
-// What comes of it the guards log and observe ([fence.GuardConfig]), and not the Fence.
+// Decisions are logged and observed by the guards ([fence.GuardConfig]), not by the Fence.
 func (f *Fence) Mark() fence.Sharer { return mark{f} }
 
 type mark struct{ *Fence }

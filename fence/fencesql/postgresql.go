@@ -21,12 +21,12 @@ import (
 // 13.3.2. A predicate alone holds nothing and reads a snapshot, and FOR KEY SHARE
 // does not conflict with an UPDATE of what is no key.
 //
-// A row that is locked FOR SHARE takes others of the kind, whoever waits to update it
-// (heap_lock_tuple; README.tuplock), so that short transactions which overlap would keep a claim
+// A row that is locked FOR SHARE lets others lock it so too, whoever waits to update it
+// (heap_lock_tuple; README.tuplock). Short transactions which overlap would keep a claim
 // out for ever, each of its waits shorter than lock_timeout. So a check takes an advisory
 // lock first, shared, and a claim takes it alone: the lock manager's queues are in order
-// (README of its storage/lmgr). What protects the data is the row: who does not take the advisory
-// lock is not fair, and no less safe.
+// (README of its storage/lmgr). What protects the data is the row: a program that does not
+// take the advisory lock is not fair, and no less safe.
 type postgresql struct{}
 
 // The advisory lock of a resource is one of its row, by the table and the name. Two that have
@@ -214,10 +214,10 @@ func (postgresql) begin(ctx context.Context, conn *sql.Conn, patience time.Durat
 }
 
 // holders asks the server whom the session waits for, and whom claims before it wait for.
-// Those that may be ended are transactions that have checked a mark (the lock of
-// FOR SHARE on the table is a RowShareLock), and claims that have the row and do
-// nothing with it. What holds a shared mark ([Fence.Mark]) is never ended: that would take back
-// nothing of the work that it is held for, which goes on somewhere else.
+// Those that may be ended are transactions that have checked a mark (the lock of FOR SHARE
+// on the table is a RowShareLock), and claims that have the row and do nothing with it.
+// What holds a shared mark ([Fence.Mark]) is never ended: that would take back nothing of
+// the work that it is held for, which goes on somewhere else.
 func (postgresql) holders(ctx context.Context, f *Fence, session int64) ([]holder, error) {
 	rows, err := f.db.QueryContext(ctx, `WITH RECURSIVE sharers AS MATERIALIZED (
 			SELECT DISTINCT pid FROM pg_locks WHERE granted AND locktype = 'relation' AND mode = 'RowShareLock'

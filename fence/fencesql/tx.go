@@ -13,10 +13,10 @@ import (
 // mark where it is until tx ends, so that a claim of a later leader waits for it.
 //
 // It is refused with a fence.StaleError if a greater token was claimed, with
-// [ErrUnclaimed] if this one was not claimed, and with fence.ErrResource if the
-// resource was not added, or nothing was installed. After any error the caller rolls tx back. At REPEATABLE READ
-// and SERIALIZABLE it may fail as any statement may that meets a concurrent update; then
-// the whole transaction is to be begun anew.
+// [ErrUnclaimed] if this one was not claimed, and with fence.ErrResource if the resource
+// was not added, or nothing was installed. After any error the caller rolls tx back. At
+// REPEATABLE READ and SERIALIZABLE it may fail as any statement may that meets a
+// concurrent update; then the whole transaction is to be begun anew.
 //
 // The hold ends with what it was taken in: it must not be taken within a savepoint that is
 // rolled back while the transaction goes on. With MySQL, a statement that changes

@@ -29,8 +29,8 @@ import (
 	"github.com/electd/elect/test/fencing/zombie"
 )
 
-// envServe makes a process of this test the server: guarded, bare, or one that only checks when a
-// call begins.
+// envServe makes a process of this test the server: guarded, bare, or one that only checks
+// when a call begins.
 const envServe = "FENCING_GRPC_SERVE"
 
 func TestMain(m *testing.M) {

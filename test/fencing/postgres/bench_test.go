@@ -18,8 +18,8 @@ import (
 // which is no round trip more.
 //
 // The server syncs every commit. What a check costs is the same everywhere, and what a
-// commit costs is not: where the disk of the test syncs in no time, as in memory or behind a
-// cache, flush=2ms has the server wait before it does, as for a disk that takes two milliseconds.
+// commit costs is not: the disk of the test may sync in no time, as in memory or behind a
+// cache. flush=2ms has the server wait before it syncs, as for a disk that takes that long.
 func BenchmarkTransactions(b *testing.B) {
 	for _, flush := range []struct{ name, delay string }{{"own", "0"}, {"2ms", "2000"}} {
 		b.Run("flush="+flush.name, func(b *testing.B) {
@@ -32,7 +32,8 @@ func transactions(b *testing.B, settings ...string) {
 	d, ctx := database(server.StartPostgres(b, settings...)), b.Context()
 	at := d.Make(b)
 	_, f := accounts(b, d, at)
-	// Each form has a connection of its own, so that none finds the server's process warmer than another.
+	// Each form has a connection of its own, so that none finds the server's process warmer
+	// than another.
 	plain, setting, term := d.Connect(b, at), d.Connect(b, at), forTerm(b, at, 1)
 	for _, statements := range []int{1, 5} {
 		work, watched := sqltest.Transfer(ctx, d, "accounts", statements), sqltest.Transfer(ctx, d, "watched", statements)

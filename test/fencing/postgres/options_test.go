@@ -37,8 +37,8 @@ func TestOptions(t *testing.T) {
 	)
 }
 
-// guardedOrders makes a table that triggers guard, and somebody who may write to it and no more.
-// It returns the fence, and where app connects.
+// guardedOrders makes a table that triggers guard, and a role that may write to it and no
+// more. It returns the fence, a pool of the table's owner, and where the role connects.
 func guardedOrders(t *testing.T, d sqltest.Database) (f *fencesql.Fence, owner *sql.DB, app string) {
 	t.Helper()
 	url := d.Make(t)
@@ -300,7 +300,7 @@ func findPsql(t *testing.T) string {
 	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/psql")
 	if len(found) == 0 {
-		t.Skip("there is no psql; on Debian: apt-get install postgresql-client")
+		server.Absent(t, "there is no psql; on Debian: apt-get install postgresql-client")
 	}
 	return found[len(found)-1]
 }

@@ -7,8 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,9 +29,11 @@ func TestOverlap(t *testing.T) {
 	t.Run("a claim that is cancelled", func(t *testing.T) { testCancelled(t, d) })
 }
 
-// hold is what each transaction does beside its write, so that eight writers leave next to no
-// moment without a holder.
+// hold is what each transaction does beside its write.
 const hold = `SELECT pg_sleep(0.03)`
+
+// overlapPatience is how long a claim may wait on a machine that has much to do.
+const overlapPatience = 20 * time.Second
 
 func overlapTx(ctx context.Context, f *fencesql.Fence, _ *sql.DB) error {
 	return f.Tx(ctx, "orders", 1, nil, func(tx *sql.Tx) error {
@@ -66,64 +66,22 @@ func overlapMark(ctx context.Context, f *fencesql.Fence, term *sql.DB) error {
 	return errors.Join(err, release())
 }
 
-// testOverlap: a claim comes to its turn, and the older leader is refused from then on.
+// testOverlap has transactions of a leader overlap, by one of the ways to write.
 func testOverlap(t *testing.T, d sqltest.Database, write func(context.Context, *fencesql.Fence, *sql.DB) error) {
 	url := d.Make(t)
-	db := d.Connect(t, url)
-	const patience = 20 * time.Second
-	f := d.Installed(t, db, fencesql.Config{LockTimeout: patience}, "orders")
-	sqltest.Execute(t, db, `CREATE TABLE orders (n int)`)
+	f := d.Installed(t, d.Connect(t, url), fencesql.Config{LockTimeout: overlapPatience}, "orders")
+	sqltest.Execute(t, d.Connect(t, url), `CREATE TABLE orders (n int)`)
 	if err := f.Guard(t.Context(), "orders", "orders"); err != nil {
 		t.Fatal(err)
 	}
-	sqltest.Claim(t, f, "orders", 1)
-	ctx, stop := context.WithCancel(t.Context())
-	const writers = 8
-	var work sync.WaitGroup
-	defer work.Wait()
-	defer stop()
-	older, term := d.Installed(t, d.Connect(t, url), fencesql.Config{LockTimeout: patience}), forTerm(t, url, 1)
-	var written atomic.Int64
-	ended := make(chan error, writers)
-	for range writers {
-		work.Go(func() {
-			for {
-				if err := write(ctx, older, term); err != nil {
-					ended <- err
-					return
-				}
-				written.Add(1)
-			}
-		})
-	}
-	for written.Load() < 10*writers { // all are at work
-		select {
-		case err := <-ended:
-			t.Fatal(err)
-		case <-time.After(time.Millisecond):
-		}
-	}
-	began, before := time.Now(), written.Load()
-	err := f.Claim(ctx, "orders", 2)
-	took := time.Since(began)
-	if err != nil {
-		t.Fatalf("after %v and %d transactions of the older leader: %v", took, written.Load()-before, err)
-	}
-	ahead := written.Load() - before
-	t.Logf("the claim took %v, and %d transactions of the older leader went ahead of it", took, ahead)
-	// Those that had the mark end before it, and some while it had not come to the queue yet. Without
-	// the queue it was some hundreds to thousands, by chance.
-	if ahead > 25*writers {
-		t.Errorf("%d transactions of the older leader went ahead of the claim", ahead)
-	}
-	for range writers {
-		sqltest.Stale(t, <-ended, 1, 2)
-	}
+	older, term := d.Fence(t, d.Connect(t, url), fencesql.Config{LockTimeout: overlapPatience}), forTerm(t, url, 1)
+	sqltest.Overlap(t, f, func(ctx context.Context) error { return write(ctx, older, term) })
 }
 
 // testChain: programs may check by hand with FOR SHARE alone. They do not queue behind a
-// claim (README.tuplock of PostgreSQL's heap: a share lock joins others, whoever waits), and each
-// wait of the claim is shorter than lock_timeout. It ends all the same, and has changed nothing.
+// claim (README.tuplock of PostgreSQL's heap: a share lock joins others, whoever waits),
+// and each wait of the claim is shorter than lock_timeout. It ends all the same, and has
+// changed nothing.
 func testChain(t *testing.T, d sqltest.Database) {
 	url := d.Make(t)
 	db := d.Connect(t, url)
@@ -177,8 +135,8 @@ func testChain(t *testing.T, d sqltest.Database) {
 	sqltest.Claim(t, f, "orders", 2)
 }
 
-// testCancelled: a claim that its caller gives up while it waits is known not to have been made,
-// and is not made later.
+// testCancelled: a claim that its caller gives up while it waits is known not to have been
+// made, and is not made later.
 func testCancelled(t *testing.T, d sqltest.Database) {
 	url := d.Make(t)
 	db := d.Connect(t, url)

@@ -56,7 +56,7 @@ func etcdBin(t testing.TB) string {
 	build.Dir = filepath.Join(filepath.Dir(here), "etcd")
 	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	if out, err := build.CombinedOutput(); err != nil {
-		absent(t, fmt.Sprintf("etcd cannot be built from go.etcd.io/etcd/server/v3 (%v); or name one in ELECT_TEST_ETCD\n%s", err, out))
+		Absent(t, fmt.Sprintf("etcd cannot be built from go.etcd.io/etcd/server/v3 (%v); or name one in ELECT_TEST_ETCD\n%s", err, out))
 	}
 	return bin
 }

@@ -46,7 +46,7 @@ func mariadbBin(t testing.TB) string {
 		_, err = exec.LookPath("mariadb-install-db")
 	}
 	if err != nil {
-		absent(t, "there is no mariadbd or no mariadb-install-db; on Debian: apt-get install mariadb-server")
+		Absent(t, "there is no mariadbd or no mariadb-install-db; on Debian: apt-get install mariadb-server")
 	}
 	return path
 }

@@ -58,7 +58,7 @@ func postgresBin(t testing.TB) string {
 		best = filepath.Dir(path)
 	}
 	if best == "" {
-		absent(t, "there is no PostgreSQL in /usr/lib/postgresql or in PATH; on Debian: apt-get install postgresql")
+		Absent(t, "there is no PostgreSQL in /usr/lib/postgresql or in PATH; on Debian: apt-get install postgresql")
 	}
 	return best
 }

@@ -17,11 +17,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/electd/elect/internal/proc"
 )
 
 const (
-	patience = time.Minute
-	nobody   = 65534
+	patience = time.Minute // for what takes a second at most
+	nobody   = 65534       // the user, and the group, of servers that refuse to run as root
 )
 
 // process is that of a server. It has ended, and its directory has gone, with the test.
@@ -58,8 +60,8 @@ func newProcess(t testing.TB, name string) *process {
 	return p
 }
 
-// absent skips the test for want of a program, and fails it in CI.
-func absent(t testing.TB, missing string) {
+// Absent skips the test for want of a program, and fails it in CI.
+func Absent(t testing.TB, missing string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
 		t.Fatal(missing)
@@ -122,8 +124,8 @@ func (p *process) Kill(t testing.TB) {
 	p.cmd = nil
 	for deadline := time.Now().Add(patience); ; { // they go when they see that it has gone
 		left := 0
-		for pid, command := range children {
-			if command != "" && commandOf(pid) == command {
+		for pid, start := range children {
+			if now, ok := proc.Read(pid); ok && !now.Dead() && now.Start == start {
 				left++
 			}
 		}
@@ -137,39 +139,20 @@ func (p *process) Kill(t testing.TB) {
 	}
 }
 
-// childrenOf are the children of a process, and what they run.
-func childrenOf(parent int) map[int]string {
-	all := map[int]string{}
+// childrenOf are the children of a process, and when each was started.
+func childrenOf(parent int) map[int]int {
+	all := map[int]int{}
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
-		if err != nil {
-			continue
-		}
-		_, after, _ := strings.Cut(string(stat), ") ")
-		if fields := strings.Fields(after); len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
-			all[pid] = commandOf(pid)
+		if stat, ok := proc.Read(pid); ok && stat.Parent == parent {
+			all[pid] = stat.Start
 		}
 	}
 	return all
-}
-
-// commandOf is what a process runs, "" if it runs no more.
-func commandOf(pid int) string {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return ""
-	}
-	_, after, _ := strings.Cut(string(stat), " (")
-	command, state, _ := strings.Cut(after, ") ")
-	if strings.HasPrefix(state, "Z") {
-		return ""
-	}
-	return command
 }
 
 // serve starts a server of databases, which answers at a place.

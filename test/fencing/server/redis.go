@@ -29,7 +29,7 @@ func StartRedis(t testing.TB, settings ...string) *Redis {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
-		absent(t, "there is no redis-server in PATH; on Debian: apt-get install redis-server")
+		Absent(t, "there is no redis-server in PATH; on Debian: apt-get install redis-server")
 	}
 	p, port := newProcess(t, "Redis"), freePort(t)
 	r := &Redis{p, p.dir, "127.0.0.1:" + port, append([]string{

@@ -21,6 +21,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/peer"
 )
 
@@ -393,10 +394,6 @@ func (s *stage) thaw(c *child) {
 
 // stopped reports whether a process is stopped.
 func stopped(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	_, after, _ := strings.Cut(string(text), ") ")
-	return strings.HasPrefix(after, "T")
+	stat, ok := proc.Read(pid)
+	return ok && stat.State == 'T'
 }

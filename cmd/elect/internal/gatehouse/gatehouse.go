@@ -40,10 +40,10 @@ type Config struct {
 }
 
 const (
-	headerTimeout = 10 * time.Second // for the headers of a request
-	idleTimeout   = 2 * time.Minute  // of a connection
-	markTimeout   = 5 * time.Second  // for the mark to tell what it has
-	look          = 20 * time.Millisecond
+	headerTimeout = 10 * time.Second      // for the headers of a request
+	idleTimeout   = 2 * time.Minute       // of a connection
+	markTimeout   = 5 * time.Second       // for the mark to tell what it has
+	look          = 20 * time.Millisecond // between two looks at what is in flight
 )
 
 // Serve serves on l, and metrics on metrics unless that is nil, until ctx ends. It
@@ -103,8 +103,8 @@ func Serve(ctx context.Context, l, metrics net.Listener, cfg Config) (cut int, e
 	return cut, err
 }
 
-// finish lets what is in flight end, upgraded connections included, and cuts what does
-// not. It reports how many that were.
+// finish lets what is in flight end, upgraded connections included, and cuts what has not
+// ended when the grace is over. It reports how many requests it has cut.
 func finish(front *http.Server, guard *fence.Guard, cfg Config) (cut int) {
 	late, cancel := context.WithTimeout(context.Background(), cfg.Grace)
 	defer cancel()
@@ -136,7 +136,7 @@ func open(methods []string) func(*http.Request) bool {
 	return func(r *http.Request) bool { return all[r.Method] && !fencehttp.IsUpgrade(r) }
 }
 
-// health says what is wrong, if anything is.
+// health returns an error if the mark of a resource cannot be read in time.
 func health(ctx context.Context, guard *fence.Guard, resources []fence.Resource) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, markTimeout, fmt.Errorf("the mark does not answer within %v", markTimeout))
 	defer cancel()

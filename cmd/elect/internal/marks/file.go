@@ -60,7 +60,7 @@ func (p filePlace) Install(ctx context.Context, resource fence.Resource, tables 
 		if err != nil {
 			return nil, err
 		}
-		return warn(marks.Warning()), marks.Add(ctx, resource)
+		return marks.Warnings(), marks.Add(ctx, resource)
 	}
 	if at, err := os.Stat(string(p)); err == nil && at.IsDir() {
 		return nil, fmt.Errorf("%w: %s is a directory; want the resource whose mark it is to keep, or a file", ErrURL, string(p))
@@ -69,7 +69,7 @@ func (p filePlace) Install(ctx context.Context, resource fence.Resource, tables 
 		return nil, err
 	}
 	s, err := fencefile.Status(ctx, string(p))
-	return warn(s.Warning), err
+	return s.Warnings, err
 }
 
 func (p filePlace) Uninstall(ctx context.Context, resource fence.Resource, tables []string) error {
@@ -92,14 +92,14 @@ func (p filePlace) Uninstall(ctx context.Context, resource fence.Resource, table
 func (p filePlace) Status(ctx context.Context, resource fence.Resource) ([]State, error) {
 	if resource == "" {
 		s, err := fencefile.Status(ctx, string(p))
-		return []State{{Highest: s.Highest, Warnings: warn(s.Warning)}}, err
+		return []State{{Highest: s.Highest, Warnings: s.Warnings}}, err
 	}
 	marks, err := p.marks()
 	if err != nil {
 		return nil, err
 	}
 	highest, err := marks.Highest(ctx, resource)
-	return []State{{Resource: resource, Highest: highest, Warnings: warn(marks.Warning())}}, err
+	return []State{{Resource: resource, Highest: highest, Warnings: marks.Warnings()}}, err
 }
 
 func (p filePlace) Claim(ctx context.Context, resource fence.Resource, token fence.Token) error {
@@ -112,10 +112,3 @@ func (p filePlace) Claim(ctx context.Context, resource fence.Resource, token fen
 }
 
 func (p filePlace) Close() error { return nil }
-
-func warn(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return []string{text}
-}

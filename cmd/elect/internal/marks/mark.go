@@ -16,7 +16,7 @@ type Kept struct {
 	close    func() error
 }
 
-// Close closes it.
+// Close closes the connections of the mark. No guard may use it any more.
 func (k *Kept) Close() error { return k.close() }
 
 const wantMark = "file:DIR, postgres://, mysql:// or memory"
@@ -45,11 +45,11 @@ func Mark(at string) (*Kept, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Kept{Mark: marks, Warnings: warn(marks.Warning()), close: p.Close}, nil
+		return &Kept{Mark: marks, Warnings: marks.Warnings(), close: p.Close}, nil
 	}
 	if *u == (url.URL{Path: "memory"}) || *u == (url.URL{Scheme: "memory"}) {
 		return &Kept{
-			Mark: new(fence.Memory), Warnings: warn("the mark is in memory: a restart forgets it, and lets a stale leader in"),
+			Mark: new(fence.Memory), Warnings: []string{"the mark is in memory: a restart forgets it, and lets a stale leader in"},
 			close: func() error { return nil },
 		}, nil
 	}

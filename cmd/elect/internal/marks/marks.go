@@ -1,6 +1,6 @@
 // Package marks opens the places where the marks of guarded resources are kept, by URL,
-// for the verbs of elect fence: a database, Redis, a directory, one file, or a guard in front of
-// an HTTP server.
+// for the verbs of elect fence: a database, Redis, a directory, one file, or a guard in
+// front of an HTTP server.
 //
 // A [Place] is for one goroutine, and holds connections until it is closed. Its errors
 // are those of the packages below fence, without the password of the URL.
@@ -52,10 +52,10 @@ type State struct {
 	Warnings []string       `json:"warnings,omitempty"`
 }
 
-// Config is how a place is used.
+// Config is how a place claims. Only databases heed it.
 type Config struct {
-	Wait      time.Duration // for transactions of earlier leaders; databases
-	Terminate bool          // them
+	Wait      time.Duration // for transactions of earlier leaders; 0: that of fencesql.Config
+	Terminate bool          // ends their connections after half of that
 }
 
 // Shown is the URL without what is secret.
