@@ -91,12 +91,17 @@ func (m *Mark) Add(ctx context.Context, resource fence.Resource) error {
 	})
 }
 
-// Remove forgets a resource and its mark: no guard may use it any more. From then on it is
-// refused with fence.ErrResource, and, if it is added again, takes any token. It is no error if
-// there is none.
+// Remove forgets a resource and its mark: no guard may use it any more, and it fails if one
+// has it that has asked for [Mark.Alone]. From then on it is refused with fence.ErrResource,
+// and, if it is added again, takes any token. It is no error if there is none.
 func (m *Mark) Remove(ctx context.Context, resource fence.Resource) error {
+	release, err := m.Alone(resource)
+	if err != nil {
+		return err
+	}
+	defer release() // it writes nothing, and cannot fail
 	return m.locked(ctx, resource, func(s slot) error {
-		for _, name := range []string{s.temp, s.mark, s.held} {
+		for _, name := range []string{s.temp, s.mark, guardFile(resource), s.held} {
 			if err := s.remove(name); err != nil {
 				return err
 			}

@@ -112,6 +112,16 @@ func TestMarkLost(t *testing.T) {
 	if err := m.Raise(t.Context(), "r", 6); err != nil {
 		t.Fatal(err)
 	}
+	release, err := newMark(t, dir).Alone("r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Remove(t.Context(), "r"); err == nil || highest(t, m, "r") != 6 {
+		t.Errorf("%v; want what a guard has not to be removed", err)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		if err := m.Remove(t.Context(), "r"); err != nil {
 			t.Fatal(err)
