@@ -22,6 +22,7 @@ func TestZombies(t *testing.T) {
 		sqltest.Play{Name: "serializable", Form: sqltest.Tx, Isolation: sql.LevelSerializable},
 		sqltest.Play{Name: "terminating", Form: sqltest.Tx, Isolation: sql.LevelReadCommitted, Timeout: 2 * time.Second, Terminate: true},
 		sqltest.Play{Name: "trigger", Form: sqltest.Trigger, Isolation: sql.LevelReadCommitted},
+		sqltest.Play{Name: "the token of the connection", Form: sqltest.Connection, Isolation: sql.LevelReadCommitted},
 		sqltest.Play{Name: "trigger at repeatable read", Form: sqltest.Trigger, Isolation: sql.LevelRepeatableRead},
 	)
 }
@@ -32,6 +33,7 @@ func TestUnsafeZombies(t *testing.T) {
 		sqltest.Play{Name: "a bare predicate", Form: sqltest.Predicate, Isolation: sql.LevelReadCommitted},
 		sqltest.Play{Name: "a bare predicate at repeatable read", Form: sqltest.Predicate, Isolation: sql.LevelRepeatableRead},
 		sqltest.Play{Name: "asks first, and holds nothing", Form: sqltest.Asks, Isolation: sql.LevelReadCommitted},
+		sqltest.Play{Name: "claims when it has read", Form: sqltest.ReadsFirst, Isolation: sql.LevelReadCommitted},
 		sqltest.Play{Name: "FOR KEY SHARE", Form: sqltest.KeyShare, Isolation: sql.LevelReadCommitted},
 	)
 }

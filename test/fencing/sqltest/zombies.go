@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -20,12 +21,14 @@ import (
 // Form is how a leader writes.
 type Form string
 
-// The forms. Those beneath Trigger are what one would write who had not heard of
-// fence/fencesql.
+// The forms. Those beneath Connection are what one would write who had not heard of
+// fence/fencesql, or of its rules.
 const (
-	Tx      Form = "tx"      // Fence.Tx
-	Trigger Form = "trigger" // shows its token to the trigger of the table
+	Tx         Form = "tx"         // Fence.Tx
+	Trigger    Form = "trigger"    // shows its token to the trigger of the table
+	Connection Form = "connection" // the same, by what its connections begin with: a pool for each term
 
+	ReadsFirst Form = "reads first" // as Tx, but a new leader claims when it has read
 	Predicate  Form = "predicate"   // the mark is compared in the write itself
 	Asks       Form = "asks"        // reads the mark, then writes, in one transaction
 	AsksBefore Form = "asks before" // the same, in a transaction before that of the write
@@ -51,7 +54,7 @@ type where struct {
 // and Open are asked for.
 func Main(m *testing.M, d Database) {
 	zombie.Main(m, map[string]zombie.Opener{"register": func(_ context.Context, text string, steps *zombie.Steps) (zombie.Resource, error) {
-		r := &register{database: d}
+		r := &register{database: d, steps: steps, terms: map[fence.Token]*sql.DB{}}
 		if err := json.Unmarshal([]byte(text), &r.where); err != nil {
 			return nil, err
 		}
@@ -68,19 +71,54 @@ func Main(m *testing.M, d Database) {
 type register struct {
 	where
 	database Database
+	steps    *zombie.Steps
 	db       *sql.DB
 	fence    *fencesql.Fence
+	terms    map[fence.Token]*sql.DB // of Connection
+	later    fence.Token             // of ReadsFirst: what is to be claimed when it has read
 }
 
-func (r *register) Close() error { return r.db.Close() }
+func (r *register) Close() error {
+	err := r.db.Close()
+	for _, db := range r.terms {
+		err = errors.Join(err, db.Close())
+	}
+	return err
+}
 
 func (r *register) Claim(ctx context.Context, token fence.Token) error {
+	if r.Form == ReadsFirst {
+		r.later = token
+		return nil
+	}
 	return r.fence.Claim(ctx, "register", token)
 }
 
 func (r *register) Read(ctx context.Context) (value int64, err error) {
 	err = r.db.QueryRowContext(ctx, `SELECT value FROM register`).Scan(&value)
+	if err == nil && r.later != 0 {
+		err = r.fence.Claim(ctx, "register", r.later)
+	}
 	return value, err
+}
+
+// of is the pool of a term.
+func (r *register) of(token fence.Token) (*sql.DB, error) {
+	if db := r.terms[token]; db != nil {
+		return db, nil
+	}
+	at, err := url.Parse(r.At)
+	if err != nil {
+		return nil, err
+	}
+	q := at.Query()
+	q.Set("options", "-celect.token="+token.String()) // a space would be a plus, which pgx leaves as it is
+	at.RawQuery = q.Encode()
+	db, err := r.database.Open(at.String(), r.steps)
+	if err == nil {
+		r.terms[token] = db
+	}
+	return db, err
 }
 
 const update = `UPDATE register SET value = ?`
@@ -91,19 +129,27 @@ func (r *register) set(ctx context.Context, q Querier, value int64) error {
 }
 
 func (r *register) Write(ctx context.Context, token fence.Token, value int64) error {
-	opts := &sql.TxOptions{Isolation: r.Isolation}
+	opts, db := &sql.TxOptions{Isolation: r.Isolation}, r.db
 	switch r.Form {
-	case Tx:
+	case Tx, ReadsFirst:
 		return r.fence.Tx(ctx, "register", token, opts, func(tx *sql.Tx) error { return r.set(ctx, tx, value) })
 	case AsksBefore:
 		return r.ask(ctx, r.db, token, value, "")
 	}
-	tx, err := r.db.BeginTx(ctx, opts)
+	if r.Form == Connection {
+		var err error
+		if db, err = r.of(token); err != nil {
+			return err
+		}
+	}
+	tx, err := db.BeginTx(ctx, opts)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback()
 	switch r.Form {
+	case Connection:
+		err = fencesql.Refusal(r.set(ctx, tx, value))
 	case Trigger:
 		if err = r.fence.SetToken(ctx, tx, token); err == nil {
 			err = fencesql.Refusal(r.set(ctx, tx, value))
@@ -155,7 +201,7 @@ func stage(t *testing.T, d Database, play Play) zombie.Config {
 	db := d.Connect(t, w.At)
 	f := d.Installed(t, db, fencesql.Config{}, "register")
 	Execute(t, db, `CREATE TABLE register (value BIGINT NOT NULL)`, `INSERT INTO register VALUES (0)`)
-	if play.Form == Trigger {
+	if play.Form == Trigger || play.Form == Connection {
 		if err := f.Guard(t.Context(), "register", "register"); err != nil {
 			t.Fatal(err)
 		}
