@@ -233,7 +233,8 @@ func (g *Guard) InFlight(resource Resource) int {
 
 // Begin admits work, or refuses it with an error that matches one of [ErrStale],
 // [ErrMissing], [ErrToken], [ErrResource], [ErrBusy]; any other is the mark's, or the
-// cause of the end of ctx, and nothing was admitted either. Every Pass must be ended.
+// cause of the end of ctx, and nothing was admitted either. A cause that is the refusal of
+// another guard is told in words only. Every Pass must be ended.
 func (g *Guard) Begin(ctx context.Context, resource Resource, token Token) (*Pass, error) {
 	gate, ok := g.gates[resource]
 	if !ok {
@@ -301,7 +302,7 @@ func (g *Guard) admit(ctx context.Context, at *gate, resource Resource, token To
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, highest, context.Cause(ctx)
+			return nil, highest, own(ctx, context.Cause(ctx))
 		case <-late:
 			return nil, highest, fmt.Errorf("%w: %v waits at %s for the mark, or for %d requests of smaller tokens; ask again", ErrBusy, token, resource, busy)
 		}
@@ -314,18 +315,24 @@ func (g *Guard) admit(ctx context.Context, at *gate, resource Resource, token To
 func (g *Guard) raise(ctx context.Context, at *gate, resource Resource, token Token) error {
 	at.raising = true
 	at.mu.Unlock()
-	err := func() error {
-		defer func() { // of a mark that panics, too
+	err := func() (err error) {
+		panics := true
+		defer func() {
 			at.mu.Lock()
 			at.raising = false
 			at.change()
+			if panics { // nobody returns with it held then
+				at.mu.Unlock()
+			}
 		}()
 		if g.shared != nil {
-			if err := g.makeRoom(ctx, at, resource, token); err != nil {
-				return err
-			}
+			err = g.makeRoom(ctx, at, resource, token)
 		}
-		return g.mark.Raise(ctx, resource, token)
+		if err == nil {
+			err = g.mark.Raise(ctx, resource, token)
+		}
+		panics = false
+		return own(ctx, err)
 	}()
 	if stale, ok := errors.AsType[*StaleError](err); ok {
 		at.rise(stale.Highest)
@@ -400,20 +407,37 @@ func (g *Guard) pass(ctx context.Context, at *gate, token Token) *Pass {
 // that is raised decides what becomes of the smaller one.
 var errOvertaken = errors.New("a greater token has come")
 
+// own is an error that speaks of this resource only. The work that asks for admission may be that
+// of another guard, whose refusal is then the cause of the end of its context, and is what a
+// mark returns that heeds it. Its tokens may be those of another election.
+func own(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	if cause == nil || ResultOf(cause) == Failed || !errors.Is(err, cause) {
+		return err
+	}
+	return fmt.Errorf("%w: %v", ctx.Err(), err)
+}
+
 // hold makes a shared mark stay where it is until the pass ends. After an error the pass
 // has ended. It returns the mark, too, as far as it is known.
 func (g *Guard) hold(ctx context.Context, p *Pass, resource Resource) (Token, error) {
 	if g.shared == nil {
 		return p.token, nil
 	}
+	holds := false
+	defer func() { // of a mark that panics, too
+		if !holds {
+			_ = p.End()
+		}
+	}()
 	release, err := g.shared.Share(p.ctx, resource, p.token)
 	if err == nil {
-		p.release = release
+		p.release, holds = release, true
 		return p.token, nil
 	}
 	switch { // what the mark says of the end of a context is not its word on a token
 	case ctx.Err() != nil:
-		err = context.Cause(ctx)
+		err = own(ctx, context.Cause(ctx))
 	case p.ctx.Err() != nil:
 		err = errOvertaken
 	}

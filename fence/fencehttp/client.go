@@ -77,6 +77,11 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if isDial(err) && sent.Load() == 0 {
 			return nil, err
 		}
+		if fence.ResultOf(err) != fence.Failed {
+			// net/http returns the cause of the end of the context: of the work of another guard
+			// that is a refusal, and none of this request.
+			err = errors.Join(r.Context().Err(), opaque{err})
+		}
 		return nil, &unknown{err}
 	}
 	if err := readAnswer(resp, r.URL.Host, shown); err != nil {

@@ -14,7 +14,7 @@ import (
 // Claim raises the mark of the resource to token, durably, and returns when no
 // transaction is open any more that was checked with a smaller token. It is what a new
 // leader does before it reads anything. The same token again is no error, and waits for
-// nothing.
+// no transaction: in PostgreSQL for a commit, which says that the mark is as durable as any.
 //
 // A greater mark is a fence.StaleError. A resource that was not added, and any where
 // nothing was installed, is refused with fence.ErrResource. If transactions of earlier
@@ -25,6 +25,9 @@ import (
 // Claims of one resource wait for each other.
 func (f *Fence) Claim(ctx context.Context, resource fence.Resource, token fence.Token) error {
 	highest, err := f.claim(ctx, resource, token)
+	if err == nil && highest == token {
+		err = f.confirm(ctx, resource, token)
+	}
 	if err == nil && highest < token {
 		highest = token
 		f.observe(fence.Decision{Resource: resource, Shown: token, Highest: token, Result: fence.Raised})
@@ -89,6 +92,34 @@ func (f *Fence) committed(ctx context.Context, resource fence.Resource) (fence.T
 		return 0, fmt.Errorf("%w: reading the mark of %s took longer than %v", fence.ErrBusy, resource, f.cfg.LockTimeout)
 	}
 	return highest, err
+}
+
+// confirm makes a mark that the database shows as durable as one that is raised. An earlier claim
+// with the same token may not have heard from the standbys that the server waits for: where that
+// wait was cancelled, or the server has crashed meanwhile, it shows what it alone has.
+func (f *Fence) confirm(ctx context.Context, resource fence.Resource, token fence.Token) (err error) {
+	if f.say.confirm == "" {
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("fencesql: claiming %s with %v again: %w: %w", resource, token, fence.ErrUnknownOutcome, err)
+		}
+	}()
+	conn, err := f.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	tx, _, end, err := f.dialect.begin(ctx, conn, f.cfg.LockTimeout)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // does nothing after a commit
+	if _, err := tx.ExecContext(ctx, f.say.confirm); err != nil {
+		return err
+	}
+	return errors.Join(f.commit(ctx, tx), end())
 }
 
 func (f *Fence) raise(ctx context.Context, resource fence.Resource, token fence.Token) (err error) {

@@ -63,6 +63,10 @@ type statements struct {
 	// is not above the token. It waits for transactions that hold the mark.
 	raise string
 
+	// confirm writes something that is nobody's data, so that a commit waits for all that was
+	// committed before, here and at standbys. "": what can be read is as durable as it gets.
+	confirm string
+
 	// check holds the mark where it is until the transaction ends: resource, token; a row
 	// with the mark, if that is not above the token, or none. It waits for a raise.
 	check string

@@ -22,7 +22,10 @@ type mark struct{ *Fence }
 
 // Raise implements [fence.Mark].
 func (m mark) Raise(ctx context.Context, resource fence.Resource, token fence.Token) error {
-	_, err := m.claim(ctx, resource, token)
+	highest, err := m.claim(ctx, resource, token)
+	if err == nil && highest == token {
+		err = m.confirm(ctx, resource, token)
+	}
 	return err
 }
 

@@ -44,6 +44,7 @@ func (postgresql) statements(table string) statements {
 		refusal: r.Replace(`SELECT token FROM {table} WHERE resource = $1`),
 		queue:   r.Replace(`SELECT pg_advisory_xact_lock({lock}) FROM {table} WHERE resource = $1`),
 		raise:   r.Replace(`UPDATE {table} SET token = $1, claimed_at = clock_timestamp() WHERE resource = $2 AND token <= $3`),
+		confirm: `SELECT pg_catalog.pg_logical_emit_message(true, 'elect', '')`, // a record of the log, and nothing else
 		check:   r.Replace(`SELECT token FROM (SELECT token, set_config('elect.token', $2::bigint::text, true), pg_advisory_xact_lock_shared({lock}) FROM {table} WHERE resource = $1 AND token <= $2::bigint FOR SHARE) AS mark`),
 		share:   r.Replace(`SELECT token FROM (SELECT token, set_config('idle_in_transaction_session_timeout', '0', true), set_config('application_name', 'elect fence hold', true), pg_advisory_xact_lock_shared({lock}) FROM {table} WHERE resource = $1 AND token <= $2::bigint FOR SHARE) AS mark`),
 		token:   `SELECT set_config('elect.token', $1::bigint::text, true)`,
@@ -220,7 +221,7 @@ func (postgresql) begin(ctx context.Context, conn *sql.Conn, patience time.Durat
 // the work that it is held for, which goes on somewhere else.
 func (postgresql) holders(ctx context.Context, f *Fence, session int64) ([]holder, error) {
 	rows, err := f.db.QueryContext(ctx, `WITH RECURSIVE sharers AS MATERIALIZED (
-			SELECT DISTINCT pid FROM pg_locks WHERE granted AND locktype = 'relation' AND mode = 'RowShareLock'
+			SELECT DISTINCT pid FROM pg_locks WHERE pid IS NOT NULL AND granted AND locktype = 'relation' AND mode = 'RowShareLock'
 				AND relation = to_regclass($2) AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 		), way AS (
 			SELECT unnest(pg_blocking_pids($1)) AS pid
