@@ -92,10 +92,9 @@ func (m *Mark) Add(ctx context.Context, resource fence.Resource) error {
 	})
 }
 
-// Remove forgets a resource and its mark. It fails while a guard has asked for the mark
-// with [Mark.Alone]; no other guard may use it any more either. From then on the resource
-// is refused with fence.ErrResource. If it is added again, it takes any token. It is no
-// error if there is none.
+// Remove forgets a resource and its mark, which no guard may use any more. It fails while
+// one has it by [Mark.Alone]. From then on the resource is refused with fence.ErrResource.
+// If it is added again, it takes any token. It is no error if there is none.
 func (m *Mark) Remove(ctx context.Context, resource fence.Resource) error {
 	release, err := m.Alone(resource)
 	if err != nil {
