@@ -17,10 +17,11 @@ import (
 // raise marks in one directory harms none of them, but a fence.Guard has to be alone in
 // front of its resource.
 //
-// A resource is added once ([Mark.Add]). A Raise writes and syncs a new file, renames it, and
-// syncs the directory. A file that is not there is an error (fence.ErrResource), and not a
-// resource that was never claimed: whoever removes the directory, or restores it from before
-// that, must not let an older leader in. One that is damaged is an error, too ([ErrDamaged]).
+// A resource is added once ([Mark.Add]). A Raise writes and syncs a new file, renames it,
+// and syncs the directory. A file that is not there is an error (fence.ErrResource), and
+// not a resource that was never claimed: a directory that was removed, or restored from
+// before that, must not let an older leader in. One that is damaged is an error, too
+// ([ErrDamaged]).
 type Mark struct {
 	dir      string
 	warnings []string
@@ -91,9 +92,9 @@ func (m *Mark) Add(ctx context.Context, resource fence.Resource) error {
 	})
 }
 
-// Remove forgets a resource and its mark: no guard may use it any more, and it fails if one
-// has it that has asked for [Mark.Alone]. From then on it is refused with fence.ErrResource,
-// and, if it is added again, takes any token. It is no error if there is none.
+// Remove forgets a resource and its mark, which no guard may use any more. It fails while
+// one has it by [Mark.Alone]. From then on the resource is refused with fence.ErrResource.
+// If it is added again, it takes any token. It is no error if there is none.
 func (m *Mark) Remove(ctx context.Context, resource fence.Resource) error {
 	release, err := m.Alone(resource)
 	if err != nil {
@@ -162,7 +163,7 @@ func (m *Mark) locked(ctx context.Context, resource fence.Resource, do func(slot
 	return do(s)
 }
 
-// mark is one that has to be there.
+// mark returns a mark, and fence.ErrResource if there is none.
 func (m *Mark) mark(s slot, resource fence.Resource) (fence.Token, error) {
 	highest, exists, err := s.found()
 	if err == nil && !exists {

@@ -26,9 +26,10 @@ const settledPatience = 5 * time.Second
 // The token that the mark is at waits likewise, unless the process before had let it in:
 // that one may have been killed while the token still waited for smaller ones. A
 // [fence.Guard] tells when it lets a token in ([fence.Clearer]), and a second mark keeps
-// that, named as the resource with "@settled" after it; if marks have a method Add, as those of
-// fencefile, it is added. Where there can be no such mark (the
-// name would be too long, or the place refuses it), the token waits after each start.
+// that, named as the resource with "@settled" after it. If the mark has a method Add, as
+// those of fencefile and fenceetcd, the second one is added by it. Where there can be no
+// such mark (the name would be too long, or the place refuses it), the token waits after
+// each start.
 //
 // It is for a mark that one process has at a time. Where several share one
 // ([fence.Sharer]), the others are not told that one has died; what is returned is not a
@@ -43,6 +44,11 @@ type settling struct {
 }
 
 var _ fence.Clearer = (*settling)(nil)
+
+// adder is a mark whose resources have to be added before they can be claimed.
+type adder interface {
+	Add(ctx context.Context, resource fence.Resource) error
+}
 
 // Raise implements [fence.Mark].
 func (s *settling) Raise(ctx context.Context, resource fence.Resource, token fence.Token) error {
@@ -75,12 +81,10 @@ func (s *settling) Cleared(ctx context.Context, resource fence.Resource, token f
 	if s.settled(ctx, resource) == token {
 		return
 	}
-	beside := resource + settledSuffix
-	err := s.Mark.Raise(ctx, beside, token) // if it fails the next process waits
-	if adder, ok := s.Mark.(interface {
-		Add(context.Context, fence.Resource) error
-	}); ok && errors.Is(err, fence.ErrResource) && adder.Add(ctx, beside) == nil {
-		_ = s.Mark.Raise(ctx, beside, token)
+	second := resource + settledSuffix
+	err := s.Mark.Raise(ctx, second, token) // if it fails the next process waits
+	if to, ok := s.Mark.(adder); ok && errors.Is(err, fence.ErrResource) && to.Add(ctx, second) == nil {
+		_ = s.Mark.Raise(ctx, second, token)
 	}
 }
 

@@ -89,8 +89,8 @@ const most = 7000
 // Redis's own (redis.Error), and does not match [fence.ErrUnknownOutcome], may be that of
 // a later command: those before it have been applied, for Redis takes nothing back.
 //
-// There may be up to 7,000 commands and arguments in all. A pipeline of one Write for all
-// is cheaper than one of a Write for each.
+// There may be up to 7,000 arguments in all, where each command counts as two more. One
+// Write of several commands is cheaper than a pipeline of Writes of one.
 func (g *Guard) Write(ctx context.Context, token fence.Token, all ...Command) ([]any, error) {
 	keys, args := make([]string, 0, len(all)), make([]any, 0, 3*len(all))
 	for _, c := range all {

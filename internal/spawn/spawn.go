@@ -21,7 +21,8 @@ type Starter struct {
 	work chan func()
 }
 
-// Start starts cmd, with what else its SysProcAttr asks for.
+// Start starts cmd. Its SysProcAttr is kept, but for the process group and the signal at
+// the death of this process.
 func (s *Starter) Start(cmd *exec.Cmd) error {
 	s.once.Do(func() {
 		s.work = make(chan func())
@@ -41,7 +42,8 @@ func (s *Starter) Start(cmd *exec.Cmd) error {
 	return <-result
 }
 
-// Close is called when all have ended, and no start follows.
+// Close ends the thread that forks. It is called once all processes have ended, and no
+// Start may follow: on Linux the kernel would kill those that have not.
 func (s *Starter) Close() {
 	s.once.Do(func() {})
 	if s.work != nil {

@@ -30,7 +30,7 @@ const patience = 30 * time.Second
 
 // Terminal is one on which a program runs, as the leader of a session.
 type Terminal struct {
-	Cmd *exec.Cmd
+	Cmd *exec.Cmd // the program
 
 	t      testing.TB
 	fd     int // the terminal's other end, until the test is over
@@ -126,7 +126,8 @@ func (s *Terminal) Type(text string) {
 	}
 }
 
-// Expect waits for text after what was expected last.
+// Expect waits until text is shown after what was expected last, for half a minute at
+// most.
 func (s *Terminal) Expect(text string) {
 	s.t.Helper()
 	late := time.After(patience)

@@ -1,11 +1,9 @@
-// Package epoch is what the bully and the ring had to be given alike, and what
-// the books do not have: the number of a reign, so that there is a token at all,
-// the number of a life, so that an answer finds the life that asked, and the
-// saves of both.
+// Package epoch is what the bully and the ring share that the books do not give
+// them: the number of a reign, so that there is a token at all; the number of a
+// life, so that an answer finds the life that asked; and the saves of both.
 //
 // A [Record] belongs to one machine, and so to whoever owns that. Nothing here
-// allocates, and nothing fails but on a ballot or a state that cannot be read,
-// which is told as an error.
+// allocates. Only a ballot or a state that cannot be read is an error.
 package epoch
 
 import (

@@ -15,8 +15,9 @@ type Record struct {
 	againAt protocol.Instant // when it is tried again
 }
 
-// Boot begins a life with what was saved in those before; nil is nothing. name is
-// the protocol's, for the error.
+// Boot begins a life with what was saved in those before; nil is nothing. rand is
+// 64 random bits, as protocol.Input has them, and name the protocol's, for the
+// error.
 func (r *Record) Boot(name string, durable []byte, rand uint64) error {
 	if durable == nil {
 		// Answers name the life that they are for. What is still on its way to one
@@ -50,7 +51,7 @@ func (r *Record) Touch() uint64 {
 	return r.asked + 1
 }
 
-// Flush begins the step's save.
+// Flush ends a step: it begins the save of what the step has changed, if anything.
 func (r *Record) Flush(fx *protocol.Effects) {
 	if r.dirty {
 		r.dirty = false
@@ -98,7 +99,7 @@ func (r *Record) After(number uint64) (after uint64, ok bool) {
 	return after, after <= r.asked || r.dirty
 }
 
-// RetryAt is when a save that has failed is tried again, or Never.
+// RetryAt is when the save that has failed is tried again, or Never.
 func (r *Record) RetryAt() protocol.Instant {
 	if !r.bad {
 		return protocol.Never
@@ -106,7 +107,7 @@ func (r *Record) RetryAt() protocol.Instant {
 	return r.againAt
 }
 
-// Retry tries it again if it is time.
+// Retry has the step end with a save if it is time to try again.
 func (r *Record) Retry(now protocol.Instant) {
 	if r.bad && now >= r.againAt {
 		r.againAt = protocol.Never
@@ -114,7 +115,8 @@ func (r *Record) Retry(now protocol.Instant) {
 	}
 }
 
-// AppendState appends all of it, between two steps.
+// AppendState appends the whole record. It is called between two steps, when nothing
+// is waiting for Flush.
 func (r *Record) AppendState(dst []byte) []byte {
 	dst = r.append(dst)
 	dst = protocol.AppendUint(protocol.AppendUint(protocol.AppendUint(dst, r.asked), r.saved), r.booted)

@@ -22,7 +22,8 @@ import (
 	"github.com/electd/elect/protocol/trace"
 )
 
-// Makers are the makers of the protocols that peers call by these names.
+// Makers returns a maker for each of the names by which peers call their protocols.
+// That of a name which is no protocol's is nil.
 func Makers(names []string) map[string]trace.Maker {
 	families := map[string]trace.Maker{
 		quorum.Name:    maker(quorum.New, func(c *quorum.Config) protocol.NodeID { return c.Self.ID }),

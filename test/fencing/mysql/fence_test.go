@@ -227,8 +227,13 @@ func testSession(t *testing.T, d sqltest.Database) {
 		_, err := other.ExecContext(t.Context(), `ALTER TABLE elect_fence ADD COLUMN note TEXT`)
 		altered <- err
 	}()
-	for n := int64(0); n == 0; {
-		n = sqltest.Number(t, other, `SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata lock' AND db = DATABASE()`)
+	const waiting = `SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata lock' AND db = DATABASE()`
+	for sqltest.Number(t, other, waiting) == 0 {
+		select {
+		case err := <-altered:
+			t.Fatalf("the definition was not to be changed while tx is open: %v", err)
+		case <-time.After(2 * time.Millisecond):
+		}
 	}
 	sqltest.Is(t, f.Claim(t.Context(), "orders", 3), fence.ErrBusy) // gives up by itself
 	if err := tx.Commit(); err != nil {

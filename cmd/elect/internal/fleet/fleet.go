@@ -31,9 +31,12 @@ type Fleet struct {
 	Args    []string // what comes before --id: run, --election …
 	Command []string // of each candidate
 	Stdout  *os.File // of each command; nil is none
-	Stderr  func(id, line string)
-	Dir     string
+	Dir     string   // of each candidate; "": this process's
 	Env     []string // in addition to this process's
+
+	// Stderr is told of each line that a candidate writes to stderr, by a goroutine for
+	// each of them. nil: nobody.
+	Stderr func(id, line string)
 
 	starter spawn.Starter
 
@@ -262,7 +265,7 @@ func (f *Fleet) Close() {
 	f.starter.Close()
 }
 
-// Kill kills a process at once, as kill -9 does.
+// Kill kills a process at once, as kill -9 does, whether or not a Fleet has started it.
 func Kill(pid int) error {
 	p, err := os.FindProcess(pid)
 	if err != nil {
