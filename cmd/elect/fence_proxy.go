@@ -50,12 +50,12 @@ SIGTERM ends it: what is in flight may end within --grace.`
 // markHelp is what --mark takes.
 const markHelp = `where the greatest token is kept: file:DIR, a directory on a local disk; postgres://… or mysql://…, a table that several proxies share (elect fence install; a password belongs into ELECT_MARK); or memory, which forgets it at every restart and lets a stale leader in then`
 
-// openMark opens what --mark names.
-func openMark(at string) (*marks.Kept, error) {
+// openMark opens what --mark names, for these resources.
+func openMark(at string, resources []fence.Resource) (*marks.Kept, error) {
 	if at == "" {
 		return nil, exit.Usagef("where is the mark kept? want --mark file:DIR; --mark memory forgets it at every restart")
 	}
-	mark, err := marks.Mark(at)
+	mark, err := marks.Mark(at, resources...)
 	if errors.Is(err, marks.ErrURL) {
 		return nil, exit.Usagef("--mark: %w", err)
 	}
@@ -199,7 +199,7 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	mark, err := openMark(p.mark)
+	mark, err := openMark(p.mark, cfg.Resources)
 	if err != nil {
 		return err
 	}

@@ -22,10 +22,11 @@ func (k *Kept) Close() error { return k.close() }
 const wantMark = "file:DIR, postgres://, mysql:// or memory"
 
 // Mark opens the mark that a URL names: a directory of this machine, a table that several
-// guards have in common, or memory. A server is not asked yet.
-func Mark(at string) (*Kept, error) {
+// guards have in common, or memory. A server is not asked yet. In a directory the resources
+// are those of this guard until Close, and an error if another one has them.
+func Mark(at string, resources ...fence.Resource) (*Kept, error) {
 	u, err := url.Parse(at)
-	if err != nil { // which would tell all of it
+	if err != nil || u.Scheme == "" && at != "memory" { // to show it would tell all of it
 		return nil, fmt.Errorf("%w: it is no URL; want %s", ErrURL, wantMark)
 	}
 	switch u.Scheme {
@@ -45,7 +46,11 @@ func Mark(at string) (*Kept, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Kept{Mark: marks, Warnings: marks.Warnings(), close: p.Close}, nil
+		release, err := marks.Alone(resources...)
+		if err != nil {
+			return nil, err
+		}
+		return &Kept{Mark: marks, Warnings: marks.Warnings(), close: release}, nil
 	}
 	if *u == (url.URL{Path: "memory"}) || *u == (url.URL{Scheme: "memory"}) {
 		return &Kept{

@@ -61,7 +61,7 @@ type Config struct {
 // Shown is the URL without what is secret.
 func Shown(at string) string {
 	u, err := url.Parse(at)
-	if err != nil {
+	if err != nil || u.Scheme == "" { // such as "host=db password=…", which has no place to look for a password in
 		return "(no URL)"
 	}
 	return redact.URL(u)
@@ -70,7 +70,7 @@ func Shown(at string) string {
 // Open opens the place that a URL names. A server is not asked yet.
 func Open(at string, cfg Config) (Place, error) {
 	u, err := url.Parse(at)
-	if err != nil { // which would tell all of it
+	if err != nil || u.Scheme == "" { // to show it would tell all of it
 		return nil, fmt.Errorf("%w: it is no URL; want %s", ErrURL, want)
 	}
 	password, _ := u.User.Password()

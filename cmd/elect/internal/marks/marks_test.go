@@ -13,6 +13,7 @@ func TestOpenRefuses(t *testing.T) {
 	for _, at := range []string{
 		"", "orders", "floppy:a", "file:", "file://host/x", "file:x?y=1", "mysql:///x", "mysql://u:geheim@h/x?timeout=soon", "redis://:geheim@h/x/y/z",
 		"postgres://u:geheim@h:port/x", "postgres://u:geheim@h/x?sslmode=sometimes", "postgres://u:geheim@h/x?fence_table=Robert;", "postgres://u:gehe im%zz@h",
+		"host=h user=u password=geheim", "Server=h;Password=geheim", "password=geheim",
 	} {
 		p, err := Open(at, Config{})
 		if !errors.Is(err, ErrURL) || p != nil {
@@ -42,7 +43,7 @@ func TestPasswordIsHidden(t *testing.T) {
 func TestMark(t *testing.T) {
 	for _, at := range []string{
 		"", "orders", "floppy:a", "file:", "memory:x", "memory?y=1", "redis://:geheim@h", "http://h", "app:geheim@tcp(db:3306)/orders",
-		"postgres://u:geheim@h:port/x", "postgres://u:geheim@h/x?sslmode=sometimes", "mysql://u:geheim@h/x?timeout=soon",
+		"postgres://u:geheim@h:port/x", "postgres://u:geheim@h/x?sslmode=sometimes", "mysql://u:geheim@h/x?timeout=soon", "host=h user=u password=geheim",
 	} {
 		m, err := Mark(at)
 		if !errors.Is(err, ErrURL) || m != nil {
@@ -68,6 +69,32 @@ func TestMark(t *testing.T) {
 		if err := m.Close(); err != nil {
 			t.Errorf("%q: %v", at, err)
 		}
+	}
+}
+
+// Two guards with one directory would not know of each other's work.
+func TestMarkOfOneGuard(t *testing.T) {
+	at := "file:" + t.TempDir()
+	first, err := Mark(at, "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := Mark(at, "invoices", "orders"); err == nil || !strings.Contains(err.Error(), "another guard has the mark of orders") {
+		t.Errorf("%v, %v; want an error: orders has a guard", m, err)
+	}
+	other, err := Mark(at, "invoices") // and what the one that failed had taken is free
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(first.Close(), other.Close()); err != nil {
+		t.Error(err)
+	}
+	again, err := Mark(at, "orders", "invoices")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
