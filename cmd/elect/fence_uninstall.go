@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -43,8 +44,11 @@ func newFenceUninstall() *cobra.Command {
 					return err
 				}
 				what := p.called(resource) + " is not guarded any more"
-				if len(tables) > 0 {
-					what = fmt.Sprintf("%s is guarded without these tables: %q", p.called(resource), tables)
+				switch {
+				case len(tables) == 1:
+					what = "table " + tables[0] + " is not guarded any more"
+				case len(tables) > 1:
+					what = "tables " + strings.Join(tables, ", ") + " are not guarded any more"
 				}
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), what)
 				return exit.OfBackend(err)

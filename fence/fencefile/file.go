@@ -217,7 +217,7 @@ func (t target) check(token fence.Token) error {
 // unguarded says of a missing sidecar what that means.
 func (t target) unguarded(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s has no sidecar; install it", fence.ErrResource, filepath.Join(t.path, t.base))
+		return fmt.Errorf("%w: %s has no sidecar; install it, with elect fence install or Install in Go", fence.ErrResource, filepath.Join(t.path, t.base))
 	}
 	return err
 }

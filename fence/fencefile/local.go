@@ -22,7 +22,7 @@ func judge(path string, on localfs.System) (warnings []string, err error) {
 	case localfs.FUSE:
 		return []string{"on FUSE, which may be another machine's; it holds only if that is a local file system, and keeps what is synced"}, nil
 	case localfs.Memory:
-		return []string{"in memory: it is gone when the machine starts again"}, nil
+		return []string{"the file system is in memory: the mark is gone when the machine starts again"}, nil
 	}
 	return nil, nil
 }

@@ -214,7 +214,10 @@ func badGateway(w *writer, r *http.Request, err error, log *slog.Logger) {
 	if stale, ok := errors.AsType[*fence.StaleError](cause); ok {
 		a = answer{Result: fence.Ended, Shown: stale.Shown, Highest: stale.Highest, Error: "cut, for a greater token came: " + fence.ErrUnknownOutcome.Error()}
 	}
-	log.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "cause", cause, "error", err)
+	if cause != nil {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	log.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	a.write(w, http.StatusBadGateway)
 }
 

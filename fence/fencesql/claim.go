@@ -64,7 +64,7 @@ func (f *Fence) highest(ctx context.Context, q queryer, statement string, resour
 	err := q.QueryRowContext(ctx, statement, string(resource)).Scan(&mark)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return 0, fmt.Errorf("%w: %s has no row in %s; want it added first", fence.ErrResource, resource, f.cfg.Table)
+		return 0, fmt.Errorf("%w: %s has no row in %s; want elect fence install %s, or Add in Go", fence.ErrResource, resource, f.cfg.Table, resource)
 	case err != nil:
 		return 0, f.failed(err, "reading the mark of %s", resource)
 	}

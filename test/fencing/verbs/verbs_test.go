@@ -69,7 +69,7 @@ func TestPostgres(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), write); err != nil {
 		t.Errorf("a write to a table that is not guarded any more: %v", err)
 	}
-	e.fails(69, "orders is guarded there still", "uninstall")
+	e.fails(69, "still guarded there: orders; ", "uninstall")
 	e.ok("uninstall", "orders")
 	e.ok("uninstall")
 

@@ -44,6 +44,14 @@ func (p filePlace) marks() (*fencefile.Mark, error) {
 	return fencefile.NewMark(string(p))
 }
 
+// one refuses a directory, whose marks have names: a file that is guarded itself is none.
+func (p filePlace) one() error {
+	if at, err := os.Stat(string(p)); err == nil && at.IsDir() {
+		return fmt.Errorf("%w: %s is a directory; want the name of a resource, or the path of a file", ErrURL, string(p))
+	}
+	return nil
+}
+
 func noTables(tables []string) error {
 	if len(tables) > 0 {
 		return fmt.Errorf("%w: a file has no tables", ErrUnsupported)
@@ -91,6 +99,9 @@ func (p filePlace) Uninstall(ctx context.Context, resource fence.Resource, table
 
 func (p filePlace) Status(ctx context.Context, resource fence.Resource) ([]State, error) {
 	if resource == "" {
+		if err := p.one(); err != nil {
+			return nil, err
+		}
 		s, err := fencefile.Status(ctx, string(p))
 		return []State{{Highest: s.Highest, Warnings: s.Warnings}}, err
 	}
@@ -104,6 +115,9 @@ func (p filePlace) Status(ctx context.Context, resource fence.Resource) ([]State
 
 func (p filePlace) Claim(ctx context.Context, resource fence.Resource, token fence.Token) error {
 	if resource == "" {
+		if err := p.one(); err != nil {
+			return err
+		}
 		return fencefile.Claim(ctx, string(p), token)
 	}
 	// Who guards with these marks, such as elect fence proxy, does not look at them again for

@@ -76,9 +76,11 @@ func openMySQL(u *url.URL) (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
+var errWhich = fmt.Errorf("%w: a database has many resources; want the name of one", ErrURL)
+
 func (p *sqlPlace) Install(ctx context.Context, resource fence.Resource, tables []string) ([]string, error) {
 	if resource == "" {
-		return nil, fmt.Errorf("%w: a database has many resources; want the name of one", ErrURL)
+		return nil, errWhich
 	}
 	if err := p.Fence.Install(ctx); err != nil {
 		return nil, err
@@ -100,8 +102,12 @@ func (p *sqlPlace) Uninstall(ctx context.Context, resource fence.Resource, table
 		if err != nil {
 			return err
 		}
-		for _, m := range marks {
-			return fmt.Errorf("%s is guarded there still, with %d others; uninstall each by its name first", m.Resource, len(marks)-1)
+		if len(marks) > 0 {
+			names := make([]string, len(marks))
+			for i, m := range marks {
+				names[i] = string(m.Resource)
+			}
+			return fmt.Errorf("still guarded there: %s; uninstall each by its name first", strings.Join(names, ", "))
 		}
 		return p.Fence.Uninstall(ctx)
 	}
@@ -136,9 +142,17 @@ func (p *sqlPlace) Status(ctx context.Context, resource fence.Resource) ([]State
 		}
 	}
 	if resource != "" && len(all) == 0 {
-		return nil, fmt.Errorf("%w: %s was not installed", fence.ErrResource, resource)
+		return nil, fmt.Errorf("%w: %s has no mark there; want elect fence install %s", fence.ErrResource, resource, resource)
 	}
 	return all, nil
+}
+
+// Claim wants a resource, of which a database has many.
+func (p *sqlPlace) Claim(ctx context.Context, resource fence.Resource, token fence.Token) error {
+	if resource == "" {
+		return errWhich
+	}
+	return p.Fence.Claim(ctx, resource, token)
 }
 
 func (p *sqlPlace) Close() error { return p.db.Close() }
