@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/electd/elect/fence"
 )
@@ -15,7 +16,7 @@ import (
 // Mark keeps the marks of resources in a directory, a small file for each. It is a
 // fence.Mark, for guards in one process at a time; that several processes of a machine
 // raise marks in one directory harms none of them, but a fence.Guard has to be alone in
-// front of its resource.
+// front of its resource: [Mark.Alone] sees to that.
 //
 // A resource is added once ([Mark.Add]). A Raise writes and syncs a new file, renames it, and
 // syncs the directory. A file that is not there is an error (fence.ErrResource), and not a
@@ -24,6 +25,9 @@ import (
 type Mark struct {
 	dir      string
 	warnings []string
+
+	mu    sync.Mutex
+	alone map[*os.File]struct{} // of Alone: a file that nobody refers to is closed, and its lock is gone
 }
 
 var _ fence.Mark = (*Mark)(nil)
@@ -91,12 +95,18 @@ func (m *Mark) Add(ctx context.Context, resource fence.Resource) error {
 	})
 }
 
-// Remove forgets a resource and its mark: no guard may use it any more. From then on it is
+// Remove forgets a resource and its mark: no guard may use it any more, and one that is
+// [Mark.Alone] is an error. From then on it is
 // refused with fence.ErrResource, and, if it is added again, takes any token. It is no error if
 // there is none.
 func (m *Mark) Remove(ctx context.Context, resource fence.Resource) error {
+	release, err := m.Alone(resource)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = release() }()
 	return m.locked(ctx, resource, func(s slot) error {
-		for _, name := range []string{s.temp, s.mark, s.held} {
+		for _, name := range []string{s.temp, s.mark, guardName(resource), s.held} {
 			if err := s.remove(name); err != nil {
 				return err
 			}
