@@ -10,34 +10,43 @@ import (
 )
 
 // Alone makes the caller the only guard of these resources with marks in this directory,
-// until release is called or the process ends; of no resources it does nothing. It is an
-// error if another guard that has asked for it is in front of one of them. A [fence.Guard]
-// cannot see what another one has at work, and takes a token that it knows without
-// looking at the mark again: two of them would let an older leader pass.
+// until release is called, m is in use no more, or the process ends; of no resources it does
+// nothing. It is an error if another guard that has asked for it is in front of one of them. A
+// [fence.Guard] cannot see what another one has at work, and takes a token that it knows
+// without looking at the mark again: two of them would let an older leader pass.
 func (m *Mark) Alone(resources ...fence.Resource) (release func() error, err error) {
 	var held []*os.File
 	release = func() error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		var err error
 		for _, f := range held {
+			delete(m.alone, f)
 			err = errors.Join(err, f.Close())
 		}
 		held = nil
 		return err
 	}
 	for _, resource := range resources {
-		f, err := m.alone(resource)
+		f, err := m.guard(resource)
 		if err != nil {
 			return nil, errors.Join(err, release())
 		}
 		held = append(held, f)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.alone == nil {
+		m.alone = make(map[*os.File]struct{})
+	}
+	for _, f := range held {
+		m.alone[f] = struct{}{}
+	}
 	return release, nil
 }
 
-// guardFile is the one that the only guard of a resource has locked.
-func guardFile(resource fence.Resource) string { return "guard-" + fileName(resource) }
-
-func (m *Mark) alone(resource fence.Resource) (*os.File, error) {
+// guard takes the lock of the only guard.
+func (m *Mark) guard(resource fence.Resource) (*os.File, error) {
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return nil, err
 	}
@@ -46,9 +55,12 @@ func (m *Mark) alone(resource fence.Resource) (*os.File, error) {
 		return nil, err
 	}
 	defer s.close()
-	f, err := s.tryLock(guardFile(resource), true)
+	f, err := s.tryLock(guardName(resource), true)
 	if err == nil && f == nil {
 		err = fmt.Errorf("fencefile: another guard has the mark of %s in %s; want one guard, or a mark that several share, in a database", resource, m.dir)
 	}
 	return f, err
 }
+
+// guardName is the file that the only guard of a resource has locked.
+func guardName(resource fence.Resource) string { return "guard-" + fileName(resource) }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/electd/elect/fence"
 )
@@ -15,7 +16,7 @@ import (
 // Mark keeps the marks of resources in a directory, a small file for each. It is a
 // fence.Mark, for guards in one process at a time; that several processes of a machine
 // raise marks in one directory harms none of them, but a fence.Guard has to be alone in
-// front of its resource.
+// front of its resource: [Mark.Alone] sees to that.
 //
 // A resource is added once ([Mark.Add]). A Raise writes and syncs a new file, renames it,
 // and syncs the directory. A file that is not there is an error (fence.ErrResource), and
@@ -25,6 +26,9 @@ import (
 type Mark struct {
 	dir      string
 	warnings []string
+
+	mu    sync.Mutex
+	alone map[*os.File]struct{} // of Alone: a file that nobody refers to is closed, and its lock is gone
 }
 
 var _ fence.Mark = (*Mark)(nil)
@@ -100,9 +104,9 @@ func (m *Mark) Remove(ctx context.Context, resource fence.Resource) error {
 	if err != nil {
 		return err
 	}
-	defer release() // it writes nothing, and cannot fail
+	defer func() { _ = release() }()
 	return m.locked(ctx, resource, func(s slot) error {
-		for _, name := range []string{s.temp, s.mark, guardFile(resource), s.held} {
+		for _, name := range []string{s.temp, s.mark, guardName(resource), s.held} {
 			if err := s.remove(name); err != nil {
 				return err
 			}

@@ -153,7 +153,7 @@ func (b *buffers) Put(buffer []byte) { b.pool.Put((*[bufferSize]byte)(buffer)) }
 // ParseUpstream reads the URL of an upstream, as [NewProxy] wants it.
 func ParseUpstream(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	if err != nil {
+	if err != nil || u.Scheme == "" {
 		return nil, errors.New("fencehttp: the upstream is no URL; want one such as http://127.0.0.1:9000") // it may have a password
 	}
 	_, err = checkUpstream(u)

@@ -4,6 +4,7 @@ package redact
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -11,7 +12,7 @@ import (
 // URL is a URL as it may be shown: without a password, without the values of
 // parameters whose names speak of a secret, and, where an @ stands where no user
 // belongs, without all before it, since a password with a slash in it looks like
-// that. What is taken out reads "xxxxx".
+// that. What [Text] takes out goes, too. What is taken out reads "xxxxx".
 //
 // In a peer URL ids stand before each @, and key is the name of a file: these
 // stay. Where an id is followed by a colon, as if by a password, it does not.
@@ -21,7 +22,7 @@ func URL(u *url.URL) string {
 	}
 	if raw := u.String(); u.User == nil && (u.Host != "" || u.Opaque != "") {
 		if at := strings.LastIndexByte(raw, '@'); at >= 0 {
-			return u.Scheme + ":xxxxx" + raw[at:]
+			return Text(u.Scheme + ":xxxxx" + raw[at:])
 		}
 	}
 	shown := *u
@@ -32,8 +33,16 @@ func URL(u *url.URL) string {
 		}
 	}
 	shown.RawQuery = strings.Join(pairs, "&")
-	return shown.Redacted()
+	return Text(shown.Redacted())
 }
+
+// assigned is a password in what is no URL, such as "host=db password=x" of libpq, or in
+// a URL that has it in the wrong place.
+var assigned = regexp.MustCompile(`(?i)((?:pass|pwd|secret|credential)[a-z0-9_-]*(?:\s|%20)*=(?:\s|%20)*)[^&;\s"'` + "`" + `]+`)
+
+// Text is a text, such as an error of a driver, without what is assigned in it to a name
+// that speaks of a password, a secret or a credential.
+func Text(s string) string { return assigned.ReplaceAllString(s, "${1}xxxxx") }
 
 // Without is a copy of a URL that has neither user nor password nor parameters
 // whose names speak of a secret. It still leads to the same place. A peer URL

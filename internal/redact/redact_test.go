@@ -39,6 +39,7 @@ func Test(t *testing.T) {
 		{"file:/var/lib/elect?era=1", "file:/var/lib/elect?era=1", "file:/var/lib/elect?era=1"},
 		{"postgres://me:hunter2@db/x?sslmode=on", "postgres://me:xxxxx@db/x?sslmode=on", "postgres://db/x?sslmode=on"},
 		{"consul://db?Token=hunter2&a=b", "consul://db?Token=xxxxx&a=b", "consul://db?a=b"},
+		{"postgres://db/x;password=hunter2", "postgres://db/x;password=xxxxx", "postgres://db/x;password=hunter2"},
 		{"redis:me:hunter2@db", "redis:xxxxx@db", "redis:me:hunter2@db"}, // not a URL that leads anywhere
 	} {
 		u, err := url.Parse(c.raw)
@@ -53,6 +54,20 @@ func Test(t *testing.T) {
 		}
 		if u.String() != c.raw {
 			t.Errorf("%s was changed to %s", c.raw, u)
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	for text, want := range map[string]string{
+		"host=db user=me password=hunter2":         "host=db user=me password=xxxxx",
+		"host=db password = hunter2 user=me":       "host=db password = xxxxx user=me",
+		"Server=db;Password=hunter2;Database=x":    "Server=db;Password=xxxxx;Database=x",
+		"failed to connect to `db=x pass=hunter2`": "failed to connect to `db=x pass=xxxxx`",
+		"password authentication failed for me":    "password authentication failed for me",
+	} {
+		if got := Text(text); got != want {
+			t.Errorf("Text(%s) = %s; want %s", text, got, want)
 		}
 	}
 }

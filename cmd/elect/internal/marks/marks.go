@@ -119,18 +119,26 @@ func (d *discreet) Claim(ctx context.Context, resource fence.Resource, token fen
 	return hide(d.Place.Claim(ctx, resource, token), d.password)
 }
 
-// hidden is an error whose text has a secret.
+// hidden is an error whose text had a secret.
 type hidden struct {
 	error
-	secret string
+	shown string
 }
 
-func (h hidden) Error() string { return strings.ReplaceAll(h.error.Error(), h.secret, "xxxxx") }
+func (h hidden) Error() string { return h.shown }
 func (h hidden) Unwrap() error { return h.error }
 
 func hide(err error, secret string) error {
-	if err == nil || secret == "" || !strings.Contains(err.Error(), secret) {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	shown := redact.Text(text)
+	if secret != "" {
+		shown = strings.ReplaceAll(shown, secret, "xxxxx")
+	}
+	if shown == text {
 		return err
 	}
-	return hidden{err, secret}
+	return hidden{err, shown}
 }

@@ -14,6 +14,7 @@ func TestOpenRefuses(t *testing.T) {
 		"", "orders", "floppy:a", "file:", "file://host/x", "file:x?y=1", "mysql:///x", "mysql://u:geheim@h/x?timeout=soon", "redis://:geheim@h/x/y/z",
 		"postgres://u:geheim@h:port/x", "postgres://u:geheim@h/x?sslmode=sometimes", "postgres://u:geheim@h/x?fence_table=Robert;", "postgres://u:gehe im%zz@h",
 		"host=h user=u password=geheim", "Server=h;Password=geheim", "password=geheim",
+		"jdbc:sqlserver://h;password=geheim", "x:password = geheim", "http://h/password=geheim",
 	} {
 		p, err := Open(at, Config{})
 		if !errors.Is(err, ErrURL) || p != nil {
@@ -34,6 +35,9 @@ func TestPasswordIsHidden(t *testing.T) {
 	}
 	if stale, ok := errors.AsType[*fence.StaleError](err); !ok || stale.Highest != 2 {
 		t.Errorf("%v does not say what has happened", err)
+	}
+	if err := hide(errors.New("user=u database=db password=geheim"), ""); strings.Contains(err.Error(), "geheim") {
+		t.Errorf("%v", err)
 	}
 	if hide(nil, "x") != nil {
 		t.Error("an error out of nothing")
