@@ -188,6 +188,8 @@ func TestRefusals(t *testing.T) {
 		}
 		if err := call(ctx, conn); !errors.Is(err, tt.want) || status.Code(err) != tt.code || errors.Is(err, fence.ErrUnknownOutcome) {
 			t.Errorf("%q: %v; want %v and the code %v", tt.values, err, tt.want, tt.code)
+		} else if strings.Count(err.Error(), tt.want.Error()) != 1 {
+			t.Errorf("%q: %v says twice what is wrong", tt.values, err)
 		}
 		st := open(ctx, t, conn)
 		if err := st.RecvMsg(new(wrapperspb.StringValue)); !errors.Is(err, tt.want) || status.Code(err) != tt.code {

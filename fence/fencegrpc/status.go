@@ -124,7 +124,7 @@ func refusalOf(s *status.Status, info *errdetails.ErrorInfo, shown fence.Shown) 
 		}
 		return &fence.StaleError{Shown: shown.Token, Highest: highest}
 	case fence.Missing, fence.Malformed, fence.Foreign, fence.Busy:
-		return fmt.Errorf("%w: %s", result.Err(), s.Message())
+		return fmt.Errorf("%w: %s", result.Err(), strings.TrimPrefix(s.Message(), result.Err().Error()+": "))
 	case fence.Failed:
 		return fmt.Errorf("fencegrpc: refused: %w", errFailed)
 	}
