@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"time"
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencefile"
@@ -22,8 +23,9 @@ func (k *Kept) Close() error { return k.close() }
 const wantMark = "file:DIR, postgres://, mysql:// or memory"
 
 // Mark opens the mark that a URL names: a directory of this machine, a table that several
-// guards have in common, or memory. A server is not asked yet.
-func Mark(at string) (*Kept, error) {
+// guards have in common, or memory. A server is not asked yet. Its mark waits for the work of
+// smaller tokens for the time wait, 0 for that of [fencesql.Config].
+func Mark(at string, wait time.Duration) (*Kept, error) {
 	u, err := url.Parse(at)
 	if err != nil { // which would tell all of it
 		return nil, fmt.Errorf("%w: it is no URL; want %s", ErrURL, wantMark)
@@ -31,7 +33,7 @@ func Mark(at string) (*Kept, error) {
 	switch u.Scheme {
 	case "postgres", "postgresql", "mysql":
 		password, _ := u.User.Password()
-		p, err := openSQL(u, Config{})
+		p, err := openSQL(u, Config{Wait: wait})
 		if err != nil {
 			return nil, hide(err, password)
 		}

@@ -44,7 +44,7 @@ func TestMark(t *testing.T) {
 		"", "orders", "floppy:a", "file:", "memory:x", "memory?y=1", "redis://:geheim@h", "http://h", "app:geheim@tcp(db:3306)/orders",
 		"postgres://u:geheim@h:port/x", "postgres://u:geheim@h/x?sslmode=sometimes", "mysql://u:geheim@h/x?timeout=soon",
 	} {
-		m, err := Mark(at)
+		m, err := Mark(at, 0)
 		if !errors.Is(err, ErrURL) || m != nil {
 			t.Errorf("%q: %v, %v; want ErrURL", at, m, err)
 			continue
@@ -54,7 +54,7 @@ func TestMark(t *testing.T) {
 		}
 	}
 	for at, shared := range map[string]bool{"memory": false, "memory:": false, "file:" + t.TempDir(): false, "postgres://u@127.0.0.1:1/x": true, "mysql://u@127.0.0.1:1/x": true} {
-		m, err := Mark(at)
+		m, err := Mark(at, 0)
 		if err != nil {
 			t.Errorf("%q: %v", at, err)
 			continue
