@@ -39,7 +39,9 @@ type GuardConfig struct {
 	// Drain is how long work of smaller tokens may go on after a greater one has been
 	// shown. Then its context ends, with a [StaleError] as its cause. 0 ends it at
 	// once, a negative Drain never. Whether it ends or not, the greater token waits
-	// until that work has called [Pass.End].
+	// until that work has called [Pass.End]. Let a mark that guards share ([Sharer]) wait
+	// longer than that for who holds it: while a smaller token keeps coming, one that gives up
+	// sooner may never be raised.
 	Drain time.Duration
 
 	// Patience is how long a token waits at most for work of smaller ones to end, or for

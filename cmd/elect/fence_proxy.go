@@ -50,12 +50,17 @@ SIGTERM ends it: what is in flight may end within --grace.`
 // markHelp is what --mark takes.
 const markHelp = `where the greatest token is kept: file:DIR, a directory on a local disk; postgres://… or mysql://…, a table that several proxies share (elect fence install; a password belongs into ELECT_MARK); or memory, which forgets it at every restart and lets a stale leader in then`
 
+// sharedSlack is how much longer a mark that proxies share waits than --drain, and the least that it
+// waits. Requests that come while it does wait behind it. Those that come after it has given up have
+// not been told to end, so that one which waited for less might wait for ever.
+const sharedSlack = 10 * time.Second
+
 // openMark opens what --mark names, for these resources.
-func openMark(at string, resources []fence.Resource) (*marks.Kept, error) {
+func openMark(at string, drain time.Duration, resources []fence.Resource) (*marks.Kept, error) {
 	if at == "" {
 		return nil, exit.Usagef("where is the mark kept? want --mark file:DIR; --mark memory forgets it at every restart")
 	}
-	mark, err := marks.Mark(at, resources...)
+	mark, err := marks.Mark(at, max(0, drain)+sharedSlack, resources...)
 	if errors.Is(err, marks.ErrURL) {
 		return nil, exit.Usagef("--mark: %w", err)
 	}
@@ -199,7 +204,7 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	mark, err := openMark(p.mark, cfg.Resources)
+	mark, err := openMark(p.mark, p.drain, cfg.Resources)
 	if err != nil {
 		return err
 	}

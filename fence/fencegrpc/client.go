@@ -13,7 +13,8 @@ import (
 // ([fence.NewContext]) for one resource, and make errors of a guard's refusals: a
 // *[fence.StaleError], or one that matches [fence.ErrMissing], [fence.ErrToken],
 // [fence.ErrResource] or [fence.ErrBusy]. After these the handler has not run. An error
-// with the code CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, INTERNAL or UNKNOWN matches
+// with the code CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE, INTERNAL, UNKNOWN or
+// RESOURCE_EXHAUSTED, which gRPC itself gives, too, matches
 // [fence.ErrUnknownOutcome], for gRPC does not say whether the handler has run, and so
 // does a call that was ended because a greater token came. All other statuses are the
 // handler's answers, and returned as they are. status.FromError sees the status in any.

@@ -382,6 +382,16 @@ func TestUnknownOutcome(t *testing.T) {
 }
 
 // TestFromError: what does not hang together is no refusal.
+// A message that is too large for the client is one that a handler has answered with.
+func TestAnswerThatIsTooLarge(t *testing.T) {
+	s := &service{}
+	conn := serve(t, s, new(fence.Memory), fence.GuardConfig{}, fencegrpc.Config{})
+	err := conn.Invoke(with(t, 5), callMethod, wrapperspb.String(""), new(wrapperspb.StringValue), grpc.MaxCallRecvMsgSize(1))
+	if s.ran.Load() != 1 || status.Code(err) != codes.ResourceExhausted || !errors.Is(err, fence.ErrUnknownOutcome) {
+		t.Errorf("the handler ran %d times, and the client got %v; want once, and an unknown outcome", s.ran.Load(), err)
+	}
+}
+
 func TestFromError(t *testing.T) {
 	s := new(service)
 	conn := serve(t, s, new(fence.Memory), fence.GuardConfig{}, fencegrpc.Config{})

@@ -91,7 +91,7 @@ func FromError(err error, shown fence.Shown) error {
 		return &refused{err: refusalOf(s, info, shown), status: s}
 	}
 	switch s.Code() {
-	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Internal, codes.Unknown:
+	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Internal, codes.Unknown, codes.ResourceExhausted: // a message may be too large on its way back
 		return &refused{err: fmt.Errorf("%w: %w", fence.ErrUnknownOutcome, err), status: s}
 	}
 	return err

@@ -46,8 +46,9 @@ type Config struct {
 	// before it had answered in full: the upstream may be at work on it all the same. Let
 	// it be the time of the longest request. It ends sooner where a greater token ends what
 	// is in flight ([fence.GuardConfig.Drain]); but what was forwarded of a stream since
-	// that token had come has the full time. 0: that of Linger, and 30 seconds where Linger
-	// is negative. Negative: not at all.
+	// that token had come has the full time. Where Linger ends it, the time counts from when
+	// the client went. 0: that of Linger, and 30 seconds where Linger is negative. Negative:
+	// not at all.
 	Lost time.Duration
 
 	// Observe is told of what is refused before the guard has seen it, for no resource
@@ -141,7 +142,14 @@ func (h *Handler) serve(rw http.ResponseWriter, r *http.Request, shown fence.Sho
 	// The server ends the request's context when the handler returns. A hijacked
 	// connection goes on after that, and so does its pass.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
-	detach := context.AfterFunc(r.Context(), func() { h.gone(r, cancel) })
+	w := &writer{
+		ResponseWriter: rw, control: http.NewResponseController(rw), http1: r.ProtoMajor == 1,
+		cancel: cancel, linger: h.cfg.Lost, log: h.cfg.Logger,
+	}
+	detach := context.AfterFunc(r.Context(), func() {
+		w.gone()
+		h.gone(r, cancel)
+	})
 	pass, err := h.guard.Begin(ctx, shown.Resource, shown.Token)
 	if err != nil {
 		detach()
@@ -149,10 +157,7 @@ func (h *Handler) serve(rw http.ResponseWriter, r *http.Request, shown fence.Sho
 		h.refuse(rw, shown, fence.ResultOf(err), err)
 		return
 	}
-	w := &writer{
-		ResponseWriter: rw, control: http.NewResponseController(rw), http1: r.ProtoMajor == 1,
-		pass: pass, cancel: cancel, detach: detach, linger: h.cfg.Lost, log: h.cfg.Logger,
-	}
+	w.pass, w.detach = pass, detach
 	uncut := context.AfterFunc(pass.Context(), func() {
 		if errors.Is(context.Cause(pass.Context()), fence.ErrStale) {
 			w.cut()

@@ -42,6 +42,7 @@ type writer struct {
 	conn     *hijacked // nil: not hijacked
 	coming   bool      // the request's body is
 	last     time.Time // when the last piece of it was forwarded
+	left     time.Time // when the client went
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -195,6 +196,13 @@ func (w *writer) piece(more bool) {
 	w.last, w.coming = time.Now(), more
 }
 
+// gone is told that the client has gone.
+func (w *writer) gone() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left = time.Now()
+}
+
 func (w *writer) isComing() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -225,15 +233,23 @@ func (w *writer) over() error {
 
 // owed is how long a request still counts as at work whose context has ended. Where a
 // greater token has ended it, what was forwarded before that token came has had its time
-// ([fence.GuardConfig.Drain]), and what was forwarded since has not.
+// ([fence.GuardConfig.Drain]), and what was forwarded since has not. Where its client has
+// gone it has had [Config.Linger], which may be less than the time of a request.
 func (w *writer) owed() time.Duration {
 	w.mu.Lock()
-	last := w.last
+	since, left := w.last, w.left
 	w.mu.Unlock()
-	if !errors.Is(context.Cause(w.pass.Context()), fence.ErrStale) || !last.After(w.pass.Told()) {
+	if !errors.Is(context.Cause(w.pass.Context()), fence.ErrStale) {
+		if left.IsZero() { // it was ended by us
+			return 0
+		}
+		if left.After(since) {
+			since = left
+		}
+	} else if !since.After(w.pass.Told()) {
 		return 0
 	}
-	return w.linger - time.Since(last)
+	return w.linger - time.Since(since)
 }
 
 func (w *writer) end() error {
