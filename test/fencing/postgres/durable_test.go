@@ -61,8 +61,8 @@ func shown(t *testing.T, db *sql.DB, want string) {
 	}
 }
 
-// TestPreparedTransaction: one that holds a mark has no process. It is named all the same, and who
-// else is in the way of claims is found as ever.
+// TestPreparedTransaction: one that holds a mark has no process. It is named all the same,
+// and who else is in the way of claims is found as ever.
 func TestPreparedTransaction(t *testing.T) {
 	d := database(server.StartPostgres(t, "max_prepared_transactions=1"))
 	url := d.Make(t)
