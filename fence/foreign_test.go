@@ -79,8 +79,8 @@ func (p *panicking) Share(context.Context, fence.Resource, fence.Token) (func() 
 	return func() error { return nil }, nil
 }
 
-// A mark that panics leaves nothing locked, and nothing in flight: a server that recovers, as that
-// of net/http does, asks it again.
+// A mark that panics leaves nothing locked, and nothing in flight: a server that recovers,
+// as that of net/http does, asks it again.
 func TestMarkThatPanics(t *testing.T) {
 	mark := &panicking{raise: true, share: true}
 	g := newGuard(t, mark, fence.GuardConfig{})

@@ -409,9 +409,10 @@ func (g *Guard) pass(ctx context.Context, at *gate, token Token) *Pass {
 // that is raised decides what becomes of the smaller one.
 var errOvertaken = errors.New("a greater token has come")
 
-// own is an error that speaks of this resource only. The work that asks for admission may be that
-// of another guard, whose refusal is then the cause of the end of its context, and is what a
-// mark returns that heeds it. Its tokens may be those of another election.
+// own returns err, unless that is the refusal of another guard: then an error that has its
+// words and does not match it. The work that asks for admission may be that of another
+// guard, whose refusal is the cause of the end of its context, and so what a mark returns
+// that heeds it. Its tokens may be those of another election.
 func own(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if cause == nil || ResultOf(cause) == Failed || !errors.Is(err, cause) {

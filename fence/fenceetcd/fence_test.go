@@ -332,7 +332,8 @@ func TestClaimedAgain(t *testing.T) {
 	wantError(t, f.Claim(t.Context(), "r", 5), nil)
 }
 
-// TestLogged: what is logged, and as what, and what is counted. An unknown outcome is not called a refusal.
+// TestLogged: what is logged, and as what, and what is counted. An unknown outcome is not
+// called a refusal.
 func TestLogged(t *testing.T) {
 	var lines strings.Builder
 	var counted []fence.Result

@@ -10,10 +10,10 @@ import (
 )
 
 // Alone makes the caller the only guard of these resources with marks in this directory,
-// until release is called, m is in use no more, or the process ends; of no resources it does
-// nothing. It is an error if another guard that has asked for it is in front of one of them. A
-// [fence.Guard] cannot see what another one has at work, and takes a token that it knows
-// without looking at the mark again: two of them would let an older leader pass.
+// until release is called, m is in use no more, or the process ends. It is an error if
+// another guard that has asked for it is in front of one of them. Of no resources it does
+// nothing. A [fence.Guard] cannot see what another one has at work, and takes a token that
+// it knows without looking at the mark again: two of them would let an older leader pass.
 func (m *Mark) Alone(resources ...fence.Resource) (release func() error, err error) {
 	var held []*os.File
 	release = func() error {

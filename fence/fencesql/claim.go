@@ -14,7 +14,8 @@ import (
 // Claim raises the mark of the resource to token, durably, and returns when no
 // transaction is open any more that was checked with a smaller token. It is what a new
 // leader does before it reads anything. The same token again is no error, and waits for
-// no transaction: in PostgreSQL for a commit, which says that the mark is as durable as any.
+// no transaction; PostgreSQL makes a commit for it all the same, so that the mark is as
+// durable as after the first claim.
 //
 // A greater mark is a fence.StaleError. A resource that was not added, and any where
 // nothing was installed, is refused with fence.ErrResource. If transactions of earlier
@@ -94,9 +95,10 @@ func (f *Fence) committed(ctx context.Context, resource fence.Resource) (fence.T
 	return highest, err
 }
 
-// confirm makes a mark that the database shows as durable as one that is raised. An earlier claim
-// with the same token may not have heard from the standbys that the server waits for: where that
-// wait was cancelled, or the server has crashed meanwhile, it shows what it alone has.
+// confirm makes a mark that the database shows as durable as one that is raised. An earlier
+// claim with the same token may not have heard from the standbys that the server waits for:
+// where that wait was cancelled, or the server has crashed meanwhile, it shows what it
+// alone has.
 func (f *Fence) confirm(ctx context.Context, resource fence.Resource, token fence.Token) (err error) {
 	if f.say.confirm == "" {
 		return nil
@@ -115,11 +117,12 @@ func (f *Fence) confirm(ctx context.Context, resource fence.Resource, token fenc
 	if err != nil {
 		return err
 	}
+	defer f.putBack(end)
 	defer tx.Rollback() // does nothing after a commit
 	if _, err := tx.ExecContext(ctx, f.say.confirm); err != nil {
 		return err
 	}
-	return errors.Join(f.commit(ctx, tx), end())
+	return f.commit(ctx, tx)
 }
 
 func (f *Fence) raise(ctx context.Context, resource fence.Resource, token fence.Token) (err error) {
@@ -135,11 +138,7 @@ func (f *Fence) raise(ctx context.Context, resource fence.Resource, token fence.
 	case err != nil:
 		return fmt.Errorf("fencesql: claiming %s: %w", resource, err)
 	}
-	defer func() {
-		if err := end(); err != nil {
-			f.cfg.Logger.Warn("the session of a claim could not be put back as it was", "error", err)
-		}
-	}()
+	defer f.putBack(end)
 	defer tx.Rollback() // does nothing after a commit
 
 	// The server counts each wait for a lock by itself, and there may be several. What this
@@ -179,6 +178,13 @@ func (f *Fence) raise(ctx context.Context, resource fence.Resource, token fence.
 	}
 	f.cfg.Logger.Info("claimed", "resource", resource, "token", token)
 	return nil
+}
+
+// putBack puts the session of a claim back as it was before the dialect's begin.
+func (f *Fence) putBack(end func() error) {
+	if err := end(); err != nil {
+		f.cfg.Logger.Warn("the session of a claim could not be put back as it was", "error", err)
+	}
 }
 
 // watch is a look at whom a claim waits for.

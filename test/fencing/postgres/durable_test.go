@@ -47,7 +47,7 @@ func TestClaimAgain(t *testing.T) {
 // shown waits until new transactions have the setting.
 func shown(t *testing.T, db *sql.DB, want string) {
 	t.Helper()
-	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	for start := time.Now(); ; <-time.After(20 * time.Millisecond) {
 		var got string
 		if err := db.QueryRowContext(t.Context(), `SELECT current_setting('synchronous_standby_names')`).Scan(&got); err != nil {
 			t.Fatal(err)
@@ -61,8 +61,8 @@ func shown(t *testing.T, db *sql.DB, want string) {
 	}
 }
 
-// TestPreparedTransaction: one that holds a mark has no process. It is named all the same, and who
-// else is in the way of claims is found as ever.
+// TestPreparedTransaction: one that holds a mark has no process. It is named all the same,
+// and who else is in the way of claims is found as ever.
 func TestPreparedTransaction(t *testing.T) {
 	d := database(server.StartPostgres(t, "max_prepared_transactions=1"))
 	url := d.Make(t)
