@@ -47,7 +47,7 @@ func TestClaimAgain(t *testing.T) {
 // shown waits until new transactions have the setting.
 func shown(t *testing.T, db *sql.DB, want string) {
 	t.Helper()
-	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	for start := time.Now(); ; <-time.After(20 * time.Millisecond) {
 		var got string
 		if err := db.QueryRowContext(t.Context(), `SELECT current_setting('synchronous_standby_names')`).Scan(&got); err != nil {
 			t.Fatal(err)
