@@ -307,7 +307,7 @@ func TestUpgradedUpstream(t *testing.T) {
 						return
 					}
 					defer conn.Close()
-					fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+					fmt.Fprintf(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n%s: passed\r\n\r\n", fencehttp.ResultHeader)
 					_ = rw.Flush()
 					if !c.upstream {
 						_, _ = io.Copy(io.Discard, rw)
@@ -321,7 +321,7 @@ func TestUpgradedUpstream(t *testing.T) {
 				}
 				fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: x\r\n%s: r;5\r\n\r\n", fencehttp.Header)
 				in := bufio.NewReader(conn)
-				if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 101 {
+				if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 101 || resp.Header.Get(fencehttp.ResultHeader) != "" {
 					t.Fatal(resp, err)
 				}
 				if c.upstream {

@@ -115,6 +115,7 @@ func watchUpgrade(resp *http.Response) error {
 		return errors.New("the upstream switches protocols, and nobody has asked for that")
 	}
 	w.setLost(true) // until it has closed its connection
+	resp.Header.Del(ResultHeader) // it goes to the client past the writer
 	resp.Body = &upgraded{ReadWriteCloser: conn, w: w}
 	return nil
 }
