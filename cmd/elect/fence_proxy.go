@@ -156,6 +156,9 @@ func (p *fenceProxy) config() (cfg gatehouse.Config, err error) {
 		if err != nil {
 			return cfg, exit.Usagef("--resource: %w", err)
 		}
+		if fencehttp.IsSettled(r) {
+			return cfg, exit.Usagef("--resource: names such as %s are those of the proxy's own marks; want another", r)
+		}
 		if !slices.Contains(cfg.Resources, r) {
 			cfg.Resources = append(cfg.Resources, r)
 		}
@@ -244,7 +247,14 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 		}
 		said.Say("metrics at http://%v/metrics", metrics.Addr())
 	}
-	said.Say("guarding %s on %v for %s", strings.Join(p.resources, ", "), l.Addr(), cfg.Upstream.Redacted())
+	cfg.Serving = func() {
+		said.Say("guarding %s on %v for %s", strings.Join(p.resources, ", "), l.Addr(), cfg.Upstream.Redacted())
+	}
+	cfg.Ending = func(inFlight int) {
+		if inFlight > 0 {
+			said.Say("ending: %d requests are in flight, and have %v; told once more it ends at once", inFlight, p.grace)
+		}
+	}
 	cut, err := gatehouse.Serve(ctx, l, metrics, cfg)
 	if err != nil {
 		return exit.OfBackend(err)

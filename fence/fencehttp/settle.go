@@ -13,6 +13,15 @@ import (
 // settledSuffix follows the name of the resource in that of its second mark.
 const settledSuffix = "@settled"
 
+// Settled is the name of the second mark that [Settle] keeps beside that of a resource.
+func Settled(resource fence.Resource) fence.Resource { return resource + settledSuffix }
+
+// IsSettled reports whether the name is one that [Settled] makes. No resource behind
+// [Settle] may have it.
+func IsSettled(resource fence.Resource) bool {
+	return strings.HasSuffix(string(resource), settledSuffix)
+}
+
 // settledPatience is how long the second mark may take to be written. A guard waits for it
 // once a token, and can do without it.
 const settledPatience = 5 * time.Second
@@ -52,7 +61,7 @@ type adder interface {
 
 // Raise implements [fence.Mark].
 func (s *settling) Raise(ctx context.Context, resource fence.Resource, token fence.Token) error {
-	if strings.HasSuffix(string(resource), settledSuffix) {
+	if IsSettled(resource) {
 		return fmt.Errorf("%w: %s: names that end with %s are those of the marks beside", fence.ErrResource, resource, settledSuffix)
 	}
 	if left := time.Until(s.until); left > 0 {
@@ -81,7 +90,7 @@ func (s *settling) Cleared(ctx context.Context, resource fence.Resource, token f
 	if s.settled(ctx, resource) == token {
 		return
 	}
-	second := resource + settledSuffix
+	second := Settled(resource)
 	err := s.Mark.Raise(ctx, second, token) // if it fails the next process waits
 	if to, ok := s.Mark.(adder); ok && errors.Is(err, fence.ErrResource) && to.Add(ctx, second) == nil {
 		_ = s.Mark.Raise(ctx, second, token)
@@ -90,7 +99,7 @@ func (s *settling) Cleared(ctx context.Context, resource fence.Resource, token f
 
 // settled is the token that was let in last, 0 if that is not known.
 func (s *settling) settled(ctx context.Context, resource fence.Resource) fence.Token {
-	token, err := s.Highest(ctx, resource+settledSuffix)
+	token, err := s.Highest(ctx, Settled(resource))
 	if err != nil {
 		return 0
 	}

@@ -37,6 +37,11 @@ type Config struct {
 	Certificate *tls.Certificate // nil: plain HTTP/1.1 and HTTP/2
 	Grace       time.Duration    // for what is in flight at the end; 0 cuts it at once
 	Logger      *slog.Logger
+
+	// Serving is called when the mark has been read and requests are taken, and Ending when the
+	// end has come, with what is in flight. Either may be nil.
+	Serving func()
+	Ending  func(inFlight int)
 }
 
 const (
@@ -88,6 +93,9 @@ func Serve(ctx context.Context, l, metrics net.Listener, cfg Config) (cut int, e
 		serving++
 		go func() { ended <- beside.Serve(metrics) }()
 	}
+	if cfg.Serving != nil {
+		cfg.Serving()
+	}
 	select {
 	case <-ctx.Done():
 	case err = <-ended:
@@ -108,13 +116,16 @@ func Serve(ctx context.Context, l, metrics net.Listener, cfg Config) (cut int, e
 func finish(front *http.Server, guard *fence.Guard, cfg Config) (cut int) {
 	late, cancel := context.WithTimeout(context.Background(), cfg.Grace)
 	defer cancel()
-	_ = front.Shutdown(late) // it is closed below
 	left := func() (n int) {
 		for _, r := range cfg.Resources {
 			n += guard.InFlight(r)
 		}
 		return n
 	}
+	if cfg.Ending != nil {
+		cfg.Ending(left())
+	}
+	_ = front.Shutdown(late) // it is closed below
 	again := time.NewTicker(look)
 	defer again.Stop()
 	for cut = left(); cut > 0 && late.Err() == nil; cut = left() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencefile"
+	"github.com/electd/elect/fence/fencehttp"
 )
 
 // filePlace is a directory of marks where a resource is named, and else one file that is
@@ -92,7 +93,10 @@ func (p filePlace) Uninstall(ctx context.Context, resource fence.Resource, table
 		if _, err := marks.Highest(ctx, resource); errors.Is(err, fence.ErrResource) {
 			return err
 		}
-		return marks.Remove(ctx, resource) // a damaged one, too
+		if err := marks.Remove(ctx, resource); err != nil { // a damaged one is removed, too
+			return err
+		}
+		return marks.Remove(ctx, fencehttp.Settled(resource)) // else a restarted proxy would trust it
 	}
 	return fencefile.Uninstall(ctx, string(p))
 }
