@@ -113,7 +113,7 @@ func watchUpgrade(resp *http.Response) error {
 	if w == nil || !ok {
 		return errors.New("the upstream switches protocols, and nobody has asked for that")
 	}
-	w.setLost(true) // until it has closed its connection
+	w.setLost(true)               // until it has closed its connection
 	resp.Header.Del(ResultHeader) // it goes to the client past the writer
 	resp.Body = &upgraded{ReadWriteCloser: conn, w: w}
 	return nil
