@@ -96,12 +96,12 @@ func get(t *testing.T, client *http.Client, url, shown string) (int, string) {
 
 // What is in flight when it is told to end, ends as ever.
 func TestEndsWhatIsInFlight(t *testing.T) {
-	arrived, leave := make(chan struct{}), make(chan struct{})
+	arrived, leave, ending := make(chan struct{}), make(chan struct{}), make(chan int, 1)
 	s := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		arrived <- struct{}{}
 		<-leave
 		fmt.Fprint(w, "done")
-	}), func(*Config) {})
+	}), func(c *Config) { c.Ending = func(inFlight int) { ending <- inFlight } })
 	answered := make(chan string, 1)
 	go func() {
 		_, text := get(t, http.DefaultClient, s.url, "r;5")
@@ -109,6 +109,9 @@ func TestEndsWhatIsInFlight(t *testing.T) {
 	}()
 	<-arrived
 	s.stop()
+	if n := <-ending; n != 1 {
+		t.Errorf("%d requests are in flight at the end; want 1", n)
+	}
 	select {
 	case r := <-s.ended:
 		t.Fatalf("it has not waited: %+v", r)
