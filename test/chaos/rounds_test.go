@@ -224,10 +224,11 @@ func peerMishaps() []mishap {
 			r.takeover()
 		}},
 		{"fill a disk, kill elect", func(r *round) {
-			r.does(r.disks[0].Fault(disk.Fault{Full: true}))
+			full := r.disks[r.cast[0]] // one that leads with a full disk would leave no record of it
+			r.does(full.Fault(disk.Fault{Full: true}))
 			r.kill(0, crew.Node)
 			r.hold(2 * promise)
-			r.does(r.disks[0].Fault(disk.Fault{}))
+			r.does(full.Fault(disk.Fault{}))
 		}},
 	}
 }
