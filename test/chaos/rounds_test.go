@@ -246,6 +246,10 @@ func (r *round) takeover() {
 // undisturbed has the links be so for a while, in which the leader must stay.
 func (r *round) undisturbed(shape network.Links) {
 	r.t.Helper()
+	// What the mishap before has cut may still wait for TCP to send it again, whose time for that
+	// doubles: a leader loses its lease then although the network is whole.
+	r.hold(2 * promise)
+	r.recast()
 	old := r.leader
 	r.set(shape)
 	r.hold(3 * promise)
