@@ -64,10 +64,14 @@ type Decision struct {
 }
 
 // DecisionOf returns the decision that an error of a guard stands for; nil is [Passed]. The
-// mark is that of a [StaleError], and without one it is highest.
+// mark is that of a [StaleError], and without one it is highest, 0 where that is not known;
+// what has passed has raised it to the token at least.
 func DecisionOf(resource Resource, shown, highest Token, err error) Decision {
 	if stale, ok := errors.AsType[*StaleError](err); ok {
 		highest = stale.Highest
+	}
+	if err == nil {
+		highest = max(highest, shown)
 	}
 	return Decision{Resource: resource, Shown: shown, Highest: highest, Result: ResultOf(err)}
 }

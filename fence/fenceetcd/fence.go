@@ -118,11 +118,7 @@ func (f *Fence) Write(ctx context.Context, resource fence.Resource, token fence.
 
 // tell logs and counts a decision.
 func (f *Fence) tell(resource fence.Resource, token fence.Token, err error) {
-	highest := token // that of what passed
-	if err != nil {
-		highest = 0
-	}
-	fence.DecisionOf(resource, token, highest, err).Report(f.cfg.Logger, f.cfg.Observe, err)
+	fence.DecisionOf(resource, token, 0, err).Report(f.cfg.Logger, f.cfg.Observe, err)
 }
 
 // below is what every mark is greater than, as text. The empty value and "0", which somebody

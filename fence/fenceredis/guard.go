@@ -117,11 +117,7 @@ func (g *Guard) Write(ctx context.Context, token fence.Token, all ...Command) ([
 // up to 7,000 keys, and as many arguments. Errors are those of [Guard.Write].
 func (g *Guard) Eval(ctx context.Context, token fence.Token, script *Script, keys []string, args ...any) (any, error) {
 	reply, err := g.eval(ctx, token, script, keys, args)
-	highest := token // that of what passed
-	if err != nil {
-		highest = 0
-	}
-	fence.DecisionOf(g.resource, token, highest, err).Report(g.cfg.Logger, g.cfg.Observe, err)
+	fence.DecisionOf(g.resource, token, 0, err).Report(g.cfg.Logger, g.cfg.Observe, err)
 	return reply, err
 }
 

@@ -25,16 +25,21 @@ import (
 //
 // Claims of one resource wait for each other.
 func (f *Fence) Claim(ctx context.Context, resource fence.Resource, token fence.Token) error {
-	highest, err := f.claim(ctx, resource, token)
-	if err == nil && highest == token {
-		err = f.confirm(ctx, resource, token)
-	}
+	highest, err := f.claimDurably(ctx, resource, token)
 	if err == nil && highest < token {
-		highest = token
 		f.observe(fence.Decision{Resource: resource, Shown: token, Highest: token, Result: fence.Raised})
 	}
 	f.tell(resource, token, highest, err)
 	return err
+}
+
+// claimDurably is claim, and confirms a mark that was there. It returns what claim does.
+func (f *Fence) claimDurably(ctx context.Context, resource fence.Resource, token fence.Token) (fence.Token, error) {
+	highest, err := f.claim(ctx, resource, token)
+	if err == nil && highest == token {
+		err = f.confirm(ctx, resource, token)
+	}
+	return highest, err
 }
 
 // claim returns the mark as it was before, as far as it is known.

@@ -22,10 +22,7 @@ type mark struct{ *Fence }
 
 // Raise implements [fence.Mark].
 func (m mark) Raise(ctx context.Context, resource fence.Resource, token fence.Token) error {
-	highest, err := m.claim(ctx, resource, token)
-	if err == nil && highest == token {
-		err = m.confirm(ctx, resource, token)
-	}
+	_, err := m.claimDurably(ctx, resource, token)
 	return err
 }
 
