@@ -266,6 +266,25 @@ func TestReleaseThatPanics(t *testing.T) {
 	}
 }
 
+func TestDecisionOf(t *testing.T) {
+	for _, c := range []struct {
+		highest fence.Token
+		err     error
+		want    fence.Decision
+	}{
+		{0, nil, fence.Decision{Highest: 5, Result: fence.Passed}}, // it has raised the mark, or found it there
+		{6, nil, fence.Decision{Highest: 6, Result: fence.Passed}},
+		{0, errDisk, fence.Decision{Result: fence.Failed}},
+		{4, errDisk, fence.Decision{Highest: 4, Result: fence.Failed}},
+		{4, &fence.StaleError{Shown: 5, Highest: 7}, fence.Decision{Highest: 7, Result: fence.Stale}},
+	} {
+		c.want.Resource, c.want.Shown = "r", 5
+		if got := fence.DecisionOf("r", 5, c.highest, c.err); got != c.want {
+			t.Errorf("%v, %v: %+v; want %+v", c.highest, c.err, got, c.want)
+		}
+	}
+}
+
 func TestResults(t *testing.T) {
 	for _, r := range []fence.Result{fence.Stale, fence.Missing, fence.Malformed, fence.Foreign, fence.Busy} {
 		if got := fence.ResultOf(r.Err()); got != r {
