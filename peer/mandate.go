@@ -9,6 +9,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/protocol/blazingmq"
 	"github.com/electd/elect/protocol/bully"
@@ -76,6 +77,8 @@ func (m *mandate) Check() error {
 		return nil
 	case v.Token == m.count && v.Elected && !v.Active:
 		return driver.ErrNotExclusive
+	case mutation.Is(mutation.LapseNotFinal):
+		return plain(quorum.Lapsed)
 	case now.Jumped(v.Read):
 		m.lose(plain(quorum.ClockJump))
 	default:
