@@ -77,10 +77,10 @@ func (m *mandate) Check() error {
 		return nil
 	case v.Token == m.count && v.Elected && !v.Active:
 		return driver.ErrNotExclusive
-	case mutation.Is(mutation.LapseNotFinal):
-		return plain(quorum.Lapsed)
 	case now.Jumped(v.Read):
 		m.lose(plain(quorum.ClockJump))
+	case mutation.Is(mutation.LapseNotFinal):
+		return plain(quorum.Lapsed)
 	default:
 		m.lose(plain(quorum.Lapsed))
 	}
