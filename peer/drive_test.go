@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
 	"github.com/electd/elect/protocol"
@@ -401,7 +402,11 @@ func TestHungSync(t *testing.T) {
 		mu.Unlock()
 		m := win(t, nodes[1])
 		left.letters()
-		<-time.After(30 * time.Minute)
+		hang := 30 * time.Minute
+		if race.Enabled {
+			hang /= 10
+		}
+		<-time.After(hang)
 		for _, msg := range left.letters() {
 			if msg.Term >= uint64(m.Token()) && msg.Granted {
 				t.Fatalf("%s of term %d has left, which is not durable", msg.Type, msg.Term)
