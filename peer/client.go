@@ -1,11 +1,13 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -113,7 +115,7 @@ func dialer(cfg *Config, identity func() (*certs.Identity, error)) func(ctx cont
 		defer stop()
 		id, err := identity()
 		if err != nil {
-			return nil, err
+			return nil, because(ctx, cmp.Or(listens(ctx, dial, to.Addr), err))
 		}
 		c, err := link.Dial(ctx, link.ClientConfig{Addr: to.Addr, Hello: hello, TLS: id, Expect: to.ID, Dial: dial})
 		if err != nil {
@@ -124,6 +126,22 @@ func dialer(cfg *Config, identity func() (*certs.Identity, error)) func(ctx cont
 		}
 		return c, nil // and above no nil *link.Client in a conn
 	}
+}
+
+// listens says why nobody is reached at an address, for one who has nothing to show
+// there: it says nothing, as if to look whether the port is open.
+func listens(ctx context.Context, dial func(context.Context, string) (net.Conn, error), addr string) error {
+	if dial == nil {
+		dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+		}
+	}
+	c, err := dial(ctx, addr)
+	if err != nil {
+		return err
+	}
+	_ = c.Close()
+	return nil
 }
 
 func ignore(json.RawMessage) error { return nil }

@@ -67,7 +67,7 @@ func (c *Config) privateIdentity() (*certs.Identity, error) {
 	_, refused := errors.AsType[*privateError](err)
 	switch {
 	case who == "" && errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("no node of this user (uid %d) has run on this machine in cluster %s (%w); want this as the user of the nodes (sudo -u), or their certs=DIR or insecure=true",
+		return nil, fmt.Errorf("it is not of this user (uid %d), who has run no node of cluster %s here (%w); want this as the user of the nodes (sudo -u), or their certs=DIR or insecure=true",
 			os.Geteuid(), c.Cluster, err)
 	case who != "" && !refused:
 		if err = makePrivate(c.own, c.Cluster, who); err == nil {

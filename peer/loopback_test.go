@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -259,9 +260,25 @@ func TestClientBeforeTheNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
+	if err := client.Recall(t.Context(), 0); err == nil || strings.Count(err.Error(), "connection refused") != 3 || strings.Contains(err.Error(), "uid") {
+		t.Errorf("nobody is there: %v", err)
+	}
+	var others []net.Listener
+	for _, id := range c.voters { // of somebody else
+		l, err := net.Listen("tcp", c.addrs[id])
+		if err != nil {
+			t.Fatal(err)
+		}
+		others = append(others, l)
+	}
 	err = client.Recall(t.Context(), 0)
-	if err == nil || strings.Count(err.Error(), "no node of this user (uid ") != 1 || !strings.Contains(err.Error(), "want this as the user of the nodes (sudo -u)") {
-		t.Error(err)
+	if err == nil || strings.Count(err.Error(), "it is not of this user (uid ") != 1 || !strings.Contains(err.Error(), "want this as the user of the nodes (sudo -u)") {
+		t.Errorf("somebody else is there: %v", err)
+	}
+	for _, l := range others {
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := os.Stat(base); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a client has made something: %v", err)

@@ -332,7 +332,7 @@ func TestUsersApart(t *testing.T) {
 				if line := lines.Text(); strings.HasSuffix(line, `: "<nil>"`) {
 					t.Errorf("not refused: %s", line)
 				} else if t.Log(line); strings.HasPrefix(line, "own certificates: status") && !strings.Contains(line, "signed by another CA") ||
-					strings.HasPrefix(line, "nothing: status") && !strings.Contains(line, "no node of this user (uid ") {
+					strings.HasPrefix(line, "nothing: status") && !strings.Contains(line, "it is not of this user (uid ") {
 					t.Errorf("it does not say what is wrong: %s", line)
 				}
 			}
