@@ -217,7 +217,7 @@ func showIdentity() error {
 }
 
 // part starts one as a user, with a state directory of that user's.
-func part(t *testing.T, name string, uid int, state string, s *scene) (in *json.Encoder, out *bufio.Scanner, end func() error) {
+func part(t *testing.T, name string, uid int, state string, s *scene) (in *json.Encoder, out *bufio.Scanner, end func() error, kill func()) {
 	t.Helper()
 	cmd := exec.Command(program(t))
 	cmd.Env = append(os.Environ(), partEnv+"="+name, "XDG_STATE_HOME="+state)
@@ -236,11 +236,12 @@ func part(t *testing.T, name string, uid int, state string, s *scene) (in *json.
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	kill := time.AfterFunc(2*patience(), func() { _ = cmd.Process.Kill() })
+	kill = func() { _ = cmd.Process.Kill() }
+	late := time.AfterFunc(2*patience(), kill)
 	end = func() error {
 		_ = stdin.Close()
 		err := cmd.Wait()
-		kill.Stop()
+		late.Stop()
 		return err
 	}
 	in, out = json.NewEncoder(stdin), bufio.NewScanner(stdout)
@@ -248,7 +249,7 @@ func part(t *testing.T, name string, uid int, state string, s *scene) (in *json.
 	if err := in.Encode(s); err != nil {
 		t.Fatal(err)
 	}
-	return in, out, end
+	return in, out, end, kill
 }
 
 // program is the test's own, where each user can run it.
@@ -309,7 +310,7 @@ func TestUsersApart(t *testing.T) {
 			for _, id := range names("n", 3) {
 				s.Voters = append(s.Voters, Peer{ID: id, Addr: freeAddr(t)})
 			}
-			ask, answers, end := part(t, "owner", c.owner, ownedBy(t, c.owner, filepath.Join(dir, "owner")), &s)
+			ask, answers, end, _ := part(t, "owner", c.owner, ownedBy(t, c.owner, filepath.Join(dir, "owner")), &s)
 			are := func() (all []NodeStatus) {
 				t.Helper()
 				if !answers.Scan() {
@@ -325,7 +326,7 @@ func TestUsersApart(t *testing.T) {
 			if s.Target.Token == 0 || s.Target.Incarnation == 0 {
 				t.Fatalf("n1 does not lead: %+v", s.Target)
 			}
-			_, lines, ended := part(t, "attacker", c.attacker, ownedBy(t, c.attacker, filepath.Join(dir, "attacker")), &s)
+			_, lines, ended, _ := part(t, "attacker", c.attacker, ownedBy(t, c.attacker, filepath.Join(dir, "attacker")), &s)
 			tried := 0
 			for lines.Scan() {
 				tried++
@@ -365,7 +366,7 @@ func TestProcessesMakeOneAuthority(t *testing.T) {
 		state := t.TempDir()
 		var texts []func() string
 		for _, id := range names("n", 3) {
-			_, out, end := part(t, "identity", os.Geteuid(), state, &scene{Voters: []Peer{{ID: id, Addr: "127.0.0.1:1"}}})
+			_, out, end, _ := part(t, "identity", os.Geteuid(), state, &scene{Voters: []Peer{{ID: id, Addr: "127.0.0.1:1"}}})
 			texts = append(texts, func() string {
 				out.Scan()
 				text := out.Text()
@@ -387,5 +388,23 @@ func TestProcessesMakeOneAuthority(t *testing.T) {
 		if len(authorities) != 1 {
 			t.Fatalf("round %d: %d authorities: %v", round, len(authorities), authorities)
 		}
+	}
+}
+
+// TestKilledWhileMaking: a process that is killed when it has begun to make certificates
+// leaves nothing that keeps the next from making them.
+func TestKilledWhileMaking(t *testing.T) {
+	for round := range 10 {
+		base, _ := inState(t)
+		files := func() []string {
+			all, _ := filepath.Glob(filepath.Join(base, "*", "*")) // of a pattern that is right it never fails
+			return all
+		}
+		_, _, end, kill := part(t, "identity", os.Geteuid(), filepath.Dir(base), &scene{Voters: []Peer{{ID: "n1", Addr: "127.0.0.1:1"}}})
+		eventually(t, func() bool { return len(files()) > 0 }, func() string { return "nothing is made" })
+		kill()
+		_ = end() // killed, or done
+		t.Logf("round %d: %d files were there", round, len(files()))
+		made(t, "n1")
 	}
 }
