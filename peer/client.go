@@ -1,11 +1,13 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +31,7 @@ const (
 // any number of goroutines.
 //
 // Where the nodes have certificates it needs one too: an operator's, or a
-// node's own.
+// node's own. Where they run on the loopback without, it has to be of their user.
 type Client struct {
 	cfg    Config
 	limits driver.Limits
@@ -50,7 +52,9 @@ type conn interface {
 // NewClient returns a client of the nodes that cfg lists. It reads certificates
 // and connects to nobody. cfg.ID does not count, nor does what concerns the own
 // node only (Listen, Data, Listener, Machine). With Config.Certs the operator's
-// certificate is used, or else that of a listed node, if there is one.
+// certificate is used, or else that of a listed node, if there is one. On the
+// loopback without Config.Certs it is what the user's nodes have made; until one
+// of them has run, each call fails and says so.
 func NewClient(cfg Config) (*Client, error) {
 	cfg.ID = ""
 	plan, err := cfg.Plan()
@@ -61,11 +65,14 @@ func NewClient(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	identity, err := cfg.clientIdentity()
-	if err != nil {
+	show := func() (*certs.Identity, error) { return identity, nil }
+	if cfg.private() && errors.Is(err, fs.ErrNotExist) {
+		show = func() (*certs.Identity, error) { with := cfg; return with.identity() } // the nodes may start later
+	} else if err != nil {
 		return nil, err
 	}
 	c := &Client{
-		cfg: cfg, limits: limits(plan, true), voters: len(cfg.Voters), dial: dialer(&cfg, identity),
+		cfg: cfg, limits: limits(plan, true), voters: len(cfg.Voters), dial: dialer(&cfg, show),
 	}
 	for _, p := range slices.Concat(cfg.Voters, cfg.Observers) {
 		if p.Addr != "" {
@@ -97,8 +104,8 @@ func (c *Config) clientIdentity() (*certs.Identity, error) {
 	return nil, fmt.Errorf("no certificate to ask with in %s: %w; want operator.crt and operator.key, or those of a node", c.Certs, err)
 }
 
-// dialer returns the way to other nodes for somebody who asks.
-func dialer(cfg *Config, identity *certs.Identity) func(ctx context.Context, to Peer) (conn, error) {
+// dialer returns the way to other nodes for somebody who asks, and shows identity.
+func dialer(cfg *Config, identity func() (*certs.Identity, error)) func(ctx context.Context, to Peer) (conn, error) {
 	hello := wire.Hello{
 		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.ClientOf, Cluster: cfg.Cluster, Election: cfg.Name, Program: cfg.Program,
 	}
@@ -106,7 +113,11 @@ func dialer(cfg *Config, identity *certs.Identity) func(ctx context.Context, to 
 	return func(ctx context.Context, to Peer) (conn, error) {
 		ctx, stop := context.WithTimeoutCause(ctx, dialLimit, fmt.Errorf("no answer within %v", dialLimit))
 		defer stop()
-		c, err := link.Dial(ctx, link.ClientConfig{Addr: to.Addr, Hello: hello, TLS: identity, Expect: to.ID, Dial: dial})
+		id, err := identity()
+		if err != nil {
+			return nil, because(ctx, cmp.Or(listens(ctx, dial, to.Addr), err))
+		}
+		c, err := link.Dial(ctx, link.ClientConfig{Addr: to.Addr, Hello: hello, TLS: id, Expect: to.ID, Dial: dial})
 		if err != nil {
 			if inner := errors.Unwrap(err); inner != nil {
 				err = inner // who and where is said by whoever shows it
@@ -115,6 +126,22 @@ func dialer(cfg *Config, identity *certs.Identity) func(ctx context.Context, to 
 		}
 		return c, nil // and above no nil *link.Client in a conn
 	}
+}
+
+// listens says why nobody is reached at an address, for one who has nothing to show
+// there: it says nothing, as if to look whether the port is open.
+func listens(ctx context.Context, dial func(context.Context, string) (net.Conn, error), addr string) error {
+	if dial == nil {
+		dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+		}
+	}
+	c, err := dial(ctx, addr)
+	if err != nil {
+		return err
+	}
+	_ = c.Close()
+	return nil
 }
 
 func ignore(json.RawMessage) error { return nil }
@@ -231,9 +258,17 @@ type nodeError struct {
 type trouble []nodeError
 
 func (t trouble) Error() string {
-	texts := make([]string, len(t))
+	var b strings.Builder
 	for i, e := range t {
-		texts[i] = fmt.Sprintf("%s: %v", e.peer, e.err)
+		b.WriteString(e.peer.String())
+		if i+1 < len(t) && t[i+1].err.Error() == e.err.Error() {
+			b.WriteString(", ") // what is wrong with both is said once
+			continue
+		}
+		fmt.Fprintf(&b, ": %v", e.err)
+		if i+1 < len(t) {
+			b.WriteString("; ")
+		}
 	}
-	return strings.Join(texts, "; ")
+	return b.String()
 }

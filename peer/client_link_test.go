@@ -22,7 +22,7 @@ import (
 // returns what a client needs to find them.
 func onTCP(t *testing.T, w *town, identity func(id string) *certs.Identity) Config {
 	t.Helper()
-	cfg := Config{Name: "nightly", Cluster: "blue"}
+	cfg := Config{Name: "nightly", Cluster: "blue", Insecure: identity == nil}
 	voters := []protocol.NodeID{"n1", "n2", "n3"}
 	for i, id := range voters {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -156,9 +156,9 @@ func TestStrangersOverTCP(t *testing.T) {
 	}{
 		{"another cluster", open, func(c *Config) { c.Cluster = "green" }, "green", true},
 		{"another election", open, func(c *Config) { c.Name = "weekly" }, "weekly", true},
-		{"no certificate", closed, func(*Config) {}, "certificate", true},
+		{"no certificate", closed, func(c *Config) { c.Insecure = true }, "certificate", true},
 		{"another authority", closed, func(c *Config) { c.Certs = other }, "signed by another CA", false},
-		{"TLS with plain nodes", open, func(c *Config) { c.Certs = dir }, "without certificates", false},
+		{"TLS with plain nodes", open, func(c *Config) { c.Certs, c.Insecure = dir, false }, "it speaks plain text (insecure=true", false},
 	} {
 		cfg := c.cfg
 		c.change(&cfg)

@@ -55,11 +55,11 @@ func TestObserveFirstState(t *testing.T) {
 		{"one hangs, one is down", func(w *town) { w.is(lost, "n1"); w.is(down, "n3") }, "300ms n1/5"},
 		{"two are down", func(w *town) { w.is(down, "n1", "n3") }, "0s n1/5"},
 		{"all are down", func(w *town) { w.is(down, "n1", "n2", "n3") }, "0s nobody stale: store or peers unreachable: " +
-			"n1@127.0.0.1:1: connection refused; n2@127.0.0.1:2: connection refused; n3@127.0.0.1:3: connection refused"},
+			"n1@127.0.0.1:1, n2@127.0.0.1:2, n3@127.0.0.1:3: connection refused"},
 		{"all hang", func(w *town) { w.is(lost, "n1", "n2", "n3") }, "2s nobody stale: store or peers unreachable: " +
-			"n1@127.0.0.1:1: no answer within 2s; n2@127.0.0.1:2: no answer within 2s; n3@127.0.0.1:3: no answer within 2s"},
+			"n1@127.0.0.1:1, n2@127.0.0.1:2, n3@127.0.0.1:3: no answer within 2s"},
 		{"all are frozen", func(w *town) { w.is(frozen, "n1", "n2", "n3") }, "2.5s nobody stale: store or peers unreachable: " +
-			"n1@127.0.0.1:1: no answer yet; n2@127.0.0.1:2: no answer yet; n3@127.0.0.1:3: no answer yet"},
+			"n1@127.0.0.1:1, n2@127.0.0.1:2, n3@127.0.0.1:3: no answer yet"},
 		{"nobody leads", func(w *town) { w.sees(driver.State{}, "n1", "n2", "n3") }, "0s nobody"},
 		{"nobody leads, and one hangs", func(w *town) { w.sees(driver.State{}, "n1", "n2", "n3"); w.is(lost, "n2") }, "300ms nobody"},
 		{"all who answer are paused", func(w *town) {
@@ -77,7 +77,7 @@ func TestObserveFirstState(t *testing.T) {
 			stale = ledBy("n1", 5)
 			stale.Stale, stale.Cause = true, errors.New("hears no majority")
 			w.sees(stale, "n3")
-		}, "0s n1/5 stale: store or peers unreachable: n1@127.0.0.1:1: it is cut off from the others; n2@127.0.0.1:2: it is cut off from the others; n3@127.0.0.1:3: hears no majority"},
+		}, "0s n1/5 stale: store or peers unreachable: n1@127.0.0.1:1, n2@127.0.0.1:2: it is cut off from the others; n3@127.0.0.1:3: hears no majority"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -115,7 +115,7 @@ func TestObserveTrouble(t *testing.T) {
 		w.is(frozen, "n3")
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if got := <-o.states; !strings.HasPrefix(got, "3s n1/5 stale: store or peers unreachable: n1@127.0.0.1:1: ") || !strings.HasSuffix(got, "; n3@127.0.0.1:3: it has said nothing for 3s") {
+		if got := <-o.states; !strings.HasPrefix(got, "3s n1/5 stale: store or peers unreachable: n1@127.0.0.1:1, n2@127.0.0.1:2: ") || !strings.HasSuffix(got, "; n3@127.0.0.1:3: it has said nothing for 3s") {
 			t.Errorf("saw %q", got)
 		}
 		o.sees()

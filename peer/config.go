@@ -158,12 +158,15 @@ type Config struct {
 
 	// Certs is a directory with ca.crt, ID.crt and ID.key, as package certs
 	// makes it. CA, Cert and Key name the three files one by one instead. With
-	// neither, peers talk in plain text and trust everybody: then only
-	// addresses of the loopback are allowed, unless Insecure.
+	// neither, only addresses of the loopback are allowed, unless Insecure, and
+	// only the processes of one user elect together: each participant makes its
+	// certificate by itself, in the directory elect-loopback of $XDG_STATE_HOME or
+	// ~/.local/state, which only that user can read. A [Client] finds it there.
 	Certs         string
 	CA, Cert, Key string
-	// Insecure allows plain text on a network. Whoever can reach the port can
-	// then elect and depose.
+	// Insecure allows plain text, on the loopback and on a network. Everybody who
+	// can reach the port, such as every user of the machine, can then elect,
+	// depose and remove, and have two lead at once. A node logs that at start.
 	Insecure bool
 
 	// Listener is used instead of listening on Listen. Node.Close closes it, and
@@ -180,6 +183,8 @@ type Config struct {
 	Program string
 	// Logger receives what is worth knowing. Nil is silence.
 	Logger *slog.Logger
+
+	own string // the user's own certificates, once identity has been asked
 
 	// For tests: other links, other clocks, and disks that fail.
 	connect func(link.Config) links
@@ -327,6 +332,9 @@ func (c *Config) secured() bool { return c.Certs != "" || c.CA != "" }
 // identity loads the own certificate, nil if there is to be none, and settles
 // which cluster this is.
 func (c *Config) identity() (*certs.Identity, error) {
+	if c.private() {
+		return c.privateIdentity()
+	}
 	if !c.secured() {
 		if c.Cluster == "" {
 			c.Cluster = DefaultCluster
@@ -366,7 +374,7 @@ func (c *Config) identity() (*certs.Identity, error) {
 	return id, nil
 }
 
-// guarded refuses plain text on a network that was not asked for.
+// guarded refuses a network without certificates that was not asked for.
 func (c *Config) guarded() error {
 	if c.secured() || c.Insecure {
 		return nil

@@ -87,7 +87,10 @@
 // # Security
 //
 // With certificates peers talk TLS 1.3, each proving the id that it claims, and
-// its cluster. Without them whoever reaches the port can elect and depose, and
-// only addresses of the loopback are accepted unless that is asked for. Voters
-// are believed: one that lies can make two leaders.
+// its cluster. Without them only addresses of the loopback are accepted, and only
+// the processes of one user elect together: they make certificates by themselves,
+// in a directory that nobody else can read. So another user of the machine is
+// refused, and root is not. [Config].Insecure is plain text: everybody who reaches
+// the port can elect and depose. Voters are believed: one that lies can make two
+// leaders.
 package peer

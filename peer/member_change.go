@@ -215,7 +215,7 @@ func (c *change) meet(ctx context.Context) error {
 		}
 	}
 	if !n.cfg.secured() && !n.cfg.Insecure && !loopback(q.Addr) {
-		return refusedf("%s is an address on a network, and this election has no certificates; want it on the loopback, or certificates at all nodes", q.Addr)
+		return refusedf("%s is an address on a network, and this election has no certificates but those of one user on the loopback; want it there, or certs=DIR at all nodes", q.Addr)
 	}
 	switch {
 	case q.Op == opAdd && q.Observer && ms.Index(q.ID) >= 0:

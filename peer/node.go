@@ -178,6 +178,13 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if n.tls, err = n.cfg.identity(); err != nil {
 		return nil, driver.Permanent(err)
 	}
+	switch {
+	case n.cfg.own != "":
+		n.log.Info("this node and those of its user have certificates of their own", "path", n.cfg.own)
+	case n.cfg.Insecure:
+		n.log.Warn("insecure: everybody who can reach this node, such as every user of this machine, can elect, depose, pause and remove, and have two lead at once",
+			"listen", n.cfg.listen())
+	}
 	path, err := n.cfg.directory()
 	if n.path = path; err != nil {
 		return nil, driver.Permanent(err)
@@ -268,7 +275,7 @@ func (n *Node) prepare() {
 	n.anchor = n.read()
 	n.began = n.anchor.Boot
 	if n.dial = n.cfg.dialer; n.dial == nil {
-		n.dial = dialer(&n.cfg, n.tls)
+		n.dial = dialer(&n.cfg, func() (*certs.Identity, error) { return n.tls, nil })
 	}
 	n.scribe = &scribe{note: n.dir.Note, log: n.log}
 	n.saver = &saver{

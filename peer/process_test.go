@@ -17,7 +17,22 @@ import (
 // TestMain makes the processes that electtest.Spawn starts.
 func TestMain(m *testing.M) {
 	electtest.Serve(map[string]driver.Opener{"peer": Open})
-	os.Exit(m.Run())
+	servePart()
+	os.Exit(inOwnState(m))
+}
+
+// inOwnState runs the tests with a state directory of their own: what nodes on the
+// loopback make in it is nothing of whoever runs them.
+func inOwnState(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "peer-test-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Setenv("XDG_STATE_HOME", dir); err != nil {
+		panic(err)
+	}
+	return m.Run()
 }
 
 // TestConformanceProcesses has each participant of the suite in a process of its

@@ -32,6 +32,7 @@ type testament struct {
 	CA          string                     `json:"ca,omitempty"`
 	Cert        string                     `json:"cert,omitempty"`
 	Key         string                     `json:"key,omitempty"`
+	Own         string                     `json:"own,omitempty"` // the user's own certificates
 	Idle        time.Duration              `json:"idle"`
 	Program     string                     `json:"program,omitempty"`
 }
@@ -45,7 +46,7 @@ func (n *Node) testament() driver.Testament {
 	t := testament{
 		Version: testamentVersion, Cluster: n.cfg.Cluster, Election: n.cfg.Name, ID: n.cfg.ID, Dir: n.self.Dir,
 		Incarnation: n.incarnation.Load(), Voters: make(map[protocol.NodeID]string),
-		CertsDir: n.cfg.Certs, CA: n.cfg.CA, Cert: n.cfg.Cert, Key: n.cfg.Key, Idle: n.plan.Promise, Program: n.cfg.Program,
+		CertsDir: n.cfg.Certs, CA: n.cfg.CA, Cert: n.cfg.Cert, Key: n.cfg.Key, Own: n.cfg.own, Idle: n.plan.Promise, Program: n.cfg.Program,
 	}
 	if mutation.Is(mutation.NextLifesWill) {
 		t.Incarnation++
@@ -89,6 +90,8 @@ func Witness(ctx context.Context, data []byte) (speak func(context.Context) erro
 	}
 	var id *certs.Identity
 	switch {
+	case t.Own != "":
+		id, err = loadPrivate(t.Own, t.ID)
 	case t.CertsDir != "":
 		id, err = certs.LoadDir(t.CertsDir, string(t.ID))
 	case t.CA != "":

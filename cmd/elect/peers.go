@@ -152,11 +152,11 @@ func (f *peerFlags) flags(set *pflag.FlagSet) {
 	set.Lookup("heartbeat").DefValue = ""
 	set.StringVar(&f.data, "data", "", "`DIR` that holds a peer's data directories (default: elect-peer in your state directory)")
 	set.StringVar(&f.listen, "listen", "", "`ADDRESS` to listen on for peers (default: this peer's own in the URL)")
-	set.StringVar(&f.certs, "certs", "", "`DIR` with ca.crt, ID.crt and ID.key, as elect certs makes them")
+	set.StringVar(&f.certs, "certs", "", "`DIR` with ca.crt, ID.crt and ID.key, as elect certs makes them (default: none; on the loopback, the user's own)")
 	set.IntVar(&f.priority, "priority", driver.DefaultPriority, "`NUMBER` from 1 to 1000 that says how gladly this peer leads; 0: it votes and never leads")
 	set.StringVar(&f.position, "position", "", "`POLICY` by which a peer's position counts: ignore, prefer or require (default: ignore)")
 	set.BoolVar(&f.join, "join", false, "wait to be added to a peer election that is there, by elect member")
-	set.BoolVar(&f.insecure, "insecure", false, "let peers talk over a network without certificates")
+	set.BoolVar(&f.insecure, "insecure", false, "let peers talk in plain text: everybody who reaches their ports can elect and depose")
 }
 
 // profiles are the names of the profiles.

@@ -558,3 +558,44 @@ func BenchmarkHandshake(b *testing.B) {
 		}
 	}
 }
+
+// TestLoadRoot: what was read of an open directory stays, whatever becomes of it.
+func TestLoadRoot(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "certs")
+	long := certs.Options{Cluster: "prod", Nodes: nodes("n1"), Valid: 3 * certs.ValidCA}
+	if err := certs.Make(dir, long); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	n1, err := certs.LoadRoot(root, "n1", "; and that is why")
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator, err := certs.LoadRoot(root, "", "")
+	if err != nil || operator.ID != certs.Operator || n1.ID != "n1" || n1.Cluster != "prod" {
+		t.Fatalf("%v, %v, %v", n1, operator, err)
+	}
+	if left := time.Until(n1.Expires()); left < 2*certs.ValidCA {
+		t.Errorf("it ends in %v; want no sooner than it was made for", left)
+	}
+	if _, err := certs.LoadRoot(root, "n2", ""); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("n2: %v", err)
+	}
+	stranger := load(t, made(t, "prod", "n1"), "n1")
+	_, err, _ = shake(t, n1.Server(), insecure(stranger))
+	says(t, err, "signed by another CA", "; and that is why")
+
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := shake(t, n1.Server(), operator.Client("n1")); err != nil {
+		t.Error(err)
+	}
+	if all := n1.Warnings(); len(all) > 0 || n1.Stale() != nil {
+		t.Errorf("%q, %v", all, n1.Stale())
+	}
+}

@@ -23,6 +23,7 @@ type Identity struct {
 	ID      string // of a node, or [Operator]
 
 	files [3]string // authority, certificate, key
+	once  bool      // they are not read again, see LoadRoot
 
 	mu     sync.Mutex
 	loaded *material
@@ -36,6 +37,8 @@ type material struct {
 	roots *x509.CertPool
 	cas   []*x509.Certificate
 	from  string // the authority's file
+
+	otherwise string // ends the error about another authority
 }
 
 // stamp tells whether a file has changed.
@@ -157,6 +160,9 @@ func readCerts(name string) (all []*x509.Certificate, err error) {
 
 // current is what the files hold now, or held when they last could be used.
 func (i *Identity) current() *material {
+	if i.once {
+		return i.loaded
+	}
 	stamps, err := i.look()
 	i.mu.Lock()
 	known, loaded := i.stamps, i.loaded

@@ -49,7 +49,8 @@ type Options struct {
 	Cluster string
 	Nodes   []Node
 	// Valid is how long the certificates of nodes and operator are valid; 0 is
-	// [DefaultValid]. None outlives its authority, which is made for [ValidCA].
+	// [DefaultValid]. None outlives its authority, which is made for [ValidCA], or
+	// for Valid if that is longer.
 	Valid time.Duration
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -170,7 +171,7 @@ func (o *Options) authority(dir string, now time.Time) (ca *issuer, made bool, e
 			Subject:               pkix.Name{CommonName: "elect CA of " + o.Cluster, Organization: []string{o.Cluster}},
 			URIs:                  []*url.URL{uriOf(o.Cluster, authority)},
 			NotBefore:             now.Add(-early),
-			NotAfter:              now.Add(ValidCA),
+			NotAfter:              now.Add(max(ValidCA, o.Valid)),
 			KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 			BasicConstraintsValid: true,
 			IsCA:                  true,

@@ -61,8 +61,8 @@ func (m *material) explain(leaf *x509.Certificate, err error, now time.Time) err
 		for _, ca := range m.cas {
 			ours = append(ours, fingerprint(ca.SubjectKeyId))
 		}
-		return fmt.Errorf("the certificate of %s is signed by another CA (%.100q, key %s); want the CA of %s (key %s)",
-			subject(leaf), leaf.Issuer.CommonName, fingerprint(leaf.AuthorityKeyId), m.from, strings.Join(ours, " or "))
+		return fmt.Errorf("the certificate of %s is signed by another CA (%.100q, key %s); want the CA of %s (key %s)%s",
+			subject(leaf), leaf.Issuer.CommonName, fingerprint(leaf.AuthorityKeyId), m.from, strings.Join(ours, " or "), m.otherwise)
 	}
 	return fmt.Errorf("the certificate of %s: %w", subject(leaf), err)
 }

@@ -109,6 +109,16 @@ func await(ctx context.Context, path string) ([]*os.File, error) {
 	}
 }
 
+// Hold locks a directory that is there, of any kind, as [Open] locks a data
+// directory, and waits as long for another process. What it returns lets go of it.
+func Hold(ctx context.Context, path string) (release func() error, err error) {
+	locked, err := await(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return closeAll(locked) }, nil
+}
+
 // makeAll makes the directory and those above it, and makes them durable.
 func makeAll(path string) error {
 	err := makeOne(path)

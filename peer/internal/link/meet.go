@@ -71,7 +71,7 @@ func expectHello(s *stream, self *wire.Hello) (*wire.Hello, *wire.Refusal, error
 		}
 		if big, ok := errors.AsType[*wire.TooLarge](err); ok && big.Size>>16 == 0x1603 { // a record of TLS
 			return nil, &wire.Refusal{Code: wire.CodeCertificate, Final: true,
-				Says: "it calls with TLS; this node was started without certificates"}, nil
+				Says: "it calls with TLS; this node speaks plain text (insecure=true, or an older version): want that at both sides or at none"}, nil
 		}
 		return nil, nil, fmt.Errorf("want a Hello: %w", s.ended(err))
 	}

@@ -103,7 +103,7 @@ func TestPlainNode(t *testing.T) {
 	w.dir = secure(t, "n3").dir
 	n3 := w.start("n3", nil, nil)
 	n3.logged("cannot connect", "does not answer with TLS")
-	n1.logged("it calls with TLS; this node was started without certificates")
+	n1.logged("it calls with TLS; this node speaks plain text", "want that at both sides or at none")
 }
 
 // TestVersions: another version of the protocol is refused by both sides, whoever

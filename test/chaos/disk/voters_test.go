@@ -205,6 +205,7 @@ type voters struct {
 // nothing.
 func newVoters(t *testing.T, elect string, promise time.Duration) *voters {
 	t.Helper()
+	t.Setenv("XDG_STATE_HOME", t.TempDir()) // for what nodes on the loopback make there
 	v := &voters{
 		t: t, promise: promise, chance: rand.New(rand.NewPCG(disk.Seed(t), 1)), tokens: filepath.Join(t.TempDir(), "tokens"),
 		term: make([]uint64, 3), incarnation: make([]uint64, 3),

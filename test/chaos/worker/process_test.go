@@ -267,6 +267,7 @@ func (p *process) stopped() bool {
 // voters is a URL with three free ports.
 func voters(t *testing.T) string {
 	t.Helper()
+	t.Setenv("XDG_STATE_HOME", t.TempDir()) // for what nodes on the loopback make there
 	var all []string
 	for i := range 3 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

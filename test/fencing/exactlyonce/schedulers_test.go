@@ -44,6 +44,7 @@ func TestExactlyOnce(t *testing.T) {
 	service := httptest.NewServer(s)
 	t.Cleanup(service.Close)
 	s.service = service.URL
+	t.Setenv("XDG_STATE_HOME", t.TempDir()) // for what nodes on the loopback make there
 	var voters []string
 	for _, id := range ids {
 		voters = append(voters, id+"@"+server.FreeAddress(t))

@@ -1,0 +1,54 @@
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"time"
+)
+
+// LoadRoot reads from an open directory what [LoadDir] reads by its name, and reads
+// it once: the identity stays what it is when the files are replaced, or the
+// directory above them. The authority is one certificate, as [Make] writes it. An
+// error about a certificate of another authority ends with otherwise.
+func LoadRoot(dir *os.Root, id, otherwise string) (*Identity, error) {
+	name := id
+	if id == "" {
+		name, id = operatorFile, Operator
+	}
+	var data [3][]byte
+	for n, file := range []string{caFile + certExt, name + certExt, name + keyExt} {
+		var err error
+		if data[n], err = dir.ReadFile(file); err != nil {
+			return nil, fmt.Errorf("certs: %s: %w", dir.Name(), err)
+		}
+	}
+	fail := func(err error) (*Identity, error) {
+		return nil, fmt.Errorf("certs: %s of %s: %w", name+certExt, dir.Name(), err)
+	}
+	block, _ := pem.Decode(data[0])
+	if block == nil {
+		return fail(fmt.Errorf("%s has no certificate in it", caFile+certExt))
+	}
+	ca, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return fail(err)
+	}
+	m := &material{roots: x509.NewCertPool(), cas: []*x509.Certificate{ca}, from: dir.Name(), otherwise: otherwise}
+	m.roots.AddCert(ca)
+	if m.pair, err = tls.X509KeyPair(data[1], data[2]); err != nil {
+		return fail(err)
+	}
+	cluster, _, err := named(m.pair.Leaf)
+	if err != nil {
+		return fail(err)
+	}
+	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
+		if _, err := m.verify([]*x509.Certificate{m.pair.Leaf}, usage, cluster, id, time.Now()); err != nil {
+			return fail(err)
+		}
+	}
+	return &Identity{Cluster: cluster, ID: id, loaded: m, once: true}, nil
+}
