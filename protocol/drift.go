@@ -44,6 +44,11 @@ type Rate struct {
 	Over time.Duration `json:"over_ns"`
 }
 
+// String is the rate for people, such as "+39.9 % to +40.2 %".
+func (r Rate) String() string {
+	return fmt.Sprintf("%+.1f %% to %+.1f %%", float64(r.Low)/1e4, float64(r.High)/1e4)
+}
+
 // Validate says what is wrong with the assumption.
 func (r Drift) Validate() error {
 	switch {

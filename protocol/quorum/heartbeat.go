@@ -20,7 +20,7 @@ func (m *Machine) beat(fx *protocol.Effects) {
 	msg.Ranking = m.successors()
 	for i := range m.ballot.Membership.Voters {
 		if i != m.self {
-			msg.Unhealthy = m.apart(i)
+			msg.Unhealthy = m.tells(i)
 			m.send(fx, m.ballot.Membership.Voters[i].ID, 0, &msg)
 		}
 	}

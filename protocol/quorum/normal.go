@@ -80,6 +80,7 @@ func (m *Machine) Normalize(at protocol.Reading) (saves uint64) {
 			k.priority = DefaultPriority // as priorityOf does; only Members tells the two apart
 		}
 		t.over(&k.pace.apartUntil)
+		t.move(&k.pace.apartSince)
 		for _, s := range [...]*sample{&k.pace.first, &k.pace.second, &k.pace.last} {
 			t.move(&s.sent)
 			t.move(&s.got)

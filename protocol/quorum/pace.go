@@ -44,7 +44,8 @@ type pace struct {
 	seq           uint64 // of the heartbeat that the latest sample answers
 	first, second sample // what is compared with; first is the older one
 	last          sample
-	apartUntil    protocol.Instant // since it was found apart; 0 is never
+	apartUntil    protocol.Instant // it does not count before; 0: it was never found apart
+	apartSince    protocol.Instant // the first finding of this time
 }
 
 // ratio is the greatest ratio of two rates that the assumption allows, as a
@@ -85,12 +86,15 @@ func (m *Machine) clocked(i int, sent mark, msg *protocol.Message, fx *protocol.
 	if msg.Clock > 0 && (msg.Incarnation != p.incarnation || msg.Seq > p.seq) {
 		s := sample{sent.at, now, msg.Clock}
 		if msg.Incarnation != p.incarnation || s.read < p.last.read { // it restarted, or its clock jumped
-			*p = pace{incarnation: msg.Incarnation, first: s, second: s, apartUntil: p.apartUntil}
+			*p = pace{incarnation: msg.Incarnation, first: s, second: s, apartUntil: p.apartUntil, apartSince: p.apartSince}
 		}
 		p.seq, p.last = msg.Seq, s
 		d := differ{guard: m.cfg.Drift.Guard}
 		d.num, d.den = ratio(m.cfg.Drift)
 		if d.apart(p.first, s) || d.apart(p.second, s) {
+			if !m.apart(i) {
+				p.apartSince = now
+			}
 			p.apartUntil = now.Add(asidePromises * m.cfg.Promise)
 		}
 		if now.Sub(p.second.got) >= paceWindow*m.cfg.Promise/2 {
@@ -128,6 +132,27 @@ func (m *Machine) apart(i int) bool {
 	return until != 0 && m.now.Boot < until
 }
 
+// Apart says whose clocks do not run alike (R17): of one who leads, the places
+// of the voters whose clocks do not run like its own, a bit each, and whether
+// this participant stands aside because of its own.
+func (m *Machine) Apart() (voters uint16, self bool) {
+	if m.reigning() {
+		for i := range m.ballot.Membership.Voters {
+			if i != m.self && m.apart(i) {
+				voters |= 1 << i
+			}
+		}
+	}
+	return voters, m.now.Boot < m.asideUntil
+}
+
+// tells reports whether the voter at a place is told that it is apart. A leader
+// whose own clock is wrong finds one voter after the other apart, and must not
+// keep them from replacing it: it has given up before half a window is over.
+func (m *Machine) tells(i int) bool {
+	return m.apart(i) && m.now.Boot >= m.known[i].pace.apartSince.Add(paceWindow*m.cfg.Promise/2)
+}
+
 // aside has this participant not stand for a while: its clock does not run like
 // those of the others.
 func (m *Machine) aside() { m.asideUntil = m.now.Boot.Add(asidePromises * m.cfg.Promise) }
@@ -136,7 +161,7 @@ func (m *Machine) aside() { m.asideUntil = m.now.Boot.Add(asidePromises * m.cfg.
 func (m *Machine) forgetPaces() {
 	for i := range m.known {
 		p := &m.known[i].pace
-		*p = pace{apartUntil: p.apartUntil}
+		*p = pace{apartUntil: p.apartUntil, apartSince: p.apartSince}
 	}
 }
 

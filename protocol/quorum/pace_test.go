@@ -119,6 +119,23 @@ func TestBentClocks(t *testing.T) {
 	}
 }
 
+// TestSlowToTell has the answers of one voter come late to a leader whose clock
+// is slow: it finds the other one apart first, and must not have that one stand
+// aside.
+func TestSlowToTell(t *testing.T) {
+	w := together(t, 3, func(*Config) {})
+	w.slow[2] = 300 * time.Millisecond
+	w.run(w.now + 2*time.Second)
+	w.nodes[0].bend(-500_000)
+	w.beyond = true
+	since := w.now
+	for w.leader() == nil || w.leader().i == 0 {
+		if w.run(w.now + 10*time.Millisecond); w.now-since > 3*time.Second {
+			t.Fatal("nobody leads 3 s after the clock of the leader slowed down")
+		}
+	}
+}
+
 // TestToldApart has a leader tell the only other candidate that its clock runs
 // fast: when the leader dies that one stands no sooner than it was told to.
 func TestToldApart(t *testing.T) {

@@ -155,7 +155,7 @@ func (m *Machine) loadKnown(d *protocol.Decoder) {
 }
 
 func (p *pace) append(dst []byte) []byte {
-	dst = protocol.AppendUint(protocol.AppendInstant(dst, p.apartUntil), p.incarnation)
+	dst = protocol.AppendUint(appendInstants(dst, p.apartUntil, p.apartSince), p.incarnation)
 	if p.incarnation == 0 {
 		return dst
 	}
@@ -167,7 +167,7 @@ func (p *pace) append(dst []byte) []byte {
 }
 
 func (p *pace) load(d *protocol.Decoder) {
-	p.apartUntil, p.incarnation = d.Instant(), d.Uint()
+	p.apartUntil, p.apartSince, p.incarnation = d.Instant(), d.Instant(), d.Uint()
 	if p.incarnation == 0 {
 		return
 	}
