@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/peer/internal/wire"
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/protocol/quorum"
@@ -85,6 +86,9 @@ func (t *turns) turn(most int) bool {
 		t.batch = n.inbox.take(t.batch)
 		if len(t.batch) == 0 {
 			return t.finish()
+		}
+		if due && mutation.Is(mutation.TimerBeforeLetter) {
+			n.fire()
 		}
 		for i := range t.batch {
 			n.handle(&t.batch[i])
@@ -226,15 +230,19 @@ func (n *Node) join() {
 }
 
 func (n *Node) stepOnce() {
+	before := n.latest
 	n.in.Now, n.in.Rand = n.read(), n.chance.Uint64()
+	misread(&n.in, before)
 	n.fx.Reset()
 	n.machine.Step(&n.in, &n.fx)
-	n.endTenures()
-	n.publish()
-	n.follow()
-	n.carryOrders()
-	n.carrySaves()
-	n.carrySends()
+	if !misorder(n) {
+		n.endTenures()
+		n.publish()
+		n.follow()
+		n.carryOrders()
+		n.carrySaves()
+		n.carrySends()
+	}
 	n.confirms.answer(n.view.Confirmed)
 	if r := n.recorder.Load(); r != nil {
 		r.Step(&n.in, &n.fx, &n.view, func() []byte { return n.machine.AppendState(nil) })
@@ -308,12 +316,47 @@ func (n *Node) carrySaves() {
 
 func (n *Node) carrySends() {
 	for i := range n.fx.Sends {
-		if s := &n.fx.Sends[i]; s.After == 0 {
+		s := &n.fx.Sends[i]
+		leaves := s.After <= n.durable
+		switch {
+		case mutation.Is(mutation.SendAtOnce):
+			leaves = true
+		case mutation.Is(mutation.QueueBehindSaves):
+			leaves = leaves && len(n.waiting) == 0
+		case mutation.Is(mutation.DurableAwaited):
+			leaves = s.After == 0
+		}
+		if leaves {
 			n.send(s)
 		} else {
-			n.waiting = append(n.waiting, *s)
+			n.wait(s)
 		}
 	}
+}
+
+// wait keeps a message until its save is durable, in place of an older one of its
+// type to the same participant. So what waits is bounded however long a sync takes,
+// where each heartbeat of a new term would add an answer.
+//
+// That is safe: to a machine the older message is one that was lost, as any may be.
+// And it keeps nobody waiting for good, although the newer one may name a later save
+// that would have come after the older one had left. A machine names the save of what
+// the message rests on: its term, a greater promise than all before, its incarnation.
+// So a later save means that the older message is of a term that is over, or that a
+// greater promise was asked for; the first is of no use any more, and the second
+// happens as often as a leader begins to ask for more. Between two such events all
+// messages of a type name one save, and the newest of them leaves with it. In a ring,
+// where messages of one type are about several nodes, only the incarnation is waited
+// for, and whoever hears nothing of its own message sends it again. A vote or a
+// release gives way to nothing but another one.
+func (n *Node) wait(s *protocol.Send) {
+	kept := n.waiting[:0]
+	for i := range n.waiting {
+		if w := &n.waiting[i]; w.To != s.To || w.Message.Type != s.Message.Type || mutation.Is(mutation.OlderKept) {
+			kept = append(kept, *w)
+		}
+	}
+	n.waiting = append(kept, *s) // last, so that what leaves is in the order of time
 }
 
 func (n *Node) send(s *protocol.Send) {
@@ -335,9 +378,9 @@ func (n *Node) saved(number uint64, err error) {
 	kept := n.waiting[:0]
 	for i := range n.waiting {
 		switch s := &n.waiting[i]; {
-		case s.After > number:
+		case s.After > number && !mutation.Is(mutation.AnySaveReleases), s.After < number && mutation.Is(mutation.EarlierForgotten):
 			kept = append(kept, *s)
-		case err == nil:
+		case err == nil || mutation.Is(mutation.SendAfterFailure):
 			n.send(s)
 		}
 	}
@@ -345,8 +388,11 @@ func (n *Node) saved(number uint64, err error) {
 	n.waiting = kept
 	if err != nil {
 		n.trouble(err)
-	} else if n.counted.healed() {
-		n.log.Warn("the ballot can be saved again") // as loud as the trouble was
+	} else {
+		n.durable = number
+		if n.counted.healed() {
+			n.log.Warn("the ballot can be saved again") // as loud as the trouble was
+		}
 	}
 	n.in = protocol.Input{Kind: protocol.Saved, Number: number, Failed: err != nil}
 	n.step()

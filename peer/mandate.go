@@ -9,6 +9,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/protocol/blazingmq"
 	"github.com/electd/elect/protocol/bully"
@@ -78,6 +79,8 @@ func (m *mandate) Check() error {
 		return driver.ErrNotExclusive
 	case now.Jumped(v.Read):
 		m.lose(plain(quorum.ClockJump))
+	case mutation.Is(mutation.LapseNotFinal):
+		return plain(quorum.Lapsed)
 	default:
 		m.lose(plain(quorum.Lapsed))
 	}

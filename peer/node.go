@@ -89,7 +89,8 @@ type Node struct {
 	anchor    protocol.Reading // for telling jumps of the clock
 	kept      []byte           // memory for what is kept of a classic machine's save
 	bootSave  uint64           // the save that holds the incarnation; 0 once it is durable
-	waiting   []protocol.Send  // for a save
+	durable   uint64           // the greatest save that is durable
+	waiting   []protocol.Send  // for a save, see wait
 	joins     []uint64         // tokens of terms whose work has returned
 	tenure    *tenure
 	waiter    *candidacy
@@ -410,6 +411,10 @@ func (n *Node) boot(ms *protocol.Membership, durable []byte) error {
 	case n.bootSave == 0:
 		err = fmt.Errorf("this machine saves no ballot of package %s when it boots; want a Config.Machine that does", protocolOf(&n.cfg))
 	default:
+		if n.link == nil && mutation.Is(mutation.BootNotAwaited) || n.link != nil && mutation.Is(mutation.FoundNotAwaited) {
+			n.bootSave = 0
+			n.booted()
+		}
 		n.instruct()
 		return nil
 	}

@@ -427,27 +427,72 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// TestLapseStays: once Check has said that the lease is over, no late answer
-// makes it proven again.
+// held is a machine whose steps something precedes, after the clock was read.
+type held struct {
+	*quorum.Machine
+	before func(in *protocol.Input)
+}
+
+func (m held) Step(in *protocol.Input, fx *protocol.Effects) {
+	m.before(in)
+	m.Machine.Step(in, fx)
+}
+
+// TestLapseStays: a node stands still with an answer in its hands, until Check has
+// said that the lease is over. Then the answer renews the lease, as it arrived in
+// time, and the term stays over.
 func TestLapseStays(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
-		nodes := v.openAll()
-		m := win(t, nodes[0])
-		n := nodes[0]
-		// The loop stands still, with answers waiting that would renew the lease.
-		go n.call(func() { <-time.After(n.plan.Promise) })
-		<-time.After(n.plan.Lease + time.Millisecond)
-		if err := m.Check(); !errors.Is(err, driver.ErrExpired) {
-			t.Errorf("Check is %v after the lease", err)
+		var m driver.Mandate
+		var armed, renewed atomic.Bool
+		var seq uint64 // of the latest answer since it was armed; the loop's, as is stood
+		stood := false
+		before := func(in *protocol.Input) {
+			n := v.node(t, "n1")
+			switch answers := in.Kind == protocol.Receive && in.Message.Type == quorum.HeartbeatAck; {
+			case !armed.Load() || renewed.Load():
+			case stood:
+				if seen := n.seen.Load(); !seen.Proven(n.now()) {
+					t.Error("the answer has not renewed the lease, and so this test shows nothing")
+				}
+				if err := m.Check(); !errors.Is(err, driver.ErrExpired) {
+					t.Errorf("Check is %v once a late answer has renewed the lease", err)
+				}
+				renewed.Store(true)
+			case answers && seq == 0:
+				seq = in.Message.Seq
+			case answers && in.Message.Seq > seq:
+				left, _ := m.Remaining()
+				<-time.After(left)
+				if err := m.Check(); !errors.Is(err, driver.ErrExpired) {
+					t.Errorf("Check is %v after the lease", err)
+				}
+				stood = true
+			}
 		}
+		v.change = func(cfg *Config) {
+			if cfg.ID == "n1" {
+				cfg.Machine = func(c quorum.Config) (protocol.Machine, error) {
+					q, err := quorum.New(c)
+					return held{q, before}, err
+				}
+			}
+		}
+		nodes := v.openAll()
+		m = win(t, nodes[0])
+		armed.Store(true)
+		within(t, m.Context().Done(), "the end of the term")
 		for range 100 {
 			<-time.After(10 * time.Millisecond)
 			if m.Check() == nil {
 				t.Fatal("it is proven again")
 			}
 		}
+		if !renewed.Load() {
+			t.Error("no answer came after the lease")
+		}
 		release(t, m)
-		release(t, win(t, n))
+		release(t, win(t, nodes[0]))
 	})
 }
 

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"strings"
@@ -117,22 +118,29 @@ func TestRecallFromElsewhere(t *testing.T) {
 }
 
 // TestWitness: the word of a witness spares the next leader the wait for what
-// was promised to the dead one.
+// was promised to the dead one. Said again, it does no harm to the next life of
+// that node.
 func TestWitness(t *testing.T) {
 	c := newCluster(t, names("n", 3), nil, false)
 	c.change = func(cfg *Config) { cfg.Heartbeat, cfg.Promise = 250*time.Millisecond, 5*time.Second }
 	c.startAll()
 	m := win(t, c.node("n1"))
 	next := campaign(t.Context(), c.node("n2"))
-	speak, err := Witness(t.Context(), m.(driver.Attestable).Testament().Data)
-	if err != nil {
-		t.Fatal(err)
+	ctx, cancel := context.WithTimeout(t.Context(), patience())
+	defer cancel()
+	data := m.(driver.Attestable).Testament().Data
+	witness := func() func(context.Context) error {
+		t.Helper()
+		speak, err := Witness(t.Context(), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return speak
 	}
+	speak := witness()
 	sees(t, c.node("n2"), "the leader", leads(m))
 	c.stop("n1") // it releases nothing: its work might run
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), patience())
-	defer cancel()
 	if err := speak(ctx); err != nil {
 		t.Fatalf("the witness was not heard: %v", err)
 	}
@@ -145,7 +153,27 @@ func TestWitness(t *testing.T) {
 	} else {
 		t.Logf("another was active %v after the death", took)
 	}
-	release(t, o.m)
+
+	next = campaign(ctx, c.start("n1"))
+	hands := o.m.(driver.Transferrer)
+	eventually(t, func() bool { return hands.Eligible("n1") == nil }, func() string { return fmt.Sprint(hands.Eligible("n1")) })
+	if err := hands.Transfer(ctx, "n1"); err != nil {
+		t.Errorf("Transfer: %v", err)
+	}
+	o = within(t, next, "the next life's victory")
+	if m = o.m; o.err != nil {
+		t.Fatal(o.err)
+	}
+	if err := witness()(ctx); err != nil {
+		t.Fatalf("the witness was not heard again: %v", err)
+	}
+	if err := m.(driver.Confirmer).Confirm(ctx); err != nil {
+		t.Errorf("after the word about its earlier life the voters answer the next one so: %v", err)
+	}
+	if err := m.Check(); err != nil {
+		t.Errorf("the word about an earlier life has ended the term of the next one: %v", err)
+	}
+	release(t, m)
 }
 
 // TestCertificates: peers with certificates elect, and one with a certificate of

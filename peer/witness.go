@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
@@ -45,6 +46,9 @@ func (n *Node) testament() driver.Testament {
 		Version: testamentVersion, Cluster: n.cfg.Cluster, Election: n.cfg.Name, ID: n.cfg.ID, Dir: n.self.Dir,
 		Incarnation: n.incarnation.Load(), Voters: make(map[protocol.NodeID]string),
 		CertsDir: n.cfg.Certs, CA: n.cfg.CA, Cert: n.cfg.Cert, Key: n.cfg.Key, Idle: n.plan.Promise, Program: n.cfg.Program,
+	}
+	if mutation.Is(mutation.NextLifesWill) {
+		t.Incarnation++
 	}
 	for _, p := range n.voters() {
 		if p.ID != n.cfg.ID {

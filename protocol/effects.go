@@ -80,7 +80,9 @@ type Send struct {
 	To NodeID `json:"to"`
 	// After is the Save that must be durable before the message leaves; 0 is
 	// none. A message that waits is dropped when the process dies or the save
-	// fails. Messages that wait for nothing must not wait for the disk.
+	// fails, and may be dropped when a newer one of its type to the same
+	// participant waits. Messages that wait for nothing must not wait for the
+	// disk.
 	After   uint64  `json:"after,omitzero"`
 	Message Message `json:"message"`
 }

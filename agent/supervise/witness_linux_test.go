@@ -160,6 +160,31 @@ func TestWitness(t *testing.T) {
 			t.Logf("spoken after %v", at.Sub(since))
 		})
 	}
+	t.Run("parent killed, and back", func(t *testing.T) {
+		w := newTestament(t)
+		s := newScene(t, "hostile", nil, w.args("speaks")...)
+		w.line("prepared")
+		s.kill(s.parent, syscall.SIGKILL)
+		s.dead(w.spoke())
+		// The next life has the lock, a family of its own, and a witness of its own.
+		next := &testament{t: t, heard: w.heard + "-next", lock: w.lock}
+		again := newScene(t, "hostile", nil, next.args("speaks")...)
+		next.line("prepared")
+		for _, pid := range again.pids {
+			if !alive(pid) {
+				t.Errorf("process %d of the next life is dead", pid)
+			}
+		}
+		if free(t, w.lock) {
+			t.Error("the next life has not got the lock")
+		}
+		if line := next.has("speaks"); line != "" {
+			t.Errorf("the witness of the next life, which lives, %s", line)
+		}
+		again.kill(again.parent, syscall.SIGKILL)
+		again.dead(next.spoke())
+		w.spoke() // once, as before
+	})
 	t.Run("parent killed after the command", func(t *testing.T) {
 		w := newTestament(t)
 		s := newScene(t, "hostile", nil, w.args("speaks")...)

@@ -89,7 +89,7 @@ var repository = house{
 			why: "it draws traces",
 		},
 		{
-			at: "sim/teeth/...", may: []string{"sim/...", "check/...", "protocol/...", "fence"}, tests: []string{"internal/race"}, others: nothing,
+			at: "sim/teeth/...", may: []string{"sim/...", "check/...", "protocol/...", "fence", "internal/mutation"}, tests: []string{"internal/race"}, others: nothing,
 			why: "it hunts mutants with both drivers of the machines, and writes one table",
 		},
 		{

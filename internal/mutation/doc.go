@@ -26,3 +26,57 @@ const (
 func Names() []string {
 	return []string{LeaseFromAck, NoResidual, VoteNotSynced, StoppedClock, LateKill}
 }
+
+// The names of mistakes in what drives a machine. Unit tests catch them.
+const (
+	SendAtOnce        = "send-at-once"
+	SendAfterFailure  = "send-after-failed-save"
+	AnySaveReleases   = "any-save-releases-all"
+	EarlierForgotten  = "earlier-save-forgotten"
+	QueueBehindSaves  = "queue-behind-saves"
+	DurableAwaited    = "durable-save-awaited"
+	OlderKept         = "older-waiting-kept"
+	ViewAfterOrders   = "view-after-orders"
+	ViewBeforeStop    = "view-before-stop"
+	SendsBeforeOrders = "sends-before-orders"
+	ReadBeforeReceive = "read-before-receive"
+	ReadAfterSend     = "read-after-send"
+	TimerBeforeLetter = "timer-before-letter"
+	BootNotAwaited    = "boot-save-not-awaited"
+	FoundNotAwaited   = "founding-save-not-awaited"
+	LapseNotFinal     = "lapse-not-final"
+	NextLifesWill     = "testament-of-next-life"
+)
+
+// Driving is a mistake in what drives a machine.
+type Driving struct {
+	Name string
+	Says string // what it does
+	Test string // of package peer: it catches the mistake
+}
+
+// OfDriving lists them. The tests run in builds with the tag "mutants".
+func OfDriving() []Driving {
+	const (
+		saves, orders, clocks = "TestSendsAfterSaves", "TestOrdersBeforeSends", "TestClockIsReadBetween"
+	)
+	return []Driving{
+		{SendAtOnce, "a message leaves before the save that it names", saves},
+		{SendAfterFailure, "a message leaves although the save that it names has failed", saves},
+		{AnySaveReleases, "a save that succeeds releases messages that name a later one, too", saves},
+		{EarlierForgotten, "a save releases only the messages that name it, and not those that name one that it has replaced", saves},
+		{QueueBehindSaves, "a message that names no save waits while another one does", saves},
+		{DurableAwaited, "a message that names a save that is durable already waits for the next one", saves},
+		{OlderKept, "a message that waits is kept when a newer one of its type to the same participant comes", "TestNewestWaits"},
+		{ViewAfterOrders, "an order is told before the view that it rests on is published", "TestViewBeforeOrders"},
+		{ViewBeforeStop, "the view of the end of a term is published before the work's context has ended", "TestViewBeforeOrders"},
+		{SendsBeforeOrders, "messages leave before the work is told to stop", orders},
+		{ReadBeforeReceive, "the clock is read before the letter that the machine is handed has arrived", clocks},
+		{ReadAfterSend, "the machine is told a time later than that at which its messages leave", clocks},
+		{TimerBeforeLetter, "a timer that has come due is handed in before a letter that has arrived", "TestLettersBeforeTimer"},
+		{BootNotAwaited, "a node that restarts says its new incarnation before that is durable", "TestBootSaveIsAwaited"},
+		{FoundNotAwaited, "a node that is founded says its incarnation before that is durable", "TestFoundingSaveIsAwaited"},
+		{LapseNotFinal, "a term that Check has found to be over is proven again by a late answer", "TestLapseIsFinal"},
+		{NextLifesWill, "a testament names the life after the one that leads", "TestTestamentNamesThisLife"},
+	}
+}

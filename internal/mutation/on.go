@@ -17,8 +17,12 @@ func Is(name string) bool { return chosen == name }
 // Check returns an error, with the names that there are, if the environment has
 // none of them.
 func Check() error {
-	if chosen == "" || slices.Contains(Names(), chosen) {
+	all := Names()
+	for _, d := range OfDriving() {
+		all = append(all, d.Name)
+	}
+	if chosen == "" || slices.Contains(all, chosen) {
 		return nil
 	}
-	return fmt.Errorf("%s=%q; want one of %s", Env, chosen, strings.Join(Names(), ", "))
+	return fmt.Errorf("%s=%q; want one of %s", Env, chosen, strings.Join(all, ", "))
 }

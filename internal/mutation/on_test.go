@@ -24,6 +24,7 @@ func TestChosen(t *testing.T) {
 	for _, c := range []struct{ chosen, want string }{
 		{"", "check: <nil>"},
 		{VoteNotSynced, "made: " + VoteNotSynced},
+		{LapseNotFinal, "check: <nil>"},
 		{"vote-not-sync", `check: ELECT_MUTANT="vote-not-sync"; want one of ` + strings.Join(Names(), ", ")},
 	} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChosen$", "-test.v")

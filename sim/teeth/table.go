@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/protocol/queue"
 	"github.com/electd/elect/protocol/quorum"
 )
@@ -92,11 +93,32 @@ after its tenure ended by itself, and one candidacy has one entry in one session
 			fmt.Fprintf(w, "| %s | %s | %s | %s | %d | %s | %s |\n", k.Name, k.Rule, sentence(k.Says), by, k.Runs, events, ground)
 		}
 	}
+	driving(w)
 	if e := Equivalent(); len(e) > 0 {
 		fmt.Fprint(w, "\n## Harmless\n\nThese were tried as mutants and are none in this world: the rule can be left out, and nothing that is promised breaks.\n\n| rule left out | of | what it does | why it is harmless |\n|---|---|---|---|\n")
 		for _, h := range e {
 			fmt.Fprintf(w, "| %s | %s %s | %s | %s |\n", h.Name, h.Protocol, h.Rule, sentence(h.Says), sentence(h.Why))
 		}
+	}
+}
+
+// driving lists the mutants of what drives a machine among peers. They are caught
+// elsewhere: the simulator drives machines itself.
+func driving(w io.Writer) {
+	fmt.Fprint(w, `
+## Driving a machine
+
+What drives a machine can break rules, too: it can send before it has saved, or read the clock too early. The simulator drives machines by
+code of its own, so it cannot see such a mistake of the peers' runtime. Package `+"`peer`"+` has a test for each, in fake time. It sees a node at
+its machine, links, disk and clocks only. A mutant that survives its test fails the build.
+
+`+"```\ngo test -tags mutants ./peer -run TestDrivingTeeth\n```"+`
+
+| mutant | what it does | killed by |
+|---|---|---|
+`)
+	for _, d := range mutation.OfDriving() {
+		fmt.Fprintf(w, "| %s | %s | %s |\n", d.Name, sentence(d.Says), "`"+d.Test+"`")
 	}
 }
 

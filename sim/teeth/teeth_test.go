@@ -72,6 +72,7 @@ func TestTable(t *testing.T) {
 		"| no-wait | L4 | Takes what it can \\| gets | exclusive | 7 | 512 | swarm |",
 		"| other | Q1 | Survives | **nothing** | 4000 | – | – |",
 		"| storm | once in 77 states, 8 steps |", "| storm | – |",
+		"| send-at-once | A message leaves before the save that it names | `TestSendsAfterSaves` |",
 		"4 such mutants of 3 protocols", "the toughest took 7 runs",
 	} {
 		if !strings.Contains(page.String(), want) {
