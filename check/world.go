@@ -264,7 +264,7 @@ func (w *World) membership() *protocol.Membership {
 // the order of the instants counts; four heartbeats without an answer end a
 // lease.
 func (w *World) config(i int) (quorum.Config, error) {
-	c := quorum.Config{Self: voter(i), Membership: w.membership(), Priority: w.Priorities[id(i)]}
+	c := quorum.Config{Self: voter(i), Membership: w.membership(), Priority: w.Priorities[id(i)], Unclocked: true}
 	switch w.Mode {
 	case Timed:
 		c.Heartbeat, c.Slot = tick, tick/4

@@ -7,6 +7,7 @@ import (
 	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/peer/internal/wire"
 	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
 )
 
 // loop owns the machine. Everything that happens to it passes through a turn, and
@@ -263,6 +264,9 @@ func (n *Node) endTenures() {
 func (n *Node) publish() {
 	if m, ok := n.machine.(interface{ OwesUntil() protocol.Instant }); ok {
 		n.owes.Store(int64(m.OwesUntil()))
+	}
+	if m, ok := n.machine.(*quorum.Machine); ok {
+		n.clocks.compare(n, m)
 	}
 	v := n.machine.View()
 	if n.seen.Load() != nil && v == n.view {

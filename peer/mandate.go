@@ -211,6 +211,8 @@ func plain(r protocol.Reason) error {
 		return fmt.Errorf("%w: released", driver.ErrResigned)
 	case quorum.Unhealthy:
 		return driver.ErrUnhealthy
+	case quorum.ClocksApart:
+		return fmt.Errorf("%w: no majority of the voters has a clock that runs like its own", driver.ErrUnhealthy)
 	case quorum.DiskFailed:
 		return fmt.Errorf("%w: the ballot cannot be saved", driver.ErrUnhealthy)
 	}

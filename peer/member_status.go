@@ -46,6 +46,11 @@ type VoterStatus struct {
 	Behind bool `json:"behind,omitempty"`
 	// Held is the newest membership that it has on its disk, such as 7.3.
 	Held string `json:"held,omitempty"`
+	// Rate is how fast its clock runs by the leader's, between two bounds in
+	// parts per million. Apart: by more or less than the assumption about clocks
+	// allows, so that the leader's lease does not count on it.
+	Rate  protocol.Rate `json:"rate,omitzero"`
+	Apart bool          `json:"apart,omitempty"`
 }
 
 // ObserverStatus is an observer.
@@ -68,6 +73,7 @@ func membershipStatus(ms *protocol.Membership, settled bool, known []protocol.Me
 				e.Lag = max(now.Sub(k.Answered), 0)
 			}
 			e.Idle, e.Priority, e.Position, e.Behind = k.Idle, k.Priority, k.Position, k.Behind
+			e.Rate, e.Apart = k.Rate, k.Apart
 			if k.Held != (protocol.ConfigID{}) {
 				e.Held = k.Held.String()
 			}

@@ -78,6 +78,7 @@ type Node struct {
 	in        protocol.Input
 	fx        protocol.Effects
 	view      protocol.View // of the latest step
+	clocks    clocks
 	chance    *rand.Rand
 	timer     *time.Timer
 	due       protocol.Instant // what the timer is set for

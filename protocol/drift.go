@@ -35,6 +35,20 @@ func (r Drift) Claim(d time.Duration) time.Duration {
 	return time.Duration(whole*num+rest*num/den) - r.Guard
 }
 
+// Rate is how fast a clock runs by another one, in parts per million more than
+// that: the true rate lies between Low and High. It was measured Over a time; 0
+// is that it is not known.
+type Rate struct {
+	Low  int64         `json:"low_ppm"`
+	High int64         `json:"high_ppm"`
+	Over time.Duration `json:"over_ns"`
+}
+
+// String is the rate for people, such as "+39.9 % to +40.2 %".
+func (r Rate) String() string {
+	return fmt.Sprintf("%+.1f %% to %+.1f %%", float64(r.Low)/1e4, float64(r.High)/1e4)
+}
+
 // Validate says what is wrong with the assumption.
 func (r Drift) Validate() error {
 	switch {

@@ -46,6 +46,10 @@ type Member struct {
 	// Behind: its position is behind the leader's.
 	Behind bool     `json:"behind,omitzero"`
 	Held   ConfigID `json:"held"` // the newest membership that it has durably
+	// Rate is how fast its clock runs by the leader's; Apart: by more or less than
+	// Drift allows, so that it does not count.
+	Rate  Rate `json:"rate,omitzero"`
+	Apart bool `json:"apart,omitzero"`
 }
 
 // Role is what a participant is at the moment.

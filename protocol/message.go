@@ -43,6 +43,10 @@ type Message struct {
 	// RetryAfter is how long it takes until a refusal may become a grant.
 	RetryAfter time.Duration `json:"retry_after,omitzero"`
 
+	// Clock is how long the sender's clock has counted since the sender booted, or
+	// since that clock jumped: two of them say how fast it runs.
+	Clock time.Duration `json:"clock,omitzero"`
+
 	Granted   bool   `json:"granted,omitzero"`
 	Unhealthy bool   `json:"unhealthy,omitzero"`
 	Reason    Reason `json:"reason,omitzero"`

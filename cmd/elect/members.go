@@ -44,8 +44,11 @@ answers, and nobody leads; 69 no majority answers.
   membership  the newest, or null: term and count, which order memberships, settled
             (said by the leader), voters and observers. A voter has id, dir (its data
             directory), addr and, as the leader knows it, lag_ns, idle (it would not
-            stand), priority, position, behind (the leader) and held (the newest
-            membership on its disk); what is false, empty or 0 is left out, but lag_ns
+            stand), priority, position, behind (the leader), held (the newest
+            membership on its disk), rate (how fast its clock runs by the leader's:
+            low_ppm and high_ppm bound it, measured over_ns) and apart (by more than is
+            assumed of clocks: the lease does not count on it); what is false, empty or
+            0 is left out, but lag_ns
   members   a list, voters first:
               id, kind (voter, observer, joining or stranger), address
               status           what it says of itself; null when it did not answer
@@ -127,6 +130,7 @@ type member struct {
 	RTT         time.Duration    `json:"rtt_ns"`
 	LastContact time.Duration    `json:"last_contact_ns"`
 	Lag         time.Duration    `json:"lag_ns"`
+	apart       string           // how its clock runs by the leader's, if that is too much
 	Priority    int              `json:"priority"`
 	Position    string           `json:"position,omitempty"`
 	Ready       bool             `json:"ready"`
@@ -213,7 +217,9 @@ func (m *members) add(e member, seen *peer.NodeStatus) {
 	if m.Membership != nil {
 		if i := slices.IndexFunc(m.Membership.Voters, func(v peer.VoterStatus) bool { return v.ID == e.ID }); i >= 0 {
 			v := &m.Membership.Voters[i]
-			e.Lag = v.Lag
+			if e.Lag = v.Lag; v.Apart {
+				e.apart = v.Rate.String()
+			}
 			if e.Status == nil {
 				e.Priority, e.Position = v.Priority, v.Position
 			}
@@ -358,6 +364,9 @@ func (e *member) trouble() string {
 		return s.Cause // which has the connections, too
 	}
 	var all []string
+	if e.apart != "" {
+		all = append(all, "its clock does not run like the leader's ("+e.apart+"), and its promises do not count")
+	}
 	if s.Leader == nil || s.Stale {
 		all = append(all, s.Cause)
 	}

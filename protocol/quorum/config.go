@@ -44,6 +44,9 @@ type Config struct {
 	// Drift is the assumption about clocks; protocol.DefaultDrift() by default.
 	// Its guard is at least 4·protocol.JumpTolerance.
 	Drift protocol.Drift `json:"drift,omitzero"`
+	// Unclocked leaves the comparison of clocks out (R17). It is for checkers,
+	// whose clocks keep to Drift, and whose worlds it would make larger.
+	Unclocked bool `json:"unclocked,omitzero"`
 	// Slot is how much later each rank of candidates starts than the one before:
 	// about 2·RTT + 2·fsync, both at the 99th percentile, so that one election
 	// is over before the next begins. A quarter of Heartbeat by default. The

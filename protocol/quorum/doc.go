@@ -66,7 +66,10 @@
 // leader that leads twice. The driver locks the directory.
 //
 // A clock beyond ρ outlasts what was promised to it, or forgets early what it
-// promised: two leases may overlap. Tokens still rise; only they help.
+// promised: two leases may overlap. Tokens still rise; only they help. A leader
+// notices such a clock by the acks, its own included, and acts on it (R17): in a
+// heartbeat or two if the rates differ by half, in eight promises at most if they
+// differ by little more than is allowed. Until then nothing helps but tokens.
 //
 // Two changes of a clock that cancel out before anybody looks are not seen. A
 // jump shows as a changed difference of the two clocks: while a machine sleeps
@@ -144,6 +147,7 @@
 //	R14  observers, memberships                         membership.go
 //	R15  reconfiguration                                reconfigure.go
 //	R16  hygiene: clocks, disk, health                  hygiene.go
+//	R17  clocks that do not run alike                   pace.go
 //
 // # Sources
 //

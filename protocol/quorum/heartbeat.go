@@ -18,7 +18,13 @@ func (m *Machine) beat(fx *protocol.Effects) {
 	msg := m.message(Heartbeat, g.term)
 	msg.Seq, msg.Promise, msg.Metadata = m.seq, asked, m.metadata
 	msg.Ranking = m.successors()
-	m.toVoters(&msg, fx)
+	for i := range m.ballot.Membership.Voters {
+		if i != m.self {
+			msg.Unhealthy = m.tells(i)
+			m.send(fx, m.ballot.Membership.Voters[i].ID, 0, &msg)
+		}
+	}
+	msg.Unhealthy = false
 	msg.Promise = 0 // observers never count (R14)
 	for _, id := range m.ballot.Membership.Observers {
 		m.send(fx, id, 0, &msg)
@@ -54,6 +60,9 @@ func (m *Machine) onHeartbeat(leader protocol.Voter, msg *protocol.Message, fx *
 			m.yielded, m.yields = "", 0
 		}
 		m.ranking = msg.Ranking
+		if msg.Unhealthy && !m.cfg.mutants.Has("apart-stands") {
+			m.aside()
+		}
 		m.electIn(m.cfg.Promise+m.stagger(), Timeout)
 	}
 	if m.self >= 0 || msg.Promise > 0 { // an observer is asked for nothing (R14)
@@ -91,6 +100,9 @@ func (m *Machine) ack(fx *protocol.Effects) {
 	msg.Residual = m.residual(h.leader, h.incarnation)
 	msg.Unhealthy = !m.fit()
 	msg.Held = m.held
+	if !m.cfg.Unclocked {
+		msg.Clock = m.now.Boot.Sub(m.clock.Boot)
+	}
 	if m.cfg.mutants.Has("held-before-saved") {
 		msg.Held = m.ballot.Membership.ID()
 	}

@@ -86,6 +86,8 @@ func (m *Machine) jump(fx *protocol.Effects) {
 	now := m.now.Boot
 	m.bootUntil = now.Add(m.ballot.MaxPromise)
 	m.promises.clear()
+	m.forgetPaces()
+	m.asideUntil = min(m.asideUntil, now.Add(asidePromises*m.cfg.Promise))
 	m.graceUntil = protocol.Always
 	if m.placeBy != protocol.Never {
 		m.placeBy = now.Add(m.cfg.Promise + m.cfg.Grace)

@@ -29,7 +29,7 @@ func (m *Machine) onAck(voter protocol.Voter, msg *protocol.Message, fx *protoco
 	}
 	now := m.now.Boot
 	f := &g.voters[i]
-	f.sent, f.seq, f.idle = max(f.sent, sent.at), max(f.seq, msg.Seq), msg.Unhealthy
+	f.seq, f.idle = max(f.seq, msg.Seq), msg.Unhealthy
 	f.notBefore = min(f.notBefore, now.Add(msg.Residual))
 	if msg.Held.Compare(f.held) > 0 {
 		f.held = msg.Held
@@ -42,8 +42,11 @@ func (m *Machine) onAck(voter protocol.Voter, msg *protocol.Message, fx *protoco
 	if m.cfg.mutants.Has("lease-from-ack-arrival") {
 		from = now
 	}
-	if granted > 0 { // an acked probe is evidence, not a promise
-		f.claim = max(f.claim, from.Add(m.claim(granted)))
+	if m.clocked(i, sent, msg, fx) {
+		f.sent = max(f.sent, sent.at)
+		if granted > 0 { // an acked probe is evidence, not a promise
+			f.claim = max(f.claim, from.Add(m.claim(granted)))
+		}
 	}
 	m.recount()
 }

@@ -42,6 +42,8 @@ type Machine struct {
 	placeBy   protocol.Instant // until then it waits to be told
 	metadata  string           // of the next heartbeats
 
+	asideUntil protocol.Instant // it does not stand before: its clock does not run like those of others (R17); Always if it never was found so
+
 	// As a voter.
 	bootUntil  protocol.Instant // the boot residual (R1, R16)
 	quietUntil protocol.Instant // no pre-vote is granted before (R1)
@@ -203,6 +205,9 @@ func (m *Machine) NextFire() protocol.Instant {
 	}
 	if m.role == protocol.Follower && m.candidate && m.unplaced() {
 		at = min(at, m.placeBy)
+	}
+	if m.role == protocol.Follower && m.asideUntil > m.now.Boot {
+		at = min(at, m.asideUntil)
 	}
 	if m.heard.contact != protocol.Always && !m.reigning() {
 		at = min(at, m.heard.contact.Add(m.cfg.Promise))

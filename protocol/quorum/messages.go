@@ -7,11 +7,12 @@ import "github.com/electd/elect/protocol"
 // except in a pre-vote, where it is the term that the sender would stand in, and
 // in what a leader sends, where it is the term that it leads in.
 const (
-	// Heartbeat: a leader's. Seq, Promise (0: none is asked for), Ranking, Metadata.
+	// Heartbeat: a leader's. Seq, Promise (0: none is asked for), Ranking, Metadata;
+	// Unhealthy: the receiver's clock does not run like the sender's.
 	Heartbeat protocol.MessageType = "heartbeat"
 	// HeartbeatAck: Echo and Seq of the heartbeat; Granted: Promise as granted,
 	// Residual to others than this leader's incarnation, Unhealthy (the sender
-	// would not stand), Held. Not Granted: it is rejected; Reason, and Term says why.
+	// would not stand), Held, Clock. Not Granted: it is rejected; Reason, and Term says why.
 	HeartbeatAck protocol.MessageType = "heartbeat-ack"
 	// PreVote: Round, Reason (what started it). It changes nothing.
 	PreVote protocol.MessageType = "pre-vote"
@@ -77,4 +78,5 @@ const (
 	Unhealthy   protocol.Reason = "unhealthy"    // its owner says so
 	DiskFailed  protocol.Reason = "disk-failed"  // it cannot save
 	ClockJump   protocol.Reason = "clock-jumped" // the machine slept, or a clock was set
+	ClocksApart protocol.Reason = "clocks-apart" // no quorum has clocks that run alike (R17)
 )

@@ -22,6 +22,7 @@ const (
 	Takeover    = "takeover"          // a leader that is gone, or cut off, is replaced in time
 	Joined      = "joined"            // nobody leads before the work of who resigned has returned, however long it takes
 	Durable     = "durable-first"     // a membership is durable before anybody else sees it
+	Alike       = "alike"             // nobody goes on leading, or comes to lead, whose clock does not run like those of a quorum
 	Willing     = "willing"           // nobody wins who is paused, never leads, or is behind where that counts
 )
 
@@ -75,5 +76,7 @@ func Mutants() []Mutant {
 		{"largest-claim-forgotten", "R15", "A leader changes the membership again before the present one has promised the lease that it had.", OneWork},
 		{"membership-before-durable", "R15", "A leader installs and sends a membership that is still being saved.", Durable},
 		{"clock-jump-ignored", "R16", "Nobody minds that a clock has jumped.", OneWork},
+		{"clock-rates-not-compared", "R17", "A leader counts the acks of voters whose clocks do not run like its own.", Alike},
+		{"apart-stands", "R17", "A voter stands although the leader has told it that its clock does not run like the others.", Alike},
 	}
 }

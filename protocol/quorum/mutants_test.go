@@ -22,6 +22,20 @@ var most = flag.Uint64("most", 400, "after how many seeds a mutant has survived"
 func TestMutants(t *testing.T) {
 	for _, mu := range Mutants() {
 		t.Run(mu.Name, func(t *testing.T) {
+			if mu.Seen == Alike {
+				for _, b := range bentStories() {
+					if wrong := b.play(t, func(c *Config) { c.Mutate(mu.Name) }); wrong != "" {
+						t.Logf("%s: killed by the story %s: %s", mu.Rule, b.name, wrong)
+						return
+					}
+				}
+				if wrong := toldApart(t, func(c *Config) { c.Mutate(mu.Name) }); wrong != "" {
+					t.Logf("%s: killed: %s", mu.Rule, wrong)
+					return
+				}
+				t.Errorf("%s: survived all stories of bent clocks", mu.Rule)
+				return
+			}
 			safe := mu.Seen == Undisturbed || mu.Seen == Takeover || mu.Seen == Joined
 			limit := *most
 			if safe {

@@ -15,7 +15,8 @@ import (
 // Equal behaviour means: the same effects to the same inputs, for ever, as long
 // as the clock does not jump (R16), and a NextFire that is the same or past in
 // both. Of [protocol.View], only instants that are past may differ. It is for
-// the checker: the fewer representatives, the smaller its world.
+// the checker: the fewer representatives, the smaller its world. The machine is
+// Unclocked: what acks tell of a clock is no part of the shift.
 func (m *Machine) Normalize(at protocol.Reading) (saves uint64) {
 	if m.role == protocol.Down || m.role == protocol.Halted {
 		return 0
@@ -36,6 +37,7 @@ func (m *Machine) Normalize(at protocol.Reading) (saves uint64) {
 	t.timer(&m.saveAt)
 	t.over(&m.bootUntil)  // the greatest of what is owed; or compared with now
 	t.over(&m.quietUntil) // compared with now
+	t.over(&m.asideUntil) // compared with now
 	t.over(&m.placeBy)    // compared with now
 	t.over(&m.promises.floor)
 	if m.graceUntil != protocol.Always { // grace that is over does not begin anew
@@ -72,9 +74,16 @@ func (m *Machine) Normalize(at protocol.Reading) (saves uint64) {
 	// What has one value for several that are read in the same way.
 	m.maxSeen = max(m.maxSeen, m.ballot.Term) // the next term is above both
 	m.given = max(m.given, m.cfg.Promise)     // as flush does
-	for i := range m.ballot.Membership.Voters {
-		if k := &m.known[i]; k.priority == 0 {
+	for i := range m.known {
+		k := &m.known[i]
+		if i < len(m.ballot.Membership.Voters) && k.priority == 0 {
 			k.priority = DefaultPriority // as priorityOf does; only Members tells the two apart
+		}
+		t.over(&k.pace.apartUntil)
+		t.move(&k.pace.apartSince)
+		for _, s := range [...]*sample{&k.pace.first, &k.pace.second, &k.pace.last} {
+			t.move(&s.sent)
+			t.move(&s.got)
 		}
 	}
 	return m.renumber()

@@ -91,7 +91,7 @@ func TestNormalize(t *testing.T) {
 	}
 	steps := 0
 	for seed := uint64(1); seed <= seeds; seed++ {
-		w := chaos(seed, nil)
+		w := chaos(seed, func(c *Config) { c.Unclocked = true })
 		if w.jumps {
 			continue // Normalize speaks of clocks that do not jump
 		}

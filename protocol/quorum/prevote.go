@@ -46,7 +46,7 @@ func (m *Machine) mayStand() bool {
 
 // fit reports whether it would stand if there was occasion.
 func (m *Machine) fit() bool {
-	return m.candidate && !m.sick && !m.badDisk && !m.unplaced() && (!m.paused || m.cfg.mutants.Has("paused-stands")) &&
+	return m.candidate && !m.sick && !m.badDisk && m.now.Boot >= m.asideUntil && !m.unplaced() && (!m.paused || m.cfg.mutants.Has("paused-stands")) &&
 		(m.priority != protocol.NeverLead || m.cfg.mutants.Has("priority-never-ignored"))
 }
 

@@ -24,12 +24,13 @@ const (
 type standing struct {
 	priority int // 0: not known yet
 	position string
+	pace     pace
 }
 
 // note remembers what a message tells of its sender.
 func (m *Machine) note(sender protocol.Voter, msg *protocol.Message) {
 	if i := m.place(sender); i >= 0 && msg.Priority != 0 {
-		m.known[i] = standing{msg.Priority, msg.Position}
+		m.known[i].priority, m.known[i].position = msg.Priority, msg.Position
 	}
 }
 

@@ -63,7 +63,7 @@ func (m *Machine) Members(dst []protocol.Member) []protocol.Member {
 		f, k := &m.reign.voters[i], &m.known[i]
 		dst = append(dst, protocol.Member{
 			Voter: v, Answered: f.sent, Idle: f.idle, Priority: k.priority, Position: k.position,
-			Behind: m.compare(k.position, m.position) < 0, Held: f.held,
+			Behind: m.compare(k.position, m.position) < 0, Held: f.held, Rate: k.pace.rate(), Apart: m.apart(i),
 		})
 	}
 	return dst

@@ -181,6 +181,10 @@ func TestMembers(t *testing.T) {
 			t.Errorf("%s answered at %v last; it is %v", got.ID, got.Answered, lead.m.now.Boot)
 		}
 		want.Voter = got.Voter
+		if (got.Rate.Over > 0) != (i < 2) || got.Rate.Low > 0 || got.Rate.High < 0 {
+			t.Errorf("of a clock that runs like its own it knows %+v", got.Rate)
+		}
+		want.Rate = got.Rate
 		if i < 2 {
 			want.Answered = got.Answered
 		}
@@ -268,7 +272,7 @@ func TestReplacedAtOnce(t *testing.T) {
 	if len(s.fx.Saves) != 1 {
 		t.Fatal(m.Objection(next))
 	}
-	m.known[1], m.known[2] = standing{50, "7"}, standing{50, "7"}
+	m.known[1], m.known[2] = standing{priority: 50, position: "7"}, standing{priority: 50, position: "7"}
 	m.round = round{kind: asking, number: 9}
 	kept := m.reign.voters[1]
 	s.in = protocol.Input{Kind: protocol.Saved, Number: s.fx.Saves[0].Number}
@@ -279,7 +283,7 @@ func TestReplacedAtOnce(t *testing.T) {
 	if f := m.reign.voters[2]; m.known[2] != (standing{}) || f != (follower{sent: protocol.Always, claim: protocol.Always, notBefore: protocol.Never, clean: m.reign.term}) {
 		t.Errorf("of the new n3 it knows %+v and %+v", m.known[2], f)
 	}
-	if f := m.reign.voters[1]; m.known[1] != (standing{50, "7"}) || f != kept {
+	if f := m.reign.voters[1]; m.known[1] != (standing{priority: 50, position: "7"}) || f != kept {
 		t.Errorf("of n2 it knows %+v and %+v", m.known[1], f)
 	}
 	if m.round.kind != idle {

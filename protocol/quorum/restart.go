@@ -50,7 +50,7 @@ func (m *Machine) boot(durable []byte) {
 	m.metadata, m.priority = m.cfg.Metadata, m.cfg.Priority
 	m.heard.forget()
 	m.promises.floor = protocol.Always
-	m.graceUntil, m.placeBy = protocol.Always, protocol.Never
+	m.graceUntil, m.placeBy, m.asideUntil = protocol.Always, protocol.Never, protocol.Always
 	if m.cfg.Position == PreferPosition {
 		m.placeBy = now.Add(m.cfg.Promise + m.cfg.Grace)
 	}

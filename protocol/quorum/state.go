@@ -34,7 +34,7 @@ func (m *Machine) AppendState(dst []byte) []byte {
 	dst = protocol.AppendUint(dst, uint64(m.priority))
 	dst = protocol.AppendBool(protocol.AppendString(dst, m.position), m.located)
 	dst = protocol.AppendString(dst, m.metadata)
-	dst = appendInstants(dst, m.bootUntil, m.quietUntil, m.graceUntil, m.placeBy)
+	dst = appendInstants(dst, m.bootUntil, m.quietUntil, m.graceUntil, m.placeBy, m.asideUntil)
 	dst = m.promises.append(dst)
 	dst = m.graves.append(dst)
 	dst = m.heard.append(dst)
@@ -101,7 +101,7 @@ func (m *Machine) load(d *protocol.Decoder) {
 		d.Fail(fmt.Errorf("an own priority of %d, a position of %d bytes", m.priority, len(m.position)))
 	}
 	m.metadata = d.String()
-	m.bootUntil, m.quietUntil, m.graceUntil, m.placeBy = d.Instant(), d.Instant(), d.Instant(), d.Instant()
+	m.bootUntil, m.quietUntil, m.graceUntil, m.placeBy, m.asideUntil = d.Instant(), d.Instant(), d.Instant(), d.Instant(), d.Instant()
 	m.promises.load(d)
 	m.graves.load(d)
 	m.heard.load(d)
@@ -137,13 +137,43 @@ func (m *Machine) appendKnown(dst []byte) []byte {
 	for i := range m.ballot.Membership.Voters {
 		dst = protocol.AppendUint(dst, uint64(m.known[i].priority))
 		dst = protocol.AppendString(dst, m.known[i].position)
+		if !m.cfg.Unclocked {
+			dst = m.known[i].pace.append(dst)
+		}
 	}
 	return dst
 }
 
 func (m *Machine) loadKnown(d *protocol.Decoder) {
 	for i := range m.ballot.Membership.Voters {
-		m.known[i] = standing{priority(d), d.String()}
+		k := &m.known[i]
+		k.priority, k.position = priority(d), d.String()
+		if !m.cfg.Unclocked {
+			k.pace.load(d)
+		}
+	}
+}
+
+func (p *pace) append(dst []byte) []byte {
+	dst = protocol.AppendUint(appendInstants(dst, p.apartUntil, p.apartSince), p.incarnation)
+	if p.incarnation == 0 {
+		return dst
+	}
+	dst = protocol.AppendUint(dst, p.seq)
+	for _, s := range [...]*sample{&p.first, &p.second, &p.last} {
+		dst = protocol.AppendUint(appendInstants(dst, s.sent, s.got), uint64(s.read))
+	}
+	return dst
+}
+
+func (p *pace) load(d *protocol.Decoder) {
+	p.apartUntil, p.apartSince, p.incarnation = d.Instant(), d.Instant(), d.Uint()
+	if p.incarnation == 0 {
+		return
+	}
+	p.seq = d.Uint()
+	for _, s := range [...]*sample{&p.first, &p.second, &p.last} {
+		*s = sample{d.Instant(), d.Instant(), d.Duration()}
 	}
 }
 

@@ -70,6 +70,9 @@ func TestStateKnowsAllFields(t *testing.T) {
 		next.Version = 2
 		m.next, m.nextSave = next, 7
 		m.promises.n, m.graves.n = protocol.MaxVoters-1, protocol.MaxVoters-1
+		for i := range m.known {
+			m.known[i].pace.incarnation = 1
+		}
 		for i := range m.reign.marks {
 			m.reign.marks[i].seq = uint64(i + marks)
 		}

@@ -124,7 +124,7 @@ func (w *twin) see(n *node, in *protocol.Input, fx *protocol.Effects, order int)
 	case w.dead(sender, msg.Incarnation):
 	default:
 		if w.ms.Has(sender) && msg.Priority != 0 {
-			w.known[sender] = standing{msg.Priority, msg.Position}
+			w.known[sender] = standing{priority: msg.Priority, position: msg.Position}
 		}
 		w.received(n, in, fx, order)
 	}

@@ -55,6 +55,20 @@ func clocks() []*Scenario {
 				{on: []string{"quorum", "lease", "queue"}, expected: "two leases overlap, and the simulator sees it; the fence refuses the late writes", judge: judgeOverlap},
 			},
 		},
+		{
+			Name:   "clocks-apart",
+			Says:   "The clock of a leader begins to run at half its speed, which is less than any bound allows. Nothing else fails.",
+			Source: "rule R17 of quorum",
+			build: func(st *stage) {
+				st.schedule.Beyond = true
+				st.cast(3)
+				st.appoint()
+				st.op(sim.Op{At: st.fault, Kind: sim.OpRate, Node: st.ids[0], Value: -500_000})
+			},
+			parts: []part{
+				{on: quorumOnly, expected: "its heartbeats and their answers show it: it gives up within a promise, and does not lead again; no two leases overlap", judge: judgeApart},
+			},
+		},
 	}
 }
 
@@ -173,6 +187,24 @@ func judgeSleep(c *court) {
 	c.safe(r)
 	c.say("%s falls asleep, and its lease is not proven any more when its two clocks differ, %s later; %s leads %s after it fell asleep, and %s wakes after %s",
 		old.Who, shown(c.since(was.Until)), next.Who, shown(c.since(span.From)), old.Who, shown(c.since(wakes)))
+}
+
+// judgeApart wants the leader whose clock is slow to hand over, and not to come back.
+func judgeApart(c *court) {
+	r := c.first
+	old, next := r.leader(c.fault), r.next(c.fault)
+	if old == nil || next == nil {
+		c.want(false, "the leader whose clock is slow: %v, and the next one: %v; want two", old, next)
+		return
+	}
+	span, _ := r.counts(next)
+	after := c.since(span.From)
+	c.want(next.Who != old.Who && after <= c.detect, "%s leads %s after the clock of %s slowed down; want another one, within %s", next.Who, shown(after), old.Who, shown(c.detect))
+	c.want(r.leader(r.end-1) != nil && r.leader(r.end-1).Who != old.Who, "%s leads in the end; want another one", old.Who)
+	both := r.both(Span{0, r.end})
+	c.want(both == 0, "two lead for %s; want none", shown(both))
+	c.safe(r)
+	c.say("%s leads %s after the clock of %s slowed down, and no two leases are proven at one time", next.Who, shown(after), old.Who)
 }
 
 // judgeOverlap wants the oracle to see two leases at one time, and the fence to

@@ -207,7 +207,7 @@ func TestNotApplicable(t *testing.T) {
 // protocol is in at least four of them.
 func TestRows(t *testing.T) {
 	want := strings.Fields(`crash crash-silent split-vote minority-leader rejoin ping-pong quorum-loss constrained chain cloudflare-2020
-		deaf-leader mute-leader stranded-term voter-restart double-vote wiped-disk gc-pause suspend vm-stop drift-beyond-bound
+		deaf-leader mute-leader stranded-term voter-restart double-vote wiped-disk gc-pause suspend vm-stop drift-beyond-bound clocks-apart
 		transfer-race reconfig-fork lease-reconfig flapping-link slow-disk gray-failure thundering-herd bully-slow-highest ring-token-loss byzantine-id`)
 	var got []string
 	count := map[string]int{}

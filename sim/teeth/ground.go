@@ -113,6 +113,7 @@ func ms(n int64) sim.Time { return sim.Time(n * int64(time.Millisecond)) }
 // The names of what is wrong where no invariant is.
 const (
 	undisturbed sim.Invariant = "undisturbed" // a healthy leader stays
+	alike       sim.Invariant = "alike"       // nobody leads whose clock does not run like those of a quorum
 	prompt      sim.Invariant = "prompt"      // a leader that is gone is replaced in time
 	joined      sim.Invariant = "joined"      // nobody leads before the work of who has resigned has returned
 	lawful      sim.Invariant = "lawful"      // asks and elections are as the rules say; see watcher
@@ -131,6 +132,20 @@ func node(i int) protocol.NodeID { return protocol.NodeID("n" + strconv.Itoa(i))
 // quiet is a world without faults of n participants, that lasts so long.
 func quiet(n int, faults time.Duration) sim.Options {
 	return sim.Options{Profile: "quiet", Nodes: n, Faults: faults, Settle: -1}
+}
+
+// bent is a quiet world whose clocks may break the assumption.
+func bent(n int, faults time.Duration) sim.Options {
+	o := with(quiet(n, faults), `{"heartbeat":100000000,"promise":1000000000}`)
+	o.Beyond = true
+	return o
+}
+
+// straight has all clocks run at the true rate to begin with.
+func straight(s *sim.Schedule) {
+	for i := range s.Clocks {
+		s.Clocks[i].Rate = 0
+	}
 }
 
 // stays judges that the first leader is the only one.
@@ -241,6 +256,37 @@ func ofQuorum(mutant string) Ground {
 			for at := int64(7000); at < 59_000; at += 1700 {
 				s.Ops = append(s.Ops, sim.Op{At: ms(at), Kind: sim.OpKill, Node: "n2", For: 10 * time.Millisecond})
 			}
+		}}
+	case "clock-rates-not-compared":
+		return Ground{Name: "a leader whose clock runs slow", Options: bent(3, 40*time.Second), judge: func(r *sim.Result, _ *watcher) (sim.Invariant, string) {
+			if r.Stats.Changes == 0 {
+				return alike, "n1 goes on leading, and its clock runs at 70 % of the rate of the others"
+			}
+			return "", ""
+		}, script: func(s *sim.Schedule) {
+			straight(s)
+			first(s, 3)
+			s.Ops = append(s.Ops, sim.Op{At: ms(10_000), Kind: sim.OpRate, Node: "n1", Value: -300_000})
+		}}
+	case "apart-stands":
+		// When n1 dies n2 is the only candidate. It has been told that its clock
+		// does not run like the others, and stands aside for longer than this lasts.
+		return Ground{Name: "the only candidate's clock runs fast", Options: bent(5, 26*time.Second), judge: func(r *sim.Result, a *watcher) (sim.Invariant, string) {
+			for token, by := range a.elected {
+				if by == "n2" {
+					return alike, fmt.Sprintf("n2 was elected with token %d, and its clock runs at 140 %% of the rate of the others", token)
+				}
+			}
+			return "", ""
+		}, script: func(s *sim.Schedule) {
+			straight(s)
+			for i := 2; i <= 5; i++ {
+				s.Ops = append(s.Ops, sim.Op{At: 0, Kind: sim.OpWithdraw, Node: node(i), For: s.Faults})
+			}
+			s.Ops[0].For = 15 * time.Second
+			s.Ops = append(s.Ops,
+				sim.Op{At: ms(10_000), Kind: sim.OpRate, Node: "n2", Value: 400_000},
+				sim.Op{At: ms(20_000), Kind: sim.OpKill, Node: "n1"})
 		}}
 	case "refusal-adopts-term":
 		return Ground{Name: "a leader that was frozen for a moment", Options: quiet(3, 120*time.Second), judge: func(r *sim.Result, _ *watcher) (sim.Invariant, string) {

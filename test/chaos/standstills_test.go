@@ -51,6 +51,14 @@ func standstills() []scenario {
 				{on: "quorum-run", expected: "the same with a command", judge: overlapSeen},
 			},
 		},
+		{
+			name: "clocks-apart", story: "The clock of a leader begins to run at half its speed, which is less than any bound allows. Nothing else fails.",
+			nodes: 3, clocks: true, short: true, script: halfSpeed,
+			parts: []part{
+				{on: quorum, kind: crew.Library, expected: "its heartbeats and their answers show it: it gives up within a promise, and does not lead again", judge: gaveUp},
+				{on: "quorum-run", expected: "the same with a command", judge: gaveUp},
+			},
+		},
 	}
 }
 
@@ -144,6 +152,37 @@ func slowClock(s *stage) {
 	clock.Rate(1) // it stays behind: a clock that leaps forgets what was promised
 	s.ticks(s.cast[0], 1)
 	s.ails(0, false)
+}
+
+// halfSpeed slows the leader's clock.
+func halfSpeed(s *stage) {
+	s.begins()
+	s.ails(0, true)
+	clock := s.clocks[s.cast[0]]
+	const half = .5
+	clock.Rate(half)
+	s.ticks(s.cast[0], half)
+	s.next(s.fault, soon)
+	s.hold(4 * promise)
+	s.healed()
+	clock.Rate(1) // it stays behind: a clock that leaps forgets what was promised
+	s.ticks(s.cast[0], 1)
+	s.ails(0, false)
+	s.hold(promise)
+}
+
+// gaveUp wants another to lead before the lease of the one with the slow clock
+// could have ended by itself, and that one not to lead again.
+func gaveUp(s *stage) {
+	s.safe()
+	old, all := s.led(s.fault), s.begun(s.fault, s.end)
+	s.want(len(all) == 1 && all[0].node != old.node, "%s led after %s; want one other", s.names(all), s.name(old.node))
+	if len(all) == 0 {
+		return
+	}
+	took := s.sinceFault(all[0].from)
+	s.want(took <= promise, "%s leads %v after the clock of %s slowed down; want %v at most", s.name(all[0].node), shown(took), s.name(old.node), promise)
+	s.say("%s leads %v after the clock of %s slowed down", s.name(all[0].node), shown(took), s.name(old.node))
 }
 
 // overlapSeen wants the judge to have seen two leaders at one time, and the register

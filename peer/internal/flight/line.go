@@ -200,6 +200,7 @@ func (w *writing) message(m *protocol.Message) {
 	w.int(`,"residual":`, int64(m.Residual))
 	w.uint(`,"prev_term":`, m.PrevTerm)
 	w.int(`,"retry_after":`, int64(m.RetryAfter))
+	w.int(`,"clock":`, int64(m.Clock))
 	w.bool(`,"granted":`, m.Granted)
 	w.bool(`,"unhealthy":`, m.Unhealthy)
 	w.text(`,"reason":`, string(m.Reason))

@@ -205,7 +205,8 @@ func TestTorn(t *testing.T) {
 // TestChanged: what was told otherwise than it is recorded is found.
 func TestChanged(t *testing.T) {
 	found, tried := 0, 0
-	for _, name := range segments(t, recordRun(t, 2, 20_000)[0]) {
+	// Of this seed, the first number of a heartbeat decides something.
+	for _, name := range segments(t, recordRun(t, 1, 20_000)[0]) {
 		text := readAll(t, name)
 		for _, change := range []struct{ old, new string }{
 			{`"type":"heartbeat-reply"`, `"type":"heartbeat"`},
@@ -240,7 +241,8 @@ func TestChanged(t *testing.T) {
 // is missing between two segments.
 func TestSegmentsJoin(t *testing.T) {
 	last, joined := map[uint64]uint64{}, 0
-	for _, name := range segments(t, recordRun(t, 3, 20_000)[0]) {
+	// Of this seed, the first number of a heartbeat decides something.
+	for _, name := range segments(t, recordRun(t, 1, 20_000)[0]) {
 		d, err := trace.NewDecoder(strings.NewReader(readAll(t, name)))
 		if err != nil {
 			t.Fatal(err)

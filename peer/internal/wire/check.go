@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -129,6 +130,9 @@ func (l *Letter) checkOwn() error {
 		if t.span < 0 || t.span > MaxTime {
 			return fmt.Errorf("letter.message.%s: %d; want 0 to %d", t.field, t.span.Nanoseconds(), MaxTime.Nanoseconds())
 		}
+	}
+	if m.Clock < 0 {
+		return fmt.Errorf("letter.message.clock_ns: %d; want 0 to %d", m.Clock.Nanoseconds(), int64(math.MaxInt64))
 	}
 	if m.Leader.ID != "" {
 		if _, err := protocol.ParseNodeID(string(m.Leader.ID)); err != nil {

@@ -49,6 +49,7 @@ const (
 	messagePosition    = 21
 	messageHeld        = 22
 	messageHandover    = 23
+	messageClock       = 24
 
 	membershipConfigTerm = 1
 	membershipVersion    = 2
@@ -141,6 +142,7 @@ func appendMessage(b []byte, m *protocol.Message) []byte {
 		b = appendText(b, handoverTarget, h.Target)
 		b = shut(b, start)
 	}
+	b = appendUint(b, messageClock, uint64(m.Clock))
 	return b
 }
 
@@ -327,6 +329,8 @@ func (k *known) message(b []byte, m *protocol.Message) bool {
 			m.Granted = v != 0
 		case messageUnhealthy:
 			m.Unhealthy = v != 0
+		case messageClock:
+			m.Clock = time.Duration(v)
 		case messagePriority:
 			m.Priority = int(protowire.DecodeZigZag(v & math.MaxUint32)) // of 32 bits, as the generated code takes it
 		default:

@@ -639,8 +639,11 @@ type Message struct {
 	// Where the sender is in what the leader's work writes. At most 256 bytes.
 	Position string `protobuf:"bytes,21,opt,name=position,proto3" json:"position,omitempty"`
 	// The newest membership that the sender has durably; absent: not known.
-	Held          *ConfigID `protobuf:"bytes,22,opt,name=held,proto3" json:"held,omitempty"`
-	Handover      *Handover `protobuf:"bytes,23,opt,name=handover,proto3" json:"handover,omitempty"`
+	Held     *ConfigID `protobuf:"bytes,22,opt,name=held,proto3" json:"held,omitempty"`
+	Handover *Handover `protobuf:"bytes,23,opt,name=handover,proto3" json:"handover,omitempty"`
+	// How long the sender's clock has counted since it booted or jumped, in
+	// nanoseconds below 2^63. 0: not told.
+	ClockNs       int64 `protobuf:"varint,24,opt,name=clock_ns,json=clockNs,proto3" json:"clock_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -834,6 +837,13 @@ func (x *Message) GetHandover() *Handover {
 		return x.Handover
 	}
 	return nil
+}
+
+func (x *Message) GetClockNs() int64 {
+	if x != nil {
+		return x.ClockNs
+	}
+	return 0
 }
 
 // Membership is who takes part.
@@ -1414,7 +1424,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x06Letter\x120\n" +
 	"\amessage\x18\x01 \x01(\v2\x16.elect.peer.v1.MessageR\amessage\x12\x19\n" +
 	"\bsince_ns\x18\x02 \x01(\x03R\asinceNs\x12\x14\n" +
-	"\x05token\x18\x03 \x01(\x04R\x05token\"\xc6\x05\n" +
+	"\x05token\x18\x03 \x01(\x04R\x05token\"\xe1\x05\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x10\n" +
 	"\x03dir\x18\x02 \x01(\fR\x03dir\x12 \n" +
@@ -1443,7 +1453,8 @@ const file_wire_proto_rawDesc = "" +
 	"\bpriority\x18\x14 \x01(\x11R\bpriority\x12\x1a\n" +
 	"\bposition\x18\x15 \x01(\tR\bposition\x12+\n" +
 	"\x04held\x18\x16 \x01(\v2\x17.elect.peer.v1.ConfigIDR\x04held\x123\n" +
-	"\bhandover\x18\x17 \x01(\v2\x17.elect.peer.v1.HandoverR\bhandover\"\xc9\x01\n" +
+	"\bhandover\x18\x17 \x01(\v2\x17.elect.peer.v1.HandoverR\bhandover\x12\x19\n" +
+	"\bclock_ns\x18\x18 \x01(\x03R\aclockNs\"\xc9\x01\n" +
 	"\n" +
 	"Membership\x12\x1f\n" +
 	"\vconfig_term\x18\x01 \x01(\x04R\n" +

@@ -1,0 +1,45 @@
+package peer
+
+import (
+	"slices"
+
+	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
+)
+
+// clocks is what was logged of clocks that do not run alike. The loop owns it.
+type clocks struct {
+	voters uint16 // as [quorum.Machine.Apart] says it
+	apart  []protocol.NodeID
+	aside  bool
+}
+
+// compare logs what has changed since the step before.
+func (c *clocks) compare(n *Node, m *quorum.Machine) {
+	voters, aside := m.Apart()
+	if aside != c.aside {
+		if c.aside = aside; aside {
+			n.log.Warn("the clock of this node does not run like those of the others; the node does not stand for election")
+		} else {
+			n.log.Warn("this node may stand for election again; it did not because of its clock") // as loud as the trouble was
+		}
+	}
+	if voters == c.voters {
+		return
+	}
+	var apart []protocol.NodeID
+	for _, v := range m.Members(nil) {
+		if !v.Apart {
+			continue
+		}
+		if apart = append(apart, v.ID); !slices.Contains(c.apart, v.ID) {
+			n.log.Warn("the clock of a voter does not run like that of this node; its promises do not count", "voter", v.ID, "faster_by", v.Rate.String())
+		}
+	}
+	for _, id := range c.apart {
+		if !slices.Contains(apart, id) {
+			n.log.Warn("a voter is not known any more to have a clock that does not run like that of this node", "voter", id)
+		}
+	}
+	c.voters, c.apart = voters, apart
+}

@@ -1,0 +1,176 @@
+package quorum
+
+import (
+	"time"
+
+	"github.com/electd/elect/protocol"
+)
+
+// A lease holds as long as clocks run alike (protocol.Drift). A leader checks
+// that (R17): each ack says how long the voter's clock has run, and lies between
+// two readings of the leader's own clock, that before the heartbeat left and that
+// after the ack arrived. Two acks bound how fast one clock runs by the other:
+//
+//	C / (got₂ − sent₁)  ≤  rate  ≤  C / (got₁ … sent₂)
+//
+// where C is what the voter's clock counted in between. Delays widen the bounds
+// and never shift them, so a clock within the assumption is never found apart.
+//
+// A voter that is found apart promises nothing that could be claimed: its acks are
+// neither promises nor evidence. A leader without a quorum of voters whose clocks
+// run like its own gives up. Both stand aside for a while, the voter because the
+// leader's heartbeats tell it so.
+
+const (
+	// paceWindow is how many promises lie between two acks that are compared,
+	// at most; half of it at least, once there have been as many.
+	paceWindow = 8
+	// asidePromises is for how many promises a voter that was found apart does
+	// not count and does not stand, from the latest finding on. It is longer
+	// than a window: the next leader finds it again before the end.
+	asidePromises = 2 * paceWindow
+)
+
+// sample is one ack, as a comparison of two clocks.
+type sample struct {
+	sent, got protocol.Instant // of the own clock: around the voter's reading
+	read      time.Duration    // of the voter's clock
+}
+
+// pace is what a leader knows of how a voter's clock runs by its own. The zero
+// pace knows nothing.
+type pace struct {
+	incarnation   uint64 // of the voter; 0 is none
+	seq           uint64 // of the heartbeat that the latest sample answers
+	first, second sample // what is compared with; first is the older one
+	last          sample
+	apartUntil    protocol.Instant // it does not count before; 0: it was never found apart
+	apartSince    protocol.Instant // the first finding of this time
+}
+
+// ratio is the greatest ratio of two rates that the assumption allows, as a
+// fraction.
+func ratio(d protocol.Drift) (num, den int64) {
+	const million = 1_000_000
+	return million + d.PPM, million - d.PPM
+}
+
+// scaled is d·num/den, rounded up.
+func scaled(d time.Duration, num, den int64) time.Duration {
+	whole, rest := int64(d)/den, int64(d)%den
+	return time.Duration(whole*num + (rest*num+den-1)/den)
+}
+
+// apart reports whether the clocks ran apart between two samples: by more than
+// the assumption allows, wherever between its bounds each reading was taken.
+func (d differ) apart(since, s sample) bool {
+	ran := s.read - since.read
+	most, least := s.got.Sub(since.sent), s.sent.Sub(since.got)
+	return ran > scaled(most, d.num, d.den)+d.guard || least > scaled(ran, d.num, d.den)+d.guard
+}
+
+// differ is what two clocks may differ by.
+type differ struct {
+	num, den int64
+	guard    time.Duration // for the granularity of clocks, and jumps that are too small to be noticed
+}
+
+// clocked takes an ack as a sample. It reports whether the voter counts: its
+// clock was not found apart lately.
+func (m *Machine) clocked(i int, sent mark, msg *protocol.Message, fx *protocol.Effects) bool {
+	p := &m.known[i].pace
+	now := m.now.Boot
+	if m.cfg.Unclocked || m.cfg.mutants.Has("clock-rates-not-compared") {
+		return true
+	}
+	if msg.Clock > 0 && (msg.Incarnation != p.incarnation || msg.Seq > p.seq) {
+		s := sample{sent.at, now, msg.Clock}
+		if msg.Incarnation != p.incarnation || s.read < p.last.read { // it restarted, or its clock jumped
+			*p = pace{incarnation: msg.Incarnation, first: s, second: s, apartUntil: p.apartUntil, apartSince: p.apartSince}
+		}
+		p.seq, p.last = msg.Seq, s
+		d := differ{guard: m.cfg.Drift.Guard}
+		d.num, d.den = ratio(m.cfg.Drift)
+		if d.apart(p.first, s) || d.apart(p.second, s) {
+			if !m.apart(i) {
+				p.apartSince = now
+			}
+			p.apartUntil = now.Add(asidePromises * m.cfg.Promise)
+		}
+		if now.Sub(p.second.got) >= paceWindow*m.cfg.Promise/2 {
+			p.first, p.second = p.second, s
+		}
+	}
+	if m.apart(i) {
+		m.agree(fx)
+		return false
+	}
+	return true
+}
+
+// agree gives leadership up if there is no quorum whose clocks run alike: then
+// the own one is as likely wrong as the others.
+func (m *Machine) agree(fx *protocol.Effects) {
+	n := len(m.ballot.Membership.Voters)
+	for i := range m.ballot.Membership.Voters {
+		if i != m.self && m.apart(i) {
+			n--
+		}
+	}
+	if n < m.ballot.Membership.Quorum() {
+		m.aside()
+		if m.role == protocol.Leader {
+			m.giveUp(ClocksApart, fx)
+		}
+	}
+}
+
+// apart reports whether the clock of the voter at a place does not run like the
+// own one.
+func (m *Machine) apart(i int) bool {
+	until := m.known[i].pace.apartUntil
+	return until != 0 && m.now.Boot < until
+}
+
+// Apart says whose clocks do not run alike (R17): of one who leads, the places
+// of the voters whose clocks do not run like its own, a bit each, and whether
+// this participant stands aside because of its own.
+func (m *Machine) Apart() (voters uint16, self bool) {
+	if m.reigning() {
+		for i := range m.ballot.Membership.Voters {
+			if i != m.self && m.apart(i) {
+				voters |= 1 << i
+			}
+		}
+	}
+	return voters, m.now.Boot < m.asideUntil
+}
+
+// tells reports whether the voter at a place is told that it is apart. A leader
+// whose own clock is wrong finds one voter after the other apart, and must not
+// keep them from replacing it: it has given up before half a window is over.
+func (m *Machine) tells(i int) bool {
+	return m.apart(i) && m.now.Boot >= m.known[i].pace.apartSince.Add(paceWindow*m.cfg.Promise/2)
+}
+
+// aside has this participant not stand for a while: its clock does not run like
+// those of the others.
+func (m *Machine) aside() { m.asideUntil = m.now.Boot.Add(asidePromises * m.cfg.Promise) }
+
+// forgetPaces forgets all samples: the own clock jumped.
+func (m *Machine) forgetPaces() {
+	for i := range m.known {
+		p := &m.known[i].pace
+		*p = pace{apartUntil: p.apartUntil, apartSince: p.apartSince}
+	}
+}
+
+// rate is how fast a voter's clock runs by the own one.
+func (p *pace) rate() protocol.Rate {
+	most, least := p.last.got.Sub(p.first.sent), p.last.sent.Sub(p.first.got)
+	if p.incarnation == 0 || least <= 0 {
+		return protocol.Rate{}
+	}
+	ran := float64(p.last.read - p.first.read)
+	return protocol.Rate{Low: int64((ran/float64(most) - 1) * 1e6), High: int64((ran/float64(least) - 1) * 1e6), Over: least}
+}
