@@ -14,6 +14,13 @@ const DefaultGrace = 10 * time.Second
 // ErrUnsupported is what Start returns on systems that it cannot run on.
 var ErrUnsupported = errors.New("supervise: not supported on this system: use Linux, macOS, FreeBSD, OpenBSD or DragonFly")
 
+// ErrProc is what Start, Prepare, Guard and AdoptOrphans return on Linux where /proc is
+// not mounted, or is that of another pid namespace: a keeper could not find those whom it
+// is to kill. The error says what would be right.
+var ErrProc = errors.New("supervise: /proc does not show the processes of this pid namespace")
+
+func errProc(why error) error { return fmt.Errorf("%w: %w", ErrProc, why) }
+
 // Command is what to run. Only Path is required. Start copies what it needs;
 // the files stay the caller's, who may close them when Start has returned,
 // except Hold and Terminal.
