@@ -37,14 +37,11 @@ func (l *lineage) census(c *census, until int64) {
 // listed. So the children are listed twice: what a pidfd that was opened between the two
 // leads to is the child, or dead. Root's own cannot be reaped behind our back.
 func (l *lineage) enrol(c *census, parent, parentFD, depth int, until int64) {
-	pids := l.children(parent)
-	if len(pids) == 0 {
-		return
-	}
 	if depth == 0 || until != 0 && int64(clock.Now()) >= until {
 		c.part = true
 		return
 	}
+	pids := l.children(parent)
 	fds := make([]int, len(pids))
 	for i, pid := range pids {
 		var err error
@@ -55,7 +52,7 @@ func (l *lineage) enrol(c *census, parent, parentFD, depth int, until int64) {
 			c.part = c.part || err != unix.ESRCH
 		}
 	}
-	if parent != l.root {
+	if parent != l.root && len(pids) > 0 {
 		still := map[int]struct{}{}
 		for _, pid := range l.children(parent) {
 			still[pid] = struct{}{}
@@ -99,9 +96,14 @@ func (c *census) close() {
 	c.pidfds, c.part = nil, false
 }
 
-// deathTime is how many times as long as the finding of a family its death takes:
-// 5 to 8 were measured, for 1,000 to 6,000 processes (BenchmarkCrowd).
-const deathTime = 6
+// deathTime is how many times as long as the finding of a family its death takes: 5 to
+// 8 were measured, for 1,000 to 6,000 processes (BenchmarkCrowd). deathMost is the most
+// that was seen for one of them. It counts where the finding took long because the keeper
+// had to wait for a processor.
+const (
+	deathTime = 6
+	deathMost = 400 * time.Microsecond
+)
 
 // count finds the family, because its lease was not renewed for half of it, and decides
 // how long before the end to begin with the killing: twice as long as that is expected to
@@ -111,7 +113,7 @@ func (k *keeper) count() {
 	l := k.others()
 	begun := clock.Now()
 	l.census(&k.census, k.deadline)
-	takes := deathTime * clock.Now().Sub(begun)
+	takes := min(deathTime*clock.Now().Sub(begun), time.Duration(len(k.census.pidfds))*deathMost)
 	most := 3 * k.ahead / 4
 	k.early = min(max(int64(2*takes-killTime), 0), most)
 	if left := time.Duration(k.early) + killTime; takes > left && !k.warned {

@@ -78,9 +78,9 @@ type Command struct {
 	// false when nothing runs out; a driver.Mandate has one. That of an elect.Term
 	// is 0 once its context has ended, and takes the grace from the command. It is
 	// asked before the start, when something must be left, and then again and
-	// again until Done. The keeper kills
-	// the family 20 ms before the latest end that it was told, also when this
-	// process is frozen. 0 leaves that end as it was. It must not block.
+	// again until Done. The keeper begins to kill
+	// the family 20 ms before the latest end that it was told, or earlier if the
+	// family is large, also when this process is frozen. 0 leaves that end as it was. It must not block.
 	Lease func() (left time.Duration, bounded bool)
 	// Spare, if not nil, is a keeper that was started in advance by Prepare.
 	// Start uses it up, whatever becomes of the command; if it has died
