@@ -8,6 +8,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/driver"
 )
 
@@ -29,5 +30,17 @@ func TestBecause(t *testing.T) {
 		if loss := seenByKeeper(why, 0, 7); loss != nil {
 			t.Errorf("%v is a loss: %v", why, loss)
 		}
+	}
+}
+
+// TestCode: an overrun takes the place of the command's own exit code.
+func TestCode(t *testing.T) {
+	o := &outcome{exit: supervise.Exit{Code: 3}}
+	if got := o.code(); got != 3 {
+		t.Errorf("in time: %d; want the command's 3", got)
+	}
+	o.late = time.Millisecond
+	if got := o.code(); got != exit.Overrun {
+		t.Errorf("after an overrun: %d; want %d", got, exit.Overrun)
 	}
 }
