@@ -182,9 +182,9 @@ func (k *keeper) tellSurvivors(sweeping clock.Boot) {
 	k.nextTell = int64(now.Add(survivorsAgain))
 	if overran {
 		k.report(kindOverrun, int64(now))
-		k.note(fmt.Sprintf("OVERRUN: the lease ended %v ago, and %d processes of the command are alive, though they were killed: %s", rough(now.Sub(clock.Boot(end))), count, text))
+		k.note(fmt.Sprintf("OVERRUN: the lease ended %v ago; still alive, though killed: %d of the command's processes: %s", rough(now.Sub(clock.Boot(end))), count, text))
 	} else {
-		k.note(fmt.Sprintf("%d processes of the command were killed %v ago and are alive: %s", count, rough(now.Sub(sweeping)), text))
+		k.note(fmt.Sprintf("killed %v ago, and still alive: %d of the command's processes: %s", rough(now.Sub(sweeping)), count, text))
 	}
 }
 

@@ -198,7 +198,7 @@ func TestOutlivedItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := ""
-	for lines := bufio.NewScanner(r); !strings.Contains(line, "are alive") && lines.Scan(); {
+	for lines := bufio.NewScanner(r); !strings.Contains(line, "still alive") && lines.Scan(); {
 		line = lines.Text()
 	}
 	if !strings.Contains(line, fmt.Sprintf("%d (", pid)) || !strings.Contains(line, "state D") {
