@@ -10,7 +10,7 @@
 //
 //   - the command ends,
 //   - the lifeline closes, because the parent died in whatever way,
-//   - the deadline passes that the parent sets by Command.Lease and keeps
+//   - the deadline comes that the parent sets by Command.Lease and keeps
 //     pushing out: a dead man's switch for a parent that is frozen,
 //   - it is asked to, by [Family.Stop], [Family.Kill] or a SIGTERM of its own.
 //
@@ -32,15 +32,22 @@
 // the command's process group, and what can be found below its members, is
 // killed then, and a member that called setsid and lost its parent survives.
 //
-// Not covered: the keeper and the parent killed at the same instant (the
-// command then gets SIGKILL from the kernel, its descendants do not; the lock
-// is held for as long as a descendant has it inherited); the keeper stopped
-// and the parent killed at the same instant (the family lives on, and with it
-// the lock is held, until somebody continues or kills the keeper); set-uid descendants
-// of an ordinary user, whom that user may not kill (the keeper then waits for
-// them with the lock held, and says so in the log); work handed to somebody
-// else's process, such as systemd, cron or a container engine; a /proc that is
-// not mounted.
+// Where leadership is a lease, the family is dead before the lease ends: the
+// keeper begins to kill in time for the family's size, as long as three eighths of
+// the lease are enough for it. What is alive after the end is an overrun, which the
+// log and [Family.Overrun] tell.
+//
+// Not covered: the keeper and the parent killed at the same instant, or the keeper
+// while the parent is stopped (the command then gets SIGKILL from the kernel, its
+// descendants do not); the keeper stopped and the parent killed at the same instant
+// (the family lives on until somebody continues or kills the keeper); processes in
+// state D, whom nobody can kill; set-uid descendants of an ordinary user, whom that
+// user may not kill. In all these cases locks are held for as long as a descendant
+// has them inherited, or the keeper waits with them, and says for whom in the log; a
+// lease runs out, and the next leader starts beside them. Nor are covered: work
+// handed to somebody else's process, such as systemd, cron or a container engine; a
+// daemon in another pid namespace than the family's own. Where /proc is not mounted,
+// or is another pid namespace's, nothing is started: [ErrProc].
 //
 // On the other Unix systems there is the same keeper, lifeline and deadline,
 // but only the process group is killed: a descendant that called setsid or

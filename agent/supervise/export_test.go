@@ -61,3 +61,12 @@ func (f *Family) Keeper() int { return f.keeper }
 
 // DefaultAction is defaultAction.
 func DefaultAction(sig syscall.Signal) bool { return defaultAction(sig) }
+
+// LeaseEnds tells the keeper when the lease ends.
+func (f *Family) LeaseEnds(at clock.Boot) { f.deadline(at.Add(-killTime)) }
+
+// Ended is when the keeper has seen that all are dead.
+func (f *Family) Ended() clock.Boot {
+	<-f.done
+	return f.ended
+}

@@ -36,15 +36,17 @@ type Family struct {
 	reports  *os.File
 	in       decoder // of reports; owned by whoever reads: Start, then watch
 
-	swept  atomic.Bool   // the keeper said that it sweeps
-	exited chan struct{} // the command has ended
-	closed chan struct{} // the keeper has been reaped
-	done   chan struct{}
-	others sync.WaitGroup // goroutines that end with closed, before done is
+	swept   atomic.Bool   // the keeper said that it sweeps
+	overran chan struct{} // the keeper said that the lease had ended while some were alive
+	exited  chan struct{} // the command has ended
+	closed  chan struct{} // the keeper has been reaped
+	done    chan struct{}
+	others  sync.WaitGroup // goroutines that end with closed, before done is
 
 	exit      Exit         // watch's until done is closed
 	announced bool         // watch's
-	ended     clock.Boot   // when the keeper saw that all are dead; 0: nobody has seen it. watch's until done is closed
+	ended     clock.Boot   // when the keeper, or this process, saw that all are dead; 0: nobody has. watch's until done is closed
+	died      clock.Boot   // ended, or when this process found nobody any more. Likewise
 	lease     atomic.Int64 // until when the lease goes on, as the keeper was told last; 0: it was not
 
 	mu     sync.Mutex // guards what follows; held for system calls that do not wait
@@ -63,8 +65,9 @@ func (f *Family) Signal(sig syscall.Signal) error {
 	return f.send(appendNumber(nil, kindSignal, int64(sig)))
 }
 
-// killTime is how long before the end of a lease the keeper begins to kill.
-// Killing takes 2 to 7 ms; on a busy machine 27 were seen.
+// killTime is how long before the end of a lease the keeper begins to kill, at the
+// latest: earlier where the family is large, see keeper.count. To kill a small one
+// takes 2 to 7 ms; on a busy machine 27 were seen.
 const killTime = 20 * time.Millisecond
 
 // killAt is when it does, for a lease that has left to run from now.
@@ -196,12 +199,32 @@ func (f *Family) Wait() Exit {
 	return f.exit
 }
 
-// InTime waits for Done, and reports whether all of the family was dead before the end
-// of the lease that the keeper was told last. It is false where there was no lease, and
-// where the keeper died and nobody has seen when the family did.
+// InTime reports whether all of the family was dead before the end of the lease that
+// the keeper was told last. It waits for Done, or until the keeper says that the lease
+// has ended and some of the family are alive. It is false where there was no lease, and
+// where the keeper died and nobody can prove when the family did.
 func (f *Family) InTime() bool {
-	<-f.done
+	select {
+	case <-f.done:
+	case <-f.overran:
+		select {
+		case <-f.done: // it has ended since: then the keeper has the last word
+		default:
+			return false
+		}
+	}
 	return f.ended != 0 && int64(f.ended) <= f.lease.Load()
+}
+
+// Overrun waits for Done, and returns for how long after the end of its lease some of
+// the family was alive. It is 0 if all were dead before, or there was no lease.
+func (f *Family) Overrun() time.Duration {
+	<-f.done
+	end := f.lease.Load()
+	if end == 0 || f.InTime() {
+		return 0
+	}
+	return max(f.died.Sub(clock.Boot(end)), 0)
 }
 
 // send writes a frame to the keeper, at once or not at all.
@@ -295,8 +318,14 @@ func (f *Family) hear(k kind, payload []byte) {
 		case f.paused <- syscall.Signal(n):
 		default: // it has enough to do
 		}
+	case kindOverrun:
+		select {
+		case <-f.overran:
+		default:
+			close(f.overran)
+		}
 	case kindGone:
-		f.announced, f.ended = true, clock.Boot(n)
+		f.announced, f.ended, f.died = true, clock.Boot(n), clock.Boot(n)
 	}
 }
 
@@ -321,7 +350,10 @@ func (f *Family) over() {
 		}
 		f.exit.Err = errors.New("supervise: the keeper was killed, the family after it")
 		f.log.Warn("the keeper died: killing the family", "keeper", f.keeper)
-		f.killOrphans()
+		proven := f.killOrphans()
+		if f.died = clock.Now(); proven {
+			f.ended = f.died
+		}
 	}
 	select {
 	case <-f.exited:

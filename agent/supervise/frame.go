@@ -33,11 +33,13 @@ const (
 	// From the keeper.
 	kindStarted  kind = 'P' // the command's pid
 	kindFailed   kind = 'F' // an errno
+	kindBlind    kind = 'B' // text: why the keeper could not find the family in /proc
 	kindEnding   kind = 'E' // a Reason: the stop or the sweep begins
 	kindSweeping kind = 'W' // the sweep begins
 	kindExited   kind = 'X' // the command's wait status
 	kindPaused   kind = 'Z' // the command was stopped by this signal
 	kindNote     kind = 'N' // text for the log
+	kindOverrun  kind = 'O' // when some of the family was alive, though the lease had ended
 	kindGone     kind = 'G' // when the family was dead: the locks are about to be free
 )
 

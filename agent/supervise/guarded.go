@@ -112,10 +112,11 @@ func (k *keeper) serve(kind kind, l lead) {
 		k.drop(g.leads[at].left)
 		g.leads = slices.Delete(g.leads, at, at+1)
 	}
-	k.deadline = 0
+	deadline := int64(0)
 	for _, have := range g.leads {
-		k.deadline = earliest(k.deadline, have.at)
+		deadline = earliest(deadline, have.at)
 	}
+	k.expect(deadline)
 }
 
 func (g *guarded) answer(errno syscall.Errno) {

@@ -101,6 +101,14 @@ type keeper struct {
 	reason Reason // why it is not running any more
 
 	deadline, graceEnd int64 // of the clock that parent and keeper share; 0 is none
+	ahead              int64 // how long before the deadline to look at the size of the family
+	early              int64 // how long before the deadline to begin with the killing, by that size
+	counted            bool  // since the deadline was pushed out last
+	census             census
+	warned             bool  // that the lease is too short for the family
+	nextSize           int64 // when to count only to see whether it is
+	raided             bool  // see raid
+	nextTell           int64 // when to tell of survivors again
 	nextLook           int64 // likewise; 0 is never again, or at once at first
 	abort              bool  // leave the locks alone
 
@@ -126,9 +134,15 @@ func (k *keeper) start() bool {
 	for fd := k.base; fd <= k.base+slotGone; fd++ {
 		unix.CloseOnExec(fd)
 	}
+	blind := seesFamily() // while there may be time
 	payload, ok := k.firstFrame()
 	if !ok {
 		return false // the parent is gone, or gave up, or needs no keeper any more
+	}
+	if blind != nil {
+		k.out = appendFrame(k.out[:0], kindBlind, []byte(blind.Error()))
+		_ = k.write()
+		return false
 	}
 	if err := k.spec.load(payload); err != nil {
 		return k.fail(err)
@@ -256,7 +270,7 @@ func (k *keeper) fail(err error) bool {
 
 // watch waits until the family must be swept.
 func (k *keeper) watch() {
-	k.deadline = k.spec.deadline
+	k.expect(k.spec.deadline)
 	k.wake = [2]int{-1, -1}
 	k.alarm.open()
 	k.catchSignals()
@@ -272,7 +286,21 @@ func (k *keeper) watch() {
 			k.end(sweeping, k.reason)
 		}
 		now := int64(clock.Now())
-		if k.deadline != 0 && now >= k.deadline {
+		if k.deadline != 0 && !k.counted && now >= k.deadline-k.ahead {
+			k.count()
+			k.listen() // it took a while
+			k.attend()
+			now = int64(clock.Now())
+		}
+		if k.deadline != 0 && !k.counted && !k.warned && now >= k.nextSize {
+			if k.nextSize != 0 {
+				k.count()
+				k.forget()
+			}
+			k.nextSize = now + int64(sizeEvery)
+			continue
+		}
+		if k.deadline != 0 && now >= k.deadline-k.early {
 			k.end(sweeping, Expired)
 		}
 		if k.state < sweeping && k.displaced(now) {
@@ -293,7 +321,15 @@ func (k *keeper) watch() {
 
 // sleep waits until something happens, and takes in what the parent wrote.
 func (k *keeper) sleep(now int64) {
-	timeout := k.alarm.set(now, earliest(k.deadline, k.graceEnd))
+	next := k.deadline
+	switch {
+	case next == 0:
+	case k.counted:
+		next -= k.early
+	default:
+		next -= k.ahead
+	}
+	timeout := k.alarm.set(now, earliest(next, k.graceEnd))
 	if k.state == draining && (timeout < 0 || timeout > drainPoll) {
 		timeout = drainPoll
 	}
@@ -326,6 +362,41 @@ func (k *keeper) sleep(now int64) {
 	if fds[3].Revents != 0 {
 		k.attend()
 	}
+}
+
+// maxAhead is the longest time before the end of a lease in which the family is counted:
+// that of 5,000 processes is killed within half of it.
+const maxAhead = 5 * time.Second
+
+// sizeEvery is how often a family under a lease is counted although that is renewed, so
+// that one that is too large is told of before it matters.
+const sizeEvery = time.Minute
+
+// expect takes note of when the family is to be killed at the latest, 0 for never. The
+// parent tells it again and again, and that the lease was renewed is when it is later. While
+// it is, the size of the family does not matter, and nobody looks at it: it is counted when
+// half of the lease has gone by.
+func (k *keeper) expect(deadline int64) {
+	const jitter = int64(time.Millisecond)
+	if deadline == 0 || k.deadline == 0 || deadline > k.deadline+jitter {
+		k.ahead = min(max(deadline-int64(clock.Now()), 0)/2, int64(maxAhead))
+		k.forget()
+	}
+	k.deadline = deadline
+}
+
+// forget has the family be counted again.
+func (k *keeper) forget() {
+	k.counted, k.early = false, 0
+	k.census.close()
+}
+
+// leaseEnd is when the lease ends, as the parent told it last; 0 is never.
+func (k *keeper) leaseEnd() int64 {
+	if k.deadline == 0 {
+		return 0
+	}
+	return k.deadline + int64(killTime)
 }
 
 // drainPoll is how often to look whether the group has ended, while it has the
@@ -401,7 +472,7 @@ func (k *keeper) obey(kind kind, payload []byte) {
 	case kindSignal:
 		k.signalGroup(syscall.Signal(n))
 	case kindDeadline:
-		k.deadline = n
+		k.expect(n)
 	case kindStop:
 		k.end(stopping, Stopped)
 	case kindKill:
@@ -442,9 +513,9 @@ func (k *keeper) signalGroup(sig syscall.Signal) {
 	}
 }
 
-// reap takes in what became of the children. It returns how many have ended,
+// reap takes in what became of the children. It returns those that have ended,
 // and whether there are none left.
-func (k *keeper) reap() (ended int, none bool) {
+func (k *keeper) reap() (ended []int, none bool) {
 	if !k.reaped && (k.state == running || k.state == stopping) && commandEnded(k.pid) && (k.state == running || !k.groupAlive()) {
 		// While the command is not reaped, its group's number is its own. And
 		// whoever is left of the family dies before that: on a busy machine the
@@ -454,8 +525,7 @@ func (k *keeper) reap() (ended int, none bool) {
 			why = Exited
 		}
 		k.end(sweeping, why)
-		k.signalGroup(syscall.SIGKILL)
-		k.strikeOthers()
+		k.raid()
 	}
 	for {
 		var status syscall.WaitStatus
@@ -471,7 +541,7 @@ func (k *keeper) reap() (ended int, none bool) {
 				k.report(kindPaused, int64(status.StopSignal()))
 			}
 		case status.Exited() || status.Signaled():
-			ended++
+			ended = append(ended, pid)
 			if pid == k.pid {
 				k.reaped, k.status = true, status
 				k.report(kindExited, int64(status))
@@ -508,13 +578,13 @@ func (k *keeper) finish() {
 // not read, the report is lost, and what matters can be seen otherwise.
 func (k *keeper) report(kind kind, n int64) {
 	k.out = appendNumber(k.out[:0], kind, n)
-	k.write()
+	_ = k.write()
 }
 
-func (k *keeper) write() {
+func (k *keeper) write() error {
 	for {
 		if _, err := unix.Write(k.base+slotReports, k.out); err != unix.EINTR {
-			return
+			return err
 		}
 	}
 }

@@ -12,6 +12,9 @@ import (
 // becomeReaper does nothing: orphans become children of process 1.
 func becomeReaper() error { return nil }
 
+// seesFamily returns nil: nobody looks for descendants.
+func seesFamily() error { return nil }
+
 func dieWithParent(*syscall.SysProcAttr) {}
 
 // commandEnded reports false: what has ended is reaped at once. The number of
@@ -44,8 +47,15 @@ func (k *keeper) sweep() {
 // so nobody outlives the command for the rest of the grace.
 func (k *keeper) groupAlive() bool { return false }
 
-// strikeOthers is for where others can be found.
-func (k *keeper) strikeOthers() {}
+// census is empty: a family cannot be counted here.
+type census struct{}
+
+func (census) close() {}
+
+func (k *keeper) count() { k.counted = true }
+
+// raid kills the command's group.
+func (k *keeper) raid() { k.signalGroup(syscall.SIGKILL) }
 
 // unlock frees the lock of an open file description, whoever has a copy.
 func unlock(fd int) { _ = unix.Flock(fd, unix.LOCK_UN) }

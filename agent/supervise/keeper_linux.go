@@ -17,6 +17,9 @@ func becomeReaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
+// seesFamily returns why this process could not find its descendants, or nil.
+func seesFamily() error { return proc.Check() }
+
 // dieWithParent has the kernel kill the command if the keeper is killed. It is
 // no more than a second net: descendants do not inherit it.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
@@ -46,6 +49,8 @@ func (k *keeper) sweep() {
 		}
 	}}
 	wait := shortest
+	k.raid()
+	begun := clock.Now()
 	for {
 		// All are killed before one is reaped. That may take long on a busy machine:
 		// the kernel has what others have looked at of a process in /proc to be
@@ -61,11 +66,12 @@ func (k *keeper) sweep() {
 		if none {
 			return
 		}
-		if ended > 0 {
-			l.reaped()
+		if len(ended) > 0 {
+			l.reaped(ended)
 			wait = shortest
 			continue
 		}
+		k.tellSurvivors(begun)
 		// SIGCHLD ends the pause. One that cannot die now (it waits for a
 		// disk) must not cost a core.
 		k.pause(wait)
@@ -78,26 +84,23 @@ func (k *keeper) sweep() {
 // and then its numbers have to be given back.
 const rounds = 16
 
-// note writes a line for the parent's log.
+// note writes a line for the parent's log. If the parent is dead, it goes to the
+// standard error that they have in common, where nobody may read.
 func (k *keeper) note(text string) {
 	k.out = appendFrame(k.out[:0], kindNote, []byte(text))
-	k.write()
+	if k.write() == unix.EPIPE {
+		go warn("%s", text)
+	}
 }
 
 // others are all of the family but the command, if that has ended and is still to
 // be reaped: what is looked at of it in /proc would have to be forgotten first.
 func (k *keeper) others() lineage {
 	l := lineage{root: os.Getpid()}
-	if !k.reaped {
+	if !k.reaped && commandEnded(k.pid) {
 		l.spare = map[int]struct{}{k.pid: {}}
 	}
 	return l
-}
-
-// strikeOthers kills all of the family but the command, once, as it finds them.
-func (k *keeper) strikeOthers() {
-	l := k.others()
-	l.strike()
 }
 
 // groupAlive reports whether somebody of the command's group still runs. It is

@@ -18,11 +18,13 @@ type lineage struct {
 	denied func(pid int, err error) // told of those that may not be killed; may be nil
 	scan   bool                     // use /proc/PID/stat even where the kernel has lists of children
 
-	struck map[int]int // whom strike has found: children of root as alive or ended, others with their starts
-	fresh  bool        // the last strike found somebody that it had not found so before
+	struck map[int]int      // whom strike has found: children of root as alive or ended, others with their starts
+	walked map[int]struct{} // children of root that were killed, and whose children were found after that
+	fresh  bool             // the last strike found somebody that it had not found so before
 
 	tree map[int][]int // with scan: who is whose child
 	buf  []byte
+	stat unix.Stat_t
 }
 
 // What strike has found a child of root to be.
@@ -42,7 +44,7 @@ const maxDepth = 64
 // while fresh is true there may be somebody who was not killed yet.
 func (l *lineage) strike() int {
 	if l.struck == nil {
-		l.struck = map[int]int{}
+		l.struck, l.walked = map[int]int{}, map[int]struct{}{}
 	}
 	l.fresh = false
 	l.look()
@@ -57,11 +59,17 @@ func (l *lineage) strike() int {
 			continue
 		}
 		l.found(pid, alive)
-		// First the killing: one that has the signal pending forks no more.
-		if err := unix.Kill(pid, unix.SIGKILL); err != nil && l.denied != nil {
+		// First the killing: one that has the signal pending forks no more. So
+		// its children need to be looked at only once.
+		err := unix.Kill(pid, unix.SIGKILL)
+		if err != nil && l.denied != nil {
 			l.denied(pid, err)
 		}
-		l.strikeBelow(pid, -1, maxDepth)
+		if _, ok := l.walked[pid]; !ok {
+			if all := l.strikeBelow(pid, -1, maxDepth); all && err == nil {
+				l.walked[pid] = struct{}{}
+			}
+		}
 	}
 	return count
 }
@@ -74,8 +82,13 @@ func (l *lineage) found(pid, as int) {
 	}
 }
 
-// reaped forgets the children of root: their numbers may be given to others now.
-func (l *lineage) reaped() { clear(l.struck) }
+// reaped forgets children of root: their numbers may be given to others now.
+func (l *lineage) reaped(pids []int) {
+	clear(l.struck)
+	for _, pid := range pids {
+		delete(l.walked, pid)
+	}
+}
 
 // zombie reports whether a child of this process has ended and is not reaped,
 // without a look at /proc.
@@ -88,25 +101,34 @@ func zombie(pid int) bool {
 // strikeBelow kills what is below parent. A number deeper down can become
 // another process's between the listing and the killing, if we are frozen
 // meanwhile; a pidfd cannot. parentFD is the parent's, or -1 for a child of
-// root, which cannot be reaped behind our back.
-func (l *lineage) strikeBelow(parent, parentFD, depth int) {
+// root, which cannot be reaped behind our back. It reports whether it has killed all
+// that it was to find.
+func (l *lineage) strikeBelow(parent, parentFD, depth int) (all bool) {
 	if depth == 0 {
-		return
+		return false
 	}
+	all = true
 	for _, pid := range l.children(parent) {
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
+			all = all && err == unix.ESRCH
 			continue // it has ended, or there are no pidfds: its turn comes when it is a child of root
 		}
 		if s, ok := proc.Read(pid); ok && (s.Parent == l.root || s.Parent == parent && unreaped(parentFD)) {
 			l.found(pid, s.Start)
-			if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && err != unix.ESRCH && l.denied != nil {
-				l.denied(pid, err)
+			if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && err != unix.ESRCH {
+				all = false
+				if l.denied != nil {
+					l.denied(pid, err)
+				}
 			}
-			l.strikeBelow(pid, fd, depth-1)
+			all = l.strikeBelow(pid, fd, depth-1) && all
+		} else {
+			all = false // another's child now, or not to be seen
 		}
 		unix.Close(fd)
 	}
+	return all
 }
 
 func unreaped(pidfd int) bool {
@@ -159,6 +181,11 @@ func (l *lineage) children(pid int) []int {
 	}
 	var pids []int
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"
+	// Most have one thread, and there are many of them: the directory's number of
+	// links is two and that of its threads.
+	if unix.Stat(dir, &l.stat) == nil && l.stat.Nlink == 3 {
+		return appendNumbers(nil, proc.ReadFile(dir+"/"+strconv.Itoa(pid)+"/children", l.buf))
+	}
 	for _, tid := range l.numbers(dir) {
 		pids = appendNumbers(pids, proc.ReadFile(dir+"/"+strconv.Itoa(tid)+"/children", l.buf))
 	}

@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 			"forkloop": forkLoop, "inspect": inspect, "tree": tree, "strike": strike, "innocent": innocent, "spare": spare,
 			"guarded": guarded, "guardrun": guardRun, "guardbench": guardBench,
 			"late": late, "latecommand": lateCommand, "spin": spin, "readproc": readProc,
+			"headless": headless, "crowd": crowd, "blind": blind, "stuck": stuck,
 		}
 		parts[part](os.Args[1:])
 		os.Exit(0)

@@ -46,15 +46,16 @@ func (f *Family) track() {}
 func (t *tracker) close() {}
 
 // killOrphans kills the command's process group, and returns when it has no
-// member any more.
-func (f *Family) killOrphans() {
+// member any more. That all of the family is dead is not proven.
+func (f *Family) killOrphans() (proven bool) {
 	const shortest, longest = time.Millisecond, 20 * time.Millisecond
 	for wait := shortest; f.pid != 0; wait = min(2*wait, longest) {
 		if syscall.Kill(-f.pid, syscall.SIGKILL) != nil {
-			return
+			return false
 		}
 		time.Sleep(wait)
 	}
+	return false
 }
 
 func startOf(int) int { return 0 }

@@ -18,8 +18,12 @@ import (
 // children are killed with its family. Children that are there at the first call,
 // such as those of a shell that became this process by exec, are left alone with
 // all below them; what they leave behind as orphans later is not. It cannot be
-// undone.
+// undone. Where /proc does not show this process's descendants the error is an
+// [ErrProc], and no command can be started.
 func AdoptOrphans() error {
+	if err := proc.Check(); err != nil {
+		return errProc(err)
+	}
 	keepers.Lock()
 	defer keepers.Unlock()
 	if keepers.innocents == nil {
@@ -87,14 +91,17 @@ func (t *tracker) close() {
 	}
 }
 
-// killOrphans kills the family of a keeper that died, and returns when it is
-// dead.
-func (f *Family) killOrphans() {
+// killOrphans kills the family of a keeper that died, and returns when it is dead. It
+// reports whether the kernel says so: where orphans are not adopted, nobody was found.
+func (f *Family) killOrphans() (proven bool) {
 	if adopting() {
 		f.killAdopted()
-	} else if f.pid != 0 {
+		return true
+	}
+	if f.pid != 0 {
 		f.killGroup()
 	}
+	return false
 }
 
 // pauses between two looks at what is dying; nothing tells of its end.
@@ -115,7 +122,7 @@ func (f *Family) killAdopted() {
 		for n := 0; l.fresh && n < rounds; n++ { // all are killed before one is reaped: see keeper.sweep
 			left = l.strike()
 		}
-		reaped := 0
+		var reaped []int
 		for _, pid := range l.children(l.root) {
 			if _, ok := l.spare[pid]; ok {
 				continue
@@ -125,19 +132,17 @@ func (f *Family) killAdopted() {
 			if got != pid || err != nil {
 				continue
 			}
-			reaped++
+			reaped = append(reaped, pid)
 			if pid == f.pid {
 				f.setStatus(status)
 			}
 		}
-		if reaped > 0 {
-			l.reaped()
-		}
+		l.reaped(reaped)
 		keepers.Unlock()
 		switch {
 		case left == 0:
 			empty++
-		case reaped > 0:
+		case len(reaped) > 0:
 			empty, wait = 0, shortestLook
 		default:
 			empty = 0

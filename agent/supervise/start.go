@@ -83,6 +83,9 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 			return nil, err
 		}
 	}
+	if s.deadline != 0 {
+		f.lease.Store(s.deadline + int64(killTime))
+	}
 	f.log, f.grace = c.logger().With("command", filepath.Base(path)), s.grace
 	if s.terminal {
 		f.terminal = c.Terminal
@@ -106,6 +109,9 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 	close(f.done)
 	if errno, ok := errors.AsType[refusedError](err); ok {
 		return nil, c.startError(path, syscall.Errno(errno))
+	}
+	if errors.Is(err, ErrProc) {
+		return nil, err
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -229,7 +235,11 @@ func startKeeper(room int, name string, log *slog.Logger) (*Family, error) {
 		exited:    make(chan struct{}),
 		closed:    make(chan struct{}),
 		done:      make(chan struct{}),
+		overran:   make(chan struct{}),
 		paused:    make(chan syscall.Signal, 4),
+	}
+	if err := seesFamily(); err != nil {
+		return nil, errProc(err)
 	}
 	var theirs []*os.File // the keeper's ends
 	defer func() {
@@ -350,6 +360,9 @@ func (f *Family) awaitStart() (pid int, err error) {
 		k, payload, err := f.read()
 		if err != nil {
 			return 0, err
+		}
+		if k == kindBlind {
+			return 0, errProc(errors.New(string(payload)))
 		}
 		n, err := number(payload)
 		switch {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"syscall"
+	"time"
 )
 
 // KeeperMain returns at once: there are no keepers on this system.
@@ -35,6 +36,9 @@ func (f *Family) Kill() {}
 
 // InTime reports false.
 func (f *Family) InTime() bool { return false }
+
+// Overrun returns 0.
+func (f *Family) Overrun() time.Duration { return 0 }
 
 // Gone reports true.
 func (f *Family) Gone() bool { return true }

@@ -22,13 +22,13 @@ type Stat struct {
 	Session int
 	Flags   int // PF_… of the kernel's include/linux/sched.h
 	User    int // the time that it has run, in clock ticks
+	Threads int // those that have not ended, and the first one for as long as the process is there
 	Start   int // in clock ticks since boot: with the pid, names a process for ever
 }
 
-// Dead reports whether it is a zombie or about to be. A process whose first
-// thread has ended while others run looks the same; it is found again as long
-// as it is there.
-func (s Stat) Dead() bool { return s.State == 'Z' || s.State == 'X' }
+// Dead reports whether all of its threads have ended. A process whose first thread
+// has ended while others run has state Z, too, and is alive.
+func (s Stat) Dead() bool { return s.State == 'X' || s.State == 'Z' && s.Threads <= 1 }
 
 // Read reads that of a process.
 func Read(pid int) (s Stat, ok bool) { return ReadAt(strconv.Itoa(pid)) }
@@ -46,7 +46,7 @@ func ReadAt(place string) (s Stat, ok bool) {
 	for _, f := range []struct {
 		to *int
 		at int
-	}{{&s.Parent, 1}, {&s.Group, 2}, {&s.Session, 3}, {&s.Flags, 6}, {&s.User, 11}, {&s.Start, 19}} {
+	}{{&s.Parent, 1}, {&s.Group, 2}, {&s.Session, 3}, {&s.Flags, 6}, {&s.User, 11}, {&s.Threads, 17}, {&s.Start, 19}} {
 		v, err := strconv.ParseInt(string(fields[f.at]), 10, 64)
 		if err != nil {
 			return Stat{}, false

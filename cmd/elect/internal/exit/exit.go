@@ -22,12 +22,14 @@ const (
 	NoLeader      = 3
 	Usage         = 64
 	Unavailable   = 69
+	NoProc        = 72
 	CannotCreate  = 73
 	Lost          = 75
 	Safety        = 80
 	Liveness      = 81
 	Crash         = 82
 	NotExhausted  = 83
+	Overrun       = 84
 	WaitOver      = 124
 	NotExecutable = 126
 	NotFound      = 127
@@ -42,12 +44,14 @@ var table = []struct {
 	{num(NoLeader), "nobody leads (status, resign, transfer, members, member)"},
 	{num(Usage), "the command line is wrong: an unknown verb or flag, a bad name or URL"},
 	{num(Unavailable), "the back end cannot be reached, is wrong for good, or has refused (transfer, member)"},
+	{num(NoProc), "run: /proc is not mounted, or is another pid namespace's"},
 	{num(CannotCreate), "the state directory, or a file or answer of a verb, cannot be written (a full or bad disk)"},
 	{num(Lost), "leadership was lost: run --once, during a change by member, fence claim with a stale token"},
 	{num(Safety), "sim, check: safety was violated, as by two that lead at once"},
 	{num(Liveness), "sim: a run violated liveness: nobody led in time"},
 	{num(Crash), "sim, check: a machine crashed"},
 	{num(NotExhausted), "check: a bound stopped it before everything was explored"},
+	{num(Overrun), "run: COMMAND, or what it started, outlived its lease; stderr says more"},
 	{num(WaitOver), "run --wait ran out before this candidate was elected; stderr says why"},
 	{num(NotExecutable), "COMMAND cannot be executed"},
 	{num(NotFound), "COMMAND was not found"},

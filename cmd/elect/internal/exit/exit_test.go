@@ -18,13 +18,13 @@ import (
 // codes are all constants of this package that are codes of the command's own.
 var codes = map[string]int{
 	"OK": OK, "NoLeader": NoLeader, "Usage": Usage, "Unavailable": Unavailable, "CannotCreate": CannotCreate,
-	"Lost": Lost, "Safety": Safety, "Liveness": Liveness, "Crash": Crash, "NotExhausted": NotExhausted, "WaitOver": WaitOver, "NotExecutable": NotExecutable, "NotFound": NotFound,
+	"Lost": Lost, "Safety": Safety, "Liveness": Liveness, "Crash": Crash, "NotExhausted": NotExhausted, "Overrun": Overrun, "NoProc": NoProc, "WaitOver": WaitOver, "NotExecutable": NotExecutable, "NotFound": NotFound,
 }
 
 func TestNumbersAreThePublishedOnes(t *testing.T) {
 	want := map[string]int{ // sysexits.h, timeout(1), POSIX's shell
 		"OK": 0, "NoLeader": 3, "Usage": 64, "Unavailable": 69, "CannotCreate": 73, "Lost": 75,
-		"Safety": 80, "Liveness": 81, "Crash": 82, "NotExhausted": 83,
+		"Safety": 80, "Liveness": 81, "Crash": 82, "NotExhausted": 83, "Overrun": 84, "NoProc": 72,
 		"WaitOver": 124, "NotExecutable": 126, "NotFound": 127,
 	}
 	for name, code := range codes {

@@ -13,6 +13,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"syscall"
@@ -97,8 +98,17 @@ type outcome struct {
 	exit        supervise.Exit
 	ran         time.Duration
 	loss        *elect.LostError // leadership ended first
+	late        time.Duration    // for how long after the lease some of the family was alive
 	err         error            // the command could not be started
 	interrupted bool             // the person at the terminal ended the command
+}
+
+// code is what elect run ends with, if it ends with that term.
+func (o *outcome) code() int {
+	if o.late > 0 {
+		return exit.Overrun
+	}
+	return o.exit.ExitCode()
 }
 
 // Run stands and runs until there is nothing left to do. It returns nil or an
@@ -111,7 +121,9 @@ func Run(ctx context.Context, cfg Config) error {
 	defer r.forward()()
 
 	log := r.say.Logger(cfg.Verbose)
-	if err := supervise.AdoptOrphans(); err != nil && !errors.Is(err, supervise.ErrUnsupported) {
+	if err := supervise.AdoptOrphans(); errors.Is(err, supervise.ErrProc) {
+		return exit.With(exit.NoProc, fmt.Errorf("a command cannot be killed in time here: %w", err))
+	} else if err != nil && !errors.Is(err, supervise.ErrUnsupported) {
 		log.Warn("orphans cannot be adopted: if the keeper is killed, a process of the command that called setsid may survive", "error", err)
 	}
 	var err error
@@ -143,7 +155,7 @@ func (r *run) lead() (again bool, err error) {
 	case errors.Is(err, errTermOver):
 		return r.next(o)
 	case errors.Is(err, errStopped) && o != nil && o.err == nil:
-		return false, exit.Silent(o.exit.ExitCode())
+		return false, exit.Silent(o.code())
 	case errors.Is(err, errStopped):
 		return false, nil
 	case errors.Is(err, errWaitOver):
@@ -157,8 +169,10 @@ func (r *run) next(o *outcome) (again bool, err error) {
 	if refused, ok := errors.AsType[*supervise.StartError](o.err); ok {
 		return false, exit.With(refused.ExitCode(), refused)
 	}
-	code := o.exit.ExitCode()
+	code := o.code()
 	switch {
+	case r.cfg.Once && o.late > 0:
+		return false, exit.Silent(code)
 	case r.cfg.Once && o.err != nil:
 		return false, exit.With(exit.NotExecutable, o.err)
 	case r.cfg.Once && o.loss != nil:

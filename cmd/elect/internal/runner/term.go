@@ -73,10 +73,15 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 		}
 	}
 	o.exit = family.Wait()
+	o.late = family.Overrun()
 	if o.loss == nil {
-		if o.loss = seenByKeeper(o.exit.Reason, term.Token()); o.loss != nil {
+		if o.loss = seenByKeeper(o.exit.Reason, o.late, term.Token()); o.loss != nil {
 			r.say.Say("lost %s (token %v): %s", r.cfg.Name, o.loss.Token, because(o.loss))
 		}
+	}
+	if o.late > 0 {
+		r.say.Say("OVERRUN of %s (token %v): %s, or what it had started, was alive until %v after its lease had ended; another may have led meanwhile",
+			r.cfg.Name, term.Token(), r.cfg.Args[0], max(o.late.Round(time.Millisecond), time.Millisecond))
 	}
 	o.ran = time.Since(begun)
 	o.interrupted = held && byPerson(o.exit)
@@ -95,13 +100,18 @@ func inTime(family *supervise.Family) bool {
 }
 
 // seenByKeeper is why the term ended where the keeper saw that first and has ended
-// the family before this process knew; nil where the family ended otherwise.
-func seenByKeeper(why supervise.Reason, token elect.Token) *elect.LostError {
+// the family before this process knew; nil where the family ended otherwise. late is for how
+// long after the lease some of it was alive.
+func seenByKeeper(why supervise.Reason, late time.Duration, token elect.Token) *elect.LostError {
 	switch why {
 	case supervise.Replaced:
 		return &elect.LostError{Reason: elect.ReasonSuperseded, Token: token, Err: errors.New("its lock was deleted, moved or replaced")}
-	case supervise.Expired: // this process was frozen, or starved
-		return &elect.LostError{Reason: elect.ReasonExpired, Token: token, Err: errors.New("this process did not run while its lease ended; the keeper killed the command before that")}
+	case supervise.Expired: // this process was frozen, or starved, or the family is so large that its killing had to begin early
+		cause := errors.New("the lease was not renewed in time, as when this process did not run; the keeper killed the command before its end")
+		if late > 0 {
+			cause = errors.New("the lease was not renewed in time, as when this process did not run; the keeper killed the command, and was not done when it ended")
+		}
+		return &elect.LostError{Reason: elect.ReasonExpired, Token: token, Err: cause}
 	}
 	return nil
 }

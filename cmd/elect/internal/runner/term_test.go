@@ -4,19 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/driver"
 )
 
 func TestBecause(t *testing.T) {
 	for want, loss := range map[string]*elect.LostError{
-		"superseded: another was elected":                                                                    {Reason: elect.ReasonSuperseded, Err: fmt.Errorf("%w: another was elected", driver.ErrSuperseded)},
-		"lease expired: not renewed":                                                                         {Reason: elect.ReasonExpired, Err: fmt.Errorf("%w: not renewed", driver.ErrExpired)},
-		"store-unreachable: store or peers unreachable: dial: superseded by":                                 {Reason: elect.ReasonStoreUnreachable, Err: fmt.Errorf("%w: dial: superseded by", driver.ErrUnreachable)},
-		"superseded: its lock was deleted, moved or replaced":                                                seenByKeeper(supervise.Replaced, 7),
-		"expired: this process did not run while its lease ended; the keeper killed the command before that": seenByKeeper(supervise.Expired, 7),
+		"superseded: another was elected":                                    {Reason: elect.ReasonSuperseded, Err: fmt.Errorf("%w: another was elected", driver.ErrSuperseded)},
+		"lease expired: not renewed":                                         {Reason: elect.ReasonExpired, Err: fmt.Errorf("%w: not renewed", driver.ErrExpired)},
+		"store-unreachable: store or peers unreachable: dial: superseded by": {Reason: elect.ReasonStoreUnreachable, Err: fmt.Errorf("%w: dial: superseded by", driver.ErrUnreachable)},
+		"superseded: its lock was deleted, moved or replaced":                seenByKeeper(supervise.Replaced, 0, 7),
+		"expired: the lease was not renewed in time, as when this process did not run; the keeper killed the command before its end":                  seenByKeeper(supervise.Expired, 0, 7),
+		"expired: the lease was not renewed in time, as when this process did not run; the keeper killed the command, and was not done when it ended": seenByKeeper(supervise.Expired, time.Second, 7),
 		"unhealthy: no disk": {Reason: elect.ReasonUnhealthy, Err: errors.New("no disk")},
 	} {
 		if got := because(loss); got != want {
@@ -24,8 +27,20 @@ func TestBecause(t *testing.T) {
 		}
 	}
 	for _, why := range []supervise.Reason{supervise.Exited, supervise.Stopped, supervise.Killed, supervise.Terminated, supervise.KeeperLost} {
-		if loss := seenByKeeper(why, 7); loss != nil {
+		if loss := seenByKeeper(why, 0, 7); loss != nil {
 			t.Errorf("%v is a loss: %v", why, loss)
 		}
+	}
+}
+
+// TestCode: an overrun takes the place of the command's own exit code.
+func TestCode(t *testing.T) {
+	o := &outcome{exit: supervise.Exit{Code: 3}}
+	if got := o.code(); got != 3 {
+		t.Errorf("in time: %d; want the command's 3", got)
+	}
+	o.late = time.Millisecond
+	if got := o.code(); got != exit.Overrun {
+		t.Errorf("after an overrun: %d; want %d", got, exit.Overrun)
 	}
 }

@@ -1,0 +1,121 @@
+package supervise_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/internal/clock"
+)
+
+// crowd is a command with many children, each in a session of its own, where no
+// signal to a group reaches two of them. They wake up once a second, each at its own
+// time, and stamp one place; the command stamps another. Arguments: board, size.
+func crowd(args []string) {
+	deafen()
+	a := parseArgs(args)
+	b, err := openBoard(a["board"])
+	check(err)
+	size, err := strconv.Atoi(a["size"])
+	check(err)
+	for n := range size {
+		crowdMember(&b.Members[1], time.Duration(n)*time.Second/time.Duration(size))
+	}
+	b.Members[0].live()
+}
+
+// crowdMember forks without exec: see chain.
+//
+//go:norace
+//go:nosplit
+func crowdMember(p *place, phase time.Duration) {
+	pid, _, errno := syscall.RawSyscall(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0)
+	if pid != 0 || errno != 0 {
+		return
+	}
+	syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0)
+	slot := (*[2]int64)(unsafe.Pointer(p))
+	var now unix.Timespec
+	nap := unix.Timespec{Nsec: int64(phase)}
+	for range 120 {
+		syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&nap)), 0, 0)
+		nap = unix.Timespec{Sec: 1}
+		syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&now)), 0)
+		slot[1] = int64(now.Sec)*1e9 + int64(now.Nsec)
+	}
+	syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
+}
+
+// startCrowd starts a family of that many besides its command, and returns when
+// all are there.
+func startCrowd(t testing.TB, size int) (*supervise.Family, *board) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "board")
+	if err := os.WriteFile(path, make([]byte, 8192), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	b, err := openBoard(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := start(t, supervise.Command{
+		Path: exe, Args: []string{exe, "board=" + path, "size=" + strconv.Itoa(size)}, Env: partEnv("crowd"), Stderr: os.Stderr,
+	})
+	eventually(t, "the crowd is complete", func() bool { return b.Members[0].Alive.Load() != 0 && b.Members[1].Alive.Load() != 0 })
+	return f, b
+}
+
+// TestCrowd: the killing of a large family begins so early that there is time for its
+// death, too, and not only 20 ms before the end of its lease.
+func TestCrowd(t *testing.T) {
+	f, b := startCrowd(t, 1000)
+	end := clock.Now().Add(2 * time.Second)
+	f.LeaseEnds(end)
+	if got := wait(t, f); got.Reason != supervise.Expired {
+		t.Error(got)
+	}
+	last := clock.Boot(max(b.Members[0].Alive.Load(), b.Members[1].Alive.Load()))
+	if left := end.Sub(last); left < 40*time.Millisecond {
+		t.Errorf("one acted %v before the end of the lease; want 40ms at least", left)
+	}
+	t.Logf("the last act %v before the end of the lease; an overrun of %v", end.Sub(last), f.Overrun())
+}
+
+// BenchmarkCrowd is how far a family of that many processes outlives its lease of
+// 1 s, which is not renewed: the last sign of life of one of them, and the instant
+// in which the keeper has seen that all are dead. Negative is before the end.
+func BenchmarkCrowd(b *testing.B) {
+	for _, size := range []int{100, 1000, 2500, 6000} {
+		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) {
+			var acted, dead []time.Duration
+			for b.Loop() {
+				f, board := startCrowd(b, size)
+				end := clock.Now().Add(time.Second)
+				f.LeaseEnds(end)
+				f.Wait()
+				last := max(board.Members[0].Alive.Load(), board.Members[1].Alive.Load())
+				acted = append(acted, time.Duration(last-int64(end)))
+				dead = append(dead, f.Ended().Sub(end))
+			}
+			for name, took := range map[string][]time.Duration{"acted": acted, "dead": dead} {
+				slices.Sort(took)
+				b.ReportMetric(took[len(took)/2].Seconds()*1000, "ms-"+name+"-median")
+				b.ReportMetric(took[len(took)-1].Seconds()*1000, "ms-"+name+"-worst")
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

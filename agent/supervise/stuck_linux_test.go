@@ -1,0 +1,215 @@
+package supervise_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/proc"
+)
+
+// stuckEnv names the file system on which stuck gets stuck.
+const stuckEnv = "SUPERVISE_STUCK"
+
+// stuck asks a file system that does not answer, and cannot be killed until it does.
+func stuck(args []string) {
+	b, err := openBoard(parseArgs(args)["board"])
+	check(err)
+	b.Members[0].PID.Store(int64(os.Getpid()))
+	var st unix.Stat_t
+	_ = unix.Stat(filepath.Join(os.Getenv(stuckEnv), "file"), &st)
+}
+
+// deafDisk mounts a file system that answers nothing, and returns what has it fail.
+func deafDisk(t *testing.T) (dir string, fail func()) {
+	if os.Getuid() != 0 {
+		t.Skip("NOT RUN: a process in state D needs root, to mount a file system")
+	}
+	dir = t.TempDir()
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Skipf("NOT RUN: a process in state D needs FUSE: %v", err)
+	}
+	fail = sync.OnceFunc(func() { unix.Close(fd) })
+	t.Cleanup(fail)
+	if err := unix.Mount("deaf", dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd)); err != nil {
+		t.Skipf("NOT RUN: a process in state D needs FUSE: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	// The first request is FUSE_INIT, of linux/fuse.h: 40 bytes of header, then
+	// what the kernel speaks. The answer is 16 bytes of header and 64 more.
+	in := make([]byte, 1<<17)
+	n, err := unix.Read(fd, in)
+	if err != nil || n < 48 || binary.NativeEndian.Uint32(in[4:]) != 26 {
+		t.Fatalf("FUSE_INIT: %d bytes, %v", n, err)
+	}
+	out := make([]byte, 16+64)
+	binary.NativeEndian.PutUint32(out, uint32(len(out)))
+	copy(out[8:16], in[8:16])                     // the request's number
+	copy(out[16:20], in[40:44])                   // version 7
+	copy(out[20:24], in[44:48])                   // and its minor number
+	binary.NativeEndian.PutUint32(out[36:], 4096) // of a write
+	if _, err := unix.Write(fd, out); err != nil {
+		t.Fatal(err)
+	}
+	// What is asked after that is taken, and never answered.
+	if err := unix.SetNonblock(fd, true); err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	var reader sync.WaitGroup
+	closeFD := fail
+	fail = sync.OnceFunc(func() { close(over); reader.Wait(); closeFD() })
+	t.Cleanup(fail)
+	reader.Go(func() {
+		for {
+			fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+			_, _ = unix.Poll(fds, 10)
+			_, _ = unix.Read(fd, in)
+			select {
+			case <-over:
+				return
+			default:
+			}
+		}
+	})
+	return dir, fail
+}
+
+// awaitStuck waits until the command waits for the file system, and returns its pid.
+func awaitStuck(t *testing.T, b *board) int {
+	t.Helper()
+	pid := 0
+	eventually(t, "it is stuck", func() bool {
+		pid = int(b.Members[0].PID.Load())
+		at, _ := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid))
+		return pid != 0 && (bytes.Contains(at, []byte("request_wait")) || bytes.Contains(at, []byte("fuse")))
+	})
+	return pid
+}
+
+// TestOutlived: a process that cannot be killed outlives the lease, and the keeper says
+// so: to its parent, in the log, and by holding the lock and its tongue until it is dead.
+func TestOutlived(t *testing.T) {
+	dir, fail := deafDisk(t)
+	t.Setenv(stuckEnv, dir)
+	path := filepath.Join(t.TempDir(), "board")
+	if err := os.WriteFile(path, make([]byte, 8192), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	b, err := openBoard(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe := program(t)
+	lock := flocked(t)
+	cmd := shell(`exec "$@"`)
+	cmd.Args, cmd.Env = append(cmd.Args, "sh", exe, "board="+path), partEnv("stuck")
+	cmd.Hold = []*os.File{lock}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	cmd.Logger = slog.New(slog.NewTextHandler(w, nil))
+	f := start(t, cmd)
+	t.Cleanup(fail) // before the end of start's, which waits
+	awaitStuck(t, b)
+	end := clock.Now().Add(300 * time.Millisecond)
+	f.LeaseEnds(end)
+	told := make(chan bool, 1)
+	go func() { told <- f.InTime() }()
+	select {
+	case inTime := <-told:
+		if inTime {
+			t.Error("in time, although it lives")
+		}
+	case <-time.After(patience):
+		t.Fatal("nobody says that it outlives the lease")
+	}
+	if now := clock.Now(); now < end {
+		t.Errorf("an overrun %v before the end of the lease", end.Sub(now))
+	}
+	if s, _ := proc.Read(int(b.Members[0].PID.Load())); s.State != 'D' {
+		t.Errorf("it has state %c; want D", s.State)
+	}
+	line := ""
+	for lines := bufio.NewScanner(r); !strings.Contains(line, "OVERRUN") && lines.Scan(); {
+		line = lines.Text()
+	}
+	if pid := fmt.Sprintf("%d (", b.Members[0].PID.Load()); !strings.Contains(line, pid) || !strings.Contains(line, "state D in ") {
+		t.Errorf("%s; want the process, its state, and where it waits", line)
+	}
+	select {
+	case <-f.Done():
+		t.Error("Done, although it lives")
+	default:
+	}
+	if free(t, lock.Name()) {
+		t.Error("the lock is free, although it lives")
+	}
+	fail()
+	wait(t, f)
+	if over := f.Overrun(); f.InTime() || over <= 0 || over > clock.Now().Sub(end) {
+		t.Errorf("in time: %t, overrun %v; want an overrun of at most %v", f.InTime(), over, clock.Now().Sub(end))
+	}
+}
+
+// TestOutlivedItsParent: the witness does not speak while one cannot be killed, and
+// somebody hears why.
+func TestOutlivedItsParent(t *testing.T) {
+	dir, fail := deafDisk(t)
+	t.Setenv(stuckEnv, dir)
+	home := openDir(t)
+	path, held := filepath.Join(home, "board"), filepath.Join(home, "held")
+	for name, size := range map[string]int{path: 8192, held: 0} {
+		if err := os.WriteFile(name, make([]byte, size), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := openBoard(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, stderr, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	w := newTestament(t)
+	cmd := startPartWith(t, stderr, program(t), "parent", nil, append(w.args("speaks"), "board="+path, "lock="+held, "command=stuck")...)
+	stderr.Close()
+	w.line("prepared")
+	eventually(t, "the parent has told", func() bool { return b.Parent.Load() != 0 })
+	pid := awaitStuck(t, b)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	line := ""
+	for lines := bufio.NewScanner(r); !strings.Contains(line, "still alive") && lines.Scan(); {
+		line = lines.Text()
+	}
+	if !strings.Contains(line, fmt.Sprintf("%d (", pid)) || !strings.Contains(line, "state D") {
+		t.Errorf("%q; want the process and its state", line)
+	}
+	if said := w.has("speaks"); said != "" || free(t, held) {
+		t.Errorf("the witness %q; lock free: %t; want nothing of that while process %d is alive", said, free(t, held), pid)
+	}
+	fail()
+	w.spoke()
+	if alive(pid) {
+		t.Error("it is alive after the witness spoke")
+	}
+}
