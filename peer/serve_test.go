@@ -17,6 +17,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
 	"github.com/electd/elect/protocol"
@@ -135,6 +136,12 @@ func (f *fakeNode) reconfigure(_ context.Context, q memberRequest, step func(str
 	return &MemberChange{Changed: true, Steps: []string{string(q.Op) + " " + string(q.ID)}, Membership: MembershipStatus{Term: 3, Count: 2}}, nil
 }
 
+// In the membership of a fake are the voters n1 to n3, and the observer o1.
+func (*fakeNode) standing(id protocol.NodeID) (votes, listed bool) {
+	votes = id == "n1" || id == "n2" || id == "n3"
+	return votes, votes || id == "o1"
+}
+
 func (f *fakeNode) history() ([]Event, error) {
 	if f.events == nil {
 		return nil, errors.New("the disk is gone")
@@ -146,7 +153,7 @@ func ledBy(id string, token fence.Token) driver.State {
 	return driver.State{Leader: &driver.Leader{ID: id, Token: token, Metadata: map[string]string{"address": id + ":80"}, Since: time.Unix(int64(token), 0).UTC()}}
 }
 
-var operator = link.Caller{Operator: true, Addr: "192.0.2.1:1"}
+var operator = link.Caller{Role: certs.Administer, Addr: "192.0.2.1:1"}
 
 // asks returns all responses to one request.
 func asks(t *testing.T, h host, q *wire.Request) []*wire.Response {

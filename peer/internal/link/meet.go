@@ -27,7 +27,7 @@ func check(self, h *wire.Hello, id string, secure bool) *wire.Refusal {
 	case h.Caller == wire.ClientOf: // whatever its certificate, it is of the cluster
 		return nil
 	case secure && id != string(h.ID):
-		if id == certs.Operator {
+		if role, _ := certs.RoleOf(id); role != "" {
 			return say(wire.CodeIdentity, "it says that it is %s, with an operator's certificate; want the certificate of %s", h.ID, h.ID)
 		}
 		return say(wire.CodeIdentity, "it says that it is %s, with the certificate of %s", h.ID, id)

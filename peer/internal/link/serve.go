@@ -54,8 +54,8 @@ func (l *Link) receiveClient(s *stream, h *wire.Hello) *wire.Refusal {
 	if r := l.welcome(s, h); r != nil {
 		return r
 	}
-	from := Caller{Addr: s.addr(), Program: h.Program, Operator: s.id == certs.Operator}
-	if !from.Operator {
+	from := Caller{Addr: s.addr(), Program: h.Program}
+	if from.Role, from.Name = certs.RoleOf(s.id); from.Role == "" {
 		from.ID = protocol.NodeID(s.id)
 	}
 	ctx, cancel := context.WithCancel(l.ctx)

@@ -23,7 +23,7 @@ type stream struct {
 	out      *outlet  // beneath TLS
 	raw      net.Conn // TCP
 	frames   *wire.Reader
-	id       string // of the certificate: a node's or certs.Operator; "" without TLS
+	id       string // of the certificate: a node's or an operator's, see certs.RoleOf; "" without TLS
 }
 
 // newStream is a connection without TLS, as yet.
@@ -57,7 +57,7 @@ func answer(raw net.Conn, identity *certs.Identity) (*stream, *wire.Refusal, err
 	s := plain.over(c)
 	id, err := identity.Caller(c.ConnectionState())
 	if err != nil {
-		return s, &wire.Refusal{Code: wire.CodeCertificate, Says: err.Error(), Final: true}, nil
+		return s, &wire.Refusal{Code: wire.CodeCertificate, Says: err.Error(), Final: !errors.Is(err, certs.ErrExpired)}, nil
 	}
 	s.id = id
 	return s, nil, nil
