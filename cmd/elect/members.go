@@ -30,6 +30,8 @@ others: those it does not list are asked, too. A node that waits to be added is 
 as joining, one that takes no part any more as a stranger. A membership is settled
 when a majority has it on their disks; only then it can be changed, with elect member.
 
+Where the nodes have certificates it needs one, of any role.
+
 Exit codes: 0 a majority of the voters answers, and somebody leads; 3 a majority
 answers, and nobody leads; 69 no majority answers.
 

@@ -20,6 +20,8 @@ const statusHelp = `Show who leads an election, since when and with which token.
 an argument or by --name. Below an elect run it is that of its election. Without a
 name, all elections are shown that have been held at the place.
 
+Among peers with certificates it needs one, of any role.
+
 Exit codes: 0 somebody leads, one of them at least; 3 nobody does; 69 the back end
 cannot tell.
 
