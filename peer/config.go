@@ -185,6 +185,7 @@ type Config struct {
 	connect func(link.Config) links
 	dialer  func(ctx context.Context, to Peer) (conn, error) // as Client.dial
 	now     func() protocol.Reading
+	look    time.Duration // as link.Config.Look
 	disk    func(save func([]byte) error) func([]byte) error
 }
 

@@ -55,6 +55,9 @@ type Config struct {
 	// TLS is this node's certificate. Nil: plain TCP, and everybody is who he
 	// says he is.
 	TLS *certs.Identity
+	// Look is the time between two looks at certificates: at the files of TLS, and at
+	// what was shown on connections that are there; 0 is a minute.
+	Look time.Duration
 	// Idle bounds a handshake, and is the time after which a connection that
 	// takes nothing is given up; 0 is 1 s.
 	Idle time.Duration

@@ -216,6 +216,11 @@ func (l *Link) dropped(g *guest, kept bool, err error) {
 
 // receiveNode goes on with a node. A refusal is for it.
 func (l *Link) receiveNode(s *stream, h *wire.Hello) *wire.Refusal {
+	over, r := l.calls(h.ID)
+	if r != nil {
+		return r
+	}
+	defer over()
 	set := l.asked()
 	w, r := l.admit(h)
 	if r != nil {
@@ -242,6 +247,7 @@ func (l *Link) receiveNode(s *stream, h *wire.Hello) *wire.Refusal {
 	if r := l.join(c, h, set); r != nil {
 		return r
 	}
+	over()
 	l.cfg.Welcomed(h.ID, f.Welcome)
 	l.run(c)
 	return nil
