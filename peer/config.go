@@ -157,7 +157,8 @@ type Config struct {
 	CatchUp func(ctx context.Context, from protocol.NodeID, position string) error
 
 	// Certs is a directory with ca.crt, ID.crt and ID.key, as package certs
-	// makes it. CA, Cert and Key name the three files one by one instead. With
+	// makes it; a [Client] takes the strongest operator's certificate in it. The files
+	// are read again when they change. CA, Cert and Key name the three files one by one instead. With
 	// neither, peers talk in plain text and trust everybody: then only
 	// addresses of the loopback are allowed, unless Insecure.
 	Certs         string
