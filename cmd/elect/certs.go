@@ -254,6 +254,8 @@ type certificate struct {
 	Expires time.Time `json:"expires"`
 	Expired bool      `json:"expired"`
 	CA      bool      `json:"authority"`
+
+	soon bool // it should have been renewed
 }
 
 func readCerts(path string) ([]certificate, error) {
@@ -281,7 +283,7 @@ func readCerts(path string) ([]certificate, error) {
 		if err != nil {
 			return nil, exit.Usagef("%s: %w", file, err)
 		}
-		one := certificate{File: file, Hosts: c.DNSNames, Expires: c.NotAfter, Expired: time.Now().After(c.NotAfter), CA: c.IsCA}
+		one := certificate{File: file, Hosts: c.DNSNames, Expires: c.NotAfter, Expired: time.Now().After(c.NotAfter), CA: c.IsCA, soon: certs.Soon(c, time.Now())}
 		for _, ip := range c.IPAddresses {
 			one.Hosts = append(one.Hosts, ip.String())
 		}

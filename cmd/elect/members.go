@@ -32,6 +32,10 @@ when a majority has it on their disks; only then it can be changed, with elect m
 
 Where the nodes have certificates it needs one, of any role.
 
+What a node has to say about its certificate, such as that it ends soon, is in the
+column TROUBLE, and in status.certificate: expires, authority_expires, authority (the
+beginning of that one's key identifier) and warnings.
+
 Exit codes: 0 a majority of the voters answers, and somebody leads; 3 a majority
 answers, and nobody leads; 69 no majority answers.
 
@@ -362,6 +366,9 @@ func (e *member) trouble() string {
 	var all []string
 	if s.Leader == nil || s.Stale {
 		all = append(all, s.Cause)
+	}
+	if s.Certificate != nil {
+		all = append(all, s.Certificate.Warnings...)
 	}
 	for _, p := range s.Peers {
 		if !p.Connected {

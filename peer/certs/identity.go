@@ -288,9 +288,15 @@ const (
 	soonAuthority = 90 * 24 * time.Hour
 )
 
-// Soon reports whether a certificate that is valid from begin to end should have
-// been renewed at a time.
-func Soon(begin, end, at time.Time) bool { return end.Sub(at) < min(soon, end.Sub(begin)/3) }
+// Soon reports whether a certificate should have been renewed at a time: in the last 30
+// days of its life, an authority's in the last 90, and never before its last third.
+func Soon(cert *x509.Certificate, at time.Time) bool {
+	before := soon
+	if cert.IsCA {
+		before = soonAuthority
+	}
+	return cert.NotAfter.Sub(at) < min(before, cert.NotAfter.Sub(cert.NotBefore)/3)
+}
 
 // Warnings looks at the files, and says what an operator should mend while all is
 // well yet: files that are not in force, an end that is near, that of the authority
@@ -308,7 +314,7 @@ func (i *Identity) Warnings() (all []string) {
 	case !leaf.NotAfter.After(now):
 		all = append(all, fmt.Sprintf("%s: it expired on %s: no new connection is accepted with it, and the next start will fail; want a new one: %s",
 			i.files[1], date, remedy(leaf)))
-	case leaf.NotAfter.Before(m.caEnd) && Soon(leaf.NotBefore, leaf.NotAfter, now):
+	case leaf.NotAfter.Before(m.caEnd) && Soon(leaf, now):
 		all = append(all, fmt.Sprintf("%s: it expires on %s; want a new one: %s", i.files[1], date, remedy(leaf)))
 	}
 	if m.caEnd.Sub(now) < min(soonAuthority, m.caLife()/3) {
