@@ -195,6 +195,9 @@ func TestHandedOn(t *testing.T) {
 	if err := ask("operator", remove); !errors.Is(err, ErrNotPermitted) {
 		t.Errorf("an operator that says it hands on: %v; want ErrNotPermitted", err)
 	}
+	if err := ask("the-administer", remove); err == nil { // n2 does not lead
+		t.Error("what was handed on is handed on again")
+	}
 	if strings.Contains(text.String(), "somebody else") {
 		t.Error("what an operator says of whom it asks for is believed")
 	}
