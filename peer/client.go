@@ -30,14 +30,20 @@ const (
 // connection but those of the Observes that run. Its methods may be called by
 // any number of goroutines.
 //
-// Where the nodes have certificates it needs one too: an operator's, or a
-// node's own. Where they run on the loopback without, it has to be of their user.
+// Where the nodes run on the loopback without certificates, it has to be of their user.
+// Where the nodes have certificates it needs one too, an operator's or a node's own,
+// with a role that permits what it asks for: [certs.Observe] for Statuses, Members,
+// Observe and History, [certs.Operate] for Recall, Appoint and SetPaused, and
+// [certs.Administer] for AddMember, RemoveMember and ReplaceMember. The certificate of
+// a node that takes part counts as [certs.Operate], that of another node as
+// [certs.Observe]. What is not permitted is [ErrNotPermitted].
 type Client struct {
 	cfg    Config
 	limits driver.Limits
 	voters int    // how many of nodes, the first ones
 	nodes  []Peer // voters, then observers, but those who do not listen
 	dial   func(ctx context.Context, to Peer) (conn, error)
+	tls    *certs.Identity // nil without certificates
 	life   context.Context
 	end    context.CancelCauseFunc
 }
@@ -51,10 +57,11 @@ type conn interface {
 
 // NewClient returns a client of the nodes that cfg lists. It reads certificates
 // and connects to nobody. cfg.ID does not count, nor does what concerns the own
-// node only (Listen, Data, Listener, Machine). With Config.Certs the operator's
-// certificate is used, or else that of a listed node, if there is one. On the
-// loopback without Config.Certs it is what the user's nodes have made; until one
-// of them has run, each call fails and says so.
+// node only (Listen, Data, Listener, Machine). With Config.Certs the
+// strongest operator's certificate is used that can be read, see [certs.LoadDir], or
+// else that of a listed node, if there is one. On the loopback without Config.Certs
+// it is what the user's nodes have made; until one of them has run, each call fails
+// and says so.
 func NewClient(cfg Config) (*Client, error) {
 	cfg.ID = ""
 	plan, err := cfg.Plan()
@@ -72,7 +79,7 @@ func NewClient(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		cfg: cfg, limits: limits(plan, true), voters: len(cfg.Voters), dial: dialer(&cfg, show),
+		cfg: cfg, limits: limits(plan, true), voters: len(cfg.Voters), dial: dialer(&cfg, show), tls: identity,
 	}
 	for _, p := range slices.Concat(cfg.Voters, cfg.Observers) {
 		if p.Addr != "" {
@@ -87,7 +94,7 @@ func NewClient(cfg Config) (*Client, error) {
 }
 
 // clientIdentity loads a certificate to ask with: the one that is named, or of
-// the directory the operator's, or that of a listed node.
+// the directory the strongest operator's, or that of a listed node.
 func (c *Config) clientIdentity() (*certs.Identity, error) {
 	id, err := c.identity()
 	if c.Certs == "" || !errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +108,7 @@ func (c *Config) clientIdentity() (*certs.Identity, error) {
 			return id, nil
 		}
 	}
-	return nil, fmt.Errorf("no certificate to ask with in %s: %w; want operator.crt and operator.key, or those of a node", c.Certs, err)
+	return nil, fmt.Errorf("no certificate to ask with in %s: %w; want those of an operator (elect certs --role observe), or of a node", c.Certs, err)
 }
 
 // dialer returns the way to other nodes for somebody who asks, and shows identity.
@@ -158,6 +165,9 @@ func (c *Client) Campaign(context.Context, driver.Candidacy) (driver.Mandate, er
 // Limits implements driver.Elector. They are those of the configuration that
 // the client was given: the nodes' own may differ, see NodeStatus.Plan.
 func (c *Client) Limits() driver.Limits { return c.limits }
+
+// Certificate is the client's own; nil without certificates.
+func (c *Client) Certificate() *CertificateStatus { return certificateStatus(c.tls) }
 
 // Close implements driver.Elector.
 func (c *Client) Close() error {

@@ -157,11 +157,13 @@ type Config struct {
 	CatchUp func(ctx context.Context, from protocol.NodeID, position string) error
 
 	// Certs is a directory with ca.crt, ID.crt and ID.key, as package certs
-	// makes it. CA, Cert and Key name the three files one by one instead. With
-	// neither, only addresses of the loopback are allowed, unless Insecure, and
-	// only the processes of one user elect together: each participant makes its
-	// certificate by itself, in the directory elect-loopback of $XDG_STATE_HOME or
-	// ~/.local/state, which only that user can read. A [Client] finds it there.
+	// makes it; a [Client] takes the strongest operator's certificate in it. The files
+	// are read again when they change. CA, Cert and Key name the three files one by
+	// one instead. With neither, only addresses of the loopback are allowed, unless
+	// Insecure, and only the processes of one user elect together: each participant
+	// makes its certificate by itself, in the directory elect-loopback of
+	// $XDG_STATE_HOME or ~/.local/state, which only that user can read. A [Client]
+	// finds it there, and may do everything.
 	Certs         string
 	CA, Cert, Key string
 	// Insecure allows plain text, on the loopback and on a network. Everybody who
@@ -190,6 +192,7 @@ type Config struct {
 	connect func(link.Config) links
 	dialer  func(ctx context.Context, to Peer) (conn, error) // as Client.dial
 	now     func() protocol.Reading
+	look    time.Duration // as link.Config.Look
 	disk    func(save func([]byte) error) func([]byte) error
 }
 

@@ -93,4 +93,16 @@
 // refused, and root is not. [Config].Insecure is plain text: everybody who reaches
 // the port can elect and depose. Voters are believed: one that lies can make two
 // leaders.
+//
+// What a client may ask depends on its certificate. An operator's has a role, see
+// [certs.Role]: observe looks, operate resigns, transfers, pauses and resumes too, and
+// administer changes the membership too. A node's own counts as operate while the node
+// is in the membership, and as observe otherwise. What is not permitted is
+// [ErrNotPermitted], and is in the log of the node that was asked.
+//
+// Files of certificates are read again when they have changed, at each handshake and
+// each minute; connections are made anew then. An end that is near is in the log once a
+// day, and in [NodeStatus]. After it no new connection is accepted, and one between
+// nodes that is there goes on for seven days, or a third of the certificate's life;
+// [New] and [NewClient] fail with [certs.ErrExpired].
 package peer

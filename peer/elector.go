@@ -259,7 +259,7 @@ func (n *Node) resign(ctx context.Context, token fence.Token) error {
 // Recall implements [driver.Recaller]: on the leader it resigns, on any other
 // node it is passed on to the leader.
 func (n *Node) Recall(ctx context.Context, token fence.Token) error {
-	return n.atLeader(ctx, n.resign(ctx, token), verbResign, token, resignation{Forwarded: true})
+	return n.atLeader(ctx, n.resign(ctx, token), verbResign, token, resignation{Forwarded: true, By: askedBy(ctx)})
 }
 
 // atLeader asks the leader, if err says that this node does not lead.

@@ -17,6 +17,8 @@ type appointment struct {
 	To string `json:"to,omitempty"`
 	// Forwarded is as that of a resignation.
 	Forwarded bool `json:"forwarded,omitempty"`
+	// By is as that of a resignation.
+	By string `json:"by,omitempty"`
 }
 
 // transfer answers a client that asks for a transfer.
@@ -41,7 +43,7 @@ func (a *answerer) transfer(ctx context.Context) error {
 		act = a.host.appoint
 	}
 	err := act(ctx, token, body.To)
-	a.log.Info("asked to hand over", "by", a.who(), "to", body.To, "token", token, "forwarded", body.Forwarded, "error", err)
+	a.log.Info("asked to hand over", "by", a.who(body.By), "to", body.To, "token", token, "forwarded", body.Forwarded, "error", err)
 	if err != nil {
 		return err
 	}
@@ -51,7 +53,7 @@ func (a *answerer) transfer(ctx context.Context) error {
 // Appoint implements [driver.Appointer]: the leader hands over, any other node
 // passes it on to the leader.
 func (n *Node) Appoint(ctx context.Context, token fence.Token, to string) error {
-	return n.atLeader(ctx, n.appoint(ctx, token, to), verbTransfer, token, appointment{To: to, Forwarded: true})
+	return n.atLeader(ctx, n.appoint(ctx, token, to), verbTransfer, token, appointment{To: to, Forwarded: true, By: askedBy(ctx)})
 }
 
 // appoint hands over if this node leads: the work's context ends, and the lease

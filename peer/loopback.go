@@ -138,7 +138,7 @@ func openPrivate(path string) (*os.Root, error) {
 	return root, nil
 }
 
-// loadPrivate loads the certificate of a node, or of the operator if id is "".
+// loadPrivate loads the certificate of a node, or if id is "" that of who asks.
 func loadPrivate(dir string, id protocol.NodeID) (*certs.Identity, error) {
 	base, err := openPrivate(filepath.Dir(dir))
 	if err != nil {
@@ -174,7 +174,7 @@ func makePrivate(dir, cluster string, id protocol.NodeID) error {
 		return err
 	}
 	defer func() { _ = release() }() // nothing was written through it
-	options := certs.Options{Cluster: cluster, Nodes: []certs.Node{{ID: id}}, Valid: privateLife, Now: privateBirth}
+	options := certs.Options{Cluster: cluster, Nodes: []certs.Node{{ID: id}}, Operators: []certs.Person{{Role: certs.Administer}}, Valid: privateLife, Now: privateBirth}
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return foundPrivate(dir, options)
 	}
@@ -184,7 +184,7 @@ func makePrivate(dir, cluster string, id protocol.NodeID) error {
 			return err
 		}
 		if err != nil {
-			name = cmp.Or(name, "operator")
+			name = cmp.Or(name, protocol.NodeID(certs.Administer))
 			_ = os.Remove(filepath.Join(dir, string(name)+".crt"))
 			_ = os.Remove(filepath.Join(dir, string(name)+".key")) // it may not be there
 		}

@@ -49,6 +49,8 @@ type memberRequest struct {
 	Observer bool `json:"observer,omitempty"`
 	// Forwarded is as that of a resignation.
 	Forwarded bool `json:"forwarded,omitempty"`
+	// By is as that of a resignation.
+	By string `json:"by,omitempty"`
 }
 
 // memberReply is a piece of the answer: a step that was done, or the end.
@@ -131,7 +133,7 @@ func (a *answerer) member(ctx context.Context) error {
 	ctx, stop := context.WithTimeoutCause(ctx, changeLimit, fmt.Errorf("%w: the change has taken more than %v; elect members shows what holds", ErrUnknown, changeLimit))
 	defer stop()
 	done, err := a.host.reconfigure(ctx, q, func(step string) { _ = a.say(memberReply{Step: step}, true) })
-	a.log.Info("asked to change the membership", "by", a.who(), "change", q.String(), "forwarded", q.Forwarded, "error", err)
+	a.log.Info("asked to change the membership", "by", a.who(q.By), "change", q.String(), "forwarded", q.Forwarded, "error", err)
 	if err != nil {
 		return err
 	}
@@ -166,7 +168,10 @@ func (n *Node) reconfigure(ctx context.Context, q memberRequest, step func(strin
 	case s.Leader == nil || s.Leader.ID == string(n.cfg.ID):
 		return nil, driver.ErrNoLeader
 	}
-	q.Forwarded = true
+	if n.tls != nil && !n.votes() { // the leader takes it from voters only, see permitted
+		return nil, fmt.Errorf("%w: %s is an observer, and hands no change of the membership on; want a voter asked", driver.ErrUnreachable, n.cfg.ID)
+	}
+	q.Forwarded, q.By = true, askedBy(ctx)
 	conn, err := n.dialLeader(ctx, protocol.NodeID(s.Leader.ID))
 	if err != nil {
 		return nil, err

@@ -340,7 +340,7 @@ func (n *Node) run(listener net.Listener) {
 		connect = func(cfg link.Config) links { return link.Start(cfg) }
 	}
 	n.link = connect(link.Config{
-		Hello: n.hello(), Listener: listener, Peers: n.routes(n.membership.Load()), TLS: n.tls, Idle: n.idle(), Dial: n.cfg.Dial,
+		Hello: n.hello(), Listener: listener, Peers: n.routes(n.membership.Load()), TLS: n.tls, Look: n.cfg.look, Idle: n.idle(), Dial: n.cfg.Dial,
 		Admit: n.admit, Logger: n.log,
 		Serve: func(ctx context.Context, from link.Caller, q *wire.Request, reply func(*wire.Response) error) {
 			select {

@@ -107,7 +107,7 @@ func (a *answerer) pause(ctx context.Context, on bool) error {
 	if err := a.read(&struct{}{}); err != nil {
 		return err
 	}
-	if err := a.host.setPaused(ctx, on, a.who()); err != nil {
+	if err := a.host.setPaused(ctx, on, a.who("")); err != nil {
 		return err
 	}
 	return a.say(struct{}{}, false)

@@ -58,6 +58,9 @@ type host interface {
 	setPaused(ctx context.Context, on bool, by string) error
 	isPaused() bool
 	history() ([]Event, error)
+	// standing is what a node is in the membership that this one knows, or before the
+	// founding in its configuration.
+	standing(id protocol.NodeID) (votes, listed bool)
 	// reconfigure changes who takes part, or has the leader do it.
 	reconfigure(ctx context.Context, q memberRequest, step func(string)) (*MemberChange, error)
 }
@@ -75,6 +78,8 @@ type resignation struct {
 	// Forwarded says that a node hands on what it was asked for itself; it is
 	// not handed on again.
 	Forwarded bool `json:"forwarded,omitempty"`
+	// By is for whom it is handed on, for people.
+	By string `json:"by,omitempty"`
 }
 
 // refusals translates the reasons that a caller acts on, there and back.
@@ -88,6 +93,7 @@ var refusals = []struct {
 	{"ineligible", driver.ErrIneligible},
 	{"refused", ErrRefused},
 	{"unknown", ErrUnknown},
+	{"not-permitted", ErrNotPermitted},
 	{"unsupported", driver.ErrUnsupported},
 	{"unreachable", driver.ErrUnreachable},
 }
@@ -180,6 +186,11 @@ type answerer struct {
 }
 
 func (a *answerer) answer(ctx context.Context) error {
+	if err := a.permitted(); err != nil {
+		a.log.Warn("a request was refused", "by", a.who(""), "verb", a.verb(), "cause", err)
+		return err
+	}
+	ctx = context.WithValue(ctx, askerKey{}, a.who(""))
 	switch verb := a.question.Verb; verb {
 	case verbStatus:
 		if err := a.read(&struct{}{}); err != nil {
@@ -307,23 +318,11 @@ func (a *answerer) resign(ctx context.Context) error {
 		act = a.host.resign
 	}
 	err := act(ctx, token)
-	a.log.Info("asked to resign", "by", a.who(), "token", token, "forwarded", body.Forwarded, "error", err)
+	a.log.Info("asked to resign", "by", a.who(body.By), "token", token, "forwarded", body.Forwarded, "error", err)
 	if err != nil {
 		return err
 	}
 	return a.say(struct{}{}, false)
-}
-
-// who is the client, for people.
-func (a *answerer) who() string {
-	name := string(a.from.ID)
-	switch {
-	case a.from.Operator:
-		name = "operator"
-	case name == "":
-		name = "somebody"
-	}
-	return name + " at " + a.from.Addr
 }
 
 // history sends the node's history in pieces that fit into frames.

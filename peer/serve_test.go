@@ -17,6 +17,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
 	"github.com/electd/elect/protocol"
@@ -135,6 +136,12 @@ func (f *fakeNode) reconfigure(_ context.Context, q memberRequest, step func(str
 	return &MemberChange{Changed: true, Steps: []string{string(q.Op) + " " + string(q.ID)}, Membership: MembershipStatus{Term: 3, Count: 2}}, nil
 }
 
+// In the membership of a fake are the voters n1 to n3, and the observer o1.
+func (*fakeNode) standing(id protocol.NodeID) (votes, listed bool) {
+	votes = id == "n1" || id == "n2" || id == "n3"
+	return votes, votes || id == "o1"
+}
+
 func (f *fakeNode) history() ([]Event, error) {
 	if f.events == nil {
 		return nil, errors.New("the disk is gone")
@@ -146,7 +153,7 @@ func ledBy(id string, token fence.Token) driver.State {
 	return driver.State{Leader: &driver.Leader{ID: id, Token: token, Metadata: map[string]string{"address": id + ":80"}, Since: time.Unix(int64(token), 0).UTC()}}
 }
 
-var operator = link.Caller{Operator: true, Addr: "192.0.2.1:1"}
+var operator = link.Caller{Role: certs.Administer, Addr: "192.0.2.1:1"}
 
 // asks returns all responses to one request.
 func asks(t *testing.T, h host, q *wire.Request) []*wire.Response {
@@ -443,7 +450,8 @@ func TestStatusInJSON(t *testing.T) {
 			Term: 5, Count: 2, Settled: true, Observers: []ObserverStatus{{ID: "o1", Addr: "127.0.0.1:9"}},
 			Voters: []VoterStatus{{ID: "n1", Dir: protocol.DirID{1}, Addr: "127.0.0.1:1", Lag: 3, Idle: true, Priority: -1, Position: "16/0", Behind: true, Held: "5.1"}},
 		},
-		Paused: true, Priority: 7, PositionPolicy: "prefer", Position: "16/1",
+		Certificate: &CertificateStatus{Expires: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), AuthorityExpires: time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC), Authority: "01ab", Warnings: []string{"soon"}},
+		Paused:      true, Priority: 7, PositionPolicy: "prefer", Position: "16/1",
 		Voters: []protocol.NodeID{"n1", "n2"}, Observers: []protocol.NodeID{"o1"},
 		Peers: []PeerStatus{{
 			ID: "n2", Addr: "127.0.0.1:1", Connected: true, RTT: 3 * time.Millisecond, LastContact: 4 * time.Millisecond, Program: "v1", Speaks: 1,
@@ -459,7 +467,7 @@ func TestStatusInJSON(t *testing.T) {
 		`"membership":{"term":5,"count":2,"settled":true,"voters":[{"id":"n1","dir":"01000000000000000000000000000000","addr":"127.0.0.1:1","lag_ns":3,"idle":true,"priority":-1,"position":"16/0","behind":true,"held":"5.1"}],"observers":[{"id":"o1","addr":"127.0.0.1:9"}]},` +
 		`"term":5,"incarnation":2,` +
 		`"started":"2026-01-02T03:04:05Z","leader":{"id":"n1","token":"5","metadata":{"address":"n1:80"},"since":"1970-01-01T00:00:05Z"},` +
-		`"stale":true,"cause":"why","token":"5","active":true,"lease_left_ns":900000000,"owes_ns":8,"paused":true,"priority":7,"position_policy":"prefer","position":"16/1","plan":PLAN,"voters":["n1","n2"],"observers":["o1"],` +
+		`"stale":true,"cause":"why","token":"5","active":true,"lease_left_ns":900000000,"owes_ns":8,"paused":true,"priority":7,"position_policy":"prefer","position":"16/1","certificate":{"expires":"2026-01-02T00:00:00Z","authority_expires":"2027-01-02T00:00:00Z","authority":"01ab","warnings":["soon"]},"plan":PLAN,"voters":["n1","n2"],"observers":["o1"],` +
 		`"peers":[{"id":"n2","addr":"127.0.0.1:1","connected":true,"rtt_ns":3000000,"last_contact_ns":4000000,"program":"v1","speaks":1,"sent":1,"received":2,"dropped":3,"retransmits":4,"error":"none"}],` +
 		`"counters":{"elections":1,"saves":2,"save_slowest_ns":3,"clock_jumps":4,"pauses":5,"longest_pause_ns":6,"flight_gaps":7}}`
 	plan, err := json.Marshal(s.Plan)

@@ -8,6 +8,7 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/protocol"
@@ -78,6 +79,9 @@ type NodeStatus struct {
 	PositionPolicy string `json:"position_policy"`
 	Position       string `json:"position,omitempty"`
 
+	// Certificate is the node's own; nil without certificates.
+	Certificate *CertificateStatus `json:"certificate,omitempty"`
+
 	// Plan is the configuration as it was worked out, with the voters that there are.
 	Plan Plan `json:"plan"`
 	// Voters and Observers are who takes part: of Membership, and before that as this
@@ -116,7 +120,7 @@ func (n *Node) Status() NodeStatus {
 		PositionPolicy: string(cmp.Or(n.cfg.Position, quorum.IgnorePosition)), Position: n.locator.position(),
 		Plan: n.Plan(), Voters: ids(n.voters()), Observers: ids(n.observers()),
 		Join: n.cfg.Join, Observes: n.cfg.observer(), Dir: n.self.Dir, Membership: n.membershipNow(),
-		Peers: make([]PeerStatus, 0, len(l.Peers)), Counters: l.Counters,
+		Peers: make([]PeerStatus, 0, len(l.Peers)), Counters: l.Counters, Certificate: certificateStatus(n.tls),
 	}
 	if n.classic != nil {
 		s.Priority = 0
@@ -135,6 +139,26 @@ func (n *Node) Status() NodeStatus {
 		s.Peers = append(s.Peers, peerStatus(&p, now))
 	}
 	return s
+}
+
+// CertificateStatus is what a node or a client says of its own certificate, the one
+// in force. Its form in JSON is as stable as that of NodeStatus.
+type CertificateStatus struct {
+	Expires time.Time `json:"expires"`
+	// AuthorityExpires is when the authority that signed it ends, and it with it.
+	AuthorityExpires time.Time `json:"authority_expires"`
+	// Authority is the beginning of that one's key identifier.
+	Authority string `json:"authority"`
+	// Warnings are what an operator should mend: an end that is near, files that
+	// cannot be used.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+func certificateStatus(id *certs.Identity) *CertificateStatus {
+	if id == nil {
+		return nil
+	}
+	return &CertificateStatus{Expires: id.Expires().UTC(), AuthorityExpires: id.AuthorityExpires().UTC(), Authority: id.Authority(), Warnings: id.Warnings()}
 }
 
 func peerStatus(p *link.PeerInfo, now clock.Boot) PeerStatus {

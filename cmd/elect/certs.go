@@ -27,14 +27,25 @@ import (
 
 const certsHelp = `Make certificates for peers, for those who have no authority of their own: a small
 one (ca.crt and ca.key) in --dir, a certificate and a key for each ID, and those of
-an operator, to ask with. HOSTs are the names or addresses under which the others
+an operator, to ask with, who may do what the role operate may. HOSTs are the names or addresses under which the others
 reach ID. The id in a certificate is what counts: who shows that of n1 is n1.
 
 An authority that is in --dir already is used, so that nodes can be added later.
 Nothing is overwritten. Keys are for their owner alone (0600). Keep ca.key off the
 machines: whoever has it can be everybody.
 
-"elect certs show" says what certificates say.`
+With --role it makes certificates for people and programs that ask, and nothing else:
+one for each NAME, which logs of nodes show, or one without a name. The roles:
+
+  observe     status, members, watch, history
+  operate     and resign, transfer, pause, resume
+  administer  and member add, remove, replace
+
+A verb takes the strongest one that it can read in the directory of certs=DIR. A
+node's own certificate counts as operate while the node takes part.
+
+"elect certs show" says what certificates say, "elect certs renew" makes them anew
+before they expire, "elect certs rollover" the authority.`
 
 // installed is where the printed lines put certificates: anywhere will do.
 const installed = "/etc/elect/certs"
@@ -43,17 +54,20 @@ const installed = "/etc/elect/certs"
 const stored = "/var/lib/elect"
 
 func newCerts() *cobra.Command {
-	var dir, cluster string
+	var dir, cluster, role string
 	valid := days(0)
 	cmd := &cobra.Command{
-		Use:     "certs [flags] ID[=HOST,…]…",
+		Use:     "certs [flags] ID[=HOST,…]… | --role ROLE [NAME]…",
 		Args:    cobra.ArbitraryArgs, // or cobra takes an ID for a verb that it does not know
 		Short:   "make certificates for peers",
 		Long:    certsHelp,
-		Example: "  elect certs n1=10.0.0.1 n2=10.0.0.2 n3=10.0.0.3\n  elect certs n4=10.0.0.4            # later, with the same authority\n  elect certs show certs",
+		Example: "  elect certs n1=10.0.0.1 n2=10.0.0.2 n3=10.0.0.3\n  elect certs n4=10.0.0.4            # later, with the same authority\n  elect certs --role observe grafana\n  elect certs --role administer\n  elect certs show certs",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := fromEnvironment(cmd); err != nil {
 				return err
+			}
+			if role != "" || cmd.Flags().Changed("role") {
+				return certifyPeople(cmd.OutOrStdout(), dir, cluster, role, args, time.Duration(valid))
 			}
 			if len(args) == 0 {
 				return exit.Usagef("for whom? want elect certs ID[=HOST,…]…, such as elect certs n1=10.0.0.1 n2=10.0.0.2 n3=10.0.0.3")
@@ -70,7 +84,7 @@ func newCerts() *cobra.Command {
 			}
 			before := filesIn(dir)
 			if err := certs.Make(dir, certs.Options{Cluster: cluster, Nodes: nodes, Valid: time.Duration(valid)}); err != nil {
-				return ofCerts(err, dir, nodes)
+				return ofCerts(err, dir, args)
 			}
 			made := slices.DeleteFunc(filesIn(dir), func(name string) bool { return slices.Contains(before, name) })
 			return tellCerts(cmd.OutOrStdout(), dir, made, nodes)
@@ -79,9 +93,10 @@ func newCerts() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&dir, "dir", "certs", "`DIR` to write to, made if it is not there")
 	f.StringVar(&cluster, "cluster", "", "`ID` of the cluster: peers of another one are refused (default: elect, or that of the authority in DIR)")
+	f.StringVar(&role, "role", "", "`ROLE` of operators to make certificates for: observe, operate or administer")
 	f.Var(&valid, "valid", "`TIME` for which they are valid, such as 365d (default: 365d)")
 	f.Lookup("valid").DefValue = ""
-	cmd.AddCommand(newCertsShow())
+	cmd.AddCommand(newCertsShow(), newCertsRenew(), newCertsRollover())
 	return cmd
 }
 
@@ -121,13 +136,14 @@ func certified(args []string) ([]certs.Node, error) {
 }
 
 // ofCerts gives the code to what went wrong with files of certificates.
-func ofCerts(err error, dir string, nodes []certs.Node) error {
+func ofCerts(err error, dir string, args []string) error {
 	if errors.Is(err, fs.ErrExist) {
-		var ids []string
-		for _, n := range nodes {
-			ids = append(ids, string(n.ID))
+		var names []string
+		for _, arg := range args {
+			name, _, _ := strings.Cut(arg, "=")
+			names = append(names, name)
 		}
-		return exit.Usagef("%s has all that was asked for (%s), and nothing is overwritten; remove both files of one to have it made anew", dir, strings.Join(ids, ", "))
+		return exit.Usagef("%s has all that was asked for (%s), and nothing is overwritten; elect certs renew makes it anew", dir, strings.Join(names, ", "))
 	}
 	if _, ok := errors.AsType[syscall.Errno](err); ok {
 		return exit.With(exit.CannotCreate, err)
@@ -169,7 +185,8 @@ func tellCerts(w io.Writer, dir string, made []string, nodes []certs.Node) error
 	}
 	url := peerScheme + "://" + strings.Join(voters, ",") + "?certs=" + installed
 	if slices.Contains(made, "ca.key") {
-		fmt.Fprintf(&b, "operator.crt and operator.key, with ca.crt, are for asking: elect status, members, resign, history.\n\n")
+		fmt.Fprintf(&b, "operator.crt and operator.key, with ca.crt, are for asking: elect status, members, resign, history.\n")
+		fmt.Fprintf(&b, "elect member needs another role: elect certs --role administer.\n\n")
 		fmt.Fprintf(&b, "Then run on each machine, with its own --id:\n\n  elect run --election '%s' \\\n            --data %s --id %s --name NAME -- COMMAND\n", url, stored, nodes[0].ID)
 	}
 	_, err := io.WriteString(w, b.String())
@@ -183,8 +200,9 @@ func newCertsShow() *cobra.Command {
 		Short: "say what certificates say: id, cluster, hosts, expiry",
 		Long: `Say what the certificate in a file says, or those in the files *.crt of a directory.
 
--o json writes an array of objects on one line: file, id (~operator is
-an operator's), cluster, hosts, expires (RFC 3339), expired, authority. -o yaml
+-o json writes an array of objects on one line: file, id (~ROLE and ~ROLE/NAME
+are operators', and so is ~operator, with the role operate), role (of an operator),
+cluster, hosts, expires (RFC 3339), expired, authority. -o yaml
 writes the same on several lines.`,
 		Example: "  elect certs show /etc/elect/certs",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -207,13 +225,13 @@ writes the same on several lines.`,
 
 func writeCerts(w io.Writer, all []certificate) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "FILE\tID\tCLUSTER\tHOSTS\tEXPIRES")
+	fmt.Fprintln(t, "FILE\tID\tROLE\tCLUSTER\tHOSTS\tEXPIRES")
 	for _, c := range all {
 		expires := timestamp(c.Expires)
 		if c.Expired {
 			expires += " (expired)"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.File, c.who(), or(c.Cluster), or(strings.Join(c.Hosts, ",")), expires)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", c.File, c.who(), or(c.Role), or(c.Cluster), or(strings.Join(c.Hosts, ",")), expires)
 	}
 	return t.Flush()
 }
@@ -230,11 +248,14 @@ func (c *certificate) who() string {
 type certificate struct {
 	File    string    `json:"file"`
 	ID      string    `json:"id,omitempty"`
+	Role    string    `json:"role,omitempty"`
 	Cluster string    `json:"cluster,omitempty"`
 	Hosts   []string  `json:"hosts,omitempty"`
 	Expires time.Time `json:"expires"`
 	Expired bool      `json:"expired"`
 	CA      bool      `json:"authority"`
+
+	soon bool // it should have been renewed
 }
 
 func readCerts(path string) ([]certificate, error) {
@@ -262,12 +283,13 @@ func readCerts(path string) ([]certificate, error) {
 		if err != nil {
 			return nil, exit.Usagef("%s: %w", file, err)
 		}
-		one := certificate{File: file, Hosts: c.DNSNames, Expires: c.NotAfter, Expired: time.Now().After(c.NotAfter), CA: c.IsCA}
+		one := certificate{File: file, Hosts: c.DNSNames, Expires: c.NotAfter, Expired: time.Now().After(c.NotAfter), CA: c.IsCA, soon: certs.Soon(c, time.Now())}
 		for _, ip := range c.IPAddresses {
 			one.Hosts = append(one.Hosts, ip.String())
 		}
 		if cluster, id, err := certs.PeerOf(tls.ConnectionState{PeerCertificates: []*x509.Certificate{c}}); err == nil {
-			one.Cluster, one.ID = cluster, id
+			role, _ := certs.RoleOf(id)
+			one.Cluster, one.ID, one.Role = cluster, id, string(role)
 		} else if !c.IsCA {
 			return nil, exit.Usagef("%s is no certificate of a peer: %w", file, err)
 		}

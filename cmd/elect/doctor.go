@@ -1,6 +1,10 @@
 package main
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -12,6 +16,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/doctor"
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/peer"
+	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/protocol/quorum"
 )
 
@@ -26,6 +31,7 @@ const doctorHelp = `Measure what an election among peers rests on, and say which
           certificate is needed; a node that runs there takes no notice of them
   clock   its name and its steps, and whether it and CLOCK_MONOTONIC stay together
   files   how many this process may open
+  certificates  of each that --election names, the authority's too, how long it is valid
 
 Then it compares, for each profile and for the times of --election where these are
 its own: two round trips and two syncs at the 99th percentile with the slot of an
@@ -40,7 +46,7 @@ to the data directory, and leaves nothing behind.
 Exit codes: 0 some profile fits; 1 none does.
 
 -o json writes one object: system, cpus, load, took_ms, pauses, disk, peers, clock,
-files; voters, problems, notes, profiles (a list of name, heartbeat_ms, promise_ms,
+certificates (a list of file, for, expires, days_left, soon), files; voters, problems, notes, profiles (a list of name, heartbeat_ms, promise_ms,
 lease_ms, slot_ms, worst_takeover_ms, fits, findings) and recommended. Each
 measurement is samples, p50_ms, p99_ms, max_ms. -o yaml writes the same on several
 lines.`
@@ -107,7 +113,9 @@ func (p *place) measurable() (peer.Config, error) {
 	}
 	if peers.Certs == "" && peers.CA == "" {
 		peers.Insecure = true
-	} else if c, err := peer.NewClient(peers); err != nil {
+	} else if c, err := peer.NewClient(peers); errors.Is(err, certs.ErrExpired) {
+		peers.Insecure = false // the report has it
+	} else if err != nil {
 		return peers, ofPeers(err, &peers)
 	} else if err := c.Close(); err != nil {
 		return peers, exit.OfBackend(err)
@@ -142,7 +150,7 @@ func patient(election string, cfg *doctor.Config) (voters int, configured *quoru
 		if cfg.Data == "" {
 			cfg.Data = peers.Data
 		}
-		voters = len(peers.Voters)
+		voters, cfg.Certificates = len(peers.Voters), heldBy(&peers)
 		if plan.Changed {
 			configured = &quorum.Profile{Name: "configured", Heartbeat: plan.Heartbeat, Promise: plan.Promise, Slot: plan.Slot}
 		}
@@ -156,4 +164,33 @@ func patient(election string, cfg *doctor.Config) (voters int, configured *quoru
 	}
 	cfg.Data, err = filepath.Abs(cfg.Data)
 	return voters, configured, err
+}
+
+// heldBy are the certificates that a configuration names. What is wrong with their files
+// is told elsewhere.
+func heldBy(c *peer.Config) (all []doctor.Certificate) {
+	var files []string
+	if c.Certs != "" {
+		files, _ = filepath.Glob(filepath.Join(escapeGlob(c.Certs), "*.crt"))
+	} else if c.CA != "" {
+		files = []string{c.CA, c.Cert}
+	}
+	for _, file := range files {
+		read, err := readCerts(file)
+		if err != nil {
+			continue
+		}
+		one := read[0]
+		role, name := certs.RoleOf(one.ID)
+		h := doctor.Certificate{File: file, For: cmp.Or(name, one.ID), Needed: role == "", Expires: one.Expires.UTC(), Soon: one.soon}
+		h.Left = int(math.Floor(time.Until(one.Expires).Hours() / 24))
+		switch {
+		case one.CA:
+			h.For = doctor.Authority
+		case role != "" && name == "":
+			h.For = fmt.Sprintf("an operator (%s)", role)
+		}
+		all = append(all, h)
+	}
+	return all
 }

@@ -22,7 +22,8 @@ answers passes it on.
   elect member remove ID              take it out
   elect member replace ID[@HOST:PORT] give its vote to another disk, or move it
 
-What is not safe now is refused with the reason, and nothing changes. A change of
+Where the nodes have certificates it needs one with the role administer: elect certs
+--role administer. What is not safe now is refused with the reason, and nothing changes. A change of
 several steps that came to an end half-way says what holds, and the same command goes
 on from there; to say it twice does no harm.
 
@@ -34,7 +35,8 @@ members has it, and warnings.
 
 Exit codes: 0 it is so; 3 nobody leads; 69 it was refused, or the leader did not
 answer; 75 the outcome is not known, because the leader was lost on the way: elect
-members shows what holds, and the command may be repeated.`
+members shows what holds, and the command may be repeated; 77 the certificate has not
+the role administer.`
 
 const memberAddHelp = `Make a node a voter, or with --observer an observer. It must run before, with
 join=true in its URL, in which it is listed itself:

@@ -30,6 +30,12 @@ others: those it does not list are asked, too. A node that waits to be added is 
 as joining, one that takes no part any more as a stranger. A membership is settled
 when a majority has it on their disks; only then it can be changed, with elect member.
 
+Where the nodes have certificates it needs one, of any role.
+
+What a node has to say about its certificate, such as that it ends soon, is in the
+column TROUBLE, and in status.certificate: expires, authority_expires, authority (the
+beginning of that one's key identifier) and warnings.
+
 Exit codes: 0 a majority of the voters answers, and somebody leads; 3 a majority
 answers, and nobody leads; 69 no majority answers.
 
@@ -369,6 +375,9 @@ func (e *member) trouble() string {
 	}
 	if s.Leader == nil || s.Stale {
 		all = append(all, s.Cause)
+	}
+	if s.Certificate != nil {
+		all = append(all, s.Certificate.Warnings...)
 	}
 	for _, p := range s.Peers {
 		if !p.Connected {

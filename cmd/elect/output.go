@@ -72,6 +72,9 @@ type view struct {
 	Leader   *elect.Leader `json:"leader"` // null when nobody leads
 	Stale    bool          `json:"stale"`  // the back end did not answer: leader is who was last known
 	Cause    string        `json:"cause,omitempty"`
+	// Warnings are what nodes say of their certificates, and what is to be said of the
+	// one that was asked with; status of one election only.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // leaderText is who leads, for people. Of one that proves no lease others may think

@@ -23,13 +23,15 @@ node goes on voting, and stays paused when it is started again. One that leads
 gives up: its work is stopped, within its own --grace, and the next candidate
 leads. Where all voters are paused nobody leads, and elect status says so.
 
-It returns when the nodes have written it down. elect members and elect history
+It needs a certificate with the role operate, where the nodes have certificates. It
+returns when the nodes have written it down. elect members and elect history
 show which nodes are paused, since when and by whom.
 
 `
 
 const resumeHelp = `Take elect pause back: the nodes of --node, which may be given several times, or all
-voters that answer, may stand again. A node that is not paused stays as it is.
+voters that answer, may stand again. A node that is not paused stays as it is. It
+needs a certificate with the role operate, where the nodes have certificates.
 
 `
 
@@ -38,7 +40,7 @@ with id, paused, and, if it did not do so, error; paused is null then.
 
 Exit codes: 0 all nodes of --node have done so, or without --node those that
 answered; those that did not are named on stderr. 69 one of --node has not, or
-nobody has.`
+nobody has; 77 because the certificate has not the role operate.`
 
 func newPause(openers elect.Openers) *cobra.Command {
 	return pausing(openers, true, "pause", "have nodes not stand, until they are resumed", pauseHelp+pauseCodes,
@@ -195,7 +197,11 @@ func (r *paused) verdict(stderr io.Writer, named bool) error {
 	case len(failed) == 0:
 		return nil
 	case named || len(failed) == len(r.Nodes):
-		return exit.With(exit.Unavailable, errors.New(strings.Join(failed, "; ")))
+		code := exit.Unavailable
+		if slices.ContainsFunc(r.Nodes, func(n pausedNode) bool { return errors.Is(n.err, peer.ErrNotPermitted) }) {
+			code = exit.NotPermitted
+		}
+		return exit.With(code, errors.New(strings.Join(failed, "; ")))
 	}
 	fmt.Fprintf(stderr, "elect: not done by %s\n", strings.Join(failed, "; "))
 	return nil

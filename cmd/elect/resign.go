@@ -23,8 +23,10 @@ id and token, of which the latter is a string.
 A leader that is stopped cannot answer. After 5 s it says so and ends with 69; the
 leader may still resign when it goes on.
 
+Among peers with certificates it needs one with the role operate.
+
 Exit codes: 0 it has accepted; 3 nobody leads; 69 it did not answer, or somebody
-else leads than the one with --token.`
+else leads than the one with --token; 77 the certificate has not the role.`
 
 func newResign(openers elect.Openers) *cobra.Command {
 	var p place

@@ -20,6 +20,8 @@ const statusHelp = `Show who leads an election, since when and with which token.
 an argument or by --name. Below an elect run it is that of its election. Without a
 name, all elections are shown that have been held at the place.
 
+Among peers with certificates it needs one, of any role.
+
 Exit codes: 0 somebody leads, one of them at least; 3 nobody does; 69 the back end
 cannot tell.
 
@@ -35,6 +37,8 @@ cannot tell.
                         another may think that it leads; else left out
   stale     true: the back end did not answer, and leader is who was last known
   cause     why nothing better is known; left out when there is nothing to say
+  warnings  among peers, of one election: certificates that end soon, a node's or the
+            one that was asked with; left out when there are none. On stderr, too
 -o yaml writes the same on several lines.`
 
 func newStatus(openers elect.Openers) *cobra.Command {
@@ -52,11 +56,16 @@ func newStatus(openers elect.Openers) *cobra.Command {
 			if p.name == "" && !cmd.Flags().Changed("name") {
 				return statusOfAll(cmd, openers, p, format)
 			}
+			warnings := p.certificates(cmd, openers)
 			s, err := p.state(cmd, openers)
 			if err != nil {
 				return err
 			}
 			v := p.view(s)
+			v.Warnings = <-warnings
+			for _, w := range v.Warnings {
+				fmt.Fprintf(cmd.ErrOrStderr(), "elect: %s\n", w)
+			}
 			if err := format.write(cmd.OutOrStdout(), v, func(w io.Writer) error { return writeTable(w, v) }); err != nil {
 				return err
 			}
@@ -66,6 +75,40 @@ func newStatus(openers elect.Openers) *cobra.Command {
 	p.flags(cmd.Flags())
 	format.flag(cmd.Flags())
 	return cmd
+}
+
+// warnLimit bounds how long a status waits for what nodes have to say of their
+// certificates.
+const warnLimit = time.Second
+
+// certificates asks nodes what they have to say of their certificates, while something
+// else is done; of other elections than those among peers it is nothing.
+func (p *place) certificates(cmd *cobra.Command, openers elect.Openers) <-chan []string {
+	told := make(chan []string, 1)
+	if !p.isPeer() {
+		close(told)
+		return told
+	}
+	c, _, err := p.ask(openers, "status")
+	if err != nil || c.Certificate() == nil { // what is wrong is told when the election is opened
+		close(told)
+		return told
+	}
+	go func() {
+		defer c.Close()
+		ctx, cancel := within(cmd, warnLimit)
+		defer cancel()
+		warnings := slices.Clone(c.Certificate().Warnings)
+		for _, r := range c.Statuses(ctx) {
+			if r.Status != nil && r.Status.Certificate != nil {
+				for _, w := range r.Status.Certificate.Warnings {
+					warnings = append(warnings, fmt.Sprintf("%s: %s", r.Peer.ID, oneLine(w)))
+				}
+			}
+		}
+		told <- warnings
+	}()
+	return told
 }
 
 // statusOfAll shows the elections of a place.

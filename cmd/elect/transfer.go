@@ -25,12 +25,15 @@ answered lately, or leads already. If it fails after that, or its position
 stays behind for two promises, another one may lead, and the answer says who. Priorities go on counting: a peer with a greater one gets
 leadership back after ten promises; elect pause keeps it from that.
 
+Among peers with certificates it needs one with the role operate.
+
 -o json writes one object on one line: election, name, from and to, each of these
 with id and token, of which the latter is a string.
 
 Exit codes: 0 the candidate leads; 3 nobody led; 69 the leader did not answer or
 refused, somebody else leads than the one with --token or the one in --to, nobody
-else leads after --wait, or the back end cannot choose who comes next.`
+else leads after --wait, or the back end cannot choose who comes next; 77 the
+certificate has not the role.`
 
 // transferWait is the default of --wait: the default of --grace, three times.
 const transferWait = 30 * time.Second

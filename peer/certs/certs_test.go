@@ -228,7 +228,7 @@ func TestLoadRefuses(t *testing.T) {
 	for id, parts := range map[string][]string{
 		"n0":  {"n0.crt", "no such file"},
 		"n3":  {"0 URIs that begin with elect://", "such as elect://CLUSTER/ID"},
-		"n4":  {"n9 of cluster prod expired on 20", "issue a new one"},
+		"n4":  {"n9 of cluster prod expired on 20", "want a new one: elect certs renew n9 in the directory with ca.key"},
 		"n5":  {"is not valid before", "clocks is wrong"},
 		"n6":  {"not for this purpose"},
 		"n7":  {"node id"},
@@ -344,7 +344,7 @@ func TestWarnings(t *testing.T) {
 	}{
 		"a year, a month left":           {-335 * 24 * time.Hour, 29 * 24 * time.Hour, []string{"it expires on 20"}},
 		"a year, more than a month left": {-330 * 24 * time.Hour, 31 * 24 * time.Hour, nil},
-		"a day, an hour left":            {-23 * time.Hour, time.Hour, []string{"issue a new one"}},
+		"a day, an hour left":            {-23 * time.Hour, time.Hour, []string{"want a new one: elect certs renew n9 "}},
 		"a day, half of it left":         {-12 * time.Hour, 12 * time.Hour, nil},
 	} {
 		t.Run(id, func(t *testing.T) {
@@ -497,7 +497,7 @@ func TestMadeFiles(t *testing.T) {
 		t.Errorf("valid until %v, its authority until %v", end, ca.Leaf.NotAfter)
 	}
 	o.Nodes, o.Now = nodes("n3"), func() time.Time { return ca.Leaf.NotAfter.Add(time.Hour) }
-	says(t, certs.Make(dir, o), "ca.crt expired on")
+	says(t, certs.Make(dir, o), "ca.crt expired on", "elect certs rollover")
 }
 
 func TestMakeRefuses(t *testing.T) {

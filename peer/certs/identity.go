@@ -20,7 +20,7 @@ import (
 // it accepts. Make one with [Load] or [LoadDir].
 type Identity struct {
 	Cluster string // of the certificate
-	ID      string // of a node, or [Operator]
+	ID      string // of a node or of an operator, see [RoleOf]
 
 	files [3]string // authority, certificate, key
 	once  bool      // they are not read again, see LoadRoot
@@ -29,6 +29,7 @@ type Identity struct {
 	loaded *material
 	stamps [3]stamp // of the files as they were last read
 	stale  error    // why they are not in force
+	reads  uint64   // how often what they held came into force
 }
 
 // material is what the files held when they were read.
@@ -37,6 +38,7 @@ type material struct {
 	roots *x509.CertPool
 	cas   []*x509.Certificate
 	from  string // the authority's file
+	caEnd time.Time
 
 	otherwise string // ends the error about another authority
 }
@@ -48,12 +50,18 @@ type stamp struct {
 	info fs.FileInfo
 }
 
-// LoadDir reads what [Make] wrote into a directory for a node; id "" is the
-// operator.
+// LoadDir reads what [Make] wrote into a directory for a node. Of id "" it reads the
+// certificate of the operator with the strongest role whose key can be read; of
+// equals the one with the first file name.
 func LoadDir(dir, id string) (*Identity, error) {
 	name, want := id, id
-	if id == "" || id == Operator {
-		name, want = operatorFile, Operator
+	if id == "" {
+		var err error
+		if name, want, err = strongest(dir); err != nil {
+			return nil, fmt.Errorf("certs: %w", err)
+		}
+	} else if role, label := RoleOf(id); role != "" {
+		name = fileOf(role, label)
 	} else if _, err := protocol.ParseNodeID(id); err != nil {
 		return nil, fmt.Errorf("certs: %w", err)
 	}
@@ -62,6 +70,35 @@ func LoadDir(dir, id string) (*Identity, error) {
 		return nil, fmt.Errorf("certs: %s: the certificate is for %s; want %s", i.files[1], who(i.Cluster, i.ID), who(i.Cluster, want))
 	}
 	return i, err
+}
+
+// strongest finds the operator's certificate to ask with; without any it is
+// operator.crt, which then is not there.
+func strongest(dir string) (name, id string, err error) {
+	name, id = operatorFile, Operator
+	if _, err := os.Stat(filepath.Join(dir, caFile+certExt)); err != nil {
+		return "", "", err
+	}
+	files, err := pairs(dir)
+	if err != nil {
+		return "", "", err
+	}
+	var best Role
+	for _, file := range files {
+		_, h, err := readNamed(dir, file)
+		if err != nil {
+			continue // it is somebody else's, or broken, and nobody asked for it
+		}
+		role, _ := RoleOf(h.id)
+		if role.rank() <= best.rank() {
+			continue
+		}
+		if key, err := os.Open(filepath.Join(dir, file+keyExt)); err == nil {
+			_ = key.Close()
+			best, name, id = role, file, h.id
+		}
+	}
+	return name, id, nil
 }
 
 // Load reads an authority's certificate, or several, and a certificate with its
@@ -77,7 +114,7 @@ func Load(ca, cert, key string) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("certs: %w", err)
 	}
-	i.Cluster, i.ID, i.loaded, i.stamps = cluster, id, m, stamps
+	i.Cluster, i.ID, i.loaded, i.stamps, i.reads = cluster, id, m, stamps, 1
 	return i, nil
 }
 
@@ -130,7 +167,37 @@ func (i *Identity) read() (m *material, cluster, id string, err error) {
 			return fail(fmt.Errorf("%s: %w", i.files[1], err))
 		}
 	}
+	m.caEnd = m.authorityEnd(chain)
 	return m, cluster, id, nil
+}
+
+// authorityEnd is the end of the authorities that a certificate, which holds, rests
+// on.
+func (m *material) authorityEnd(chain []*x509.Certificate) (end time.Time) {
+	ways, err := chain[0].Verify(x509.VerifyOptions{
+		Roots: m.roots, Intermediates: poolOf(chain[1:]), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	})
+	if err != nil {
+		return chain[0].NotAfter // it has ended within this moment
+	}
+	for _, way := range ways {
+		first := way[len(way)-1].NotAfter
+		for _, cert := range way[1:] {
+			first = earlier(first, cert.NotAfter)
+		}
+		if first.After(end) {
+			end = first
+		}
+	}
+	return end
+}
+
+func poolOf(all []*x509.Certificate) *x509.CertPool {
+	pool := x509.NewCertPool()
+	for _, c := range all {
+		pool.AddCert(c)
+	}
+	return pool
 }
 
 func readCerts(name string) (all []*x509.Certificate, err error) {
@@ -184,8 +251,19 @@ func (i *Identity) current() *material {
 	i.stamps, i.stale = stamps, err
 	if err == nil {
 		i.loaded = m
+		i.reads++
 	}
 	return i.loaded
+}
+
+// Version looks at the files, and rises when what they hold has come into force: a
+// connection made at an earlier version was made with another certificate, or
+// with another authority.
+func (i *Identity) Version() uint64 {
+	i.current()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.reads
 }
 
 // Stale looks at the files, and says why what they hold now is not in force, or
@@ -200,30 +278,70 @@ func (i *Identity) Stale() error {
 // Expires is when the certificate in force ends.
 func (i *Identity) Expires() time.Time { return i.current().pair.Leaf.NotAfter }
 
-// soon is how long before its end a certificate should have been renewed. One that
-// is short-lived is renewed by a machine, and has a third of its life for that.
-const soon = 30 * 24 * time.Hour
+// AuthorityExpires is when the authority of the certificate in force ends, and the
+// certificate with it.
+func (i *Identity) AuthorityExpires() time.Time { return i.current().caEnd }
+
+// Authority is the beginning of the key identifier of the authority that signed the
+// certificate in force: two that have the same name have different ones.
+func (i *Identity) Authority() string { return fingerprint(i.current().pair.Leaf.AuthorityKeyId) }
+
+// How long before its end a certificate should have been renewed. One that is
+// short-lived is renewed by a machine, and has a third of its life for that. An
+// authority takes three copies to every node.
+const (
+	soon          = 30 * 24 * time.Hour
+	soonAuthority = 90 * 24 * time.Hour
+)
+
+// Soon reports whether a certificate should have been renewed at a time: in the last 30
+// days of its life, an authority's in the last 90, and never before its last third.
+func Soon(cert *x509.Certificate, at time.Time) bool {
+	before := soon
+	if cert.IsCA {
+		before = soonAuthority
+	}
+	return cert.NotAfter.Sub(at) < min(before, cert.NotAfter.Sub(cert.NotBefore)/3)
+}
 
 // Warnings looks at the files, and says what an operator should mend while all is
-// well yet: files that are not in force, an end that is near, a key that everybody
-// may read. The texts stay the same as long as the causes do.
+// well yet: files that are not in force, an end that is near, that of the authority
+// included, a key that everybody may read. The texts stay the same as long as the
+// causes do.
 func (i *Identity) Warnings() (all []string) {
-	leaf := i.current().pair.Leaf
+	m := i.current()
+	leaf := m.pair.Leaf
 	if err := i.Stale(); err != nil {
 		all = append(all, fmt.Sprintf("what the files hold now is not in force, and the next start will fail: %v", err))
 	}
-	life := leaf.NotAfter.Sub(leaf.NotBefore)
-	switch left := time.Until(leaf.NotAfter); {
-	case left <= 0:
-		all = append(all, fmt.Sprintf("%s: it expired on %s: nobody accepts it", i.files[1], leaf.NotAfter.UTC().Format(dateLayout)))
-	case left < min(soon, life/3):
-		all = append(all, fmt.Sprintf("%s: it expires on %s; issue a new one", i.files[1], leaf.NotAfter.UTC().Format(dateLayout)))
+	now := time.Now()
+	date := leaf.NotAfter.UTC().Format(dateLayout)
+	switch {
+	case !leaf.NotAfter.After(now):
+		all = append(all, fmt.Sprintf("%s: it expired on %s: no new connection is accepted with it, and the next start will fail; want a new one: %s",
+			i.files[1], date, remedy(leaf)))
+	case leaf.NotAfter.Before(m.caEnd) && Soon(leaf, now):
+		all = append(all, fmt.Sprintf("%s: it expires on %s; want a new one: %s", i.files[1], date, remedy(leaf)))
+	}
+	if m.caEnd.Sub(now) < min(soonAuthority, m.caLife()/3) {
+		all = append(all, fmt.Sprintf("%s: the authority ends on %s, and all its certificates with it; want a new one: elect certs rollover in the directory with ca.key",
+			i.files[0], m.caEnd.UTC().Format(dateLayout)))
 	}
 	const others = 0o007
 	if info, err := os.Stat(i.files[2]); err == nil && runtime.GOOS != "windows" && info.Mode()&others != 0 {
 		all = append(all, fmt.Sprintf("%s: every user of this machine may use this private key (mode %04o); want 0600", i.files[2], info.Mode().Perm()))
 	}
 	return all
+}
+
+// caLife is how long the authority that ends first is valid.
+func (m *material) caLife() time.Duration {
+	for _, ca := range m.cas {
+		if ca.NotAfter.Equal(m.caEnd) {
+			return ca.NotAfter.Sub(ca.NotBefore)
+		}
+	}
+	return ValidCA // it is an intermediate one
 }
 
 // String is whom the certificate is for and who signed it, for people.
@@ -264,7 +382,7 @@ func (i *Identity) Client(expect protocol.NodeID) *tls.Config {
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			id, err := i.current().verify(state.PeerCertificates, x509.ExtKeyUsageServerAuth, i.Cluster, string(expect), time.Now())
-			if err == nil && id == Operator {
+			if role, _ := RoleOf(id); err == nil && role != "" {
 				err = errors.New("the certificate is an operator's; want a node's")
 			}
 			return err

@@ -25,7 +25,7 @@ import (
 
 // How long certificates are valid where nothing else is said.
 const (
-	DefaultValid = 365 * 24 * time.Hour      // of nodes and the operator
+	DefaultValid = 365 * 24 * time.Hour      // of nodes and operators
 	ValidCA      = 10 * 365 * 24 * time.Hour // of the authority
 
 	early = time.Hour // before now: for clocks that are late
@@ -36,7 +36,14 @@ const (
 	certExt, keyExt      = ".crt", ".key"
 )
 
-// Node is somebody to issue a certificate to.
+// Person is an operator to issue a certificate to. Without a Name the files are
+// called operator for [Operate] and as the role otherwise.
+type Person struct {
+	Role Role
+	Name string // for logs; may be empty
+}
+
+// Node is a node to issue a certificate to.
 type Node struct {
 	ID protocol.NodeID
 	// Hosts are IP addresses and DNS names to put into the certificate, for
@@ -48,18 +55,20 @@ type Node struct {
 type Options struct {
 	Cluster string
 	Nodes   []Node
-	// Valid is how long the certificates of nodes and operator are valid; 0 is
-	// [DefaultValid]. None outlives its authority, which is made for [ValidCA], or
-	// for Valid if that is longer.
+	// Operators are the people to issue certificates to; nil is one without a name
+	// and with the role [Operate].
+	Operators []Person
+	// Valid is how long the certificates of nodes and operators are valid; 0 is
+	// [DefaultValid]. None outlives its authority, which is made for [ValidCA],
+	// or for Valid if that is longer.
 	Valid time.Duration
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
 
 // Make writes into dir, which it makes if need be, an authority (ca.crt, ca.key),
-// a certificate with its key for each node (ID.crt, ID.key) and one for people
-// (operator.crt, operator.key). Keys are ECDSA on P-256 and can be read by their
-// owner only.
+// a certificate with its key for each node (ID.crt, ID.key) and for each operator
+// (NAME.crt, NAME.key). Keys are ECDSA on P-256 and can be read by their owner only.
 //
 // Nothing is overwritten. With the authority already there it adds what is
 // missing; if nothing is, the error is fs.ErrExist. A node needs ca.crt and its
@@ -85,8 +94,8 @@ func (o *Options) check() error {
 		if _, err := protocol.ParseNodeID(string(node.ID)); err != nil {
 			return err
 		}
-		if name := strings.ToLower(string(node.ID)); name == caFile || name == operatorFile {
-			return fmt.Errorf("node id %q: %s%s is another file's name; want another id", node.ID, name, certExt)
+		if reserved(string(node.ID)) {
+			return fmt.Errorf("node id %q: %s%s is another file's name; want another id", node.ID, strings.ToLower(string(node.ID)), certExt)
 		}
 		if slices.IndexFunc(o.Nodes, func(other Node) bool { return strings.EqualFold(string(other.ID), string(node.ID)) }) != n {
 			return fmt.Errorf("node id %q is listed twice (upper and lower case count as the same, as in some file systems)", node.ID)
@@ -97,14 +106,25 @@ func (o *Options) check() error {
 			}
 		}
 	}
+	for _, p := range o.Operators {
+		if _, err := ParseRole(string(p.Role)); err != nil {
+			return err
+		}
+		if p.Name == "" {
+			continue
+		}
+		if err := checkName(p.Name); err != nil {
+			return err
+		}
+		if reserved(p.Name) {
+			return fmt.Errorf("operator name %q: %s%s is another file's name; want another name", p.Name, strings.ToLower(p.Name), certExt)
+		}
+	}
 	return nil
 }
 
 func (o *Options) make(dir string) error {
-	now := time.Now()
-	if o.Now != nil {
-		now = o.Now()
-	}
+	now := clock(o.Now)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -116,42 +136,80 @@ func (o *Options) make(dir string) error {
 	if valid == 0 {
 		valid = DefaultValid
 	}
-	for _, node := range append(slices.Clone(o.Nodes), Node{ID: Operator}) {
-		name := string(node.ID)
-		if name == Operator {
-			name = operatorFile
-		}
-		there, err := pairThere(dir, name)
+	for _, one := range o.subjects() {
+		there, err := pairThere(dir, one.file)
 		if err != nil {
 			return err
 		}
 		if there {
+			if err := one.has(dir, o.Cluster); err != nil {
+				return err
+			}
 			continue
 		}
 		made = true
-		cert := &x509.Certificate{
-			Subject:     pkix.Name{CommonName: string(node.ID), Organization: []string{o.Cluster}},
-			URIs:        []*url.URL{uriOf(o.Cluster, string(node.ID))},
-			NotBefore:   now.Add(-early),
-			NotAfter:    earlier(now.Add(valid), ca.cert.NotAfter),
-			KeyUsage:    x509.KeyUsageDigitalSignature,
-			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		}
-		for _, host := range node.Hosts {
+		cert := template(o.Cluster, one.id, now, valid, ca)
+		for _, host := range one.hosts {
 			if ip := net.ParseIP(host); ip != nil {
 				cert.IPAddresses = append(cert.IPAddresses, ip)
 			} else {
 				cert.DNSNames = append(cert.DNSNames, host)
 			}
 		}
-		if _, err := issue(dir, name, cert, ca); err != nil {
+		if _, err := issue(dir, one.file, cert, ca, create); err != nil {
 			return err
 		}
 	}
 	if !made {
-		return fmt.Errorf("%s: authority and all certificates are there: %w; remove both files of the one to issue anew", dir, fs.ErrExist)
+		return fmt.Errorf("%s: authority and all certificates are there: %w; renew them, or remove both files of the one to issue anew", dir, fs.ErrExist)
 	}
 	return nil
+}
+
+// subjectOf is one to issue a certificate to.
+type subjectOf struct {
+	id, file string
+	hosts    []string
+}
+
+func (o *Options) subjects() (all []subjectOf) {
+	for _, n := range o.Nodes {
+		all = append(all, subjectOf{string(n.ID), string(n.ID), n.Hosts})
+	}
+	people := o.Operators
+	if people == nil {
+		people = []Person{{Role: Operate}}
+	}
+	for _, p := range people {
+		all = append(all, subjectOf{OperatorID(p.Role, p.Name), fileOf(p.Role, p.Name), nil})
+	}
+	return all
+}
+
+// has says what is wrong with the certificate that is there already.
+func (s *subjectOf) has(dir, cluster string) error {
+	name := filepath.Join(dir, s.file+certExt)
+	chain, err := readCerts(name)
+	if err != nil {
+		return err
+	}
+	if _, id, err := named(chain[0]); err != nil || id != s.id {
+		return fmt.Errorf("%s is there already, and is the certificate of %s; want %s in a file of another name",
+			name, subject(chain[0]), who(cluster, s.id))
+	}
+	return nil
+}
+
+// template is a certificate to be issued.
+func template(cluster, id string, now time.Time, valid time.Duration, ca *issuer) *x509.Certificate {
+	return &x509.Certificate{
+		Subject:     pkix.Name{CommonName: id, Organization: []string{cluster}},
+		URIs:        []*url.URL{uriOf(cluster, id)},
+		NotBefore:   now.Add(-early),
+		NotAfter:    earlier(now.Add(valid), ca.cert.NotAfter),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
 }
 
 // issuer is an authority that can sign.
@@ -167,37 +225,73 @@ func (o *Options) authority(dir string, now time.Time) (ca *issuer, made bool, e
 		return nil, false, err
 	}
 	if !there {
-		cert := &x509.Certificate{
-			Subject:               pkix.Name{CommonName: "elect CA of " + o.Cluster, Organization: []string{o.Cluster}},
-			URIs:                  []*url.URL{uriOf(o.Cluster, authority)},
-			NotBefore:             now.Add(-early),
-			NotAfter:              now.Add(max(ValidCA, o.Valid)),
-			KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-			BasicConstraintsValid: true,
-			IsCA:                  true,
-			MaxPathLenZero:        true, // it signs no other authorities
-		}
-		ca, err = issue(dir, caFile, cert, nil)
+		ca, err = issue(dir, caFile, authorityFor(o.Cluster, now, max(ValidCA, o.Valid)), nil, create)
 		return ca, true, err
 	}
-	certName, keyName := filepath.Join(dir, caFile+certExt), filepath.Join(dir, caFile+keyExt)
-	pair, err := tls.LoadX509KeyPair(certName, keyName)
-	if err != nil {
-		return nil, false, fmt.Errorf("%s with %s: %w", certName, keyName, err)
+	if ca, _, err = readAuthority(dir); err == nil {
+		err = ca.signs(dir, now)
 	}
-	key, ok := pair.PrivateKey.(crypto.Signer)
-	cert := pair.Leaf
-	switch {
-	case !ok || !cert.IsCA:
-		return nil, false, fmt.Errorf("%s is the certificate of %s, which is no authority", certName, subject(cert))
-	case now.After(cert.NotAfter):
-		return nil, false, fmt.Errorf("%s expired on %s: make a new authority in another directory", certName, cert.NotAfter.UTC().Format(time.DateOnly))
+	if err != nil {
+		return nil, false, err
 	}
 	// An authority that was made elsewhere need not name a cluster.
-	if cluster, _, err := named(cert); err == nil && cluster != o.Cluster {
-		return nil, false, fmt.Errorf("%s is the authority of cluster %s; want %s", certName, cluster, o.Cluster)
+	if cluster, _, err := named(ca.cert); err == nil && cluster != o.Cluster {
+		return nil, false, fmt.Errorf("%s is the authority of cluster %s; want %s", filepath.Join(dir, caFile+certExt), cluster, o.Cluster)
 	}
-	return &issuer{cert, key}, false, nil
+	return ca, false, nil
+}
+
+// authorityFor is the certificate of a new authority.
+func authorityFor(cluster string, now time.Time, valid time.Duration) *x509.Certificate {
+	return &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "elect CA of " + cluster, Organization: []string{cluster}},
+		URIs:                  []*url.URL{uriOf(cluster, authority)},
+		NotBefore:             now.Add(-early),
+		NotAfter:              now.Add(valid),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		MaxPathLenZero:        true, // it signs no other authorities
+	}
+}
+
+// readAuthority is the authority in dir whose key is there, and all that are
+// trusted: while one takes the place of another, ca.crt has both.
+func readAuthority(dir string) (ca *issuer, all []*x509.Certificate, err error) {
+	certName, keyName := filepath.Join(dir, caFile+certExt), filepath.Join(dir, caFile+keyExt)
+	if all, err = readCerts(certName); err != nil {
+		return nil, nil, err
+	}
+	secret, err := os.ReadFile(keyName)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, cert := range all {
+		pair, failed := tls.X509KeyPair(pem.EncodeToMemory(block(cert)), secret)
+		if failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		key, ok := pair.PrivateKey.(crypto.Signer)
+		if !ok || !cert.IsCA {
+			return nil, nil, fmt.Errorf("%s is the certificate of %s, which is no authority", certName, subject(cert))
+		}
+		return &issuer{cert, key}, all, nil
+	}
+	return nil, nil, fmt.Errorf("%s with %s: %w", certName, keyName, err)
+}
+
+// signs says why an authority signs nothing any more.
+func (ca *issuer) signs(dir string, now time.Time) error {
+	if !now.After(ca.cert.NotAfter) {
+		return nil
+	}
+	return fmt.Errorf("%s expired on %s; want a new authority: elect certs rollover",
+		filepath.Join(dir, caFile+certExt), ca.cert.NotAfter.UTC().Format(time.DateOnly))
+}
+
+func block(cert *x509.Certificate) *pem.Block {
+	return &pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}
 }
 
 // pairThere reports whether a certificate and its key are there; one without the
@@ -221,12 +315,24 @@ func pairThere(dir, name string) (bool, error) {
 	return len(there) == 2, nil
 }
 
-// issue draws a key, has the certificate signed (by itself, without an
-// authority), and writes both.
-func issue(dir, name string, cert *x509.Certificate, by *issuer) (*issuer, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+// issue writes a certificate and its key by means of put.
+func issue(dir, name string, cert *x509.Certificate, by *issuer, put putter) (*issuer, error) {
+	made, secret, err := sign(name, cert, by)
 	if err != nil {
 		return nil, err
+	}
+	if err := put(filepath.Join(dir, name+keyExt), 0o600, secret); err != nil {
+		return nil, err
+	}
+	return made, put(filepath.Join(dir, name+certExt), 0o644, block(made.cert))
+}
+
+// sign draws a key, and has the certificate signed: by itself, without an
+// authority.
+func sign(name string, cert *x509.Certificate, by *issuer) (made *issuer, secret *pem.Block, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
 	}
 	if by == nil {
 		by = &issuer{cert, key}
@@ -234,39 +340,57 @@ func issue(dir, name string, cert *x509.Certificate, by *issuer) (*issuer, error
 	// Without a SerialNumber it is random, with the bits that RFC 5280 wants.
 	der, err := x509.CreateCertificate(rand.Reader, cert, by.cert, key.Public(), by.key)
 	if err != nil {
-		return nil, fmt.Errorf("certificate for %s: %w", name, err)
+		return nil, nil, fmt.Errorf("certificate for %s: %w", name, err)
 	}
 	if cert, err = x509.ParseCertificate(der); err != nil {
-		return nil, fmt.Errorf("certificate for %s: %w", name, err)
+		return nil, nil, fmt.Errorf("certificate for %s: %w", name, err)
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	bytes, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := put(filepath.Join(dir, name+keyExt), 0o600, &pem.Block{Type: "PRIVATE KEY", Bytes: secret}); err != nil {
-		return nil, err
-	}
-	if err := put(filepath.Join(dir, name+certExt), 0o644, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
-		return nil, err
-	}
-	return &issuer{cert, key}, nil
+	return &issuer{cert, key}, &pem.Block{Type: "PRIVATE KEY", Bytes: bytes}, nil
 }
 
-// put writes a file that is there whole or not at all, and replaces none.
-func put(name string, mode fs.FileMode, block *pem.Block) (err error) {
+// putter writes a file that is there whole or not at all.
+type putter func(name string, mode fs.FileMode, blocks ...*pem.Block) error
+
+// create is a putter that replaces no file.
+func create(name string, mode fs.FileMode, blocks ...*pem.Block) error {
+	// Unlike a rename, a link fails if name is there.
+	return write(name, mode, blocks, func(temp string) error { return os.Link(temp, name) })
+}
+
+// replace is a putter that replaces the file that is there.
+func replace(name string, mode fs.FileMode, blocks ...*pem.Block) error {
+	return write(name, mode, blocks, func(temp string) error { return os.Rename(temp, name) })
+}
+
+func write(name string, mode fs.FileMode, blocks []*pem.Block, place func(temp string) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // made with 0600
 	if err != nil {
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, os.Remove(f.Name()))
+		if removed := os.Remove(f.Name()); !errors.Is(removed, fs.ErrNotExist) {
+			err = errors.Join(err, removed)
+		}
 	}()
-	_, err = f.Write(pem.EncodeToMemory(block))
+	for _, b := range blocks {
+		err = errors.Join(err, pem.Encode(f, b))
+	}
 	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 	if err != nil {
 		return err
 	}
-	return os.Link(f.Name(), name) // unlike a rename it fails if name is there
+	return place(f.Name())
+}
+
+func clock(now func() time.Time) time.Time {
+	if now == nil {
+		return time.Now()
+	}
+	return now()
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -12,8 +12,9 @@ import (
 	"github.com/electd/elect/protocol"
 )
 
-// Operator is the id of certificates for people: it may ask and command, and is
-// no node.
+// Operator is the id of an operator's certificate that has no name and the role
+// [Operate]. It is the only one that builds without roles made, and know; see
+// [OperatorID] for the others.
 const Operator = "~operator"
 
 const (
@@ -36,7 +37,8 @@ func uriOf(cluster, id string) *url.URL {
 }
 
 // PeerOf says whom the other side's certificate names: the cluster, and the id
-// of a node or [Operator]. It verifies nothing: that was for the handshake to do.
+// of a node or of an operator, see [RoleOf]. It verifies nothing: that was for the
+// handshake to do.
 func PeerOf(state tls.ConnectionState) (cluster, id string, err error) {
 	if len(state.PeerCertificates) == 0 {
 		return "", "", errNoCertificate
@@ -68,7 +70,11 @@ func named(cert *x509.Certificate) (cluster, id string, err error) {
 func parse(u *url.URL) (cluster, id string, err error) {
 	cluster, err = ParseCluster(u.Host)
 	id = strings.TrimPrefix(u.Path, "/")
-	if err == nil && id != Operator && id != authority {
+	switch role, _ := RoleOf(id); {
+	case err != nil, id == authority, role != "":
+	case strings.HasPrefix(id, "~"):
+		err = fmt.Errorf("%.80q is no role; want ~%s, %s or ~%s, with /NAME or without", id, Observe, Operator, Administer)
+	default:
 		_, err = protocol.ParseNodeID(id)
 	}
 	if err == nil && uriOf(cluster, id).String() != u.String() {
@@ -79,10 +85,12 @@ func parse(u *url.URL) (cluster, id string, err error) {
 
 // who is a cluster and an id in words.
 func who(cluster, id string) string {
-	switch id {
-	case Operator:
-		return "an operator of cluster " + cluster
-	case authority:
+	switch role, name := RoleOf(id); {
+	case name != "":
+		return fmt.Sprintf("the operator %s (role %s) of cluster %s", name, role, cluster)
+	case role != "":
+		return fmt.Sprintf("an operator (role %s) of cluster %s", role, cluster)
+	case id == authority:
 		return "the authority of cluster " + cluster
 	}
 	return id + " of cluster " + cluster

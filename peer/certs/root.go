@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// LoadRoot reads from an open directory what [LoadDir] reads by its name, and reads
-// it once: the identity stays what it is when the files are replaced, or the
+// LoadRoot reads from an open directory what [LoadDir] reads by its name, of id ""
+// the certificate of the operator with the role [Administer], and reads it once: the
+// identity stays what it is when the files are replaced, or the
 // directory above them. The authority is one certificate, as [Make] writes it. An
 // error about a certificate of another authority ends with otherwise.
 func LoadRoot(dir *os.Root, id, otherwise string) (*Identity, error) {
 	name := id
 	if id == "" {
-		name, id = operatorFile, Operator
+		name, id = fileOf(Administer, ""), OperatorID(Administer, "")
 	}
 	var data [3][]byte
 	for n, file := range []string{caFile + certExt, name + certExt, name + keyExt} {
@@ -50,5 +51,6 @@ func LoadRoot(dir *os.Root, id, otherwise string) (*Identity, error) {
 			return fail(err)
 		}
 	}
+	m.caEnd = m.authorityEnd([]*x509.Certificate{m.pair.Leaf})
 	return &Identity{Cluster: cluster, ID: id, loaded: m, once: true}, nil
 }

@@ -16,12 +16,8 @@ func (m *material) verify(shown []*x509.Certificate, usage x509.ExtKeyUsage, clu
 		return "", fmt.Errorf("%w; want one of cluster %s", errNoCertificate, cluster)
 	}
 	leaf := shown[0]
-	between := x509.NewCertPool()
-	for _, c := range shown[1:] {
-		between.AddCert(c)
-	}
 	if _, err := leaf.Verify(x509.VerifyOptions{
-		Roots: m.roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage},
+		Roots: m.roots, Intermediates: poolOf(shown[1:]), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage},
 	}); err != nil {
 		return "", m.explain(leaf, err, now)
 	}
@@ -40,6 +36,16 @@ func (m *material) verify(shown []*x509.Certificate, usage x509.ExtKeyUsage, clu
 	return id, nil
 }
 
+// ErrExpired is the reason of an error about a certificate that has expired, one's
+// own or that of the other side. A renewed one mends it.
+var ErrExpired = errors.New("the certificate has expired")
+
+// expired is a text that matches [ErrExpired].
+type expired struct{ text string }
+
+func (e *expired) Error() string        { return e.text }
+func (e *expired) Is(target error) bool { return target == ErrExpired }
+
 const dateLayout = "2006-01-02 15:04 MST"
 
 // explain says in words why a chain does not hold.
@@ -49,9 +55,12 @@ func (m *material) explain(leaf *x509.Certificate, err error, now time.Time) err
 		case bad.Reason == x509.Expired && now.Before(cert.NotBefore):
 			return fmt.Errorf("the certificate of %s is not valid before %s, and here it is %s; one of the two clocks is wrong",
 				subject(cert), cert.NotBefore.UTC().Format(dateLayout), now.UTC().Format(dateLayout))
+		case bad.Reason == x509.Expired && cert.IsCA:
+			return &expired{fmt.Sprintf("the certificate of %s expired on %s, and here it is %s; want a new authority: elect certs rollover",
+				subject(cert), cert.NotAfter.UTC().Format(dateLayout), now.UTC().Format(dateLayout))}
 		case bad.Reason == x509.Expired:
-			return fmt.Errorf("the certificate of %s expired on %s, and here it is %s; issue a new one",
-				subject(cert), cert.NotAfter.UTC().Format(dateLayout), now.UTC().Format(dateLayout))
+			return &expired{fmt.Sprintf("the certificate of %s expired on %s, and here it is %s; want a new one: %s",
+				subject(cert), cert.NotAfter.UTC().Format(dateLayout), now.UTC().Format(dateLayout), remedy(cert))}
 		case bad.Reason == x509.IncompatibleUsage:
 			return fmt.Errorf("the certificate of %s is not for this purpose; want one for clients and servers both", subject(leaf))
 		}
@@ -67,9 +76,43 @@ func (m *material) explain(leaf *x509.Certificate, err error, now time.Time) err
 	return fmt.Errorf("the certificate of %s: %w", subject(leaf), err)
 }
 
+// remedy is how a certificate is renewed.
+func remedy(cert *x509.Certificate) string {
+	_, id, err := named(cert)
+	if err != nil {
+		id = "NAME"
+	} else if role, name := RoleOf(id); role != "" {
+		id = fileOf(role, name)
+	}
+	return fmt.Sprintf("elect certs renew %s in the directory with ca.key, and then copy %s.crt and %s.key to where the old ones are", id, id, id)
+}
+
 // Caller verifies the certificate of somebody who called, and says whose it is:
-// the id of a node, or [Operator]. Server's configuration has done so already,
+// the id of a node or of an operator, see [RoleOf]. Server's configuration has done so already,
 // unless its VerifyConnection was taken out in order to answer with reasons.
 func (i *Identity) Caller(state tls.ConnectionState) (id string, err error) {
 	return i.current().verify(state.PeerCertificates, x509.ExtKeyUsageClientAuth, i.Cluster, "", time.Now())
+}
+
+// grace is how long a connection between nodes goes on after a certificate that was
+// shown on it has expired: seven days, or a third of the certificate's life if that
+// is less.
+const grace = 7 * 24 * time.Hour
+
+// Recheck verifies the certificate that was shown on a connection again, by what the
+// files hold now. refused is why a new connection would not be accepted, and nil if it
+// would. over says that this one should not go on, either: the certificate is not
+// accepted for another reason than its date, or has expired longer ago than seven
+// days, or a third of its life.
+func (i *Identity) Recheck(state tls.ConnectionState) (refused error, over bool) {
+	m, now := i.current(), time.Now()
+	check := func(at time.Time) error {
+		_, err := m.verify(state.PeerCertificates, x509.ExtKeyUsageAny, i.Cluster, "", at)
+		return err
+	}
+	if refused = check(now); !errors.Is(refused, ErrExpired) {
+		return refused, refused != nil
+	}
+	leaf := state.PeerCertificates[0]
+	return refused, check(now.Add(-min(grace, leaf.NotAfter.Sub(leaf.NotBefore)/3))) != nil
 }

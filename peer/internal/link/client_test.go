@@ -27,7 +27,7 @@ func office(t *testing.T, w *town) (n1 *resident, begun, ended chan string) {
 		cfg.Serve = func(ctx context.Context, from Caller, q *wire.Request, reply func(*wire.Response) error) {
 			switch q.Verb {
 			case "who":
-				body, _ := json.Marshal(fmt.Sprintf("%s %v %d", from.ID, from.Operator, q.Token))
+				body, _ := json.Marshal(fmt.Sprintf("%s %v %d", from.ID, from.Role, q.Token))
 				_ = reply(&wire.Response{Body: body})
 			case "echo":
 				_ = reply(&wire.Response{Body: q.Body})
@@ -77,7 +77,7 @@ func TestClient(t *testing.T) {
 	w := secure(t, "n1", "n2")
 	n1, began, done := office(t, w)
 	ctx := within(t)
-	for id, want := range map[protocol.NodeID]string{"": ` true 7`, "n2": `n2 false 7`} {
+	for id, want := range map[protocol.NodeID]string{"": ` operate 7`, "n2": `n2  7`} {
 		var got string
 		if err := w.client(t, id).Call(ctx, "who", 7, nil, func(b json.RawMessage) error { return json.Unmarshal(b, &got) }); err != nil || got != want {
 			t.Errorf("%q, %v; want %q", got, err, want)

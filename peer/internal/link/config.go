@@ -34,10 +34,11 @@ const (
 
 // Caller is who sent a request.
 type Caller struct {
-	ID       protocol.NodeID // of the certificate; "" for an operator and without certificates
-	Operator bool            // the certificate is an operator's
-	Addr     string          // where the connection comes from
-	Program  string          // version of the caller's program, for people
+	ID      protocol.NodeID // of the certificate; "" for an operator and without certificates
+	Role    certs.Role      // of an operator's certificate; "" for a node and without certificates
+	Name    string          // of an operator, for people; "" if the certificate has none
+	Addr    string          // where the connection comes from
+	Program string          // version of the caller's program, for people
 }
 
 // Config says what a Link connects. Admit, Welcomed, Refused, Receive and Closed
@@ -54,6 +55,9 @@ type Config struct {
 	// TLS is this node's certificate. Nil: plain TCP, and everybody is who he
 	// says he is.
 	TLS *certs.Identity
+	// Look is the time between two looks at certificates: at the files of TLS, and at
+	// what was shown on connections that are there; 0 is a minute.
+	Look time.Duration
 	// Idle bounds a handshake, and is the time after which a connection that
 	// takes nothing is given up; 0 is 1 s.
 	Idle time.Duration

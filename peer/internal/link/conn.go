@@ -26,6 +26,7 @@ type conn struct {
 	// process that connects before its first boot has none yet. The connections
 	// of one process share it.
 	incarnation *atomic.Uint64
+	replaced    bool // beneath the Link's lock: this side has dialled another one in its place
 
 	kick chan struct{} // there is something for the writer
 	stop chan struct{} // closed when nothing is to be written any more

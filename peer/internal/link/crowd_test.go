@@ -332,5 +332,5 @@ func TestIdentityWorries(t *testing.T) {
 		t.Fatal(err)
 	}
 	n1 := w.start("n1", w.listen("n1"), nil)
-	n1.logged("level=WARN", "this node's certificate", "n1.key", "mode 0644")
+	n1.logged("level=WARN", "certificates want a look", "n1.key", "mode 0644")
 }

@@ -17,8 +17,9 @@
 // dialling. So it happens that there are two connections. The rules, by which
 // none is closed that the other side still needs:
 //
-//   - Of two that the same side dialled, the newer one counts: nobody dials who
-//     has a connection.
+//   - Of two that the same side dialled, the newer one counts: a node that has a
+//     connection dials only to put a new one in its place. The side that was called
+//     closes the older one, when the newer one counts there.
 //   - Of two that were dialled by one side each, the node with the smaller id
 //     keeps the one that became complete last, says Refusal "duplicate" on the
 //     other one, and goes on reading there until the other side has closed it.
@@ -47,6 +48,15 @@
 // call Close; those for one connection come in order. What cannot be sent is
 // dropped: protocols must cope with that anyway. Nothing here ends a node: a
 // listener that fails, a peer that speaks nonsense and a stranger who knocks are
-// each a line in the log. Who closes without a word is none. What is wrong with this
-// node's own certificate is said at the start and looked for each minute.
+// each a line in the log. Who closes without a word is none.
+//
+// # Certificates
+//
+// Each minute the Link looks at its own files and at what was shown on the connections
+// that there are; what is wrong is said in the log once a day. When the files have
+// changed, connections with nodes are made anew, beside the old ones. Those on which a
+// certificate has expired since go on for the time that [certs.Identity.Recheck] gives
+// them, and what it does not accept for another reason, such as an authority that was
+// removed, is ended when a new connection fails. Connections of clients are ended at
+// once. Those of witnesses stay: all that one can say is that its own node is dead.
 package link

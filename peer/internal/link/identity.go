@@ -1,25 +1,32 @@
 package link
 
 import (
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/electd/elect/peer/internal/wire"
+	"github.com/electd/elect/protocol"
 )
 
 const (
-	lookTime  = time.Minute    // between two looks at this node's own certificate
-	sameWorry = 24 * time.Hour // before the same is said about it again
+	lookTime  = time.Minute    // between two looks at certificates
+	sameWorry = 24 * time.Hour // before the same is said about them again
 )
 
-// watchIdentity says in the log what an operator should know about this node's
-// certificate before others refuse it.
+// watchIdentity looks at this node's certificate and at those of the others. It says in
+// the log what an operator should know before others refuse this node.
 func (l *Link) watchIdentity() {
 	w := worries{said: make(map[string]time.Time)}
 	w.last = l.cfg.TLS.Warnings() // so that at the start all of it is said
-	t := time.NewTicker(lookTime)
+	t := time.NewTicker(l.cfg.Look)
 	defer t.Stop()
 	for {
-		for _, text := range w.due(l.cfg.TLS.Warnings(), time.Now()) {
-			l.log.Warn("this node's certificate", "id", l.cfg.Hello.ID, "problem", text)
+		for _, text := range w.due(append(l.cfg.TLS.Warnings(), l.review()...), time.Now()) {
+			l.log.Warn("certificates want a look", "id", l.cfg.Hello.ID, "problem", text)
 		}
 		select {
 		case <-t.C:
@@ -27,6 +34,119 @@ func (l *Link) watchIdentity() {
 			return
 		}
 	}
+}
+
+// review looks at the connections that are there, by what the files hold now. One with
+// a node that was made with another certificate of this node's, or on which a
+// certificate was shown that is not accepted any more, is made anew beside the one that
+// there is, which it replaces: nothing is cut, and nobody takes it for a death. Where
+// that fails the connection goes on for as long as Identity.Recheck bears it. A client's
+// connection is ended, because a client can make another one. What is said about a node
+// is returned.
+func (l *Link) review() (problems []string) {
+	version := l.cfg.TLS.Version()
+	var all []*conn
+	l.mu.Lock()
+	for _, p := range l.peers {
+		if n := len(p.conns); n > 0 {
+			all = append(all, p.conns[n-1])
+		}
+	}
+	callers := slices.Collect(maps.Keys(l.callers))
+	l.mu.Unlock()
+
+	var mu sync.Mutex
+	var work sync.WaitGroup
+	for _, c := range all {
+		state, secure := c.shown()
+		if !secure {
+			continue
+		}
+		refused, over := l.cfg.TLS.Recheck(state)
+		if refused == nil && c.version == version {
+			continue
+		}
+		work.Go(func() {
+			if text := l.renew(c, refused, over); text != "" {
+				mu.Lock()
+				defer mu.Unlock()
+				problems = append(problems, text)
+			}
+		})
+	}
+	for _, c := range callers {
+		state, secure := c.s.shown()
+		if !secure {
+			continue
+		}
+		if refused, _ := l.cfg.TLS.Recheck(state); refused != nil {
+			l.log.Info("the connection of a client is ended", "from", c.from.Addr, "cause", refused)
+			work.Go(func() { c.end(notAccepted(refused)) })
+		}
+	}
+	work.Wait()
+	slices.Sort(problems)
+	return problems
+}
+
+func notAccepted(err error) *wire.Refusal {
+	return &wire.Refusal{Code: wire.CodeCertificate, Says: err.Error()}
+}
+
+// calls notes that a node has begun a handshake, until over is called. While its
+// connection is being made anew by this side, the node with the smaller id, it is to
+// wait: of two that are made at once one would be taken for a death.
+func (l *Link) calls(id protocol.NodeID) (over func(), r *wire.Refusal) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.peers[id]
+	switch {
+	case p == nil:
+		return func() {}, nil
+	case p.renewed && l.cfg.Hello.ID.Compare(id) < 0:
+		return nil, &wire.Refusal{Code: wire.CodeBusy, Says: string(l.cfg.Hello.ID) + " is making the connection anew itself"}
+	}
+	p.calling++
+	return sync.OnceFunc(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		p.calling--
+	}), nil
+}
+
+// renew makes the connection with a node anew, and says what is wrong if that fails.
+func (l *Link) renew(c *conn, refused error, over bool) string {
+	p := c.peer
+	l.mu.Lock()
+	mine := p.calling == 0 && len(p.conns) > 0 && p.conns[len(p.conns)-1] == c
+	p.renewed = mine
+	l.mu.Unlock()
+	if !mine {
+		return "" // there is another one, or will be
+	}
+	defer func() {
+		l.mu.Lock()
+		p.renewed = false
+		l.mu.Unlock()
+	}()
+	made, err := l.try(p)
+	switch {
+	case err == nil:
+		l.work.Go(func() { l.run(made) })
+		return ""
+	case c.peer.gone.Load() || l.ctx.Err() != nil:
+		return ""
+	case over:
+		l.log.Warn("a connection is ended", "peer", c.peer.id, "addr", c.addr(), "cause", refused)
+		c.finish(&wire.Frame{Refusal: notAccepted(refused)}, flushTime)
+		return ""
+	case refused != nil: // in words that stay the same, and so without the time of day
+		return fmt.Sprintf("the certificate that %s has shown has expired: the connection goes on for some days at most, and a new one is refused; want elect certs renew %s",
+			c.peer.id, c.peer.id)
+	case errors.Is(err, errNoAddress): // it calls, and looks at certificates itself
+		return ""
+	}
+	return fmt.Sprintf("the connection with %s goes on with the certificates that it was made with, because a new one fails: %s", c.peer.id, reason(err))
 }
 
 // worries are what there is to say about a certificate. One goroutine uses them.

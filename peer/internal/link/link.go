@@ -37,6 +37,7 @@ type Link struct {
 	guests    []*guest // accepted, and not known yet
 	accepted  int
 	clients   int
+	callers   map[*guestCalls]struct{} // the clients
 	witnesses map[protocol.NodeID]int
 }
 
@@ -58,6 +59,8 @@ type peer struct {
 	passing bool               // it is none of Peers: Admit has let it in all the same
 	conns   []*conn            // the newest last: that one is sent on
 	closed  uint64             // the life that has closed one of several connections
+	calling int                // handshakes that it has begun
+	renewed bool               // its connection is being made anew
 	lasted  bool               // a connection has lasted since the dialler last looked
 	from    string             // where it calls from
 	program string
@@ -73,6 +76,9 @@ func Start(cfg Config) *Link {
 	if cfg.Idle <= 0 {
 		cfg.Idle = defaultIdle
 	}
+	if cfg.Look <= 0 {
+		cfg.Look = lookTime
+	}
 	if cfg.Dial == nil {
 		cfg.Dial = dialTCP
 	}
@@ -81,7 +87,7 @@ func Start(cfg Config) *Link {
 	}
 	l := &Link{
 		cfg: cfg, log: cfg.Logger, hello: cfg.Hello, begun: time.Now(),
-		peers: make(map[protocol.NodeID]*peer), live: make(map[*conn]struct{}), witnesses: make(map[protocol.NodeID]int),
+		peers: make(map[protocol.NodeID]*peer), live: make(map[*conn]struct{}), witnesses: make(map[protocol.NodeID]int), callers: make(map[*guestCalls]struct{}),
 	}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
@@ -276,8 +282,11 @@ func (l *Link) join(c *conn, h *wire.Hello, set uint64) *wire.Refusal {
 		case o.life != c.life:
 			abort = append(abort, o)
 			gone = append(gone, o.incarnation.Load())
-		case o.dialled == c.dialled:
+		case o.dialled == c.dialled && !c.dialled:
 			abort = append(abort, o)
+		case o.dialled == c.dialled: // the other side closes it, once c counts there
+			o.replaced = true
+			keep = append(keep, o)
 		case l.cfg.Hello.ID.Compare(p.id) < 0:
 			tell = append(tell, o)
 		default:
@@ -334,7 +343,7 @@ func (l *Link) leave(c *conn, byThem bool) (last bool) {
 		p.conns = slices.Delete(p.conns, i, i+1)
 		last = !slices.ContainsFunc(p.conns, func(o *conn) bool { return o.life == c.life })
 		p.lasted = p.lasted || time.Since(c.since) >= steady
-		if byThem && !last {
+		if byThem && !last && !c.replaced {
 			p.closed = c.life
 		}
 	}

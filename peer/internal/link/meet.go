@@ -27,7 +27,7 @@ func check(self, h *wire.Hello, id string, secure bool) *wire.Refusal {
 	case h.Caller == wire.ClientOf: // whatever its certificate, it is of the cluster
 		return nil
 	case secure && id != string(h.ID):
-		if id == certs.Operator {
+		if role, _ := certs.RoleOf(id); role != "" {
 			return say(wire.CodeIdentity, "it says that it is %s, with an operator's certificate; want the certificate of %s", h.ID, h.ID)
 		}
 		return say(wire.CodeIdentity, "it says that it is %s, with the certificate of %s", h.ID, id)
@@ -216,6 +216,11 @@ func (l *Link) dropped(g *guest, kept bool, err error) {
 
 // receiveNode goes on with a node. A refusal is for it.
 func (l *Link) receiveNode(s *stream, h *wire.Hello) *wire.Refusal {
+	over, r := l.calls(h.ID)
+	if r != nil {
+		return r
+	}
+	defer over()
 	set := l.asked()
 	w, r := l.admit(h)
 	if r != nil {
@@ -242,6 +247,7 @@ func (l *Link) receiveNode(s *stream, h *wire.Hello) *wire.Refusal {
 	if r := l.join(c, h, set); r != nil {
 		return r
 	}
+	over()
 	l.cfg.Welcomed(h.ID, f.Welcome)
 	l.run(c)
 	return nil

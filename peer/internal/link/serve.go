@@ -54,13 +54,19 @@ func (l *Link) receiveClient(s *stream, h *wire.Hello) *wire.Refusal {
 	if r := l.welcome(s, h); r != nil {
 		return r
 	}
-	from := Caller{Addr: s.addr(), Program: h.Program, Operator: s.id == certs.Operator}
-	if !from.Operator {
+	from := Caller{Addr: s.addr(), Program: h.Program}
+	if from.Role, from.Name = certs.RoleOf(s.id); from.Role == "" {
 		from.ID = protocol.NodeID(s.id)
 	}
 	ctx, cancel := context.WithCancel(l.ctx)
 	c := &guestCalls{l: l, s: s, from: from, ctx: ctx, calls: make(map[uint64]context.CancelFunc)}
+	l.mu.Lock()
+	l.callers[c] = struct{}{}
+	l.mu.Unlock()
 	c.read()
+	l.mu.Lock()
+	delete(l.callers, c)
+	l.mu.Unlock()
 	cancel()
 	_ = s.raw.Close()
 	c.work.Wait()
@@ -128,6 +134,13 @@ func (c *guestCalls) serve(ctx context.Context, q *wire.Request) {
 	if silent && ctx.Err() == nil {
 		_ = c.reply(&wire.Response{Call: q.Call, Code: codeFrame, Error: fmt.Sprintf("%q was not answered", q.Verb)})
 	}
+}
+
+// end says why the client is not answered any more, and closes.
+func (c *guestCalls) end(r *wire.Refusal) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.s.refuse(r)
 }
 
 // reply writes one response.

@@ -23,7 +23,8 @@ type stream struct {
 	out      *outlet  // beneath TLS
 	raw      net.Conn // TCP
 	frames   *wire.Reader
-	id       string // of the certificate: a node's or certs.Operator; "" without TLS
+	version  uint64 // of this side's identity when the handshake began
+	id       string // of the certificate: a node's or an operator's, see certs.RoleOf; "" without TLS
 }
 
 // newStream is a connection without TLS, as yet.
@@ -34,7 +35,16 @@ func newStream(raw net.Conn) *stream {
 
 // over is the same connection beneath TLS.
 func (s *stream) over(c *tls.Conn) *stream {
-	return &stream{Conn: c, out: s.out, raw: s.raw, frames: wire.NewReader(c, wire.MaxHello)}
+	return &stream{Conn: c, out: s.out, raw: s.raw, frames: wire.NewReader(c, wire.MaxHello), version: s.version}
+}
+
+// shown is what TLS knows of the connection; false without TLS.
+func (s *stream) shown() (state tls.ConnectionState, secure bool) {
+	c, secure := s.Conn.(*tls.Conn)
+	if secure {
+		state = c.ConnectionState()
+	}
+	return state, secure
 }
 
 // answer makes an accepted connection a secure one. A refusal is for the caller.
@@ -45,6 +55,7 @@ func answer(raw net.Conn, identity *certs.Identity) (*stream, *wire.Refusal, err
 	}
 	config := identity.Server()
 	config.VerifyConnection = nil // is done below, so that the caller can be told
+	plain.version = identity.Version()
 	c := tls.Server(plain.out, config)
 	if err := c.Handshake(); err != nil {
 		if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
@@ -57,7 +68,7 @@ func answer(raw net.Conn, identity *certs.Identity) (*stream, *wire.Refusal, err
 	s := plain.over(c)
 	id, err := identity.Caller(c.ConnectionState())
 	if err != nil {
-		return s, &wire.Refusal{Code: wire.CodeCertificate, Says: err.Error(), Final: true}, nil
+		return s, &wire.Refusal{Code: wire.CodeCertificate, Says: err.Error(), Final: !errors.Is(err, certs.ErrExpired)}, nil
 	}
 	s.id = id
 	return s, nil, nil
@@ -70,6 +81,7 @@ func call(raw net.Conn, identity *certs.Identity, expect protocol.NodeID) (*stre
 	if identity == nil {
 		return plain, nil
 	}
+	plain.version = identity.Version()
 	c := tls.Client(plain.out, identity.Client(expect))
 	if err := c.Handshake(); err != nil {
 		if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {

@@ -134,9 +134,10 @@ func (c *Crew) prepare() (err error) {
 	return nil
 }
 
-// certify makes a certificate for each node.
+// certify makes a certificate for each node, and one for an operator, who changes
+// memberships, too.
 func (c *Crew) certify() error {
-	o := certs.Options{Cluster: cluster}
+	o := certs.Options{Cluster: cluster, Operators: []certs.Person{{Role: certs.Administer}}}
 	for i := range c.cfg.Size {
 		o.Nodes = append(o.Nodes, certs.Node{ID: protocol.NodeID(c.ID(i)), Hosts: c.cfg.Network.Hosts(i)})
 	}

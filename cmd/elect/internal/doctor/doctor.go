@@ -30,6 +30,8 @@ type Measurements struct {
 	Disk   Disk         `json:"disk"`
 	Peers  []Peer       `json:"peers"` // empty without an election
 	Clock  Clock        `json:"clock"`
+	// Certificates are those that the election's URL names, if it names any.
+	Certificates []Certificate `json:"certificates,omitempty"`
 	// Files is how many files this process may have open; 0 when not known.
 	Files uint64 `json:"files,omitempty"`
 }
@@ -54,6 +56,18 @@ type Peer struct {
 	// machine refused them the round trip is known all the same.
 	Listens bool   `json:"listens"`
 	Error   string `json:"error,omitempty"` // why nothing is known
+}
+
+// Certificate is one of a node, an operator or an authority.
+type Certificate struct {
+	File    string    `json:"file"`
+	For     string    `json:"for"` // whom it is for, for people
+	Needed  bool      `json:"-"`   // a node rests on it
+	Expires time.Time `json:"expires"`
+	// Left is how many whole days it is valid yet; negative: it has expired.
+	Left int `json:"days_left"`
+	// Soon says that it should have been renewed.
+	Soon bool `json:"soon"`
 }
 
 // Clock is what leases are counted on.

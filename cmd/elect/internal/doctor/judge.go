@@ -112,6 +112,11 @@ func (v *Verdict) machine(m *Measurements) {
 	if m.Clock.Resolution > needClock {
 		problem("the clock counts in steps of %s; want at most %s", show(m.Clock.Resolution), show(needClock))
 	}
+	for _, c := range m.Certificates {
+		if c.Left < 0 && c.Needed {
+			problem("%s, the certificate of %s, expired on %s: no node starts with it; want %s", c.File, c.For, c.Expires.Format(time.DateOnly), c.renewal())
+		}
+	}
 	if m.Pauses.Samples == 0 {
 		problem("pauses were not measured")
 	}
@@ -136,6 +141,14 @@ func (v *Verdict) notes(m *Measurements, known bool, voters int) {
 	if m.Disk.Error == "" && !m.Disk.Lasts {
 		note("%s is on %s, which is memory: a voter whose directory is lost is refused when it comes back", m.Disk.Dir, m.Disk.Kind)
 	}
+	for _, c := range m.Certificates {
+		switch {
+		case c.Left < 0 && !c.Needed:
+			note("%s, the certificate of %s, expired on %s; want %s", c.File, c.For, c.Expires.Format(time.DateOnly), c.renewal())
+		case c.Soon && c.Left >= 0:
+			note("%s, the certificate of %s, expires on %s, in %d days; want %s", c.File, c.For, c.Expires.Format(time.DateOnly), c.Left, c.renewal())
+		}
+	}
 	if m.Clock.Suspends {
 		note("%s stands still while this machine sleeps: a leader that sleeps does not see that its lease has ended", m.Clock.Name)
 	}
@@ -143,6 +156,17 @@ func (v *Verdict) notes(m *Measurements, known bool, voters int) {
 		note("the clocks came apart by %s meanwhile: the machine slept, or a clock was set; a leader loses its lease when that happens", show(Millis(apart)))
 	}
 }
+
+// renewal is what makes a certificate anew.
+func (c *Certificate) renewal() string {
+	if c.For == Authority {
+		return "elect certs rollover"
+	}
+	return "elect certs renew"
+}
+
+// Authority is whom an authority's certificate is for.
+const Authority = "the authority"
 
 // farthest is the longest of the round trips, and whether all are known.
 func farthest(peers []Peer) (far Peer, known bool) {

@@ -34,6 +34,12 @@ func measured(change func(*doctor.Measurements)) *doctor.Measurements {
 	return m
 }
 
+func certificate(of string, needed bool, left int, soon bool) func(*doctor.Measurements) {
+	return func(m *doctor.Measurements) {
+		m.Certificates = []doctor.Certificate{{File: "n1.crt", For: of, Needed: needed, Expires: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Left: left, Soon: soon}}
+	}
+}
+
 func TestJudge(t *testing.T) {
 	alone := func(m *doctor.Measurements) { m.Peers = nil }
 	for name, c := range map[string]struct {
@@ -61,16 +67,21 @@ func TestJudge(t *testing.T) {
 		"a peer that does not answer": {func(m *doctor.Measurements) {
 			m.Peers[1] = doctor.Peer{ID: "n3", Addr: "10.0.0.3:7400", Error: "i/o timeout"}
 		}, 3, "yes yes yes yes", "lan", "n3 at 10.0.0.3:7400 was not measured: i/o timeout", ""},
-		"a peer that is not up": {func(m *doctor.Measurements) { m.Peers[0].Listens = false }, 3, "yes yes yes yes", "fast", "nobody listens for n2 at 10.0.0.2:7400", "not known"},
-		"no data directory":     {func(m *doctor.Measurements) { m.Disk.Error = "open /x: permission denied" }, 3, "no no no no", "", "the data directory cannot be used: open /x: permission denied", ""},
-		"a full disk":           {func(m *doctor.Measurements) { *m.Disk.Free = 1 << 20 }, 3, "no no no no", "", "1024 KiB free in /var/lib/elect; want at least 16 MiB", ""},
-		"a disk in memory":      {func(m *doctor.Measurements) { m.Disk.Kind, m.Disk.Lasts = "tmpfs", false }, 3, "yes yes yes yes", "fast", "is on tmpfs, which is memory", ""},
-		"few files":             {func(m *doctor.Measurements) { m.Files = 64 }, 3, "no no no no", "", "may open 64 files; want at least 128", ""},
-		"files not known":       {func(m *doctor.Measurements) { m.Files = 0 }, 3, "yes yes yes yes", "fast", "", ""},
-		"a coarse clock":        {func(m *doctor.Measurements) { m.Clock.Resolution = 4 * ms }, 3, "no no no no", "", "counts in steps of 4ms", ""},
-		"a machine that slept":  {func(m *doctor.Measurements) { m.Clock.Apart = 3000 * ms }, 3, "yes yes yes yes", "fast", "the clocks came apart by 3s", ""},
-		"set back":              {func(m *doctor.Measurements) { m.Clock.Apart = -3000 * ms }, 3, "yes yes yes yes", "fast", "the clocks came apart by 3s", ""},
-		"a clock that suspends": {func(m *doctor.Measurements) { m.Clock.Suspends = true }, 3, "yes yes yes yes", "fast", "CLOCK_BOOTTIME stands still", ""},
+		"a peer that is not up":        {func(m *doctor.Measurements) { m.Peers[0].Listens = false }, 3, "yes yes yes yes", "fast", "nobody listens for n2 at 10.0.0.2:7400", "not known"},
+		"no data directory":            {func(m *doctor.Measurements) { m.Disk.Error = "open /x: permission denied" }, 3, "no no no no", "", "the data directory cannot be used: open /x: permission denied", ""},
+		"a full disk":                  {func(m *doctor.Measurements) { *m.Disk.Free = 1 << 20 }, 3, "no no no no", "", "1024 KiB free in /var/lib/elect; want at least 16 MiB", ""},
+		"a disk in memory":             {func(m *doctor.Measurements) { m.Disk.Kind, m.Disk.Lasts = "tmpfs", false }, 3, "yes yes yes yes", "fast", "is on tmpfs, which is memory", ""},
+		"few files":                    {func(m *doctor.Measurements) { m.Files = 64 }, 3, "no no no no", "", "may open 64 files; want at least 128", ""},
+		"files not known":              {func(m *doctor.Measurements) { m.Files = 0 }, 3, "yes yes yes yes", "fast", "", ""},
+		"a coarse clock":               {func(m *doctor.Measurements) { m.Clock.Resolution = 4 * ms }, 3, "no no no no", "", "counts in steps of 4ms", ""},
+		"a machine that slept":         {func(m *doctor.Measurements) { m.Clock.Apart = 3000 * ms }, 3, "yes yes yes yes", "fast", "the clocks came apart by 3s", ""},
+		"set back":                     {func(m *doctor.Measurements) { m.Clock.Apart = -3000 * ms }, 3, "yes yes yes yes", "fast", "the clocks came apart by 3s", ""},
+		"a clock that suspends":        {func(m *doctor.Measurements) { m.Clock.Suspends = true }, 3, "yes yes yes yes", "fast", "CLOCK_BOOTTIME stands still", ""},
+		"a certificate that ends soon": {certificate("n1", true, 12, true), 3, "yes yes yes yes", "fast", "n1.crt, the certificate of n1, expires on 2026-01-02, in 12 days; want elect certs renew", ""},
+		"an authority that ends soon":  {certificate(doctor.Authority, true, 12, true), 3, "yes yes yes yes", "fast", "in 12 days; want elect certs rollover", ""},
+		"one that has expired":         {certificate("n1", true, -1, true), 3, "no no no no", "", "expired on 2026-01-02: no node starts with it; want elect certs renew", ""},
+		"an operator's":                {certificate("alice", false, -1, true), 3, "yes yes yes yes", "fast", "the certificate of alice, expired on 2026-01-02; want elect certs renew", "starts"},
+		"one that is valid":            {certificate("n1", true, 300, false), 3, "yes yes yes yes", "fast", "", "certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := doctor.Judge(measured(c.change), c.voters, nil)

@@ -21,6 +21,8 @@ type Config struct {
 	Data  string        // the data directory; it need not exist
 	Peers []Target      // whom to measure the way to; empty leaves that out
 	For   time.Duration // how long
+
+	Certificates []Certificate // for the report, as they are
 }
 
 // Target is one peer.
@@ -41,7 +43,7 @@ const (
 // few. It returns the cause of ctx if that ends first.
 func Measure(ctx context.Context, cfg Config) (*Measurements, error) {
 	begin, first := time.Now(), clock.ReadPair()
-	m := &Measurements{CPUs: runtime.NumCPU(), System: machine.System(), Files: files(), Clock: clockOf(), Peers: make([]Peer, len(cfg.Peers))}
+	m := &Measurements{CPUs: runtime.NumCPU(), System: machine.System(), Files: files(), Clock: clockOf(), Peers: make([]Peer, len(cfg.Peers)), Certificates: cfg.Certificates}
 	span, stop := context.WithTimeout(ctx, cfg.For)
 	defer stop()
 	var all sync.WaitGroup

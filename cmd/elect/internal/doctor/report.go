@@ -60,6 +60,17 @@ func (r *Report) Write(w io.Writer) error {
 	if r.Files > 0 {
 		fmt.Fprintf(t, "files\tat most %d open\n", r.Files)
 	}
+	for i, c := range r.Certificates {
+		head := ""
+		if i == 0 {
+			head = "certificates"
+		}
+		left := fmt.Sprintf("%d days left", c.Left)
+		if c.Left < 0 {
+			left = "expired"
+		}
+		fmt.Fprintf(t, "%s\t%s, of %s: until %s, %s\n", head, c.File, c.For, c.Expires.Format(time.DateOnly), left)
+	}
 	fmt.Fprintf(t, "\nPROFILE\tFITS\tHEARTBEAT\tPROMISE\tWORST TAKEOVER (%d voters)\n", r.Voters)
 	for _, j := range r.Profiles {
 		fmt.Fprintf(t, "%s\t%s\t%v\t%v\t%v\n", j.Name, j.Fit, time.Duration(j.Heartbeat), time.Duration(j.Promise), brief.Up(time.Duration(j.Takeover)))

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/peer"
 )
 
 // The codes. Where sysexits.h has one for the case, it is that one.
@@ -25,6 +26,7 @@ const (
 	NoProc        = 72
 	CannotCreate  = 73
 	Lost          = 75
+	NotPermitted  = 77
 	Safety        = 80
 	Liveness      = 81
 	Crash         = 82
@@ -47,6 +49,7 @@ var table = []struct {
 	{num(NoProc), "run: /proc is not mounted, or is another pid namespace's"},
 	{num(CannotCreate), "the state directory, or a file or answer of a verb, cannot be written (a full or bad disk)"},
 	{num(Lost), "leadership was lost: run --once, during a change by member, fence claim with a stale token"},
+	{num(NotPermitted), "not permitted: the certificate has not the role that the verb needs"},
 	{num(Safety), "sim, check: safety was violated, as by two that lead at once"},
 	{num(Liveness), "sim: a run violated liveness: nobody led in time"},
 	{num(Crash), "sim, check: a machine crashed"},
@@ -128,6 +131,9 @@ func OfBackend(err error) error {
 	}
 	if errors.Is(err, elect.ErrNoLeader) {
 		return With(NoLeader, err)
+	}
+	if errors.Is(err, peer.ErrNotPermitted) {
+		return With(NotPermitted, err)
 	}
 	if code := ofSystem(err); code != 0 {
 		return With(code, err)

@@ -13,17 +13,18 @@ import (
 	"testing"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/peer"
 )
 
 // codes are all constants of this package that are codes of the command's own.
 var codes = map[string]int{
 	"OK": OK, "NoLeader": NoLeader, "Usage": Usage, "Unavailable": Unavailable, "CannotCreate": CannotCreate,
-	"Lost": Lost, "Safety": Safety, "Liveness": Liveness, "Crash": Crash, "NotExhausted": NotExhausted, "Overrun": Overrun, "NoProc": NoProc, "WaitOver": WaitOver, "NotExecutable": NotExecutable, "NotFound": NotFound,
+	"Lost": Lost, "NotPermitted": NotPermitted, "Safety": Safety, "Liveness": Liveness, "Crash": Crash, "NotExhausted": NotExhausted, "Overrun": Overrun, "NoProc": NoProc, "WaitOver": WaitOver, "NotExecutable": NotExecutable, "NotFound": NotFound,
 }
 
 func TestNumbersAreThePublishedOnes(t *testing.T) {
 	want := map[string]int{ // sysexits.h, timeout(1), POSIX's shell
-		"OK": 0, "NoLeader": 3, "Usage": 64, "Unavailable": 69, "CannotCreate": 73, "Lost": 75,
+		"OK": 0, "NoLeader": 3, "Usage": 64, "Unavailable": 69, "CannotCreate": 73, "Lost": 75, "NotPermitted": 77,
 		"Safety": 80, "Liveness": 81, "Crash": 82, "NotExhausted": 83, "Overrun": 84, "NoProc": 72,
 		"WaitOver": 124, "NotExecutable": 126, "NotFound": 127,
 	}
@@ -119,6 +120,7 @@ func TestOf(t *testing.T) {
 		"silent":                    {Silent(WaitOver), WaitOver, false},
 		"silent success":            {Silent(OK), OK, false},
 		"with":                      {With(Lost, plain), Lost, true},
+		"not permitted":             {OfBackend(fmt.Errorf("resign: %w", peer.ErrNotPermitted)), NotPermitted, true},
 		"wrapped":                   {fmt.Errorf("outer: %w", With(NotFound, plain)), NotFound, true},
 		"usage":                     {Usagef("%d", 1), Usage, true},
 		"opening":                   {OfOpening(plain), Usage, true},

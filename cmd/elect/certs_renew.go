@@ -1,0 +1,168 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/peer/certs"
+)
+
+// certifyPeople makes certificates for operators, of an authority that is there.
+func certifyPeople(w io.Writer, dir, cluster, role string, names []string, valid time.Duration) error {
+	r, err := certs.ParseRole(role)
+	if err != nil {
+		return exit.Usagef("--role: %w", err)
+	}
+	if err := hasKey(dir); err != nil {
+		return err
+	}
+	o := certs.Options{Cluster: cmp.Or(cluster, clusterOf(dir)), Valid: valid}
+	for _, name := range names {
+		if slices.ContainsFunc(o.Operators, func(p certs.Person) bool { return p.Name == name }) || name == "" {
+			return exit.Usagef("the name %q is given twice, or is empty; want each once", name)
+		}
+		o.Operators = append(o.Operators, certs.Person{Role: r, Name: name})
+	}
+	if len(names) == 0 {
+		o.Operators = []certs.Person{{Role: r}}
+	}
+	before := filesIn(dir)
+	if err := certs.Make(dir, o); err != nil {
+		return ofCerts(err, dir, append(slices.Clone(names), role)[:max(len(names), 1)])
+	}
+	made := slices.DeleteFunc(filesIn(dir), func(name string) bool { return slices.Contains(before, name) })
+	_, err = fmt.Fprintf(w, "Written to %s: %s.\n\nWho has them, with ca.crt, in one directory asks with certs=DIR, and has the role %s.\n", dir, strings.Join(made, ", "), r)
+	return err
+}
+
+// hasKey says that a directory has no authority that can sign.
+func hasKey(dir string) error {
+	if dir == "" {
+		return exit.Usagef("--dir is empty; want a directory")
+	}
+	for _, name := range []string{"ca.crt", "ca.key"} {
+		file := filepath.Join(dir, name)
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			return exit.Usagef("%s is not there; want --dir with the directory that elect certs wrote, ca.key included", file)
+		} else if err != nil {
+			return exit.With(exit.CannotCreate, err)
+		}
+	}
+	return nil
+}
+
+const certsRenewHelp = `Make certificates in --dir anew, with new keys: those of each NAME, which is the id of
+a node or the name of an operator as its files have it, or all that are there. Ids,
+roles and hosts stay as they are. It needs ca.key in --dir, and takes certificates
+that have expired.
+
+Copy the new files to where the old ones are. No node has to be restarted: it reads
+them at its next connection, and within a minute makes its connections anew with
+them. A node whose certificate has expired does not start until it has a new one.`
+
+func newCertsRenew() *cobra.Command {
+	var dir string
+	valid := days(0)
+	cmd := &cobra.Command{
+		Use:     "renew [flags] [NAME]…",
+		Short:   "make certificates anew, before they expire or after",
+		Long:    certsRenewHelp,
+		Example: "  elect certs renew\n  elect certs renew --dir /root/elect-ca --valid 90d n1",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
+			if err := hasKey(dir); err != nil {
+				return err
+			}
+			o := certs.RenewOptions{Valid: time.Duration(valid)}
+			if len(args) > 0 {
+				o.Names = args
+			}
+			done, err := certs.Renew(dir, o)
+			if told := tellRenewed(cmd.OutOrStdout(), dir, done); err == nil {
+				return told
+			}
+			return ofCerts(err, dir, args)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&dir, "dir", "certs", "`DIR` that elect certs wrote")
+	f.Var(&valid, "valid", "`TIME` for which they are valid, such as 365d (default: 365d)")
+	f.Lookup("valid").DefValue = ""
+	return cmd
+}
+
+func tellRenewed(w io.Writer, dir string, done []certs.Renewed) error {
+	var b strings.Builder
+	for _, r := range done {
+		fmt.Fprintf(&b, "%s is renewed until %s: copy %s.crt and %s.key to where the old ones are.\n", r.Name, r.Expires.UTC().Format(time.DateOnly), r.Name, r.Name)
+	}
+	if len(done) > 0 {
+		fmt.Fprintf(&b, "No node has to be restarted.\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+const certsRolloverHelp = `Put a new authority in the place of the one in --dir, before it ends or when its key
+may be known to others, while the cluster runs:
+
+  1. elect certs rollover            a new ca.key, and a ca.crt with both authorities
+     copy ca.crt to all nodes and operators
+  2. elect certs renew               all certificates, of the new authority
+     copy each pair to its node or operator, and wait a minute
+  3. elect certs rollover --finish   a ca.crt without the old authority
+     copy ca.crt to all nodes and operators
+
+No node has to be restarted. "elect members -o json" tells at each node
+(status.certificate.authority) of which authority its certificate is. Before a copy
+has reached all nodes, do not take the next step: those of two steps apart refuse
+each other. --finish is refused while --dir has a certificate of the old authority.`
+
+func newCertsRollover() *cobra.Command {
+	var dir string
+	var finish bool
+	cmd := &cobra.Command{
+		Use:     "rollover [flags]",
+		Short:   "put a new authority in the place of the old one",
+		Long:    certsRolloverHelp,
+		Example: "  elect certs rollover\n  elect certs renew\n  elect certs rollover --finish",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := fromEnvironment(cmd); err != nil {
+				return err
+			}
+			if err := hasKey(dir); err != nil {
+				return err
+			}
+			text := "ca.crt has the new authority and the old one: copy it to all nodes and operators.\nThen: elect certs renew; copy each pair; elect certs rollover --finish.\n"
+			do := func() error { return certs.BeginRollover(dir, nil) }
+			if finish {
+				text = "ca.crt has the new authority alone: copy it to all nodes and operators.\n"
+				do = func() error { return certs.FinishRollover(dir) }
+			}
+			if err := do(); err != nil {
+				return ofCerts(err, dir, nil)
+			}
+			_, err := io.WriteString(cmd.OutOrStdout(), text)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&dir, "dir", "certs", "`DIR` that elect certs wrote")
+	f.BoolVar(&finish, "finish", false, "take the old authority out of ca.crt")
+	return cmd
+}

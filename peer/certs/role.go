@@ -1,0 +1,99 @@
+package certs
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/electd/elect/protocol"
+)
+
+// Role says what the holder of an operator's certificate may ask of a node. Each
+// role includes the ones before it.
+type Role string
+
+// The roles, the weakest first.
+const (
+	Observe    Role = "observe"    // look: status, members, watch, history
+	Operate    Role = "operate"    // and resign, transfer, pause, resume
+	Administer Role = "administer" // and change the membership
+)
+
+// Roles are all roles, the weakest first.
+func Roles() []Role { return []Role{Observe, Operate, Administer} }
+
+// ParseRole returns text as a role, or says what is wrong with it.
+func ParseRole(text string) (Role, error) {
+	if r := Role(text); r.rank() > 0 {
+		return r, nil
+	}
+	return "", fmt.Errorf("role %.40q; want %s, %s or %s", text, Observe, Operate, Administer)
+}
+
+// rank orders the roles; 0 is none.
+func (r Role) rank() int {
+	for i, known := range Roles() {
+		if r == known {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// Includes reports whether r may do all that other may. What is no role may do
+// nothing.
+func (r Role) Includes(other Role) bool { return r.rank() > 0 && r.rank() >= other.rank() }
+
+// OperatorID is the id in the certificate of an operator: ~ROLE/NAME, or without
+// a name ~ROLE, which for [Operate] is [Operator].
+func OperatorID(role Role, name string) string {
+	switch {
+	case name != "":
+		return "~" + string(role) + "/" + name
+	case role == Operate:
+		return Operator
+	}
+	return "~" + string(role)
+}
+
+// RoleOf reads the id of a certificate. The role is "" if it is not that of an
+// operator, and the name is "" if it has none.
+func RoleOf(id string) (role Role, name string) {
+	for _, r := range Roles() {
+		if id == OperatorID(r, "") {
+			return r, ""
+		}
+		if name, ok := strings.CutPrefix(id, "~"+string(r)+"/"); ok && checkName(name) == nil {
+			return r, name
+		}
+	}
+	return "", ""
+}
+
+// checkName says what is wrong with the name of an operator.
+func checkName(name string) error {
+	if _, err := protocol.ParseNodeID(name); err != nil || name == "." || name == ".." {
+		return fmt.Errorf("operator name %.80q; want 1 to 64 letters, digits, '.', '_' and '-', and not . or ..", name)
+	}
+	return nil
+}
+
+// fileOf is the name of the files of an operator's certificate.
+func fileOf(role Role, name string) string {
+	switch {
+	case name != "":
+		return name
+	case role == Operate:
+		return operatorFile
+	}
+	return string(role)
+}
+
+// reserved reports whether a file of that name is for something else than a node
+// or the name of an operator. Some file systems take upper and lower case as the same.
+func reserved(name string) bool {
+	switch strings.ToLower(name) {
+	case caFile, operatorFile, string(Observe), string(Operate), string(Administer):
+		return true
+	}
+	return false
+}

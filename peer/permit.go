@@ -1,0 +1,116 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/electd/elect/peer/certs"
+	"github.com/electd/elect/protocol"
+)
+
+// ErrNotPermitted: the certificate of the client has not the role that the request
+// needs. The text names the request, the role that is shown and the one that is
+// needed.
+var ErrNotPermitted = errors.New("not permitted")
+
+// needs is the role that a verb needs; "" for one that is not known.
+func needs(verb string) certs.Role {
+	switch verb {
+	case verbStatus, verbWatch, verbHistory, verbPing:
+		return certs.Observe
+	case verbResign, verbTransfer, verbPause, verbResume:
+		return certs.Operate
+	case verbMember:
+		return certs.Administer
+	}
+	return ""
+}
+
+// permitted says why the client may not ask what it asks; nil if it may. Without
+// certificates whoever reaches the port may ask for everything.
+//
+// An operator has the role of its certificate. A node of the membership may do what
+// operate may, with one exception: a voter hands on a change of the membership that
+// it has permitted itself. Voters are believed, so that this gives them nothing that
+// they do not have. A node that is not in the membership may look.
+func (a *answerer) permitted() error {
+	need, from := needs(a.question.Verb), &a.from
+	if need == "" || from.ID == "" && from.Role == "" {
+		return nil
+	}
+	has, whose := from.Role, "this certificate has "+string(from.Role)
+	if from.ID != "" {
+		votes, listed := a.host.standing(from.ID)
+		switch {
+		case votes && a.question.Verb == verbMember && a.change().Forwarded:
+			return nil
+		case listed:
+			has, whose = certs.Operate, fmt.Sprintf("the certificate of the node %s counts as %s", from.ID, certs.Operate)
+		default:
+			has, whose = certs.Observe, fmt.Sprintf("the certificate of %s, which takes no part in this membership, counts as %s", from.ID, certs.Observe)
+		}
+	}
+	if has.Includes(need) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s needs the role %s, and %s; want a certificate that elect certs --role %s makes", ErrNotPermitted, a.verb(), need, whose, need)
+}
+
+// change is the change of the membership that is asked for, as far as it can be read.
+func (a *answerer) change() (q memberRequest) {
+	if len(a.question.Body) <= maxQuestion {
+		_ = json.Unmarshal(a.question.Body, &q) // what is wrong with it is said to whoever may ask
+	}
+	return q
+}
+
+// verb is what the client asks for, as it stands on a command line.
+func (a *answerer) verb() string {
+	switch q := a.change(); {
+	case a.question.Verb != verbMember:
+		return a.question.Verb
+	case q.Op == opAdd || q.Op == opRemove || q.Op == opReplace:
+		return verbMember + " " + string(q.Op)
+	}
+	return verbMember
+}
+
+// maxBy bounds, in bytes, what a node says of the client that it asks for.
+const maxBy = 200
+
+// who is the client, for people; by is for whom it says that it asks, which counts
+// if it is a node.
+func (a *answerer) who(by string) string {
+	name := string(a.from.ID)
+	switch role := a.from.Role; {
+	case role != "" && a.from.Name != "":
+		name = fmt.Sprintf("%s (%s)", a.from.Name, role)
+	case role != "":
+		name = fmt.Sprintf("operator (%s)", role)
+	case name == "":
+		name = "somebody"
+	}
+	name += " at " + a.from.Addr
+	if by != "" && a.from.Role == "" {
+		name = fmt.Sprintf("%.*s, by way of %s", maxBy, by, name)
+	}
+	return name
+}
+
+// askerKey is the key of a context's client, see askedBy.
+type askerKey struct{}
+
+// askedBy is the client for whom something is done, for people; "" for the program
+// itself.
+func askedBy(ctx context.Context) string {
+	by, _ := ctx.Value(askerKey{}).(string)
+	return by
+}
+
+// standing implements host.
+func (n *Node) standing(id protocol.NodeID) (votes, listed bool) {
+	votes = has(n.voters(), id)
+	return votes, votes || has(n.observers(), id)
+}
