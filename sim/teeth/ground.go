@@ -316,6 +316,17 @@ func ofLease(mutant string) Ground {
 			}
 			return "", ""
 		}}
+	case "put-back-is-current":
+		// n2 asks for 15 s and is cut off. The record that is put back is n1's.
+		return Ground{Name: "a shorter tenure's record put back by hand", Options: with(quiet(3, 60*time.Second), `{"each":{"n1":{"duration":5000000000},"n3":{"duration":5000000000}}}`), script: func(s *sim.Schedule) {
+			first(s, 3)
+			s.Work.Stop = 10 * time.Millisecond
+			s.Ops = append(s.Ops,
+				sim.Op{At: ms(19_000), Kind: sim.OpWithdraw, Node: "n3", For: 15 * time.Second},
+				sim.Op{At: ms(20_000), Kind: sim.OpWithdraw, Node: "n1", For: 10 * time.Second},
+				sim.Op{At: ms(40_000), Kind: sim.OpStoreDown, Node: "n2", For: 15 * time.Second},
+				sim.Op{At: ms(40_001), Kind: sim.OpForeign, Count: 12})
+		}}
 	case "mark-of-another":
 		return Ground{Name: "an old record put back by hand", Options: quiet(3, 20*time.Minute), script: func(s *sim.Schedule) {
 			// The record that is put back is the free one between two tenures.
