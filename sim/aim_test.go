@@ -79,8 +79,9 @@ func TestGenerateKeepsToItsOptions(t *testing.T) {
 		{"lease", ``, false, true},
 		{"lease", `{"global_versions": false}`, false, false},
 		{"lease", `{"global_versions": false}`, true, true},
-		{"queue", ``, false, false},
-		{"queue", `{"hold": 10000000000}`, false, true},
+		{"queue", ``, false, true},
+		{"queue", `{"servers_mended": true}`, false, false},
+		{"queue", `{"servers_mended": true, "hold": 5000000000}`, false, true},
 		{"queue-zookeeper", ``, false, true},
 	} {
 		kinds := count(byName(t, c.protocol), sim.Options{Config: []byte(c.config), Beyond: c.beyond})

@@ -52,6 +52,7 @@ func (s *Schedule) Excused(p *Protocol) ([]Invariant, error) {
 		switch kind := s.Ops[i].Kind; {
 		case kind.beyond():
 			all = append(all, byMemory()...)
+		case kind == OpStoreHang && s.Store.Mended:
 		case slices.Contains(breaks, kind):
 			all = append(all, byHand()...)
 		}

@@ -72,6 +72,7 @@ func Faults() []Fault {
 		{Kind: OpExpireLate, Group: "store", Says: "sessions live By longer than their TTL, For"},
 		{Kind: OpFailover, Group: "store", Says: "the store loses the last Count acknowledged writes and has another incarnation; beyond the model"},
 		{Kind: OpStoreElect, Group: "store", Says: "the store's leader changes: sessions are refreshed, watches close, nothing is lost"},
+		{Kind: OpStoreHang, Group: "store", Says: "etcd's leader hangs For and is replaced: it renews leases by its own count, at once or (Value 1) when it goes on, and then revokes what has run out there; a mended one does neither; beyond the model where exclusivity rests on the TTL alone"},
 		{Kind: OpThrottle, Group: "store", Says: "Value of the requests are refused For"},
 		{Kind: OpForeign, Group: "store", Says: "somebody deletes the record, or Node's entry; with Count, puts back the record of Count changes ago; beyond the model where exclusivity or the count rests on it"},
 		{Kind: OpResign, Group: "operator", Says: "Node is asked to resign"},

@@ -146,6 +146,7 @@ var faults = []fault{
 	{OpExpireLate, stores, false, 1, func(d *draw, op *Op) { op.For, op.By = d.span(), d.span() }},
 	{OpFailover, stores, true, 1, func(_ *draw, op *Op) { op.Count = 1 + int(op.At)%3 }},
 	{OpStoreElect, stores, false, 2, func(*draw, *Op) {}},
+	{OpStoreHang, stores, false, 3, func(d *draw, op *Op) { op.For, op.Value = d.span(), float64(d.IntN(2)) }},
 	{OpThrottle, stores, false, 1, func(d *draw, op *Op) { op.For, op.Value = d.span(), d.probability() }},
 	{OpForeign, stores, false, 1, func(d *draw, op *Op) { op.Node = d.node() }},
 
@@ -283,6 +284,8 @@ func (d *draw) noise(groups []group) {
 	}
 	if d.protocol.Store != StoreNone {
 		s.Store.Rate = d.rate()
+		// Who relies on mended servers has them, unless more is allowed.
+		s.Store.Mended = slices.Contains(d.breaks, OpStoreHang) && !d.beyond
 	}
 	for range s.Nodes + s.Observers + s.Spares {
 		s.Clocks = append(s.Clocks, ClockSpec{Rate: d.rate(), Zero: time.Duration(d.Int64N(int64(time.Hour)))})
@@ -322,10 +325,13 @@ func (d *draw) ops(groups []group, storm bool) error {
 			continue
 		case f.group == stores && d.protocol.Store == StoreNone:
 			continue
+		case f.kind == OpStoreHang && d.protocol.Store != StoreEtcd:
+			continue
 		case (f.group == network || f.group == partition || f.group == disks) && d.protocol.Store != StoreNone:
 			continue // its participants have no links with each other, and no disk
 		case f.kind == OpWitness && d.protocol.Death == nil, f.kind.elects() && d.protocol.Members == nil:
 			continue
+		case f.kind == OpStoreHang && s.Store.Mended:
 		case !d.beyond && slices.Contains(d.breaks, f.kind):
 			continue // whoever deletes a leader's key by hand makes another leader
 		}

@@ -89,6 +89,7 @@ type StoreNoise struct {
 	WatchClose float64       `json:"watch_close,omitempty"` // that a watch is closed instead of an event
 	Throttle   float64       `json:"throttle,omitempty"`    // probability that a request is refused
 	Rate       int64         `json:"rate,omitempty"`        // the server's clock: parts per million that it is fast
+	Mended     bool          `json:"mended,omitempty"`      // etcd's servers have the mend of its issue 15247; see OpStoreHang
 	// Replicated: its servers are on the machines of the voters or candidates, MaxNodes at
 	// most, one beside each. A server is down while the process beside it is dead or
 	// frozen, or its disk fails, and for good once that was wiped; its links are cut
@@ -223,6 +224,7 @@ const (
 	OpExpireLate   OpKind = "expire-late"    // sessions live By longer than their TTL, For
 	OpFailover     OpKind = "store-failover" // the store loses the last Count acknowledged writes and has another incarnation; beyond the model
 	OpStoreElect   OpKind = "store-elect"    // the store's leader changes: sessions are refreshed, watches close, nothing is lost
+	OpStoreHang    OpKind = "store-hang"     // etcd's leader hangs For and is replaced: it renews leases by its own count, at once or (Value 1) when it goes on, and then revokes what has run out there; a mended one does neither; beyond the model where exclusivity rests on the TTL alone
 	OpThrottle     OpKind = "throttle"       // Value of the requests are refused For
 	OpForeign      OpKind = "foreign-delete" // somebody deletes the record, or Node's entry; with Count, puts back the record of Count changes ago; beyond the model where exclusivity or the count rests on it
 )

@@ -69,6 +69,8 @@ const (
 	SawReadmitted
 	SawPromotedVotes
 	SawAllReplaced
+	SawRevokedEarly
+	SawRenewedInVain
 
 	sometimesCount
 )
@@ -82,6 +84,7 @@ func ofPeers(p *Protocol) bool     { return p.Store == StoreNone }
 func ofStores(p *Protocol) bool    { return p.Store != StoreNone }
 func ofRegisters(p *Protocol) bool { return p.Store == StoreRegister }
 func ofSessions(p *Protocol) bool  { return p.Store == StoreEtcd || p.Store == StoreZooKeeper }
+func ofEtcd(p *Protocol) bool      { return p.Store == StoreEtcd }
 func ofVotes(p *Protocol) bool     { return p.Vote != nil }
 
 // ofWiped are those whose votes a wiped disk takes along, and for whom that is
@@ -100,7 +103,7 @@ func ofWitnesses(p *Protocol) bool {
 
 // ofWaiting are the protocols whose winners may have to wait for their lease.
 func ofWaiting(p *Protocol) bool {
-	return p.Store == StoreNone && !p.Leaseless || p.Store == StoreZooKeeper
+	return !p.Leaseless && p.Store != StoreRegister
 }
 
 // ofMembers are the protocols whose membership can change.
@@ -168,6 +171,9 @@ var sometimes = [sometimesCount]struct {
 	SawReadmitted:         {"readmitted", "a voter whose disk was wiped became one again", ofMembers},
 	SawPromotedVotes:      {"promoted-votes", "one who was no voter at the beginning gave its vote", ofMembers},
 	SawAllReplaced:        {"all-replaced", "none of the voters of the beginning was one any more", ofMembers},
+
+	SawRevokedEarly:  {"revoked-early", "a leader of etcd that had hung ended a lease that its successor had renewed", ofEtcd},
+	SawRenewedInVain: {"renewed-in-vain", "a leader of etcd that hung renewed a lease that its successor had ended", ofEtcd},
 }
 
 // ofNone: it is told when it is seen, but too rare to be asked for.

@@ -120,17 +120,19 @@ func (s *store) rename() {
 type storeStep int32
 
 const (
-	stepArrive storeStep = iota // a request reaches the server
-	stepAnswer                  // its answer reaches the process
-	stepLapse                   // the runtime gives up waiting for the answer
-	stepTell                    // what a watch saw reaches the process
-	stepSilent                  // a runtime finds out that a watch is dead
-	stepCheck                   // a session may have expired
-	stepPing                    // a client library keeps a session alive
-	stepLead                    // a new leader of the store begins its work
-	stepNotice                  // a client library finds its connection dead
-	stepMissed                  // servers have missed their leader for long enough, or elect another
-	stepBits   = 4
+	stepArrive  storeStep = iota // a request reaches the server
+	stepAnswer                   // its answer reaches the process
+	stepLapse                    // the runtime gives up waiting for the answer
+	stepTell                     // what a watch saw reaches the process
+	stepSilent                   // a runtime finds out that a watch is dead
+	stepCheck                    // a session may have expired
+	stepPing                     // a client library keeps a session alive
+	stepLead                     // a new leader of the store begins its work
+	stepNotice                   // a client library finds its connection dead
+	stepMissed                   // servers have missed their leader for long enough, or elect another
+	stepSucceed                  // etcd's leader hangs, and another one leads
+	stepResume                   // it has heard of that
+	stepBits    = 4
 )
 
 // then makes an event of the store's, d from now.

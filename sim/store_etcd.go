@@ -22,7 +22,10 @@ const (
 // though that prolongs nothing. What makes up for it is that its successor
 // gives all leases their full time anew, and an election timeout more; but the
 // two count by two clocks.
-type etcd struct{ queue }
+type etcd struct {
+	queue
+	hung hang
+}
 
 // etcdTTL is what is granted for a wish: whole seconds, and silently no less
 // than the least.
@@ -37,6 +40,12 @@ func (d *etcd) apply(s *store, w *World, p *parcel) bool {
 	a := &p.answer
 	if s.alone(w, p) {
 		return d.answerAlone(s, w, p)
+	}
+	if s.atHung(p) {
+		return d.answerHung(s, w, p)
+	}
+	if path.hung && (!d.hung.paused || s.noise.Mended && w.Now() < d.hung.until) {
+		return false // what has to go through the quorum does not
 	}
 	if path.deposed > w.Now() {
 		if p.ask.Op == protocol.KeepAlive {
@@ -170,6 +179,12 @@ func (d *etcd) event(w *World, s *store, step storeStep, id int32) {
 		d.check(s, w, d.live(uint64(id)))
 	case stepLead:
 		d.leads(s, w)
+	case stepSucceed:
+		d.succeeds(s, w)
+	case stepResume:
+		if d.hung.on && w.Now() == d.hung.over {
+			d.resume(s, w)
+		}
 	case stepNotice:
 		s.notice(w, id)
 	}
@@ -293,4 +308,10 @@ func (d *etcd) joined(*store, *World, int32)           {}
 func (d *etcd) asked(*parcel)                          {}
 func (d *etcd) died(s *store, node int32, life uint32) {}
 
-func (d *etcd) clone() server { return &etcd{queue: d.queue.clone()} }
+func (d *etcd) clone() server { return &etcd{queue: d.queue.clone(), hung: d.hung} }
+
+func (d *etcd) appendState(dst []byte) []byte {
+	h := &d.hung
+	dst = protocol.AppendBool(protocol.AppendBool(dst, h.on), h.paused)
+	return d.queue.appendState(appendAll(dst, uint64(h.until), uint64(h.leads), uint64(h.over)))
+}

@@ -48,6 +48,10 @@ func (s *store) fault(w *World, op *Op, begin bool) {
 		s.rename()
 		s.server.failover(s, w, max(op.Count, 1))
 		s.closeWatches(w, func(*watch) bool { return true })
+	case OpStoreHang:
+		if d, ok := s.server.(*etcd); ok {
+			d.hang(s, w, op.For, op.Value == 1)
+		}
 	case OpStoreElect:
 		s.server.elect(s, w)
 		s.closeWatches(w, func(*watch) bool { return true })
@@ -114,6 +118,9 @@ func (s *store) mend(w *World, node int32) {
 func (s *store) heal(w *World) {
 	s.healed = true
 	s.faults = s.faults[:0]
+	if d, ok := s.server.(*etcd); ok {
+		d.resume(s, w)
+	}
 	for i := range s.routes {
 		p := &s.routes[i]
 		if p.down == 0 {

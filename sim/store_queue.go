@@ -50,6 +50,7 @@ type session struct {
 	life     uint32
 	ttl      time.Duration
 	expiry   time.Duration // by the server's clock
+	atOld    time.Duration // the same as a leader of etcd has it that hangs; 0: it knows of none
 	made     uint64        // the commit that opened it
 	closed   uint64        // the one that closed it; 0: it is open
 	overdue  bool          // the server has seen that it expired, and is about to close it
@@ -262,7 +263,7 @@ func (q *queue) changed(s *store, w *World, order uint64) {
 
 // show lets one watch see that, and ends it. It is marked as ended, not removed.
 func (q *queue) show(s *store, w *World, t *watch) {
-	v := s.sight(&s.routes[t.node])
+	v := s.sight(&s.routes[t.node], w.Now())
 	if v.lost && !v.close {
 		s.silent(w, t)
 		return
@@ -361,7 +362,7 @@ func (q *queue) appendState(dst []byte) []byte {
 	dst = protocol.AppendUint(dst, uint64(len(q.sessions)))
 	for i := range q.sessions {
 		z := &q.sessions[i]
-		dst = appendAll(dst, z.id, uint64(z.node), uint64(z.life), uint64(z.ttl), uint64(z.expiry), z.made, z.closed, z.client, z.written)
+		dst = appendAll(dst, z.id, uint64(z.node), uint64(z.life), uint64(z.ttl), uint64(z.expiry), uint64(z.atOld), z.made, z.closed, z.client, z.written)
 		for _, b := range [...]bool{z.overdue, z.pings, z.replaces} {
 			dst = protocol.AppendBool(dst, b)
 		}

@@ -22,8 +22,8 @@ func (f faults) Event(_ *sim.World, r *sim.Record) {
 // nobody leads, and all say why (Q6).
 func TestSessionsTooShort(t *testing.T) {
 	for config, halts := range map[string]bool{
-		`{"ttl":100000000000,"hold":50000000000}`: true,
-		`{"ttl":100000000000,"hold":40000000000}`: false,
+		`{"ttl":100000000000,"hold":50000000000,"max_hold":50000000000}`: true,
+		`{"ttl":100000000000,"hold":40000000000,"max_hold":50000000000}`: false,
 	} {
 		p, ok := protocols.ByName("queue-zookeeper")
 		if !ok {

@@ -87,7 +87,7 @@ func (r *register) put(s *store, w *World, version uint64, record protocol.Recor
 func (r *register) changed(s *store, w *World) {
 	for i := range s.watches {
 		t := &s.watches[i]
-		v := s.sight(&s.routes[t.node])
+		v := s.sight(&s.routes[t.node], w.Now())
 		switch {
 		case v.close:
 			s.tell(w, t, protocol.StatusClosed, v.delay, false)

@@ -31,13 +31,15 @@ type route struct {
 	// deposed is until when it talks to a leader of the store that has already
 	// been replaced and does not know it.
 	deposed Time
+	// hung: it talks to a leader of the store that hangs.
+	hung bool
 }
 
 func (p *route) appendState(dst []byte) []byte {
 	for _, v := range [...]uint64{uint64(p.down), uint64(p.out), uint64(p.back), uint64(p.tell), p.view, uint64(p.island), p.stood, uint64(p.deposed)} {
 		dst = protocol.AppendUint(dst, v)
 	}
-	return protocol.AppendBool(dst, p.stays)
+	return protocol.AppendBool(protocol.AppendBool(dst, p.stays), p.hung)
 }
 
 // parcel is something on its way between a participant and the store: a
@@ -228,7 +230,11 @@ func (s *store) arrive(w *World, i int32) {
 		s.lose(w, i)
 		s.drop(i)
 		return
-	case now < s.serving && path.deposed <= now && !s.alone(w, p):
+	case s.waits(w, p) > 0:
+		s.travel(w, i, s.waits(w, p))
+		s.drop(i)
+		return
+	case now < s.serving && path.deposed <= now && !s.alone(w, p) && !s.atHung(p):
 		// No leader: what has been sent is lost, or waits until there is one.
 		if p.chance>>63 == 0 {
 			s.lose(w, i)

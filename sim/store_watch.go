@@ -46,7 +46,7 @@ type sight struct {
 }
 
 // sight draws it, with as many draws whatever comes out.
-func (s *store) sight(p *route) sight {
+func (s *store) sight(p *route, now Time) sight {
 	r := &p.random
 	lost, twice, closed, lagging, lag, second := r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()
 	v := sight{delay: s.trip(r) + s.longest(OpStoreSlow, p.id)}
@@ -57,6 +57,9 @@ func (s *store) sight(p *route) sight {
 		v.lag = below(lag, most+1)
 	} else if s.chance(lagging, s.noise.StaleRead) {
 		v.lag = below(lag, staleness)
+	}
+	if d, ok := s.server.(*etcd); ok && p.hung {
+		v.delay += time.Duration(max(0, d.hung.until-now)) // it applies nothing until then
 	}
 	v.second = v.delay + below(second, longest)
 	return v

@@ -21,7 +21,8 @@ sent counts until the next one is elected and its first announcements have arriv
 Heartbeats do not count beyond that; of quorum the answers to the first ones do, by
 which the lease is proven: 5n−7 until then, 6n−9 with them. Of protocols over a store,
 requests to it are counted (lease, queue), without those by which one who waits looks
-at the record now and then; queue-zookeeper's are 8 because the new leader holds off.
+at the record now and then; queue-zookeeper's are 8 because the new leader holds off;
+queue has servers of etcd that are known to be mended, and no hold.
 
 --nodes takes numbers and ranges, such as 3,5,8-16; up to 10000, where bully takes a
 hundred million messages and about a minute. Numbers that a protocol does not have

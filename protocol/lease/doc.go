@@ -46,8 +46,9 @@
 // candidate's own if that is longer, has passed since its last renewal was seen;
 // one that was released, at once. The wait is longer, MaxDuration, where the
 // record cannot tell whose lease may be left: when there is none (so before the
-// very first election, too), when a foreign hand has emptied it, and when it
-// comes from another incarnation of the store.
+// very first election, too), when a foreign hand has emptied it, when its count
+// is below one that was seen, and when it comes from another incarnation of the
+// store.
 //
 // # What it assumes, and what breaks it
 //
@@ -64,7 +65,12 @@
 // tokens may repeat: the operator has to raise the era. If it names none, two
 // may lead. A record that is deleted, by somebody who resets the election, loses
 // the count as well, unless a candidate that has seen it is left or versions
-// are global. A clock beyond ρ breaks the claim; then only the token helps.
+// are global. A store that goes back without a word, to an older copy, does the
+// same. A participant that has seen a later tenure than the copy shows waits for
+// the longest lease there may be and takes a greater count than any that it has
+// seen. It cannot know of tenures that it has not seen, and one that has seen none
+// of those that were lost may lead beside them: raise the era after a restore. A
+// clock beyond ρ breaks the claim; then only the token helps.
 //
 // # Where it goes beyond the rules it was made from
 //

@@ -235,6 +235,24 @@ func TestGarbageDuration(t *testing.T) {
 	}
 }
 
+// TestOlderTenurePutBack: a record from before a tenure that was seen does not
+// tell that tenure's duration, so the longest that is allowed is waited for.
+func TestOlderTenurePutBack(t *testing.T) {
+	s := newSolo(t, Config{Self: "n3", Duration: 5 * time.Second, MaxDuration: 20 * time.Second})
+	s.version, s.record = 7, protocol.Record{Holder: "n2", Nonce: protocol.Nonce{3, 4}, Count: 4, Attempt: 1, Duration: 20 * time.Second}
+	s.command(protocol.Campaign, 0)
+	s.shows(s.record)
+	s.version, s.record = 8, protocol.Record{Holder: "n1", Nonce: protocol.Nonce{1, 2}, Count: 3, Attempt: 9, Duration: 5 * time.Second}
+	s.shows(s.record)
+	from := s.in.Now.Boot
+	for !s.m.View().Elected {
+		s.fire()
+	}
+	if took := s.in.Now.Boot.Sub(from); took < 20*time.Second || s.m.View().Token < 5 {
+		t.Errorf("token %d after %v; want at least 5, and not before n2's 20s are over", s.m.View().Token, took)
+	}
+}
+
 // TestVersionComesAgain: another record under the version that was seen last is
 // another sight.
 func TestVersionComesAgain(t *testing.T) {

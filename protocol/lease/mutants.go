@@ -27,6 +27,7 @@ func Mutants() []Mutant {
 		{"any-attempt-counts", "L2", "Whichever own attempt is read back, the last sending counts.", overlap},
 		{"no-sight-on-change", "L3", "The wait counts from the first sight of a tenure, not of a version.", overlap},
 		{"wait-own-duration", "L4", "The record's duration is not waited for, only the own.", overlap},
+		{"put-back-is-current", "L5", "A record from before a tenure that was seen is waited for by its own duration.", overlap},
 		{"empty-without-mark", "L5", "A record without a holder is free, whoever emptied it.", overlap},
 		{"mark-of-another", "L5", "A free mark counts whichever tenure it is about.", overlap},
 		{"store-change-ignored", "L5", "Another incarnation of the store is not noticed.", overlap},

@@ -47,8 +47,8 @@ func (m *Machine) sameStore() bool {
 
 // wait is W, how long what was seen may still be somebody's (L4). Where the
 // record does not tell whose lease may be left, because it has no holder, or a
-// duration that no participant may have, or because the store has lost what came
-// after it, it is the longest there may be.
+// duration that no participant may have, or is older than one that was seen, or
+// because the store has lost what came after it, it is the longest there may be.
 func (m *Machine) wait() time.Duration {
 	r := &m.seen.record
 	if m.c.mutants.Has("wait-own-duration") {
@@ -58,7 +58,10 @@ func (m *Machine) wait() time.Duration {
 		return m.unknown()
 	}
 	w := max(r.Duration, m.c.Duration)
-	if r.Holder == "" || !m.sameStore() {
+	// A record from before a tenure that was seen was put back, by a hand or by a
+	// store that was restored. That tenure's duration is not in it.
+	back := r.Count < m.top && !m.c.mutants.Has("put-back-is-current")
+	if r.Holder == "" || back || !m.sameStore() {
 		w = max(w, m.unknown())
 	}
 	return w

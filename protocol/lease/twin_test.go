@@ -89,14 +89,17 @@ func (w *twin) sight() (version uint64, store string, at protocol.Instant, recor
 
 // wait is L4 and L5 in one line each.
 func (w *twin) wait(r *protocol.Record, store string) time.Duration {
-	if r.Holder != "" && r.Store == store {
-		return max(r.Duration, w.c.Duration)
-	}
-	most := max(w.c.MaxDuration, w.c.Duration)
+	most, top := max(w.c.MaxDuration, w.c.Duration), uint64(0)
 	for i := range w.history {
-		if v, r, _, ok := w.shown(&w.history[i]); ok && v != 0 && r.Duration <= 24*time.Hour {
-			most = max(most, r.Duration)
+		if v, r, _, ok := w.shown(&w.history[i]); ok && v != 0 {
+			top = max(top, r.Count, r.Free.Count)
+			if r.Duration <= 24*time.Hour {
+				most = max(most, r.Duration)
+			}
 		}
+	}
+	if r.Holder != "" && r.Store == store && r.Count >= top {
+		return max(r.Duration, w.c.Duration)
 	}
 	return most
 }

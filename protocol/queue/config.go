@@ -57,13 +57,14 @@ const (
 	// MaxTTL is the longest session and hold. etcd checkpoints what is left of
 	// a lease every five minutes; beyond that a change of its leader may give a
 	// lease anew what it had used up, and no takeover time could be told.
-	MaxTTL = 300 * time.Second
+	MaxTTL         = 300 * time.Second
+	defaultMaxHold = 5 * time.Second
 	// MaxOrder is the greatest order of an entry that can be a token's count (Q9).
 	MaxOrder = 1<<48 - 1
 )
 
 // Config is how a participant takes part. All participants of one election
-// have the same, but for Self.
+// have the same, but for Self and Hold.
 type Config struct {
 	Self protocol.NodeID `json:"self"`
 	// Dialect is required.
@@ -75,9 +76,23 @@ type Config struct {
 	TTL time.Duration `json:"ttl,omitzero"`
 	// Hold is how long a tenure may go on after its entry was last known to
 	// exist, and so how long the next one waits unless it ended in good order
-	// (Q6). At most TTL. The default is half of TTL in ZooKeeper's dialect, and
-	// none in etcd's: there it is only needed against hands that delete keys.
+	// (Q6). At most TTL and MaxHold. The default is half of TTL, or MaxHold if
+	// that is less, and none with ServersMended. It may differ between
+	// participants: each winner waits for the longer of its own and that of the
+	// last tenure, which is in the queue's mark.
 	Hold time.Duration `json:"hold,omitzero"`
+	// MaxHold is the longest Hold that any participant may have. It is one
+	// setting for the whole election: it is waited for where no mark tells the
+	// last tenure's hold, as in a queue that was made anew. The default is 5 s; a
+	// longer Hold is refused.
+	MaxHold time.Duration `json:"max_hold,omitzero"`
+	// ServersMended says that each of etcd's servers is known to have the mend of
+	// its issue 15247: version 3.4.31 or a later 3.4, 3.5.13 or a later 3.5, or
+	// 3.6.0 or later. Then claims rest on the TTL alone, and Hold may be none. One
+	// server without the mend is enough to have two leaders at one time without a
+	// Hold; so all participants must agree in this, and it is false unless the
+	// versions were looked at. It must be false in ZooKeeper's dialect.
+	ServersMended bool `json:"servers_mended,omitzero"`
 	// Drift is the assumption about clocks; the default is protocol.DefaultDrift.
 	Drift protocol.Drift `json:"drift,omitzero"`
 	// ServerElection is E, the election timeout of etcd's servers; the default
@@ -107,8 +122,14 @@ func (c Config) withDefaults() Config {
 	if c.TTL == 0 {
 		c.TTL = 10 * time.Second
 	}
-	if c.Hold == 0 && c.Dialect == ZooKeeper {
-		c.Hold = (c.TTL / 2).Truncate(time.Millisecond)
+	if c.MaxHold == 0 {
+		c.MaxHold = defaultMaxHold
+	}
+	if c.Dialect == Etcd && c.mutants.Has("servers-taken-for-mended") {
+		c.ServersMended = true
+	}
+	if c.Hold == 0 && !c.ServersMended {
+		c.Hold = min((c.TTL / 2).Truncate(time.Millisecond), c.MaxHold)
 	}
 	if c.Drift == (protocol.Drift{}) {
 		c.Drift = protocol.DefaultDrift()
@@ -156,14 +177,21 @@ func (c Config) Validate() error {
 		if c.ServerElection != 0 {
 			return fmt.Errorf("queue: server_election of %v; it is etcd's, want 0 in ZooKeeper's dialect", c.ServerElection)
 		}
-		if c.Hold <= 0 {
-			return fmt.Errorf("queue: a hold of %v; ZooKeeper's dialect needs one, more than 0 and at most the TTL of %v", c.Hold, c.TTL)
+		if c.ServersMended {
+			return fmt.Errorf("queue: servers_mended is about etcd's servers; want false in ZooKeeper's dialect")
 		}
 	default:
 		return fmt.Errorf("queue: dialect %v; want etcd or zookeeper", c.Dialect)
 	}
-	if c.Hold < 0 || c.Hold > c.TTL {
+	switch {
+	case c.MaxHold < 0 || c.MaxHold > MaxTTL:
+		return fmt.Errorf("queue: max_hold of %v; want more than 0, at most %v", c.MaxHold, MaxTTL)
+	case c.Hold < 0 || c.Hold > c.TTL:
 		return fmt.Errorf("queue: a hold of %v; want at most the TTL of %v, or a leader that the store has given up leads on", c.Hold, c.TTL)
+	case c.Hold > c.MaxHold:
+		return fmt.Errorf("queue: a hold of %v is above max_hold, %v; raise max_hold at every participant first, or in a queue that was made anew another would wait too short", c.Hold, c.MaxHold)
+	case c.Hold == 0 && !c.ServersMended:
+		return fmt.Errorf("queue: no hold; want more than 0 and at most the TTL of %v: only etcd's servers that are known to be mended need none (servers_mended)", c.TTL)
 	}
 	if c.Backoff <= 0 || c.Backoff > MaxTTL || c.Poll <= 0 || c.Poll > 24*time.Hour {
 		return fmt.Errorf("queue: a backoff of %v and a poll of %v; want more than 0, and at most %v and 24h", c.Backoff, c.Poll, MaxTTL)
@@ -236,8 +264,10 @@ func (c Config) margin() protocol.Drift {
 
 // WorstTakeover is how long it takes at most until another may lead exclusively
 // after a leader has fallen silent, without the requests that this takes: the
-// session's TTL by the slowest clock that is allowed, and the hold-off. A store
-// that changes its own leader meanwhile may give sessions a second TTL.
+// session's TTL by the slowest clock that is allowed, and the hold-off, when
+// every participant has this configuration. Where no mark tells the last
+// tenure's hold, MaxHold takes the place of Hold. A store that changes its own
+// leader meanwhile may give sessions a second TTL.
 //
 // It is the same for a leader that lives on without a claim, whether or not its
 // work has returned; in ZooKeeper's dialect as soon as its CloseSession is heard

@@ -22,7 +22,10 @@ func TestConfig(t *testing.T) {
 		{Config{Self: "n1", Dialect: Etcd, TTL: 300 * s}, ""},
 		{Config{Self: "n1", Dialect: Etcd, TTL: s, ServerElection: 500 * ms}, ""},
 		{Config{Self: "n1", Dialect: ZooKeeper, TTL: 400 * ms}, ""},
-		{Config{Self: "n1", Dialect: ZooKeeper, TTL: 10 * s, Hold: 10 * s}, ""},
+		{Config{Self: "n1", Dialect: ZooKeeper, TTL: 10 * s, Hold: 10 * s, MaxHold: 10 * s}, ""},
+		{Config{Self: "n1", Dialect: ZooKeeper, TTL: 30 * s}, ""},
+		{Config{Self: "n1", Dialect: Etcd, ServersMended: true}, ""},
+		{Config{Self: "n1", Dialect: Etcd, ServersMended: true, Hold: s}, ""},
 
 		{Config{Dialect: Etcd}, "self"},
 		{Config{Self: "a/b", Dialect: Etcd}, "self"},
@@ -40,6 +43,10 @@ func TestConfig(t *testing.T) {
 		{Config{Self: "n1", Dialect: ZooKeeper, TTL: 10 * s, Hold: 11 * s}, "at most the TTL of 10s"},
 		{Config{Self: "n1", Dialect: ZooKeeper, Hold: -s}, "a hold of -1s"},
 		{Config{Self: "n1", Dialect: Etcd, Hold: -s}, "a hold of -1s"},
+		{Config{Self: "n1", Dialect: ZooKeeper, Hold: 6 * s}, "raise max_hold"},
+		{Config{Self: "n1", Dialect: Etcd, MaxHold: -s}, "max_hold of -1s"},
+		{Config{Self: "n1", Dialect: Etcd, MaxHold: 301 * s}, "max_hold of 5m1s"},
+		{Config{Self: "n1", Dialect: ZooKeeper, ServersMended: true}, "want false in ZooKeeper's dialect"},
 		{Config{Self: "n1", Dialect: Etcd, Drift: protocol.Drift{PPM: 300_000}}, "300000 ppm"},
 		{Config{Self: "n1", Dialect: Etcd, Drift: protocol.Drift{Guard: 1 << 62}}, "a guard of"},
 		{Config{Self: "n1", Dialect: Etcd, TTL: 2 * s, KeepAliveEvery: 2 * s}, "not more than keep_alive_every, 2s"},
@@ -80,8 +87,9 @@ func TestWorstTakeover(t *testing.T) {
 		cfg  Config
 		want time.Duration
 	}{
-		{Config{Dialect: Etcd, TTL: 19 * time.Second}, 20 * time.Second},
-		{Config{Dialect: ZooKeeper, TTL: 9500 * ms, Hold: 9500 * ms}, 20 * time.Second},
+		{Config{Dialect: Etcd, TTL: 19 * time.Second, ServersMended: true}, 20 * time.Second},
+		{Config{Dialect: Etcd, TTL: 14 * time.Second}, 20 * time.Second}, // and 5 s of hold
+		{Config{Dialect: ZooKeeper, TTL: 9500 * ms, Hold: 9500 * ms, MaxHold: 9500 * ms}, 20 * time.Second},
 	} {
 		if got := c.cfg.WorstTakeover(); got != c.want {
 			t.Errorf("%+v: %v; want %v", c.cfg, got, c.want)

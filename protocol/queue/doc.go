@@ -32,25 +32,43 @@
 // While every clock's rate is within 1 ± ρ of true time, no two machines have a
 // proven lease at one true instant, and tokens rise from tenure to tenure.
 //
-// etcd. A key goes with its lease, and that lives for TTL/(1+ρ) after the
-// server saw the request that is counted from before it was sent. So the claim
-// ends before the key does, and the next one is first only after that.
+// A session may end at any time as far as its client can know. So a claim rests
+// on the entry: it ends H·(1−ρ)/(1+ρ) after the sending of a request that the
+// entry's existence was a condition of, and a winner waits after it first saw
+// that no entry is before its own (hold-off), unless the last tenure's work is
+// known to have returned. The request was committed before the entry went, and
+// the entry went before that was seen. H is the holder's hold. The winner reads
+// it in the queue's mark, which the holder wrote before it led, and waits for
+// the longer of it and its own; where no mark tells it, for MaxHold. So holds may
+// differ between participants, as they do while a setting is rolled out.
 //
-// ZooKeeper. A session may end at any time as far as its client can know. So a
-// claim rests on the entry instead: it ends H·(1−ρ)/(1+ρ) after the sending of
-// a write that the entry's existence was a condition of, and a winner waits for
-// H after it first saw that no entry is before its own (hold-off), unless the
-// last tenure's work is known to have returned. The write was committed before
-// the entry went, and the entry went before that was seen.
+// etcd with ServersMended needs no hold. A key goes with its lease, and that
+// lives for TTL/(1+ρ) after the server saw the request that is counted from
+// before it was sent. So the claim ends before the key does, and the next one is
+// first only after that.
 //
 // # What it assumes, and what breaks it
 //
-// Of etcd: its servers' clocks too stay within ρ; heartbeats between them and
-// their answers are prompt, and a leader's process is not paused between its
-// look at a lease and its answer. Only then has a leader that was deposed fallen
-// silent two election timeouts after it was last heard (config.go, margin). What
-// there is of delay is for the guard to cover. Of ZooKeeper none of this is
-// assumed, because no claim there rests on a session's time.
+// Of the session's time nothing is assumed where there is a hold. That is the
+// default in both dialects.
+//
+// Of etcd with ServersMended and without a hold: its servers' clocks too stay
+// within ρ; heartbeats between them and their answers are prompt; and a leader
+// that hung or was paused hears of its successor, or asks a majority whether it
+// still leads, before it renews or revokes a lease. Only then has a leader that
+// was deposed fallen silent two election timeouts after it was last heard
+// (config.go, margin). What there is of delay is for the guard to cover.
+//
+// etcd's servers do not keep to that up to 3.4.30 and 3.5.12 (issue 15247): a
+// leader whose raft loop waits for a disk goes on renewing leases that its
+// successor ends, and when it goes on it has leases revoked that its successor
+// has renewed. Pull request 16822 has it ask a majority first. It is in 3.6.0,
+// and was brought back to 3.5.13 (17425) and 3.4.31 (17465). From 3.5.16, 3.6.0
+// and by 3.4.34 on a server skips that question if its clock has ticked in the
+// last three heartbeats. So one that was paused and has ticked again may still
+// answer before it hears of its successor, and between the question and what
+// follows any server may be paused. The mend makes that a matter of moments; it
+// does not rule it out. A hold does.
 //
 // Of the back end: a reading of the clock before a request leaves and after its
 // answer has come; the queue's mark is read no earlier than the entries of the
@@ -68,11 +86,13 @@
 // Config.KeepAliveEvery: one in flight is all that there is.
 //
 // In etcd's dialect somebody who deletes the leader's key, or revokes its
-// lease, lets the next one lead at once; the leader ends when its watch or its
-// next look tells it. With Config.Hold set the hold-off covers this too. A
+// lease, is covered by the hold-off. Without a hold it lets the next one lead at
+// once, and the leader ends when its watch or its next look tells it. A
 // clock beyond ρ, in a store's server or here, breaks the claim; then only the
 // token helps. Candidates of other programs in the same queue keep the order,
-// but know no hold-off and no mark.
+// but know no hold-off and no mark. ServersMended has to be the same at all
+// participants, because one without a hold writes no mark either. MaxHold has to
+// be raised at all of them before any Hold is raised above it.
 //
 // # Where it goes beyond the rules it was made from
 //

@@ -5,7 +5,8 @@ import "github.com/electd/elect/protocol"
 // Q6: the hold-off. A tenure whose entry went by itself may go on for its hold
 // after the entry was last known to exist. So the next one waits that long from
 // its first view without an entry before its own, unless the queue's mark says
-// that the last tenure's work had returned.
+// that the last tenure's work had returned. Holds may differ, so the mark tells
+// the last tenure's; where it does not, MaxHold is the longest there may be.
 
 // holdOff is when the tenure may begin.
 func (m *Machine) holdOff() protocol.Instant {
@@ -14,15 +15,22 @@ func (m *Machine) holdOff() protocol.Instant {
 	}
 	hold := m.cfg.Hold
 	switch {
+	case m.mark.Held && m.mark.Hold > 0:
+		if !m.cfg.mutants.Has("wait-own-hold") {
+			hold = max(hold, min(m.mark.Hold, MaxTTL))
+		}
+		return m.firstView.Add(hold)
 	case m.mark.Held:
-		hold = max(hold, min(m.mark.Hold, MaxTTL))
 	case m.mark.Order == 0 && m.cfg.mutants.Has("unmarked-is-free"):
 		return protocol.Always
 	case m.mark.Order != 0 && m.mark.Order < m.own.Order:
 		return protocol.Always
 	}
-	// Held; never written, or lost with a queue that was made anew; or by
-	// somebody who cannot have led yet.
+	// Never written, or lost with a queue that was made anew; or by somebody who
+	// cannot have led yet. Whose hold may be left is not known.
+	if !m.cfg.mutants.Has("unmarked-waits-own-hold") {
+		hold = max(hold, m.cfg.MaxHold)
+	}
 	return m.firstView.Add(hold)
 }
 

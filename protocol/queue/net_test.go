@@ -603,7 +603,7 @@ func describeEffects(fx *protocol.Effects) string {
 // settings are what the net is run with.
 func settings() map[string]Config {
 	return map[string]Config{
-		"etcd":      {Self: "n0", Dialect: Etcd},
+		"etcd":      {Self: "n0", Dialect: Etcd, ServersMended: true},
 		"etcd-hold": {Self: "n0", Dialect: Etcd, Hold: 5 * time.Second},
 		"zookeeper": {Self: "n0", Dialect: ZooKeeper},
 	}
@@ -625,6 +625,7 @@ func one(seed uint64, cfg Config, o options) *world {
 	if cfg.Dialect == ZooKeeper && rng.IntN(2) == 0 {
 		cfg.Hold = cfg.withDefaults().TTL
 	}
+	cfg.MaxHold = cfg.withDefaults().TTL
 	w := newWorld(seed, cfg, 2+rng.IntN(4), o)
 	w.run(20 * time.Minute)
 	w.settle()

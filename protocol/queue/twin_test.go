@@ -142,10 +142,10 @@ func (t *twin) notBefore(session, order uint64) protocol.Instant {
 		switch mark := a.answer.Mark; {
 		case !mark.Held && mark.Order != 0 && mark.Order < order:
 			at = protocol.Always
-		case mark.Held:
+		case mark.Held && mark.Hold > 0:
 			at = view.Add(max(mark.Hold, t.cfg.Hold))
 		default:
-			at = view.Add(t.cfg.Hold)
+			at = view.Add(max(t.cfg.Hold, t.cfg.MaxHold))
 		}
 	}
 	return at

@@ -1,7 +1,6 @@
 package protocols
 
 import (
-	"cmp"
 	"encoding/json"
 	"time"
 
@@ -31,7 +30,11 @@ func queueProtocol(name string, dialect queue.Dialect, store sim.StoreKind, muta
 			return c, err
 		}
 		c.Self, c.Dialect = "n1", dialect
-		return c, c.Validate()
+		m, err := queue.New(c)
+		if err != nil {
+			return c, err
+		}
+		return m.Config(), nil // with its defaults
 	}
 	return &sim.Protocol{
 		Name: name,
@@ -47,6 +50,11 @@ func queueProtocol(name string, dialect queue.Dialect, store sim.StoreKind, muta
 		Store: store,
 		Patience: func(raw json.RawMessage) (time.Duration, error) {
 			c, err := common(raw)
+			if c.Hold > 0 {
+				// The longest of all: where no mark tells the hold, that is waited for.
+				c.Hold = c.MaxHold
+				c.TTL = max(c.TTL, c.Hold)
+			}
 			return c.WorstTakeover(), err
 		},
 		Drift: func(raw json.RawMessage) (protocol.Drift, error) {
@@ -62,26 +70,23 @@ func queueProtocol(name string, dialect queue.Dialect, store sim.StoreKind, muta
 		},
 		Silence: func(raw json.RawMessage) (time.Duration, error) {
 			c, err := common(raw)
-			ttl := cmp.Or(c.TTL, 10*time.Second) // the machine's default
-			if c.Dialect == queue.ZooKeeper {
-				return ttl + cmp.Or(c.Hold, (ttl/2).Truncate(time.Millisecond)), err
-			}
-			return ttl + c.Hold, err
+			return c.TTL + c.Hold, err
 		},
 		Breaks: func(raw json.RawMessage) ([]sim.OpKind, error) {
 			c, err := common(raw)
-			if c.Dialect == queue.ZooKeeper || c.Hold > 0 {
+			if c.Hold > 0 {
 				return nil, err
 			}
 			// Without a hold the next one leads as soon as the entry before its own
 			// is gone, whoever deleted that.
-			return []sim.OpKind{sim.OpForeign, sim.OpExpireEarly}, err
+			return []sim.OpKind{sim.OpForeign, sim.OpExpireEarly, sim.OpStoreHang}, err
 		},
 	}
 }
 
 // queueDetects is the configuration in which the session of a silent leader, and
-// what its successor waits for beside it, are over after about d. etcd counts
+// what its successor waits for beside it, are over after about d. etcd's servers
+// are known to be mended then, so that there is no hold. etcd counts
 // whole seconds, and two at least with servers that elect within one: what is
 // asked for is rounded up to that.
 func queueDetects(dialect queue.Dialect, d time.Duration) (json.RawMessage, error) {
@@ -90,6 +95,8 @@ func queueDetects(dialect queue.Dialect, d time.Duration) (json.RawMessage, erro
 		ttl = max((2 * d / 3).Truncate(time.Millisecond), time.Millisecond) // half as much again is held
 	}
 	return json.Marshal(struct {
-		TTL time.Duration `json:"ttl"`
-	}{ttl})
+		TTL    time.Duration `json:"ttl"`
+		Max    time.Duration `json:"max_hold"`
+		Mended bool          `json:"servers_mended"`
+	}{ttl, ttl, dialect == queue.Etcd})
 }

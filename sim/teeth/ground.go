@@ -362,6 +362,17 @@ func ofLease(mutant string) Ground {
 			}
 			return "", ""
 		}}
+	case "put-back-is-current":
+		// n2 asks for 15 s and is cut off. The record that is put back is n1's.
+		return Ground{Name: "a shorter tenure's record put back by hand", Options: with(quiet(3, 60*time.Second), `{"each":{"n1":{"duration":5000000000},"n3":{"duration":5000000000}}}`), script: func(s *sim.Schedule) {
+			first(s, 3)
+			s.Work.Stop = 10 * time.Millisecond
+			s.Ops = append(s.Ops,
+				sim.Op{At: ms(19_000), Kind: sim.OpWithdraw, Node: "n3", For: 15 * time.Second},
+				sim.Op{At: ms(20_000), Kind: sim.OpWithdraw, Node: "n1", For: 10 * time.Second},
+				sim.Op{At: ms(40_000), Kind: sim.OpStoreDown, Node: "n2", For: 15 * time.Second},
+				sim.Op{At: ms(40_001), Kind: sim.OpForeign, Count: 12})
+		}}
 	case "mark-of-another":
 		return Ground{Name: "an old record put back by hand", Options: quiet(3, 20*time.Minute), script: func(s *sim.Schedule) {
 			// The record that is put back is the free one between two tenures.
@@ -379,10 +390,14 @@ func ofLease(mutant string) Ground {
 }
 
 func ofQueue(mutant string) Ground {
-	const hold = `{"hold":10000000000,"drift":{"ppm":0,"guard":2000000}}`
+	const (
+		hold           = `{"max_hold":10000000000,"hold":10000000000,"drift":{"ppm":0,"guard":2000000}}`
+		mended         = `{"servers_mended":true}`
+		differentHolds = `{"max_hold":10000000000,"each":{"n1":{"hold":10000000000}}}`
+	)
 	switch mutant {
 	case "no-verify":
-		return Ground{Name: "a waiter's key deleted by hand", Options: quiet(3, 60*time.Second), script: func(s *sim.Schedule) {
+		return Ground{Name: "a waiter's key deleted by hand", Options: with(quiet(3, 60*time.Second), mended), script: func(s *sim.Schedule) {
 			first(s, 3)
 			s.Ops = append(s.Ops, sim.Op{At: ms(12_000), Kind: sim.OpForeign, Node: "n3"})
 			for at := int64(20_000); at < 60_000; at += 10_000 {
@@ -393,13 +408,15 @@ func ofQueue(mutant string) Ground {
 		return Ground{Name: "keys deleted by hand", Options: with(only(sim.OpExpireEarly, sim.OpForeign, sim.OpPause, sim.OpStoreSlow, sim.OpStoreUnknown, sim.OpResign), hold)}
 	case "deadline-across-streams":
 		return Ground{
-			Name: "a slow store, and patience with it", Options: with(only(sim.OpStoreSlow, sim.OpStoreDown, sim.OpPause), `{"keep_alive_every":500000000,"drift":{"ppm":0,"guard":2000000}}`),
+			Name: "a slow store, and patience with it", Options: with(only(sim.OpStoreSlow, sim.OpStoreDown, sim.OpPause), `{"servers_mended":true,"keep_alive_every":500000000,"drift":{"ppm":0,"guard":2000000}}`),
 			script: func(s *sim.Schedule) { s.Store.Timeout = 8 * time.Second },
 		}
 	case "renewing-after-deadline":
 		return Ground{Name: "storm, its asks judged", Options: sim.Options{Profile: "storm"}, judge: nothing}
 	case "deadline-from-answer":
-		return Ground{Name: "a slow store", Options: tight(only(sim.OpPause, sim.OpStoreSlow, sim.OpStoreDown, sim.OpStoreUnknown))}
+		return Ground{Name: "a slow store", Options: with(only(sim.OpPause, sim.OpStoreSlow, sim.OpStoreDown, sim.OpStoreUnknown), `{"servers_mended":true,"drift":{"ppm":0,"guard":2000000}}`)}
+	case "ignore-drift":
+		return Ground{Name: "mended servers", Options: with(sim.Options{Profile: "storm"}, mended)}
 	case "free-outside-the-delete":
 		return Ground{Name: "work that outlives its process", Options: quiet(3, 60*time.Second), script: func(s *sim.Schedule) {
 			first(s, 3)
@@ -416,6 +433,17 @@ func ofQueue(mutant string) Ground {
 	case "adopt-from-older-session", "scan-without-sync", "session-replaced-silently":
 		return Ground{Name: "lost answers, the asks judged", Options: tight(only(sim.OpPause, sim.OpStoreUnknown, sim.OpStaleRead, sim.OpExpireEarly, sim.OpStoreDown)), judge: nothing, script: func(s *sim.Schedule) {
 			s.Store.Repeat = 0 // a library that repeats an Enter makes two entries of one
+		}}
+	case "servers-taken-for-mended":
+		return Ground{Name: "etcd's leader hangs", Options: only(sim.OpStoreHang, sim.OpStoreElect, sim.OpStoreDown, sim.OpKill, sim.OpResign)}
+	case "wait-own-hold":
+		return Ground{Name: "different holds", Options: with(sim.Options{Profile: "storm"}, differentHolds)}
+	case "unmarked-waits-own-hold":
+		return Ground{Name: "a queue that was lost, and different holds", Options: with(quiet(3, 40*time.Second), differentHolds), script: func(s *sim.Schedule) {
+			first(s, 3)
+			s.Ops = append(s.Ops,
+				sim.Op{At: ms(19_900), Kind: sim.OpStoreDown, Node: "n1", For: 20 * time.Second},
+				sim.Op{At: ms(20_000), Kind: sim.OpFailover, Count: 60})
 		}}
 	case "wrong-predecessor":
 		return Ground{Name: "nine in the queue", Options: quiet(9, 20*time.Minute), script: func(s *sim.Schedule) {
@@ -436,7 +464,7 @@ func ofQueue(mutant string) Ground {
 func dialect(m queue.Mutant) string {
 	switch m.Name {
 	case "own-predecessor", "deadline-from-pings", "no-hold-off", "mark-before-hold-off", "free-outside-the-delete",
-		"free-without-tenure", "unmarked-is-free", "adopt-from-older-session", "scan-without-sync", "session-replaced-silently":
+		"free-without-tenure", "wait-own-hold", "unmarked-waits-own-hold", "unmarked-is-free", "adopt-from-older-session", "scan-without-sync", "session-replaced-silently":
 		return queue.Name + "-zookeeper"
 	}
 	return queue.Name

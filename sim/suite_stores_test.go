@@ -1,0 +1,34 @@
+package sim_test
+
+import (
+	"encoding/json"
+
+	"github.com/electd/elect/sim"
+)
+
+// storeGrounds is what the protocols over stores are tried on beside the profiles.
+func storeGrounds(protocol string) []ground {
+	config := func(name, text string, seeds int) ground {
+		return ground{name: name, options: sim.Options{Config: json.RawMessage(text)}, seeds: seeds}
+	}
+	switch protocol {
+	case "lease":
+		return []ground{
+			config("different durations", `{"each": {"n1": {"duration": 5000000000}, "n2": {"duration": 8000000000}}}`, 40),
+			config("versions that begin anew", `{"global_versions": false}`, 40),
+		}
+	case "queue", "queue-zookeeper":
+		all := []ground{
+			config("short sessions", `{"ttl": 4000000000, "max_hold": 2000000000}`, 20),
+			config("a long hold", `{"hold": 10000000000, "max_hold": 10000000000}`, 40),
+			config("different holds", `{"max_hold": 10000000000, "each": {"n1": {"hold": 10000000000}, "n2": {"hold": 8000000000}}}`, 60),
+		}
+		if protocol == "queue" {
+			hangs := config("mended servers that hang", `{"servers_mended": true}`, 40)
+			hangs.options.Profile, hangs.options.Only = "storm", []sim.OpKind{sim.OpStoreHang, sim.OpStoreElect, sim.OpStoreDown, sim.OpPause, sim.OpKill}
+			all = append(all, config("mended servers", `{"servers_mended": true}`, 200), hangs)
+		}
+		return all
+	}
+	return nil
+}
