@@ -22,6 +22,7 @@ import (
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/lines"
+	"github.com/electd/elect/peer"
 )
 
 // NoLimit as Config.Wait stands for ever.
@@ -110,7 +111,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer r.end(nil)
 	defer r.forward()()
 
-	log := r.say.Logger(cfg.Verbose)
+	log := r.say.Logger(cfg.Verbose, peer.NoLeaderKnown) // one that stands by says so
 	if err := supervise.AdoptOrphans(); err != nil && !errors.Is(err, supervise.ErrUnsupported) {
 		log.Warn("orphans cannot be adopted: if the keeper is killed, a process of the command that called setsid may survive", "error", err)
 	}
