@@ -247,6 +247,9 @@ func (n *Node) unfounded() error {
 	if says := n.refusers(func(refusal) bool { return true }); says != "" {
 		return fmt.Errorf("%s; waiting for %s%s", says, missing, n.advice())
 	}
+	if len(n.voters()) == 1 {
+		return fmt.Errorf("one voter waits %v, the first time, for others who know it", max(loneFounder, n.plan.Promise))
+	}
 	return fmt.Errorf("the first start of an election needs all its voters: waiting for %s", missing)
 }
 

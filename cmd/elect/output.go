@@ -72,6 +72,7 @@ type view struct {
 	Leader   *elect.Leader `json:"leader"` // null when nobody leads
 	Stale    bool          `json:"stale"`  // the back end did not answer: leader is who was last known
 	Cause    string        `json:"cause,omitempty"`
+	Private  bool          `json:"private,omitempty"` // the place is this user's own
 }
 
 // leaderText is who leads, for people. Of one that proves no lease others may think
@@ -84,7 +85,7 @@ func leaderText(l *elect.Leader) string {
 }
 
 func (p *place) view(s elect.State) view {
-	v := view{Election: p.shown(), Name: p.name, Leader: s.Leader, Stale: s.Stale}
+	v := view{Election: p.shown(), Name: p.name, Leader: s.Leader, Stale: s.Stale, Private: p.private()}
 	if s.Cause != nil {
 		v.Cause = oneLine(s.Cause.Error())
 	}

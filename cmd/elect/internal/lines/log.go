@@ -16,6 +16,9 @@ import (
 // lines for a person, and one that repeats itself is said once a minute; messages in
 // except are left out, because the caller tells the same in its own words.
 func (w *Writer) Logger(verbose bool, except ...string) *slog.Logger {
+	if verbose && w.form.JSON {
+		return slog.New(w.objects(w, slog.LevelDebug))
+	}
 	if verbose {
 		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			return slog.Attr{Key: a.Key, Value: rounded(a.Value)}
@@ -82,9 +85,16 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	if !h.said.again(key.String(), time.Now()) {
-		h.to.Say("%s", text.String())
+	if h.said.again(key.String(), time.Now()) {
+		return nil
 	}
+	if !h.to.form.JSON {
+		h.to.Event(r.Level, text.String())
+		return nil
+	}
+	r = r.Clone()
+	r.AddAttrs(h.attrs...)
+	h.to.put(h.to.line(r))
 	return nil
 }
 

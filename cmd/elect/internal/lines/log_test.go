@@ -17,7 +17,7 @@ func TestExcept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := New(f)
+		w := New(f, Form{})
 		log := w.Logger(verbose, "told").With("a", 1)
 		log.Warn("told")
 		log.Warn("other")
