@@ -202,12 +202,13 @@ func (l *Link) receive(g *guest) {
 	}
 }
 
-// dropped says why a guest was dropped, unless it was for others (not kept) or said
-// nothing at all.
+// dropped says why a guest was dropped, unless it was for others (not kept). One that
+// closes before it has said who it is may have its answer from another node, or looks
+// whether the port is open: a node that cannot connect logs that itself.
 func (l *Link) dropped(g *guest, kept bool, err error) {
-	switch silent := errors.Is(err, errSilent); {
+	switch gone := errors.Is(err, errSilent) || endedThere(err); {
 	case l.ctx.Err() != nil || !kept:
-	case silent:
+	case gone:
 		l.log.Debug("a connection was closed", "from", g.raw.RemoteAddr(), "cause", err)
 	default:
 		l.strange.log(l.log, g.ip.String()+" "+reason(err), "a connection was dropped", "from", g.raw.RemoteAddr(), "cause", err)
@@ -250,7 +251,7 @@ func (l *Link) receiveNode(s *stream, h *wire.Hello) *wire.Refusal {
 // broken ends a handshake that came to nothing.
 func (l *Link) broken(s *stream, h *wire.Hello, err error) {
 	_ = s.raw.Close()
-	if l.ctx.Err() == nil {
+	if l.ctx.Err() == nil && h.Caller != wire.ClientOf { // one that asks has its answer, and goes
 		l.strange.log(l.log, string(h.ID)+reason(err), "a handshake came to nothing", "peer", h.ID, "from", s.addr(), "cause", err)
 	}
 }

@@ -1,9 +1,11 @@
 package link
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"strings"
@@ -375,3 +377,56 @@ func TestCertificateIsRenewed(t *testing.T) {
 	n2.logged("cannot connect", "another CA")
 	n1.logged("does not accept this node's certificate")
 }
+
+// TestCallerGoes: who goes in the middle of the handshake, as a verb does that has its
+// answer from another node, is no trouble of this node.
+func TestCallerGoes(t *testing.T) {
+	for _, reset := range []bool{false, true} {
+		w := secure(t, "n1")
+		n1 := w.start("n1", w.listen("n1"), func(cfg *Config) { cfg.Logger = debugging(cfg.Logger) })
+		ctx, giveUp := context.WithCancel(t.Context())
+		_, err := Dial(ctx, ClientConfig{
+			Addr: w.addrs["n1"], Hello: w.hello(""), TLS: w.identity(""), Expect: "n1",
+			Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+				c, err := dialTCP(ctx, addr)
+				if err != nil {
+					return nil, err
+				}
+				if reset {
+					_ = c.(*net.TCPConn).SetLinger(0)
+				}
+				return &leaving{c, giveUp}, nil
+			},
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("%v; want that it gave up", err)
+		}
+		got := n1.await(func(e event) bool { return strings.Contains(e.text, "a connection was ") })
+		if !strings.Contains(got.text, "level=DEBUG") {
+			t.Errorf("it logs %s", got.text)
+		}
+	}
+}
+
+// leaving is a connection whose owner gives up once it has said something.
+type leaving struct {
+	net.Conn
+	giveUp context.CancelFunc
+}
+
+func (c *leaving) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.giveUp()
+	return n, err
+}
+
+func (c *leaving) Read([]byte) (int, error) { return 0, context.Canceled }
+
+// debugging is a logger that leaves nothing out.
+func debugging(log *slog.Logger) *slog.Logger {
+	return slog.New(everything{log.Handler()})
+}
+
+type everything struct{ slog.Handler }
+
+func (everything) Enabled(context.Context, slog.Level) bool { return true }
