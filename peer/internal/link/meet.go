@@ -3,6 +3,7 @@ package link
 import (
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/electd/elect/peer/certs"
@@ -72,6 +73,9 @@ func expectHello(s *stream, self *wire.Hello) (*wire.Hello, *wire.Refusal, error
 		if big, ok := errors.AsType[*wire.TooLarge](err); ok && big.Size>>16 == 0x1603 { // a record of TLS
 			return nil, &wire.Refusal{Code: wire.CodeCertificate, Final: true,
 				Says: "it calls with TLS; this node was started without certificates"}, nil
+		}
+		if s.id != "" && (errors.Is(err, io.EOF) || isReset(err)) { // between two frames, and with a certificate of ours
+			err = errLeft
 		}
 		return nil, nil, fmt.Errorf("want a Hello: %w", s.ended(err))
 	}
@@ -206,7 +210,7 @@ func (l *Link) receive(g *guest) {
 // closes before it has said who it is may have its answer from another node, or looks
 // whether the port is open: a node that cannot connect logs that itself.
 func (l *Link) dropped(g *guest, kept bool, err error) {
-	switch gone := errors.Is(err, errSilent) || endedThere(err); {
+	switch gone := errors.Is(err, errSilent) || errors.Is(err, errLeft); {
 	case l.ctx.Err() != nil || !kept:
 	case gone:
 		l.log.Debug("a connection was closed", "from", g.raw.RemoteAddr(), "cause", err)

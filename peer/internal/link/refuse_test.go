@@ -430,3 +430,41 @@ func debugging(log *slog.Logger) *slog.Logger {
 type everything struct{ slog.Handler }
 
 func (everything) Enabled(context.Context, slog.Level) bool { return true }
+
+// TestWrongAddress: a node whose address is wrong at one other node calls that one, so that
+// all goes well; it is said all the same, with the address and what is there.
+func TestWrongAddress(t *testing.T) {
+	for _, secured := range []bool{false, true} {
+		for name, there := range map[string]string{"nobody": "connection refused", "another node": "n3"} {
+			t.Run(fmt.Sprint(name, secured), func(t *testing.T) {
+				t.Parallel()
+				w := &town{t: t}
+				if secured {
+					w = secure(t, "n1", "n2", "n3")
+				}
+				l1, l2, l3 := w.listen("n1"), w.listen("n2"), w.listen("n3")
+				wrong := w.addrs["n3"]
+				if there != "n3" {
+					_ = l3.Close()
+					delete(w.addrs, "n3")
+				} else {
+					w.start("n3", l3, serving)
+				}
+				n1 := w.start("n1", l1, func(cfg *Config) { cfg.Peers["n2"] = []string{wrong} })
+				n2 := w.start("n2", l2, serving)
+				n1.logged("is not found at the address that this node has for it", "peer=n2", "addr="+wrong, there)
+				n2.Close()
+				for len(n2.events) > 0 {
+					if e := <-n2.events; strings.Contains(e.text, "is not found at the address") {
+						t.Errorf("n2 says so of an address that is right: %s", e.text)
+					}
+				}
+			})
+		}
+	}
+}
+
+// serving has a node take clients.
+func serving(cfg *Config) {
+	cfg.Serve = func(context.Context, Caller, *wire.Request, func(*wire.Response) error) {}
+}
