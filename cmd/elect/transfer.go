@@ -104,7 +104,7 @@ func (p *place) leadsAlready(cmd *cobra.Command, e *elect.Election, only elect.T
 	ctx, cancel := within(cmd, orderTimeout)
 	defer cancel()
 	l, err := e.Leader(ctx)
-	if err != nil || l.ID != to || only != 0 && l.Token != only {
+	if err != nil || l.ID != to || l.NoLease || only != 0 && l.Token != only {
 		return nil // it is asked, and says what is wrong
 	}
 	return &transferred{Election: p.shown(), Name: p.name, From: party{l.ID, l.Token}, To: party{l.ID, l.Token}}
