@@ -370,6 +370,28 @@ func TestKilledLeader(t *testing.T) {
 	}
 }
 
+// TestNewElection: whoever looks while the first leader of a new election waits is told
+// that, and of no process that holds the lock and does not lead.
+func TestNewElection(t *testing.T) {
+	e := elector(t, t.TempDir(), "a")
+	won := stand(t.Context(), e)
+	var seen driver.State
+	eventually(t, "a cause or a leader", func() bool {
+		for s := range e.Observe(t.Context()) {
+			seen = s
+			break
+		}
+		return seen.Cause != nil || seen.Leader != nil
+	})
+	switch {
+	case seen.Leader != nil:
+		t.Log("it was led before anybody could look") // on a machine that is late
+	case seen.Cause != newElection:
+		t.Errorf("the cause is %v; want %v", seen.Cause, newElection)
+	}
+	release(t, receive(t, won, "the victory").m)
+}
+
 // TestFlockExcludes has flock(1) hold the lock, and then be kept out.
 func TestFlockExcludes(t *testing.T) {
 	flock, err := exec.LookPath("flock")
@@ -404,7 +426,9 @@ func TestFlockExcludes(t *testing.T) {
 		if err != nil || s.Leader != nil || s.Stale || s.Cause == nil || !strings.Contains(s.Cause.Error(), fmt.Sprint(cmd.Process.Pid)) {
 			t.Errorf("state %+v, %v; want no leader, and a cause that names process %d", s, err, cmd.Process.Pid)
 		}
-		break
+		if !errors.Is(s.Cause, ErrHoldOff) {
+			break // at first it might have been a candidate that waits
+		}
 	}
 	_ = stdin.Close()
 	_ = cmd.Wait() // the shell's read fails

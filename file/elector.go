@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -21,6 +22,22 @@ type Elector struct {
 
 	life context.Context // ends with Close
 	end  context.CancelCauseFunc
+
+	holding atomic.Value // a holdOff, while a candidate holds off
+}
+
+// holdsOff is what a candidate of this participant waits for; "" is nothing.
+func (e *Elector) holdsOff() holdOff {
+	h, _ := e.holding.Load().(holdOff)
+	return h
+}
+
+// holdOff is the election that has this history and holds off.
+func (h history) holdOff() holdOff {
+	if h.used {
+		return changedElection
+	}
+	return newElection
 }
 
 var _ interface {
@@ -129,6 +146,10 @@ func (e *Elector) stand(ctx context.Context, c driver.Candidacy) (_ *mandate, er
 	}
 	if err := p.verify(); err != nil {
 		return nil, err
+	}
+	if h, err := p.history(); err == nil && !h.intact {
+		e.holding.Store(h.holdOff())
+		defer e.holding.Store(holdOff(""))
 	}
 	h, err := p.settle(ctx)
 	if err != nil {

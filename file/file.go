@@ -69,6 +69,26 @@ const (
 	HoldOff = 500 * time.Millisecond
 )
 
+// ErrHoldOff is matched by the cause of a state without a leader: the candidate that has
+// the lock waits for [HoldOff] before it leads.
+var ErrHoldOff error = newElection
+
+// holdOff is an election that holds off, for people.
+type holdOff string
+
+const (
+	newElection     holdOff = "a new election"
+	changedElection holdOff = "an election whose files were changed"
+)
+
+// Error implements error.
+func (h holdOff) Error() string {
+	return fmt.Sprintf("%s waits %v s before its next leader begins", string(h), HoldOff.Seconds())
+}
+
+// Is matches any of them.
+func (h holdOff) Is(target error) bool { return target == ErrHoldOff }
+
 // Config configures a participant. The zero value is valid.
 type Config struct {
 	// Era is the upper part of every token, from 0 to fence.MaxEra. It is 0

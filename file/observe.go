@@ -26,6 +26,7 @@ func (e *Elector) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
 			return
 		}
 		r := newReader(e.path, e.cfg.Logger)
+		r.holdsOff = e.holdsOff
 		defer r.close()
 		tick := time.NewTicker(Poll)
 		defer tick.Stop()
@@ -61,12 +62,13 @@ type reader struct {
 	// the same identity.
 	dir, lock, record *os.File
 	lockID, recordID  identity
-	idle              int // looks since there was a leader
-	foreign           int // process that holds the lock without leading, or 0
+	holdsOff          func() holdOff // what this very participant waits for; "" is nothing
+	idle              int            // looks since there was a leader
+	foreign           int            // process that holds the lock without leading, or 0
 }
 
 func newReader(path string, log *slog.Logger) *reader {
-	return &reader{path: path, lockPath: path + "/" + lockName, log: log}
+	return &reader{path: path, lockPath: path + "/" + lockName, log: log, holdsOff: func() holdOff { return "" }}
 }
 
 // look updates the state and reports whether it differs from what was shown.
@@ -81,7 +83,7 @@ func (r *reader) look() bool {
 	default:
 		next = driver.State{Leader: leader}
 		if pid := r.holder(leader != nil); pid != 0 {
-			next.Cause = fmt.Errorf("process %d holds %s and does not lead", pid, r.lockPath)
+			next.Cause = r.held(pid)
 		}
 	}
 	changed := !r.shown || !same(r.state, next)
@@ -210,6 +212,24 @@ func (r *reader) holder(led bool) int {
 	}
 	r.idle++
 	return r.foreign
+}
+
+// held is why nobody leads although a process has the lock, nil if it is this process,
+// which is about to lead. While nobody has ever led with the lock another process may be
+// a candidate that holds off.
+func (r *reader) held(pid int) error {
+	if pid == os.Getpid() {
+		if h := r.holdsOff(); h != "" {
+			return h
+		}
+		return nil
+	}
+	err := fmt.Errorf("process %d holds %s and does not lead", pid, r.lockPath)
+	p := place{path: r.path, lockPath: r.lockPath, dir: r.dir, lock: r.lock, lockID: r.lockID}
+	if h, failed := p.history(); failed != nil || h.used || r.idle > foreignAfter { // or it has the lock for longer
+		return err
+	}
+	return fmt.Errorf("%w; process %d is next, or has the lock for another reason", newElection, pid)
 }
 
 func (r *reader) closeRecord() {

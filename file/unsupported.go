@@ -6,9 +6,11 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"net/url"
 	"runtime"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
 )
 
 // Elector is one participant in one election. On this system there is none.
@@ -21,6 +23,11 @@ func New(dir, name, id string, cfg Config) (*Elector, error) {
 		return nil, driver.Permanent(err)
 	}
 	return nil, driver.Permanent(fmt.Errorf("%w: file: elections need Linux, macOS or FreeBSD, this is %s", driver.ErrUnsupported, runtime.GOOS))
+}
+
+// Forget returns an error that matches driver.ErrUnsupported.
+func Forget(*url.URL, string, bool) (fence.Token, error) {
+	return 0, driver.Permanent(driver.ErrUnsupported)
 }
 
 // Campaign implements driver.Elector.

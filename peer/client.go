@@ -158,8 +158,7 @@ func (c *Client) Campaign(context.Context, driver.Candidacy) (driver.Mandate, er
 	if c.life.Err() != nil {
 		return nil, driver.ErrClosed
 	}
-	known := slices.Concat(ids(c.cfg.Voters), ids(c.cfg.Observers))
-	return nil, driver.Permanent(fmt.Errorf("to stand in the election %s takes the id of one of its participants; want --id with one of: %s", c.cfg.Name, list(known)))
+	return nil, driver.Permanent(fmt.Errorf("to stand in the election %s takes the id of one of its voters; want elect.Config.ID to be one of: %s", c.cfg.Name, list(ids(c.cfg.Voters))))
 }
 
 // Limits implements driver.Elector. They are those of the configuration that

@@ -86,7 +86,7 @@ func (m *merger) merge(nodes []Peer, voters int, reports []report) (driver.State
 		if len(silent) > 0 {
 			text += fmt.Sprintf(" (nothing is known of %s)", strings.Join(silent, ", "))
 		}
-		s.Cause = fmt.Errorf("%s; to have them stand again: elect resume", text)
+		s.Cause = fmt.Errorf("%s; to have them stand again: elect resume --all", text)
 	}
 	return s, n
 }

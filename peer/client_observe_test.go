@@ -66,7 +66,7 @@ func TestObserveFirstState(t *testing.T) {
 			w.sees(driver.State{}, "n1", "n2", "n3")
 			w.is(frozen, "n2")
 			w.nodes["n1"].paused, w.nodes["n3"].paused = true, true
-		}, "300ms nobody: all voters that answer are paused: n1, n3 (nothing is known of n2); to have them stand again: elect resume"},
+		}, "300ms nobody: all voters that answer are paused: n1, n3 (nothing is known of n2); to have them stand again: elect resume --all"},
 		{"only one knows", func(w *town) {
 			stale := driver.State{Stale: true, Cause: errors.New("cut off")}
 			w.sees(stale, "n1", "n2")

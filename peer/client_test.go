@@ -240,7 +240,7 @@ func TestClientDoesNotStand(t *testing.T) {
 	t.Parallel()
 	c := newTown("n1", "n2", "n3").client(t, Peer{ID: "o1"})
 	_, err := c.Campaign(t.Context(), driver.Candidacy{})
-	if !driver.IsPermanent(err) || !strings.Contains(err.Error(), "want --id with one of: n1, n2, n3, o1") {
+	if !driver.IsPermanent(err) || !strings.Contains(err.Error(), "want elect.Config.ID to be one of: n1, n2, n3") {
 		t.Errorf("Campaign: %v", err)
 	}
 	l := c.Limits()

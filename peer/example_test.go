@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/protocol"
 )
@@ -107,6 +109,24 @@ func ExampleOpen() {
 	// leader 1 may act: true
 	// leader 2 may act: true
 	// leader 3 may act: true
+}
+
+// A program that stands in an election among peers says which of the voters it is, and
+// where its log goes: there a node says whom it waits for, and why nobody leads.
+func ExampleOpen_program() {
+	program := func(ctx context.Context, work func(context.Context, fence.Token) error) error {
+		openers := elect.Openers{"peer": peer.Open}
+		election, err := openers.Open(ctx, "peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs&data=/var/lib/elect",
+			"nightly", elect.Config{ID: "n1", Logger: slog.Default()})
+		if err != nil {
+			return err
+		}
+		defer election.Close()
+		return election.Lead(ctx, func(ctx context.Context, term *elect.Term) error {
+			return work(ctx, term.Token())
+		})
+	}
+	_ = program
 }
 
 // threeAddrs lists three voters at ports that are free, and below those that the

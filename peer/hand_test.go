@@ -114,7 +114,7 @@ func TestSetPausedOfAClient(t *testing.T) {
 		if err := c.SetPaused(t.Context(), "n3", true); err != nil {
 			t.Fatal(err)
 		}
-		const want = "all voters that answer are paused: n1, n2, n3; to have them stand again: elect resume"
+		const want = "all voters that answer are paused: n1, n2, n3; to have them stand again: elect resume --all"
 		sees(t, c, want, func(s driver.State) bool { return s.Leader == nil && s.Cause != nil && s.Cause.Error() == want })
 		if err := c.SetPaused(t.Context(), "n1", false); err != nil || w.nodes["n1"].isPaused() {
 			t.Errorf("resumed: %v; n1 is paused: %v", err, w.nodes["n1"].isPaused())

@@ -221,7 +221,7 @@ func (c *change) meet(ctx context.Context) error {
 	case q.Op == opAdd && q.Observer && ms.Index(q.ID) >= 0:
 		return refusedf("%s is a voter; to make an observer of it, remove it first", q.ID)
 	case !place && !q.Observer && len(ms.Voters) >= protocol.MaxVoters:
-		return refusedf("there are %d voters, the most that are possible; remove one first, or add %s with --observer", len(ms.Voters), q.ID)
+		return refusedf("there are %d voters, the most that are possible; remove one first, or add %s as an observer", len(ms.Voters), q.ID)
 	case !place && len(ms.Observers) >= MaxObservers:
 		return refusedf("there are %d observers, the most that are possible; remove one first", len(ms.Observers))
 	}

@@ -534,7 +534,7 @@ func TestNewRefuses(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		cfg := v.config("n7")
 		_, err := New(t.Context(), cfg)
-		refusedFor(t, err, `"n7" takes no part here`, "n1, n2, n3", "--id")
+		refusedFor(t, err, `"n7" takes no part here`, "n1, n2, n3", "peer.Config.ID")
 		cfg = v.config("n1")
 		cfg.Promise = time.Millisecond
 		_, err = New(t.Context(), cfg)

@@ -103,6 +103,7 @@ type watch struct {
 	what    protocol.Leadership
 	reach   bool
 	silence bool // the leader that was known fell silent, and did not say that it went
+	overdue overdue
 }
 
 // survey derives the state that observers are shown.
@@ -113,6 +114,7 @@ func (n *Node) survey() {
 	if n.machine != nil {
 		lead = n.view.Leader
 	}
+	n.tellOverdue(lead.ID != "")
 	if lead.ID != "" && w.settled && lead == w.shown && n.leading(lead).same(w.as) && w.cause == "" {
 		w.at = protocol.Never
 		return // what it is nearly always
@@ -136,20 +138,24 @@ func (n *Node) survey() {
 		w.settled = true
 		n.show(lead, n.leading(lead))
 		return
-	case reach:
-		w.settled = true
-		n.showNobody(false, n.standsNot())
-	case n.machine == nil && n.cfg.Join:
-		w.settled = false
-		n.showNobody(true, n.unjoined()) // others may well be led
-	case n.machine == nil && n.cfg.voter():
-		w.settled = false
-		n.showNobody(false, n.unfounded())
-	default:
-		w.settled = false
-		n.showNobody(true, n.unreachable(now))
 	}
+	w.settled = reach
+	n.showNobody(n.leaderless(reach))
 	w.at = now.Add(n.plan.Heartbeat) // nothing tells when a majority is lost
+}
+
+// leaderless is why no leader is known, and whether there may be one all the same. The
+// cause is nil where a majority is heard and this node stands.
+func (n *Node) leaderless(reach bool) (stale bool, cause error) {
+	switch {
+	case reach:
+		return false, n.standsNot()
+	case n.machine == nil && n.cfg.Join:
+		return true, n.unjoined() // others may well be led
+	case n.machine == nil && n.cfg.voter():
+		return false, n.unfounded()
+	}
+	return true, n.unreachable(n.latest.Boot)
 }
 
 // hold is how long what is seen has to last before it is shown.
@@ -240,6 +246,9 @@ func (n *Node) unfounded() error {
 	})
 	if says := n.refusers(func(refusal) bool { return true }); says != "" {
 		return fmt.Errorf("%s; waiting for %s%s", says, missing, n.advice())
+	}
+	if len(n.voters()) == 1 {
+		return fmt.Errorf("one voter waits %v, the first time, for others who know it", max(loneFounder, n.plan.Promise))
 	}
 	return fmt.Errorf("the first start of an election needs all its voters: waiting for %s", missing)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -55,6 +57,7 @@ func newDemo() *cobra.Command {
 			if cfg.Program, err = fleet.Self(); err != nil {
 				return err
 			}
+			cfg.Command = typed(cfg.Program)
 			cfg.Out, cfg.Colour, cfg.ASCII = cmd.OutOrStdout(), colour(os.Stdout), !unicode()
 			play := theatre.Script
 			if !plain && onTerminal() {
@@ -70,6 +73,18 @@ func newDemo() *cobra.Command {
 	f.StringVar(&cfg.Profile, "profile", cfg.Profile, "the nodes' `PROFILE`: lan, fast, wan or calm")
 	f.Var(duration{&cfg.Pause}, "pause", "`TIME` between two steps of the script")
 	return cmd
+}
+
+// built is where go run puts a program: a directory that is gone when it ends, and from
+// the second time on one of its cache.
+var built = regexp.MustCompile(`/go-build[0-9]+/b[0-9]+/exe/[^/]+$|/[0-9a-f]{64}-d/[^/]+$`)
+
+// typed is how a person calls this program.
+func typed(program string) string {
+	if built.MatchString(filepath.ToSlash(program)) {
+		return "go run ./cmd/elect"
+	}
+	return "elect"
 }
 
 // playDemo plays until it is over or a signal ends it.

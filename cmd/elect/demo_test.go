@@ -19,6 +19,24 @@ const (
 	pictureEnds   = "\x1b[?25h\x1b[?1049l"
 )
 
+// TestTyped: after go run there is no elect in PATH to go on with.
+func TestTyped(t *testing.T) {
+	const run = "go run ./cmd/elect"
+	for program, want := range map[string]string{
+		"/home/u/go/bin/elect":                                 "elect",
+		"/usr/bin/elect":                                       "elect",
+		"/tmp/go-build3032320054/b001/elect.test":              "elect",
+		"/home/u/go-build/elect":                               "elect",
+		"/tmp/go-build3032320054/b001/exe/elect":               run,
+		"/tmp/c/23/" + strings.Repeat("a5", 32) + "-d/elect":   run,
+		"/home/u/.cache/" + strings.Repeat("a", 64) + "/elect": "elect",
+	} {
+		if got := typed(program); got != want {
+			t.Errorf("%s is called by %q; want %q", program, got, want)
+		}
+	}
+}
+
 // demoScreen starts the demo on a terminal on which a picture can be shown.
 func demoScreen(t *testing.T, more ...string) (s *screen, dir string) {
 	t.Helper()

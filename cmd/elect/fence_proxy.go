@@ -212,7 +212,7 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer mark.Close()
-	said := lines.New(os.Stderr)
+	said := lines.New(os.Stderr, lines.Form{})
 	defer said.Close()
 	cfg.Logger = said.Logger(p.verbose)
 	for _, w := range mark.Warnings {

@@ -25,7 +25,7 @@ answers passes it on.
 Where the nodes have certificates it needs one with the role administer: elect certs
 --role administer. What is not safe now is refused with the reason, and nothing changes. A change of
 several steps that came to an end half-way says what holds, and the same command goes
-on from there; to say it twice does no harm.
+on from there. What is so already is no error; to remove what is no member is one.
 
 `
 
@@ -52,7 +52,8 @@ it. To add a voter, a majority of the voters that there will be must answer with
 const memberRemoveHelp = `Take a voter or an observer out. Its process need not run. If it does, it is told, does
 not disturb the others, and elect run ends with 69. The leader cannot be removed: let
 it hand over first, with elect transfer. A majority of the voters that are left must
-answer.
+answer. An id that is no member, or no member any more, is refused with 69 and the
+members that there are: so is the same command said again after it was done.
 
 `
 
@@ -125,6 +126,9 @@ func newMemberChange(openers elect.Openers, use, short, long, example string, ob
 			}
 			if err != nil {
 				return ofChange(err, p.name)
+			}
+			if verb == "remove" && !done.Changed {
+				return exit.With(exit.Unavailable, fmt.Errorf("%s is no member, and nothing was changed; membership %s has %s", node.ID, done.Membership.Version(), describe(&done.Membership)))
 			}
 			m := changed{Election: p.shown(), Name: p.name, MemberChange: done}
 			for _, w := range done.Warnings {

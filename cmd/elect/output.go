@@ -75,6 +75,7 @@ type view struct {
 	// Warnings are what nodes say of their certificates, and what is to be said of the
 	// one that was asked with; status of one election only.
 	Warnings []string `json:"warnings,omitempty"`
+	Private  bool     `json:"private,omitempty"` // the place is this user's own
 }
 
 // leaderText is who leads, for people. Of one that proves no lease others may think
@@ -87,7 +88,7 @@ func leaderText(l *elect.Leader) string {
 }
 
 func (p *place) view(s elect.State) view {
-	v := view{Election: p.shown(), Name: p.name, Leader: s.Leader, Stale: s.Stale}
+	v := view{Election: p.shown(), Name: p.name, Leader: s.Leader, Stale: s.Stale, Private: p.private()}
 	if s.Cause != nil {
 		v.Cause = oneLine(s.Cause.Error())
 	}

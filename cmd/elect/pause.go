@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,44 +19,47 @@ import (
 )
 
 const pauseHelp = `Have nodes of an election among peers not stand until they are resumed: the nodes
-of --node, which may be given several times, or all voters that answer. A paused
-node goes on voting, and stays paused when it is started again. One that leads
+of --node, which may be given several times, or with --all all voters that answer. A
+paused node goes on voting, and stays paused when it is started again. One that leads
 gives up: its work is stopped, within its own --grace, and the next candidate
 leads. Where all voters are paused nobody leads, and elect status says so.
 
 It needs a certificate with the role operate, where the nodes have certificates. It
-returns when the nodes have written it down. elect members and elect history
+returns when the nodes have written it down; with --all it waits, for 10 s at most,
+until nobody leads, and says what it has seen. elect members and elect history
 show which nodes are paused, since when and by whom.
 
 `
 
-const resumeHelp = `Take elect pause back: the nodes of --node, which may be given several times, or all
-voters that answer, may stand again. A node that is not paused stays as it is. It
-needs a certificate with the role operate, where the nodes have certificates.
+const resumeHelp = `Take elect pause back: the nodes of --node, which may be given several times, or with
+--all all voters that answer, may stand again. A node that is not paused stays as it is.
+It needs a certificate with the role operate, where the nodes have certificates.
 
 `
 
 const pauseCodes = `-o json writes one object on one line: election, name, and nodes, a list of objects
-with id, paused, and, if it did not do so, error; paused is null then.
+with id, paused, and, if it did not do so, error; paused is null then. pause --all
+has leader, too: null, or the id of the one that was seen to lead last.
 
-Exit codes: 0 all nodes of --node have done so, or without --node those that
+Exit codes: 0 all nodes of --node have done so, or with --all those that
 answered; those that did not are named on stderr. 69 one of --node has not, or
 nobody has; 77 because the certificate has not the role operate.`
 
 func newPause(openers elect.Openers) *cobra.Command {
 	return pausing(openers, true, "pause", "have nodes not stand, until they are resumed", pauseHelp+pauseCodes,
-		"  elect pause scheduler --node n2      # before its machine is serviced\n  elect resume scheduler --node n2")
+		"  elect pause scheduler --node n2      # before its machine is serviced\n  elect resume scheduler --node n2\n  elect pause scheduler --all          # nobody is to lead")
 }
 
 func newResume(openers elect.Openers) *cobra.Command {
 	return pausing(openers, false, "resume", "let paused nodes stand again", resumeHelp+pauseCodes,
-		"  elect resume scheduler               # all of them")
+		"  elect resume scheduler --all")
 }
 
 func pausing(openers elect.Openers, on bool, verb, short, long, example string) *cobra.Command {
 	var p place
 	var format form
 	var nodes []string
+	var all bool
 	cmd := &cobra.Command{
 		Use:     verb + " [flags] [NAME]",
 		Short:   short,
@@ -64,6 +68,12 @@ func pausing(openers elect.Openers, on bool, verb, short, long, example string) 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := p.nameArgument(cmd, args); err != nil {
 				return err
+			}
+			switch {
+			case all && len(nodes) > 0:
+				return exit.Usagef("%s: --all and --node contradict each other; want one of them", verb)
+			case !all && len(nodes) == 0:
+				return exit.Usagef("%s: which nodes is not said; want --node ID, or --all for every voter", verb)
 			}
 			c, _, err := p.ask(openers, verb)
 			if err != nil {
@@ -78,6 +88,9 @@ func pausing(openers elect.Openers, on bool, verb, short, long, example string) 
 			}
 			r := setPaused(ctx, c, which, on)
 			r.Election, r.Name = p.shown(), p.name
+			if on && all && slices.ContainsFunc(r.Nodes, func(n pausedNode) bool { return n.err == nil }) {
+				r.awaitNobody(cmd, c)
+			}
 			if err := format.write(cmd.OutOrStdout(), r, r.write); err != nil {
 				return err
 			}
@@ -85,7 +98,8 @@ func pausing(openers elect.Openers, on bool, verb, short, long, example string) 
 		},
 	}
 	p.flags(cmd.Flags())
-	cmd.Flags().StringSliceVar(&nodes, "node", nil, "`ID` of a voter; may be given several times (default: all voters)")
+	cmd.Flags().StringSliceVar(&nodes, "node", nil, "`ID` of a voter; may be given several times")
+	cmd.Flags().BoolVar(&all, "all", false, "all voters that answer")
 	format.flag(cmd.Flags())
 	return cmd
 }
@@ -141,8 +155,10 @@ type paused struct {
 	Election string       `json:"election"`
 	Name     string       `json:"name"`
 	Nodes    []pausedNode `json:"nodes"`
+	Leader   any          `json:"leader,omitempty"` // pause --all: an id, or null
 
-	on bool
+	on   bool
+	then string // who leads now, for people
 }
 
 type pausedNode struct {
@@ -182,7 +198,28 @@ func (r *paused) write(w io.Writer) error {
 			}
 		}
 	}
-	return nil
+	if r.then == "" {
+		return nil
+	}
+	_, err := fmt.Fprintln(w, r.then)
+	return err
+}
+
+// awaitNobody waits until nobody is seen to lead, and takes note of what was seen.
+func (r *paused) awaitNobody(cmd *cobra.Command, c *peer.Client) {
+	ctx, cancel := within(cmd, orderTimeout)
+	defer cancel()
+	r.Leader, r.then = json.RawMessage("null"), fmt.Sprintf("who leads %s now was not seen within %v", r.Name, orderTimeout)
+	for s, err := range c.Observe(ctx) {
+		switch {
+		case err != nil || s.Stale:
+		case s.Leader != nil:
+			r.Leader, r.then = s.Leader.ID, fmt.Sprintf("%s leads %s still, after %v: its work is asked to end, or it is not paused", s.Leader.ID, r.Name, orderTimeout)
+		default:
+			r.Leader, r.then = json.RawMessage("null"), fmt.Sprintf("nobody leads %s now", r.Name)
+			return
+		}
+	}
 }
 
 // verdict names on stderr those that did not do so.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -55,6 +56,47 @@ func openPeerWith(ctx context.Context, t driver.Target, complete func(*peer.Conf
 		return nil, ofPeers(err, &cfg)
 	}
 	return n, nil
+}
+
+// introducing are the openers, and what a node that they have opened is to be
+// introduced by.
+func introducing(openers elect.Openers) (elect.Openers, func() string) {
+	var node *peer.Node
+	var listed []peer.Peer
+	with := maps.Clone(openers)
+	with[peerScheme] = func(ctx context.Context, t driver.Target) (driver.Elector, error) {
+		e, err := openers[peerScheme](ctx, t)
+		node, _ = e.(*peer.Node)
+		if cfg, err := peer.ParseURL(t.URL, t.Name, t.ID); err == nil {
+			listed = cfg.Voters
+		}
+		return e, err
+	}
+	return with, func() string {
+		if node == nil {
+			return ""
+		}
+		return introduction(node.Status(), listed)
+	}
+}
+
+// introduction is what the times promise to the voters that there are. Where they are
+// not those of the URL it says both.
+func introduction(s peer.NodeStatus, listed []peer.Peer) string {
+	var names []string
+	for _, v := range listed {
+		names = append(names, string(v.ID))
+	}
+	text, url := s.Plan.String(), strings.Join(names, ", ")
+	slices.Sort(names)
+	switch {
+	case s.Membership == nil && s.Join:
+		text += "; these are the voters of the URL, and the membership is not known before this node is added"
+	case s.Membership == nil:
+	case !slices.EqualFunc(s.Membership.Voters, names, func(v peer.VoterStatus, id string) bool { return string(v.ID) == id }):
+		text += fmt.Sprintf("; membership %s has %s, and the URL lists %s", s.Membership.Version(), describe(s.Membership), url)
+	}
+	return text
 }
 
 // ofPeers is exit.OfBackend for what a node or a client was not made for. Of

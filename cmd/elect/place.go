@@ -126,6 +126,27 @@ func (p *place) shown() string {
 	return u.String()
 }
 
+// private reports whether the place is a directory of this user's own, in the state
+// directory or the home directory: other users who name no place, or name theirs with
+// ~, hold other elections of the same names.
+func (p *place) private() bool {
+	u, err := elect.ParseURL(p.shown())
+	if err != nil || u.Scheme != "file" {
+		return false
+	}
+	state, _ := stateHome() // where there is none, nothing is in it
+	home, _ := os.UserHomeDir()
+	for _, own := range []string{state, home} {
+		if !filepath.IsAbs(own) || own == "/" {
+			continue
+		}
+		if rest, err := filepath.Rel(own, u.Path); err == nil && filepath.IsLocal(rest) {
+			return true
+		}
+	}
+	return false
+}
+
 // stateDir is where elections are held by default.
 func stateDir() (string, error) {
 	home, err := stateHome()

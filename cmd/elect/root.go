@@ -50,7 +50,7 @@ func newRoot(openers elect.Openers) *cobra.Command {
 	root.SetUsageFunc(showUsage)
 	root.AddCommand(
 		newRun(openers), newStatus(openers), newWatch(openers), newResign(openers), newTransfer(openers), newPause(openers), newResume(openers),
-		newMembers(openers), newMember(openers), newHistory(openers), newCerts(), newDoctor(),
+		newMembers(openers), newMember(openers), newHistory(openers), newForget(openers), newCerts(), newDoctor(),
 		newFence(), newBench(openers), newDemo(), newSim(), newCheck(), newTrace(), newVersion(), newExitCodes(),
 		newJob(), newSweep(), newZombieClient(), newZombieStore(), newStamp(), newNode(openers),
 	)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/runner"
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/peer"
 	"github.com/electd/elect/protocol/quorum"
 )
 
@@ -73,6 +71,11 @@ require it is not elected by anybody who is ahead of it. --catch-up-command is r
 for one that only its position keeps from leading, and killed when somebody leads.
 These commands find ELECT_ELECTION, ELECT_NAME and ELECT_ID in their environment.
 
+What elect says on stderr is for people. --log-time puts the time before each line.
+With --log-format json each line is an object with time, level and msg; what happens
+has event, election, id, place and, where there is one, token, too. COMMAND's own
+stderr is the same file.
+
 Each flag has a variable: ELECT_NAME for --name, and so on. Inside an elect run,
 where ELECT_TOKEN is set, the inherited ELECT_ELECTION, ELECT_NAME and ELECT_ID,
 and those of --exclusive and of the flags for peers, are about the election
@@ -94,6 +97,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	exclusive := true
 	cfg := runner.Config{Openers: openers, Wait: runner.NoLimit, Grace: supervise.DefaultGrace}
 	restart := supervise.OnFailure.String()
+	logFormat := logFormat("text")
 	cmd := &cobra.Command{
 		Use:     "run [flags] -- COMMAND [ARG…]",
 		Short:   "run COMMAND while, and only while, leading",
@@ -134,22 +138,23 @@ func newRun(openers elect.Openers) *cobra.Command {
 			if err := driver.CheckID(cfg.ID); err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			var plan peer.Plan
 			if p.isPeer() {
-				if plan, err = p.candidate(cfg.ID, given); err != nil {
+				plan, err := p.candidate(cfg.ID, given)
+				if err != nil {
 					return err
 				}
 				if exclusive && plan.Lease == 0 {
 					return exit.Usagef("protocol=%s proves no lease, so that COMMAND may run twice at the same time; want protocol=%s, or --exclusive=false if all that COMMAND does is fenced by its token", plan.Protocol, quorum.Name)
 				}
 			}
+			cfg.JSON = logFormat == "json"
 			cfg.URL, cfg.Shown, cfg.Name, cfg.Args = p.election, p.shown(), p.name, args
 			cfg.Openers = positions.openers(openers, []string{"ELECT_ELECTION=" + cfg.Shown, "ELECT_NAME=" + cfg.Name, "ELECT_ID=" + cfg.ID})
 			if cfg.Path, err = lookPath(args[0]); err != nil {
 				return err
 			}
 			if p.isPeer() {
-				fmt.Fprintf(cmd.ErrOrStderr(), "elect: %v\n", plan) // the node warns of what it does not promise
+				cfg.Openers, cfg.Introduce = introducing(cfg.Openers)
 			}
 			cfg.NonExclusive = !exclusive
 			cfg.Grace = max(cfg.Grace, 1) // 0 is the supervisor's default, and here it is none
@@ -172,8 +177,24 @@ func newRun(openers elect.Openers) *cobra.Command {
 	positions.flags(f)
 	_ = cmd.RegisterFlagCompletionFunc("position", cobra.FixedCompletions([]string{"ignore", "prefer", "require"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(profiles(), cobra.ShellCompDirectiveNoFileComp))                               // the flag is there
+	f.Var(&logFormat, "log-format", "`FORMAT` of what elect says on stderr: text, for people, or json, an object a line")
+	_ = cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	f.BoolVar(&cfg.Time, "log-time", false, "begin each line of text with the time; json has it in any case")
 	f.BoolVarP(&cfg.Verbose, "verbose", "v", false, "log what happens inside, to stderr")
 	return cmd
+}
+
+// logFormat is the value of --log-format.
+type logFormat string
+
+func (f *logFormat) String() string { return string(*f) }
+func (f *logFormat) Type() string   { return "format" }
+func (f *logFormat) Set(text string) error {
+	if text != "text" && text != "json" {
+		return exit.Usagef("want text or json")
+	}
+	*f = logFormat(text)
+	return nil
 }
 
 // runSettings takes from the environment what no flag gave. A flag overrules a

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"os/user"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -39,6 +41,8 @@ cannot tell.
   cause     why nothing better is known; left out when there is nothing to say
   warnings  among peers, of one election: certificates that end soon, a node's or the
             one that was asked with; left out when there are none. On stderr, too
+  private   true: the place is in your home or state directory, and other users'
+            elections of this name are others; else left out
 -o yaml writes the same on several lines.`
 
 func newStatus(openers elect.Openers) *cobra.Command {
@@ -66,7 +70,7 @@ func newStatus(openers elect.Openers) *cobra.Command {
 			for _, w := range v.Warnings {
 				fmt.Fprintf(cmd.ErrOrStderr(), "elect: %s\n", w)
 			}
-			if err := format.write(cmd.OutOrStdout(), v, func(w io.Writer) error { return writeTable(w, v) }); err != nil {
+			if err := format.write(cmd.OutOrStdout(), v, func(w io.Writer) error { return p.writeTable(w, v) }); err != nil {
 				return err
 			}
 			return p.verdict(s)
@@ -140,7 +144,7 @@ func statusOfAll(cmd *cobra.Command, openers elect.Openers, p place, format form
 			unknown = p.verdict(s)
 		}
 	}
-	err = format.write(cmd.OutOrStdout(), views, func(w io.Writer) error { return writeTable(w, views...) })
+	err = format.write(cmd.OutOrStdout(), views, func(w io.Writer) error { return p.writeTable(w, views...) })
 	switch {
 	case err != nil:
 		return err
@@ -191,6 +195,24 @@ func (p *place) nobody(names []string, err error) error {
 		return exit.With(exit.NoLeader, fmt.Errorf("no election of the name %s was held at %s", p.name, p.shown()))
 	}
 	return exit.Silent(exit.NoLeader)
+}
+
+// writeTable writes the states, and of a place that is this user's own that it is: who
+// shares a machine with others may look for their leader here.
+func (p *place) writeTable(w io.Writer, views ...view) error {
+	if err := writeTable(w, views...); err != nil || !p.private() {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "at %s, which is private to %s: other users' elections of these names are others\n", p.shown(), userName())
+	return err
+}
+
+// userName is this user, for people.
+func userName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return fmt.Sprintf("user %d", os.Geteuid())
 }
 
 func writeTable(w io.Writer, views ...view) error {

@@ -57,7 +57,7 @@ func (s *screen) expectEnd(want string) {
 
 func TestTerminalInput(t *testing.T) {
 	s := open(t, environment(t), "elect", "run", "--", "cat")
-	s.Expect("elect: leading cat (token 1)\r\n")
+	s.Expect("elect: leading cat (token 1) at file:")
 	for _, line := range []string{"hello", "again"} {
 		s.Type(line + "\n")
 		s.Expect(line + "\r\n") // the terminal's echo
@@ -123,7 +123,7 @@ func TestTerminalStop(t *testing.T) {
 			s.Type("stty -echo; echo re''ady\n")
 			s.Expect("ready\r\n")
 			s.Type("elect run -- cat; echo code=$?\n")
-			s.Expect("leading cat (token 1)\r\n")
+			s.Expect("leading cat (token 1) at file:")
 			for _, line := range []string{"one", "two"} {
 				s.Type(line + "\n")
 				s.Expect(line + "\r\n")

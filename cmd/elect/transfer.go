@@ -21,14 +21,14 @@ which the leader's work has to stop. Nobody else leads before it has.
 
 A candidate that the leader knows not to be able to take over is refused with the
 reason, and the leader leads on: one that does not stand by, is paused, has not
-answered lately, or leads already. If it fails after that, or its position
+answered lately. One that leads already is a success, and nothing changes. If it fails after that, or its position
 stays behind for two promises, another one may lead, and the answer says who. Priorities go on counting: a peer with a greater one gets
 leadership back after ten promises; elect pause keeps it from that.
 
 Among peers with certificates it needs one with the role operate.
 
 -o json writes one object on one line: election, name, from and to, each of these
-with id and token, of which the latter is a string.
+with id and token, of which the latter is a string; where it led already they are equal.
 
 Exit codes: 0 the candidate leads; 3 nobody led; 69 the leader did not answer or
 refused, somebody else leads than the one with --token or the one in --to, nobody
@@ -69,6 +69,9 @@ func newTransfer(openers elect.Openers) *cobra.Command {
 			if !slices.Contains(e.Limits().Abilities, elect.AbilityAppoint) {
 				return exit.With(exit.Unavailable, errors.New("transfer: this back end cannot choose who comes next; elect resign hands over to whoever stands by"))
 			}
+			if done := p.leadsAlready(cmd, e, only, to); done != nil {
+				return format.write(cmd.OutOrStdout(), done, done.write)
+			}
 			old, err := p.atLeader(cmd, e, only, "hand over", func(ctx context.Context, token elect.Token) error { return e.Appoint(ctx, token, to) })
 			if err != nil {
 				return err
@@ -93,6 +96,21 @@ func newTransfer(openers elect.Openers) *cobra.Command {
 	cmd.Flags().Var(duration{&wait}, "wait", "`TIME` to wait for the successor after the leader has agreed")
 	format.flag(cmd.Flags())
 	return cmd
+}
+
+// leadsAlready is the answer where the one that is to lead does; nil where it does not, or
+// where that is for the leader to find.
+func (p *place) leadsAlready(cmd *cobra.Command, e *elect.Election, only elect.Token, to string) *transferred {
+	if to == "" {
+		return nil
+	}
+	ctx, cancel := within(cmd, orderTimeout)
+	defer cancel()
+	l, err := e.Leader(ctx)
+	if err != nil || l.ID != to || l.NoLease || only != 0 && l.Token != only {
+		return nil // it is asked, and says what is wrong
+	}
+	return &transferred{Election: p.shown(), Name: p.name, From: party{l.ID, l.Token}, To: party{l.ID, l.Token}}
 }
 
 // successor waits until somebody leads with a greater token than old.
@@ -129,6 +147,10 @@ type party struct {
 }
 
 func (t transferred) write(w io.Writer) error {
+	if t.From == t.To {
+		_, err := fmt.Fprintf(w, "%s leads %s already (token %v)\n", t.To.ID, t.Name, t.To.Token)
+		return err
+	}
 	_, err := fmt.Fprintf(w, "%s leads %s (token %v); %s (token %v) has handed over\n", t.To.ID, t.Name, t.To.Token, t.From.ID, t.From.Token)
 	return err
 }

@@ -169,6 +169,37 @@ func (l *Link) failed(p *peer, err error) {
 	}
 }
 
+// locate looks, once, whether a node that has called is to be found at the address that
+// this side has for it. While it calls nobody misses that address; when this side has to
+// call it would be too late to hear that it is wrong.
+func (l *Link) locate(p *peer) {
+	late := time.NewTimer(starting) // it may listen only now
+	defer late.Stop()
+	select {
+	case <-late.C:
+	case <-p.ctx.Done():
+		return
+	}
+	l.mu.Lock()
+	addr, from := p.at(), p.from
+	l.mu.Unlock()
+	if addr == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, l.cfg.Idle)
+	defer cancel()
+	c, err := Dial(ctx, ClientConfig{Addr: addr, Hello: *l.self(), TLS: l.cfg.TLS, Expect: p.id, Dial: l.cfg.Dial})
+	if err == nil {
+		_ = c.Close()
+		return
+	}
+	if r, ok := errors.AsType[*wire.Refusal](err); p.ctx.Err() != nil || ok && r.Code != wire.CodeIdentity { // it has answered
+		return
+	}
+	l.log.Warn("a node has called, and is not found at the address that this node has for it; want its own address there, or the way to it open",
+		"peer", p.id, "addr", addr, "calls_from", from, "cause", err)
+}
+
 // pauses are those between attempts: they double, and a connection that lasted
 // starts them anew.
 type pauses struct{ last time.Duration }

@@ -68,6 +68,7 @@ type peer struct {
 	home    netip.Addr            // where it was dialled with success, or is configured to be
 	calls   netip.Addr            // where it called from
 	met     bool                  // there has been a connection
+	located bool                  // it was found at its address, or is looked for there
 	told    map[string]slog.Level // the failures that were logged since the last one
 }
 
@@ -303,6 +304,8 @@ func (l *Link) join(c *conn, h *wire.Hello, set uint64) *wire.Refusal {
 		p.calls = ipOf(c.raw.RemoteAddr())
 	}
 	l.live[c] = struct{}{}
+	locate := !c.dialled && !p.located && len(p.addrs) > 0
+	p.located = true
 	announced := l.announced
 	l.mu.Unlock()
 
@@ -311,6 +314,9 @@ func (l *Link) join(c *conn, h *wire.Hello, set uint64) *wire.Refusal {
 		c.say(&wire.Frame{Welcome: announced})
 	}
 	l.work.Go(c.write)
+	if locate {
+		l.work.Go(func() { l.locate(p) })
+	}
 	p.look()
 	for _, o := range abort {
 		o.abort()

@@ -3,6 +3,7 @@ package link
 import (
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/electd/elect/peer/certs"
@@ -72,6 +73,9 @@ func expectHello(s *stream, self *wire.Hello) (*wire.Hello, *wire.Refusal, error
 		if big, ok := errors.AsType[*wire.TooLarge](err); ok && big.Size>>16 == 0x1603 { // a record of TLS
 			return nil, &wire.Refusal{Code: wire.CodeCertificate, Final: true,
 				Says: "it calls with TLS; this node speaks plain text (insecure=true, or an older version): want that at both sides or at none"}, nil
+		}
+		if s.id != "" && (errors.Is(err, io.EOF) || isReset(err)) { // between two frames, and with a certificate of ours
+			err = errLeft
 		}
 		return nil, nil, fmt.Errorf("want a Hello: %w", s.ended(err))
 	}
@@ -202,12 +206,13 @@ func (l *Link) receive(g *guest) {
 	}
 }
 
-// dropped says why a guest was dropped, unless it was for others (not kept) or said
-// nothing at all.
+// dropped says why a guest was dropped, unless it was for others (not kept). One that
+// closes before it has said who it is may have its answer from another node, or looks
+// whether the port is open: a node that cannot connect logs that itself.
 func (l *Link) dropped(g *guest, kept bool, err error) {
-	switch silent := errors.Is(err, errSilent); {
+	switch gone := errors.Is(err, errSilent) || errors.Is(err, errLeft); {
 	case l.ctx.Err() != nil || !kept:
-	case silent:
+	case gone:
 		l.log.Debug("a connection was closed", "from", g.raw.RemoteAddr(), "cause", err)
 	default:
 		l.strange.log(l.log, g.ip.String()+" "+reason(err), "a connection was dropped", "from", g.raw.RemoteAddr(), "cause", err)
@@ -256,7 +261,7 @@ func (l *Link) receiveNode(s *stream, h *wire.Hello) *wire.Refusal {
 // broken ends a handshake that came to nothing.
 func (l *Link) broken(s *stream, h *wire.Hello, err error) {
 	_ = s.raw.Close()
-	if l.ctx.Err() == nil {
+	if l.ctx.Err() == nil && h.Caller != wire.ClientOf { // one that asks has its answer, and goes
 		l.strange.log(l.log, string(h.ID)+reason(err), "a handshake came to nothing", "peer", h.ID, "from", s.addr(), "cause", err)
 	}
 }

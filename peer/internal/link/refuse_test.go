@@ -1,9 +1,11 @@
 package link
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"strings"
@@ -374,4 +376,95 @@ func TestCertificateIsRenewed(t *testing.T) {
 	n2 := w.start("n2", nil, func(cfg *Config) { cfg.TLS = stale })
 	n2.logged("cannot connect", "another CA")
 	n1.logged("does not accept this node's certificate")
+}
+
+// TestCallerGoes: who goes in the middle of the handshake, as a verb does that has its
+// answer from another node, is no trouble of this node.
+func TestCallerGoes(t *testing.T) {
+	for _, reset := range []bool{false, true} {
+		w := secure(t, "n1")
+		n1 := w.start("n1", w.listen("n1"), func(cfg *Config) { cfg.Logger = debugging(cfg.Logger) })
+		ctx, giveUp := context.WithCancel(t.Context())
+		_, err := Dial(ctx, ClientConfig{
+			Addr: w.addrs["n1"], Hello: w.hello(""), TLS: w.identity(""), Expect: "n1",
+			Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+				c, err := dialTCP(ctx, addr)
+				if err != nil {
+					return nil, err
+				}
+				if reset {
+					_ = c.(*net.TCPConn).SetLinger(0)
+				}
+				return &leaving{c, giveUp}, nil
+			},
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("%v; want that it gave up", err)
+		}
+		got := n1.await(func(e event) bool { return strings.Contains(e.text, "a connection was ") })
+		if !strings.Contains(got.text, "level=DEBUG") {
+			t.Errorf("it logs %s", got.text)
+		}
+	}
+}
+
+// leaving is a connection whose owner gives up once it has said something.
+type leaving struct {
+	net.Conn
+	giveUp context.CancelFunc
+}
+
+func (c *leaving) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.giveUp()
+	return n, err
+}
+
+func (c *leaving) Read([]byte) (int, error) { return 0, context.Canceled }
+
+// debugging is a logger that leaves nothing out.
+func debugging(log *slog.Logger) *slog.Logger {
+	return slog.New(everything{log.Handler()})
+}
+
+type everything struct{ slog.Handler }
+
+func (everything) Enabled(context.Context, slog.Level) bool { return true }
+
+// TestWrongAddress: a node whose address is wrong at one other node calls that one, so that
+// all goes well; it is said all the same, with the address and what is there.
+func TestWrongAddress(t *testing.T) {
+	for _, secured := range []bool{false, true} {
+		for name, there := range map[string]string{"nobody": "connection refused", "another node": "n3"} {
+			t.Run(fmt.Sprint(name, secured), func(t *testing.T) {
+				t.Parallel()
+				w := &town{t: t}
+				if secured {
+					w = secure(t, "n1", "n2", "n3")
+				}
+				l1, l2, l3 := w.listen("n1"), w.listen("n2"), w.listen("n3")
+				wrong := w.addrs["n3"]
+				if there != "n3" {
+					_ = l3.Close()
+					delete(w.addrs, "n3")
+				} else {
+					w.start("n3", l3, serving)
+				}
+				n1 := w.start("n1", l1, func(cfg *Config) { cfg.Peers["n2"] = []string{wrong} })
+				n2 := w.start("n2", l2, serving)
+				n1.logged("is not found at the address that this node has for it", "peer=n2", "addr="+wrong, there)
+				n2.Close()
+				for len(n2.events) > 0 {
+					if e := <-n2.events; strings.Contains(e.text, "is not found at the address") {
+						t.Errorf("n2 says so of an address that is right: %s", e.text)
+					}
+				}
+			})
+		}
+	}
+}
+
+// serving has a node take clients.
+func serving(cfg *Config) {
+	cfg.Serve = func(context.Context, Caller, *wire.Request, func(*wire.Response) error) {}
 }

@@ -63,6 +63,9 @@ func answer(raw net.Conn, identity *certs.Identity) (*stream, *wire.Refusal, err
 			return plain, &wire.Refusal{Code: wire.CodeCertificate, Final: true,
 				Says: "it calls without TLS; this node wants TLS 1.3 with a certificate of cluster " + identity.Cluster}, nil
 		}
+		if plain.out.heard && endedThere(err) {
+			err = errLeft
+		}
 		return nil, nil, explain(plain.ended(err), identity)
 	}
 	s := plain.over(c)
@@ -98,6 +101,9 @@ func call(raw net.Conn, identity *certs.Identity, expect protocol.NodeID) (*stre
 // errSilent is that a caller closed without a word: whoever looks whether a port is
 // open does so.
 var errSilent = errors.New("it was closed before it said anything")
+
+// errLeft is that a caller closed before the handshake was complete, without an alert.
+var errLeft = errors.New("it was closed in the middle of the handshake")
 
 // ended is err, or errSilent if nothing was ever read.
 func (s *stream) ended(err error) error {

@@ -9,7 +9,10 @@
 package lines
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -25,9 +28,17 @@ const (
 	flushTime = time.Second
 )
 
+// Form is how lines look. The zero Form is for people: "elect: " and the text.
+type Form struct {
+	JSON  bool        // an object a line, with time, level, msg and attributes
+	Time  bool        // a line for people begins with the time
+	Attrs []slog.Attr // of each object
+}
+
 // Writer writes lines to a file. Close it before the process ends.
 type Writer struct {
 	file    *os.File
+	form    Form
 	queue   chan string
 	done    chan struct{}
 	once    sync.Once
@@ -38,15 +49,49 @@ type Writer struct {
 }
 
 // New returns a Writer to file, which stays the caller's.
-func New(file *os.File) *Writer {
-	w := &Writer{file: file, queue: make(chan string, backlog), done: make(chan struct{})}
+func New(file *os.File, form Form) *Writer {
+	w := &Writer{file: file, form: form, queue: make(chan string, backlog), done: make(chan struct{})}
 	go w.run()
 	return w
 }
 
-// Say writes one line, "elect: " and what the arguments format to.
+// Say writes one line: what the arguments format to.
 func (w *Writer) Say(format string, args ...any) {
-	w.put(prefix + strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ") + "\n")
+	w.Event(slog.LevelInfo, fmt.Sprintf(format, args...))
+}
+
+// Event writes one line. Attributes and the level are for objects only.
+func (w *Writer) Event(level slog.Level, msg string, attrs ...slog.Attr) {
+	r := slog.NewRecord(time.Now(), level, strings.ReplaceAll(msg, "\n", " "), 0)
+	r.AddAttrs(attrs...)
+	w.put(w.line(r))
+}
+
+// timeFormat is RFC 3339 with milliseconds.
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
+
+// line is a record in the form of the Writer.
+func (w *Writer) line(r slog.Record) string {
+	if !w.form.JSON {
+		text := prefix + r.Message + "\n"
+		if w.form.Time {
+			text = r.Time.Format(timeFormat) + " " + text
+		}
+		return text
+	}
+	var b strings.Builder
+	_ = w.objects(&b, slog.LevelDebug).Handle(context.Background(), r) // a Builder takes everything
+	return b.String()
+}
+
+// objects writes records as objects. A duration is text, as people read it.
+func (w *Writer) objects(to io.Writer, least slog.Level) slog.Handler {
+	return slog.NewJSONHandler(to, &slog.HandlerOptions{Level: least, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration {
+			a.Value = slog.StringValue(rounded(a.Value).String())
+		}
+		return a
+	}}).WithAttrs(w.form.Attrs)
 }
 
 // Write takes whole lines, for a slog.Handler. It always succeeds.
@@ -87,7 +132,7 @@ func (w *Writer) run() {
 	fromBackground()
 	for line := range w.queue {
 		if n := w.dropped.Swap(0); n > 0 {
-			line = fmt.Sprintf("%s%d lines were dropped, because nobody read them\n", prefix, n) + line
+			line = w.line(slog.NewRecord(time.Now(), slog.LevelWarn, fmt.Sprintf("%d lines were dropped, because nobody read them", n), 0)) + line
 		}
 		_, _ = w.file.WriteString(line)
 	}

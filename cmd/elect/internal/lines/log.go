@@ -3,6 +3,7 @@ package lines
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,14 +13,18 @@ import (
 
 // Logger returns a logger for the back end and the supervisor. Verbose is
 // everything, in slog's own form. Otherwise it is warnings and errors only, as
-// lines for a person, and one that repeats itself is said once a minute.
-func (w *Writer) Logger(verbose bool) *slog.Logger {
+// lines for a person, and one that repeats itself is said once a minute; messages in
+// except are left out, because the caller tells the same in its own words.
+func (w *Writer) Logger(verbose bool, except ...string) *slog.Logger {
+	if verbose && w.form.JSON {
+		return slog.New(w.objects(w, slog.LevelDebug))
+	}
 	if verbose {
 		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			return slog.Attr{Key: a.Key, Value: rounded(a.Value)}
 		}}))
 	}
-	return slog.New(&handler{to: w, said: &memory{at: map[string]time.Time{}}})
+	return slog.New(&handler{to: w, said: &memory{at: map[string]time.Time{}}, except: except})
 }
 
 // rounded leaves of a time what a person wants to know.
@@ -33,9 +38,10 @@ func rounded(v slog.Value) slog.Value {
 const repeatAfter = time.Minute
 
 type handler struct {
-	to    *Writer
-	attrs []slog.Attr
-	said  *memory
+	to     *Writer
+	attrs  []slog.Attr
+	said   *memory
+	except []string
 }
 
 type memory struct {
@@ -62,6 +68,9 @@ func (h *handler) Enabled(_ context.Context, level slog.Level) bool { return lev
 
 // Handle implements slog.Handler.
 func (h *handler) Handle(_ context.Context, r slog.Record) error {
+	if slices.Contains(h.except, r.Message) {
+		return nil
+	}
 	var text, key strings.Builder
 	text.WriteString(r.Message)
 	key.WriteString(r.Message)
@@ -76,15 +85,22 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	if !h.said.again(key.String(), time.Now()) {
-		h.to.Say("%s", text.String())
+	if h.said.again(key.String(), time.Now()) {
+		return nil
 	}
+	if !h.to.form.JSON {
+		h.to.Event(r.Level, text.String())
+		return nil
+	}
+	r = r.Clone()
+	r.AddAttrs(h.attrs...)
+	h.to.put(h.to.line(r))
 	return nil
 }
 
 // WithAttrs implements slog.Handler.
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &handler{to: h.to, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...), said: h.said}
+	return &handler{to: h.to, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...), said: h.said, except: h.except}
 }
 
 // WithGroup implements slog.Handler. Lines for people have no groups.

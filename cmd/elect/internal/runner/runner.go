@@ -14,7 +14,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -23,6 +25,7 @@ import (
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/lines"
+	"github.com/electd/elect/peer"
 )
 
 // NoLimit as Config.Wait stands for ever.
@@ -45,6 +48,12 @@ type Config struct {
 	Wait    time.Duration // give up standing by after that; 0 tries once; NoLimit
 	Grace   time.Duration // between SIGTERM and SIGKILL
 	Verbose bool          // log everything
+	JSON    bool          // lines on stderr are objects
+	Time    bool          // or, for people, begin with the time
+
+	// Introduce is what to say first, once the election is open; it may be nil, and may
+	// return nothing.
+	Introduce func() string
 
 	// NonExclusive starts the command before leadership is proven exclusive; see
 	// elect.Config.NonExclusive.
@@ -112,27 +121,37 @@ func (o *outcome) code() int {
 }
 
 // Run stands and runs until there is nothing left to do. It returns nil or an
-// error with the exit code.
-func Run(ctx context.Context, cfg Config) error {
-	r := &run{cfg: cfg, say: lines.New(os.Stderr), env: environment(&cfg), terminal: controllingTerminal(os.Stdin)}
+// error with the exit code. With Config.JSON it has told what is wrong itself.
+func Run(ctx context.Context, cfg Config) (err error) {
+	form := lines.Form{JSON: cfg.JSON, Time: cfg.Time, Attrs: []slog.Attr{slog.String("place", cfg.Shown)}}
+	r := &run{cfg: cfg, say: lines.New(os.Stderr, form), env: environment(&cfg), terminal: controllingTerminal(os.Stdin)}
 	defer r.say.Close()
+	defer func() {
+		if code, tell := exit.Of(err); tell && cfg.JSON {
+			r.tell(slog.LevelError, "failed", 0, "%v", err)
+			err = exit.Silent(code)
+		}
+	}()
 	r.life, r.end = context.WithCancelCause(ctx)
 	defer r.end(nil)
 	defer r.forward()()
 
-	log := r.say.Logger(cfg.Verbose)
 	if err := supervise.AdoptOrphans(); errors.Is(err, supervise.ErrProc) {
 		return exit.With(exit.NoProc, fmt.Errorf("a command cannot be killed in time here: %w", err))
 	} else if err != nil && !errors.Is(err, supervise.ErrUnsupported) {
-		log.Warn("orphans cannot be adopted: if the keeper is killed, a process of the command that called setsid may survive", "error", err)
+		r.log().Warn("orphans cannot be adopted: if the keeper is killed, a process of the command that called setsid may survive", "error", err)
 	}
-	var err error
-	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Logger: log, OnEvent: r.event})
+	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Logger: r.say.Logger(cfg.Verbose, peer.NoLeaderKnown), OnEvent: r.event})
 	if err != nil {
 		return exit.OfOpening(err)
 	}
 	defer r.election.Close()
 	defer r.closeSpare()
+	if cfg.Introduce != nil {
+		if text := cfg.Introduce(); text != "" {
+			r.tell(slog.LevelInfo, "opened", 0, "%s", text)
+		}
+	}
 	for {
 		again, err := r.lead()
 		if !again {
@@ -180,12 +199,12 @@ func (r *run) next(o *outcome) (again bool, err error) {
 	case o.interrupted, r.cfg.Once:
 		return false, exit.Silent(code)
 	case o.err != nil:
-		r.say.Say("%v", o.err)
+		r.tell(slog.LevelError, "not-started", 0, "%v", o.err)
 	case !r.cfg.Restart.Again(o.exit):
 		return false, exit.Silent(code)
 	}
 	if wait := r.backoff.After(o.exit, o.ran); wait > 0 {
-		r.say.Say("%s keeps failing as soon as it starts; standing aside for %v", r.cfg.Args[0], wait)
+		r.tell(slog.LevelWarn, "standing-aside", 0, "%s keeps failing as soon as it starts; standing aside for %v", r.cfg.Args[0], wait)
 		select {
 		case <-time.After(wait):
 		case <-r.life.Done():
@@ -221,10 +240,43 @@ func (r *run) released(e elect.Event) {
 	r.mu.Unlock()
 	switch {
 	case e.Err != nil:
-		r.say.Say("%s (token %v) was not released, and will lapse by itself: %v", r.cfg.Name, e.Token, e.Err)
+		r.tell(slog.LevelWarn, "not-released", e.Token, "%s (token %v) was not released, and will lapse by itself: %v", r.cfg.Name, e.Token, e.Err)
 	case o == nil || o.err != nil:
-		r.say.Say("released %s (token %v)", r.cfg.Name, e.Token)
+		r.tell(slog.LevelInfo, "released", e.Token, "released %s (token %v)", r.cfg.Name, e.Token)
 	default:
-		r.say.Say("released %s (token %v); %s ended: %v", r.cfg.Name, e.Token, r.cfg.Args[0], o.exit)
+		r.tell(slog.LevelInfo, "released", e.Token, "released %s (token %v); %s ended: %v", r.cfg.Name, e.Token, r.cfg.Args[0], o.exit)
 	}
+}
+
+// tell says what happens, in one line. In JSON it is an object with the kind of event,
+// the election, this candidate and the token, which is left out where it is 0.
+func (r *run) tell(level slog.Level, event string, token elect.Token, format string, args ...any) {
+	attrs := append(r.who(), slog.String("event", event))
+	if token != 0 {
+		attrs = append(attrs, slog.String("token", token.String()))
+	}
+	r.say.Event(level, fmt.Sprintf(format, args...), attrs...)
+}
+
+// who is whose lines these are.
+func (r *run) who() []slog.Attr {
+	return []slog.Attr{slog.String("election", r.cfg.Name), slog.String("id", r.cfg.ID)}
+}
+
+// log is a logger for what is not the back end's, whose lines say whose they are.
+func (r *run) log() *slog.Logger {
+	log := r.say.Logger(r.cfg.Verbose)
+	if r.cfg.JSON {
+		return slog.New(log.Handler().WithAttrs(r.who()))
+	}
+	return log
+}
+
+// where is the place of the election, for people. A list of peers is long, and its
+// reader knows it: which of them this one is tells more.
+func (r *run) where() string {
+	if strings.HasPrefix(r.cfg.Shown, "peer:") {
+		return "as " + r.cfg.ID + ", among peers"
+	}
+	return "at " + r.cfg.Shown
 }

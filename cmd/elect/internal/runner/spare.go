@@ -17,7 +17,7 @@ func (r *run) prepare() {
 	if have || r.election.Limits().Lease == 0 {
 		return
 	}
-	log := r.say.Logger(r.cfg.Verbose)
+	log := r.log()
 	spare, err := supervise.Prepare(log)
 	if err != nil {
 		if !errors.Is(err, supervise.ErrUnsupported) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,9 @@ const (
 	// where nobody tells it. It costs a few system calls each time. Of trouble it
 	// tells no more often than that.
 	glance = 5 * time.Second
+
+	// newGlance is when it looks whether a new election holds it up.
+	newGlance = 50 * time.Millisecond
 
 	// firstGlance is when it looks again if nobody leads at first: a candidate
 	// of its own victory is about to be elected and needs no word about it.
@@ -97,7 +101,8 @@ func (r *run) stopStandby() {
 // candidate that stands by costs nothing.
 func (r *run) tellLeader(ctx context.Context) {
 	said := ""
-	for pause := firstGlance; ; pause = glance {
+	pauses := []time.Duration{newGlance, firstGlance - newGlance, glance}
+	for early := true; ; early = len(pauses) > 1 {
 		l, err := r.election.Leader(ctx)
 		if ctx.Err() != nil {
 			return
@@ -106,25 +111,30 @@ func (r *run) tellLeader(ctx context.Context) {
 		switch {
 		case err == nil:
 			text = "behind " + l.ID + ", token " + l.Token.String()
-		case pause == firstGlance:
+		case early && !errors.Is(err, file.ErrHoldOff):
 			// It may be us in a moment.
 		case errors.Is(err, elect.ErrNoLeader):
 			text = "nobody leads"
-			if _, cause, ok := strings.Cut(err.Error(), elect.ErrNoLeader.Error()+": "); ok {
+			_, cause, ok := strings.Cut(err.Error(), elect.ErrNoLeader.Error()+": ")
+			switch {
+			case errors.Is(err, file.ErrHoldOff):
+				text = cause
+			case ok:
 				text += ": " + cause
 			}
 		default:
 			text = err.Error()
 		}
 		if text != "" && text != said {
-			r.say.Say("standing by for %s (%s)", r.cfg.Name, text)
+			r.tell(slog.LevelInfo, "standing-by", 0, "standing by for %s (%s)", r.cfg.Name, text)
 			said = text
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause):
+		case <-time.After(pauses[0]):
 		}
+		pauses = pauses[min(1, len(pauses)-1):]
 	}
 }
 
@@ -166,7 +176,7 @@ func (r *run) tellChanges(ctx context.Context) {
 		switch {
 		case text == said || text == "":
 		case known:
-			r.say.Say("standing by for %s (%s)", r.cfg.Name, text)
+			r.tell(slog.LevelInfo, "standing-by", 0, "standing by for %s (%s)", r.cfg.Name, text)
 			said = text
 		case later == nil:
 			later = time.After(max(firstGlance, time.Until(trouble.Add(glance))))
@@ -222,6 +232,8 @@ func (r *run) gaveUp() error {
 	switch {
 	case err == nil:
 		why = fmt.Errorf("behind %s, token %v", l.ID, l.Token)
+	case why == nil && errors.Is(err, file.ErrHoldOff):
+		why = err
 	case why == nil && errors.Is(err, elect.ErrNoLeader) && r.cfg.Wait < 2*file.HoldOff && strings.HasPrefix(r.cfg.URL, "file:"):
 		why = fmt.Errorf("%w; the first leader of a new election waits %v before it begins", err, file.HoldOff)
 	case why == nil:

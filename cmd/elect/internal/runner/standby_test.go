@@ -173,7 +173,7 @@ func TestTellChanges(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r := &run{cfg: Config{Name: "job", ID: "a"}, say: lines.New(out), election: e}
+				r := &run{cfg: Config{Name: "job", ID: "a"}, say: lines.New(out, lines.Form{}), election: e}
 				defer r.say.Close()
 				ctx, stop := context.WithCancel(t.Context())
 				done := make(chan struct{})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ import (
 
 // work runs the command for one term. It returns when the whole family is dead.
 func (r *run) work(ctx context.Context, term *elect.Term) error {
-	r.say.Say("leading %s (token %v)", r.cfg.Name, term.Token())
+	r.tell(slog.LevelInfo, "leading", term.Token(), "leading %s (token %v) %s", r.cfg.Name, term.Token(), r.where())
 	o := &outcome{}
 	defer func() {
 		r.mu.Lock()
@@ -76,11 +77,11 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	o.late = family.Overrun()
 	if o.loss == nil {
 		if o.loss = seenByKeeper(o.exit.Reason, o.late, term.Token()); o.loss != nil {
-			r.say.Say("lost %s (token %v): %s", r.cfg.Name, o.loss.Token, because(o.loss))
+			r.lost(o.loss, because(o.loss))
 		}
 	}
 	if o.late > 0 {
-		r.say.Say("OVERRUN of %s (token %v): %s, or what it had started, was alive until %v after its lease had ended; another may have led meanwhile",
+		r.tell(slog.LevelError, "overrun", term.Token(), "OVERRUN of %s (token %v): %s, or what it had started, was alive until %v after its lease had ended; another may have led meanwhile",
 			r.cfg.Name, term.Token(), r.cfg.Args[0], max(o.late.Round(time.Millisecond), time.Millisecond))
 	}
 	o.ran = time.Since(begun)
@@ -127,7 +128,7 @@ func (r *run) started(family *supervise.Family) (early []syscall.Signal, kill bo
 
 func (r *run) command(term *elect.Term) supervise.Command {
 	return supervise.Command{
-		Path: r.cfg.Path, Args: r.cfg.Args, Grace: r.cfg.Grace, Terminal: r.terminal, Logger: r.say.Logger(r.cfg.Verbose),
+		Path: r.cfg.Path, Args: r.cfg.Args, Grace: r.cfg.Grace, Terminal: r.terminal, Logger: r.log(),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Env: append(slices.Clip(r.env), "ELECT_TOKEN="+term.Token().String(), "ELECT_TOKEN_FIXED="+term.Token().Fixed()),
 	}
@@ -165,15 +166,19 @@ func (r *run) stop(ctx context.Context, family *supervise.Family) *elect.LostErr
 		}
 		return nil
 	case elect.ReasonResigned:
-		r.say.Say("lost %s (token %v): %s", r.cfg.Name, loss.Token, asked(loss))
+		r.lost(loss, asked(loss))
 		family.Stop(context.Background())
 	default:
-		r.say.Say("lost %s (token %v): %s", r.cfg.Name, loss.Token, because(loss))
+		r.lost(loss, because(loss))
 		sudden, cancel := context.WithTimeout(context.Background(), min(suddenGrace, r.cfg.Grace))
 		defer cancel()
 		family.Stop(sudden)
 	}
 	return loss
+}
+
+func (r *run) lost(loss *elect.LostError, why string) {
+	r.tell(slog.LevelWarn, "lost", loss.Token, "lost %s (token %v): %s", r.cfg.Name, loss.Token, why)
 }
 
 // asked is what was asked of a leader that resigned: to hand over, or to pause, or

@@ -23,7 +23,7 @@ func (t *Theatre) conclude(lives int, played error) error {
 	t.stage.end(leader)
 	g, err := verdict(t.stage.log())
 	err = errors.Join(played, err, t.close())
-	out := &printer{to: t.cfg.Out, colour: t.cfg.Colour}
+	out := &printer{to: t.cfg.Out, colour: t.cfg.Colour, elect: t.cfg.Command}
 	if len(g.lives) > 0 {
 		out.verdict(&g)
 	}
@@ -40,6 +40,7 @@ func (t *Theatre) conclude(lives int, played error) error {
 type printer struct {
 	to     io.Writer
 	colour bool
+	elect  string // the command, as a person types it
 }
 
 func (p *printer) say(r ...piece) { fmt.Fprintln(p.to, row(r).paint(p.colour)) }
@@ -98,28 +99,33 @@ func (p *printer) byHand(dir string) {
 	p.say()
 	p.say(piece{"in three of them, with --id n1, n2 and n3:", normal})
 	p.say()
-	p.say(piece{`    elect run --election "$E" --name ` + election + ` --id n1 -- elect demo-job "$D/job.log"`, strong})
+	if p.elect == "elect" {
+		p.say(piece{`    elect run --election "$E" --name ` + election + ` --id n1 -- elect demo-job "$D/job.log"`, strong})
+	} else {
+		p.say(piece{"    " + p.elect + ` run --election "$E" --name ` + election + ` --id n1 -- \`, strong})
+		p.say(piece{"        " + p.elect + ` demo-job "$D/job.log"`, strong})
+	}
 	p.say()
 	p.say(piece{"and in the fourth:", normal})
 	p.say()
 	for _, verb := range []string{"status", "members", "history", "resign"} {
-		p.say(piece{"    elect " + verb + ` --election "$E" --name ` + election, strong})
+		p.say(piece{"    " + p.elect + " " + verb + ` --election "$E" --name ` + election, strong})
 	}
 }
 
 func (p *printer) next() {
 	p.say()
 	for _, hint := range [][2]string{
-		{"Now yours, in two terminals:", "elect run -- COMMAND"},
-		{"On three machines:", "elect certs n1=HOST1 n2=HOST2 n3=HOST3"},
+		{"Now yours, in two terminals:", p.elect + " run -- COMMAND"},
+		{"On three machines:", p.elect + " certs n1=HOST1 n2=HOST2 n3=HOST3"},
 		{"", "It says how to go on; docs/peers.md says more."},
 		{"To read next:", "docs/getting-started.md, docs/peers.md,"},
 		{"", "docs/guarantees.md"},
 	} {
 		style := normal
-		if strings.HasPrefix(hint[1], "elect ") {
+		if strings.HasPrefix(hint[1], p.elect+" ") {
 			style = strong
 		}
-		p.say(piece{fmt.Sprintf("%-30s", hint[0]), normal}, piece{hint[1], style})
+		p.say(piece{fmt.Sprintf("%-29s", hint[0]), normal}, piece{hint[1], style})
 	}
 }

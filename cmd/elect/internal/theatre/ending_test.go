@@ -11,21 +11,24 @@ import (
 // The last words are to be copied from a terminal of 80 columns: no command may
 // be broken by it.
 func TestLastWordsFit(t *testing.T) {
+	for _, elect := range []string{"elect", "go run ./cmd/elect"} {
+		var b bytes.Buffer
+		p := &printer{to: &b, elect: elect}
+		p.byHand("/tmp/" + dirPrefix + "4294967295")
+		p.next()
+		for line := range strings.Lines(b.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%q is %d wide; want 80 at most", line, n)
+			}
+		}
+		for _, want := range []string{elect + " certs ", elect + " run -- COMMAND", "    " + elect + " status ", "docs/peers.md", "\n    D=/tmp/elect-demo-"} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%q is not in %q", want, b.String())
+			}
+		}
+	}
 	var b bytes.Buffer
-	p := &printer{to: &b}
-	p.byHand("/tmp/" + dirPrefix + "4294967295")
-	p.next()
-	for line := range strings.Lines(b.String()) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
-			t.Errorf("%q is %d wide; want 80 at most", line, n)
-		}
-	}
-	for _, want := range []string{"elect certs ", "docs/peers.md", "\n    D=/tmp/elect-demo-"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("%q is not in %q", want, b.String())
-		}
-	}
-	b.Reset()
+	p := &printer{to: &b, elect: "elect"}
 	p.byHand("/tmp/it's mine")
 	if want := `D='/tmp/it'\''s mine'; `; !strings.Contains(b.String(), want) {
 		t.Errorf("%q; want %q in it", b.String(), want)

@@ -24,6 +24,7 @@ import (
 // Config says where and how to play. What is not marked as optional is required.
 type Config struct {
 	Program   string // this one
+	Command   string // how a person calls it, for what is said at the end
 	JobVerb   string // its verb that calls Job
 	SweepVerb string // its verb that calls Sweep
 

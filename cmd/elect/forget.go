@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/file"
+)
+
+const forgetHelp = `Remove the files of an election in a directory (file:) that is over, so that elect
+status does not list it any more. It takes the lock first: where somebody leads, or
+has the lock for another reason, nothing is removed.
+
+The counter of tokens stays, a file of a few bytes. If the election is held again its
+tokens go on rising, and a resource that has seen the last one takes the next. With
+--tokens the counter and the directory are removed, too. Tokens begin at 1 then: a
+resource with a mark refuses the new leaders until it is uninstalled and installed
+anew, and one whose mark was lost takes a leader of the old election for a new one.
+
+It follows no links, removes no file that candidates do not make, and refuses a
+directory that contains one. What COMMAND and elect fence have made stays. The data
+directory of a peer is not removed: others may count on what it has promised.
+
+-o json writes one object on one line: election, name, tokens (whether the counter
+was removed) and last_token, a string, left out when it is not known.
+
+Exit codes: 0 it is forgotten; 69 there is no such election, somebody leads, the
+directory contains something else, or it is not held in a directory; 73 the files
+cannot be removed.`
+
+func newForget(openers elect.Openers) *cobra.Command {
+	var p place
+	var format form
+	tokens := false
+	cmd := &cobra.Command{
+		Use:     "forget [flags] NAME",
+		Short:   "remove the files of an election that is over",
+		Long:    forgetHelp,
+		Example: "  elect forget nightly\n  elect forget --election file:/var/lib/elect nightly --tokens",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.nameArgument(cmd, args); err != nil {
+				return err
+			}
+			if err := p.resolve(openers); err != nil {
+				return err
+			}
+			u, err := elect.ParseURL(p.election)
+			if err != nil || openers[u.Scheme] == nil {
+				_, err := p.open(cmd, openers) // which says what is wrong with the URL
+				return err
+			}
+			if u.Scheme != "file" {
+				return exit.With(exit.Unavailable, fmt.Errorf("forget: %w: %s: elections are not held in a directory that may be removed; want --election file:DIR", elect.ErrUnsupported, u.Scheme))
+			}
+			e, err := p.open(cmd, openers)
+			if err != nil {
+				return err // as every verb says it
+			}
+			_ = e.Close()
+			last, err := file.Forget(u, p.name, tokens)
+			if errors.Is(err, fs.ErrNotExist) {
+				return exit.With(exit.Unavailable, err)
+			}
+			if err != nil {
+				return exit.OfBackend(err)
+			}
+			f := forgotten{Election: p.shown(), Name: p.name, Tokens: tokens, LastToken: last}
+			return format.write(cmd.OutOrStdout(), f, f.write)
+		},
+	}
+	p.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&tokens, "tokens", false, "remove the counter, too: tokens begin at 1 if the election is held again")
+	format.flag(cmd.Flags())
+	return cmd
+}
+
+// forgotten is the answer to forget.
+type forgotten struct {
+	Election  string      `json:"election"`
+	Name      string      `json:"name"`
+	Tokens    bool        `json:"tokens"`
+	LastToken elect.Token `json:"last_token,omitzero"`
+}
+
+func (f forgotten) write(w io.Writer) error {
+	then := "its counter stays, and tokens go on rising"
+	if f.Tokens {
+		then = "its counter, too: tokens begin at 1 if it is held again"
+	}
+	if f.LastToken != 0 {
+		then += fmt.Sprintf("; the last one was %v", f.LastToken)
+	}
+	_, err := fmt.Fprintf(w, "%s is forgotten at %s; %s\n", f.Name, f.Election, then)
+	return err
+}

@@ -1,0 +1,158 @@
+//go:build linux || darwin || freebsd
+
+package file
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/file/internal/durable"
+)
+
+// made are the files of an election, and their types.
+var made = map[string]uint32{
+	lockName: unix.S_IFREG, durable.Name: unix.S_IFREG, durable.Name + ".new": unix.S_IFREG, recordName: unix.S_IFREG, recordNewName: unix.S_IFREG,
+	controlName: unix.S_IFSOCK, controlNewName: unix.S_IFSOCK,
+}
+
+// Forget removes the files of an election that is over, at a URL such as [Open] takes,
+// and returns the last token that its record has, 0 if there is none. It keeps the
+// counter, so that tokens go on rising if the election is held again; with tokens it
+// removes that, too, and the directory. It takes the lock first, and follows no link. It
+// removes nothing and returns an error where somebody leads or has the lock for another
+// reason, and where the directory contains what no candidate can have made. The error
+// matches fs.ErrNotExist where there is no such election.
+func Forget(u *url.URL, name string, tokens bool) (last fence.Token, err error) {
+	dir, _, err := parse(u)
+	if err != nil {
+		return 0, err
+	}
+	_, path, err := Config{}.check(dir, name, "forget")
+	if err != nil {
+		return 0, err
+	}
+	fd, err := ignoringEINTR(func() (int, error) {
+		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return 0, cmp.Or(absent(err, path), explain("open", path, err))
+	}
+	p := &place{path: path, lockPath: path + "/" + lockName, dir: os.NewFile(uintptr(fd), path), log: slog.New(slog.DiscardHandler)}
+	defer func() { _ = p.close() }() // it closes the locks, and nothing is left to be lost
+	if err := p.seize(); err != nil {
+		return 0, err
+	}
+	names, err := p.remains()
+	if err != nil {
+		return 0, err
+	}
+	if len(names) == 0 || !tokens && len(names) == 1 && names[0] == durable.Name {
+		return 0, absent(fs.ErrNotExist, path)
+	}
+	last = p.lastToken()
+	for _, n := range names {
+		if n == durable.Name && !tokens {
+			continue
+		}
+		if err := unix.Unlinkat(p.dirfd(), n, 0); err != nil && err != unix.ENOENT {
+			return last, explain("unlink", path+"/"+n, err)
+		}
+	}
+	if tokens {
+		if err := unix.Rmdir(path); err != nil && err != unix.ENOENT && err != unix.ENOTEMPTY && err != unix.EEXIST { // a candidate has come
+			return last, explain("rmdir", path, err)
+		}
+	}
+	return last, nil
+}
+
+// absent is the error for an election that is not there; nil if err is another one.
+func absent(err error, path string) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("no election was held at %s, or it is forgotten: %w", path, fs.ErrNotExist)
+	}
+	return nil
+}
+
+// seize takes both locks if they are free. Where there is no lock file, as after Forget,
+// the directory's is enough: no candidate leads without it.
+func (p *place) seize() error {
+	var st unix.Stat_t
+	if err := unix.Fstat(p.dirfd(), &st); err != nil {
+		return explain("stat", p.path, err)
+	}
+	p.dirID = identityOf(&st)
+	locks := []*os.File{p.dir}
+	switch fd, err := p.openat(lockName, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err {
+	case nil:
+		p.lock = os.NewFile(uintptr(fd), p.lockPath)
+		if err := p.checkLock(p.lockPath); err != nil {
+			return err
+		}
+		locks = []*os.File{p.lock, p.dir} // the order of candidates
+	case unix.ENOENT:
+	default:
+		return explain("open", p.lockPath, err)
+	}
+	for _, f := range locks {
+		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err {
+		case nil:
+		case unix.EWOULDBLOCK:
+			return p.taken()
+		default:
+			return explain("flock", f.Name(), err)
+		}
+	}
+	if p.lock == nil {
+		return nil
+	}
+	return p.verify()
+}
+
+// taken is who has the lock.
+func (p *place) taken() error {
+	r := newReader(p.path, p.log)
+	defer r.close()
+	const want = "want all its candidates ended first"
+	if l, _, err := r.leader(); err == nil && l != nil {
+		return fmt.Errorf("%w: %s leads with token %v; %s", driver.ErrIneligible, l.ID, l.Token, want)
+	}
+	return fmt.Errorf("%w: a process has the lock of %s; %s", driver.ErrIneligible, p.path, want)
+}
+
+// remains are the files that there are, the counter last: a directory without a lock and
+// with a counter is one that is forgotten.
+func (p *place) remains() (names []string, err error) {
+	entries, err := p.dir.ReadDir(-1)
+	if err != nil {
+		return nil, explain("read", p.path, err)
+	}
+	counted := false
+	for _, e := range entries {
+		var st unix.Stat_t
+		if err := unix.Fstatat(p.dirfd(), e.Name(), &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return nil, explain("stat", p.path+"/"+e.Name(), err)
+		}
+		if kind, ok := made[e.Name()]; !ok || uint32(st.Mode)&unix.S_IFMT != kind {
+			return nil, driver.Permanent(fmt.Errorf("%s contains %q, which no candidate has made; want it moved elsewhere first", p.path, e.Name()))
+		}
+		if e.Name() == durable.Name {
+			counted = true
+			continue
+		}
+		names = append(names, e.Name())
+	}
+	if counted {
+		names = append(names, durable.Name)
+	}
+	return names, nil
+}
