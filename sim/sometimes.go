@@ -69,6 +69,8 @@ const (
 	SawReadmitted
 	SawPromotedVotes
 	SawAllReplaced
+	SawTwinReplaced
+	SawTwinRefused
 
 	sometimesCount
 )
@@ -168,9 +170,12 @@ var sometimes = [sometimesCount]struct {
 	SawReadmitted:         {"readmitted", "a voter whose disk was wiped became one again", ofMembers},
 	SawPromotedVotes:      {"promoted-votes", "one who was no voter at the beginning gave its vote", ofMembers},
 	SawAllReplaced:        {"all-replaced", "none of the voters of the beginning was one any more", ofMembers},
+	SawTwinReplaced:       {"twin-replaced", "a second process with one id took the place of the first at a peer", ofNone},
+	SawTwinRefused:        {"twin-refused", "a peer refused one of two processes with one id", ofNone},
 }
 
-// ofNone: it is told when it is seen, but too rare to be asked for.
+// ofNone: it is told when it is seen, but is too rare to be asked for, or comes
+// beyond the model only. TestSuite asks for twins.
 func ofNone(*Protocol) bool { return false }
 
 // String is the situation's name, such as stale-refused.

@@ -61,7 +61,7 @@ func (g Ground) Run(p *sim.Protocol, seed uint64) (*sim.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := watcher{elected: map[uint64]protocol.NodeID{}, ended: map[life]uint64{}, session: map[life]uint64{}}
+	a := watcher{ended: map[life]uint64{}, session: map[life]uint64{}}
 	if g.judge != nil {
 		w.Trace(&a)
 	}
@@ -115,7 +115,7 @@ const (
 	undisturbed sim.Invariant = "undisturbed" // a healthy leader stays
 	prompt      sim.Invariant = "prompt"      // a leader that is gone is replaced in time
 	joined      sim.Invariant = "joined"      // nobody leads before the work of who has resigned has returned
-	lawful      sim.Invariant = "lawful"      // asks and elections are as the rules say; see watcher
+	lawful      sim.Invariant = "lawful"      // asks are as the rules say; see watcher
 	noHerd      sim.Invariant = "no-herd"     // who leaves a queue wakes one
 )
 
@@ -183,6 +183,20 @@ func ofQuorum(mutant string) Ground {
 	switch mutant {
 	case "promise-forgotten-on-restart", "no-residual-wait", "no-own-residual", "own-earlier-life-ignored", "residual-of-holder-only", "residual-before-adoption", "boot-residual-waived":
 		return Ground{Name: "restarts", Options: tight(only(lives...)), script: outlives}
+	case "late-vote-of-an-older-round":
+		return Ground{Name: "deaths, resets and what arrives late", script: outlives,
+			Options: tight(only(sim.OpKill, sim.OpReset, sim.OpIsolate, sim.OpDelay, sim.OpClog, sim.OpReorder, sim.OpReplay))}
+	case "jump-forgets-promises", "jump-ignored-by-voters":
+		return Ground{Name: "jumps and deaths", Options: tight(only(sim.OpStep, sim.OpStrobe, sim.OpKill, sim.OpReset, sim.OpIsolate)), script: outlives}
+	case "twins-both-heard":
+		// A copy of a directory is started beside the process that uses it, and
+		// nobody is cut off. Nothing is excused.
+		return Ground{Name: "a copy beside the original", Options: quiet(3, 40*time.Second), script: func(s *sim.Schedule) {
+			s.Ops = append(s.Ops, sim.Op{At: ms(8000 + int64(s.Seed%1000)), Kind: sim.OpTwin, Node: node(1 + int(s.Seed%3))})
+			for at := int64(13_000); at < 40_000; at += 4000 {
+				s.Ops = append(s.Ops, sim.Op{At: ms(at), Kind: sim.OpResign, Node: sim.Leader})
+			}
+		}}
 	case "witness-any-incarnation":
 		// n1 dies, its witness says so, and it leads again. Then the witness's word
 		// is heard once more, and everybody is deceived about n1.
@@ -201,11 +215,11 @@ func ofQuorum(mutant string) Ground {
 	case "promise-not-saved":
 		return Ground{Name: "different promises", Options: with(only(lives...), `{"each":{"n1":{"promise":4000000000}}}`)}
 	case "promise-shrinks-at-once":
-		return Ground{Name: "different promises", Options: with(only(sim.OpCrashLoop, sim.OpRoll, sim.OpKill), `{"each":{"n1":{"promise":8000000000}}}`)}
+		return Ground{Name: "different promises, and restarts", Options: with(only(sim.OpCrashLoop, sim.OpRoll, sim.OpKill), `{"each":{"n1":{"promise":8000000000}}}`)}
 	case "re-anchor-always":
 		// Everybody is deceived about the leader, and n2 wins, but dies before
 		// anybody hears of it.
-		return Ground{Name: "a winner nobody hears of", Options: quiet(3, 60*time.Second), judge: nothing, script: func(s *sim.Schedule) {
+		return Ground{Name: "a winner nobody hears of", Options: quiet(3, 60*time.Second), script: func(s *sim.Schedule) {
 			first(s, 3)
 			for at := int64(6000); at < 59_000; at += 3000 {
 				after := at + 1 + at/3000%16

@@ -4,17 +4,14 @@ import (
 	"fmt"
 
 	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
 	"github.com/electd/elect/sim"
 )
 
 // watcher looks at what machines do beyond what the invariants are about: what
-// they ask of a queue, and who was elected between a leader's token and the term
-// that it has gone on to.
+// they ask of a queue.
 type watcher struct {
-	lists   int    // how many lists were asked for
-	wrong   string // the first thing that was
-	elected map[uint64]protocol.NodeID
+	lists   int             // how many lists were asked for
+	wrong   string          // the first thing that was
 	session map[life]uint64 // the latest that it asked about
 	ended   map[life]uint64 // the session of a tenure that has ended by itself
 }
@@ -39,23 +36,8 @@ func (a *watcher) Event(_ *sim.World, r *sim.Record) {
 	who := life{r.Node, r.Life}
 	a.heard(r)
 	for i := range r.Effects.Orders {
-		switch o := &r.Effects.Orders[i]; {
-		case o.Kind == protocol.Elected:
-			a.elected[o.Token] = r.Node
-		case o.Kind == protocol.Stop && r.Input.Kind != protocol.Do:
+		if r.Effects.Orders[i].Kind == protocol.Stop && r.Input.Kind != protocol.Do {
 			a.ended[who] = a.session[who]
-		}
-	}
-	v := r.View
-	for i := range r.Effects.Sends {
-		m := &r.Effects.Sends[i].Message
-		if m.Type != quorum.Heartbeat || !v.Active {
-			continue
-		}
-		for token := v.Token + 1; token < m.Term && token <= v.Token+8; token++ {
-			if by := a.elected[token]; by != "" && by != r.Node {
-				a.find("%s goes on with token %d in term %d, and %s was elected with token %d in between", r.Node, v.Token, m.Term, by, token)
-			}
 		}
 	}
 	for i := range r.Effects.Asks {
