@@ -111,8 +111,8 @@ something that its worlds do not have, or only larger ones.
 
 Most mutants are killed by an invariant of the simulator. Some rules are not about safety, and their grounds judge by more: *undisturbed*, a
 healthy leader stays; *prompt*, a leader that is gone is replaced in time; *joined*, nobody leads before the work of who has resigned has
-returned; *no-herd*, who leaves a queue wakes one; *lawful*, nobody renews a session after its tenure ended by itself, and one candidacy has one entry
-in one session.
+returned; *no-herd*, who leaves a queue wakes one; *lawful*, who refuses a vote stays in its own term, nobody renews a session after its tenure ended
+by itself, and one candidacy has one entry in one session.
 `, len(kills), protocols, Seeds, longest)
 	for _, name := range order {
 		checker, rule := "", ""

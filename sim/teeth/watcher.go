@@ -4,13 +4,15 @@ import (
 	"fmt"
 
 	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/protocol/quorum"
 	"github.com/electd/elect/sim"
 )
 
 // watcher looks at what machines do beyond what the invariants are about: what
-// they ask of a queue.
+// they ask of a queue, and in which term they are after they have refused a vote.
 type watcher struct {
 	lists   int             // how many lists were asked for
+	terms   map[life]uint64 // after the latest step
 	wrong   string          // the first thing that was
 	session map[life]uint64 // the latest that it asked about
 	ended   map[life]uint64 // the session of a tenure that has ended by itself
@@ -34,6 +36,7 @@ func (a *watcher) Event(_ *sim.World, r *sim.Record) {
 		return
 	}
 	who := life{r.Node, r.Life}
+	a.refused(who, r)
 	a.heard(r)
 	for i := range r.Effects.Orders {
 		if r.Effects.Orders[i].Kind == protocol.Stop && r.Input.Kind != protocol.Do {
@@ -42,6 +45,20 @@ func (a *watcher) Event(_ *sim.World, r *sim.Record) {
 	}
 	for i := range r.Effects.Asks {
 		a.asked(who, &r.Effects.Asks[i])
+	}
+}
+
+// refused looks at the answer to a vote.
+func (a *watcher) refused(who life, r *sim.Record) {
+	was, known := a.terms[who]
+	a.terms[who] = r.View.Term
+	if !known || r.View.Term <= was || r.Input.Kind != protocol.Receive || r.Input.Message.Type != quorum.Vote {
+		return
+	}
+	for i := range r.Effects.Sends {
+		if m := &r.Effects.Sends[i].Message; m.Type == quorum.VoteReply && !m.Granted {
+			a.find("%s refuses %s its vote in term %d, and enters that term", r.Node, r.Input.From, r.View.Term)
+		}
 	}
 }
 
