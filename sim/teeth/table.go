@@ -19,7 +19,7 @@ const Seeds = 2000
 // Least is how many seeds of each ground the machine as it is has to hold at least,
 // and times how many of them for each that the hardest mutant took there.
 const (
-	Least = 20
+	Least = 60
 	times = 3
 )
 
