@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -336,6 +337,8 @@ func TestTwinIsToldApart(t *testing.T) {
 	s := still(2, Op{At: at(20.5), Kind: OpTwin, Node: "n2", For: 20 * time.Millisecond})
 	p := pulses()
 	p.Replaces = func(next, present uint64) bool { return next > present }
+	// A connection lasts while nothing is said on it: each speaks once a millisecond.
+	p.Silence = func(json.RawMessage) (time.Duration, error) { return 500 * time.Microsecond, nil }
 	d := recorded(t, p, s)
 	of := func(incarnation uint64, since, until float64) (n int) {
 		for _, l := range d.heard("n2", "n1", at(since), at(until)) {

@@ -4,8 +4,9 @@ import "time"
 
 // meeting is which of the processes with one id a process is connected with, where
 // there are several and whoever runs them tells them apart (Protocol.Replaces). The
-// connection ends with either process, when it is reset, and when nothing has come
-// on it for as long as a leader is waited for.
+// connection ends with either process, when it is reset, and when the two are cut off
+// from each other and nothing has come for as long as a leader is waited for. One on
+// which nothing is said lasts: the kernels of both see to that.
 type meeting struct {
 	with        int32  // the other process's node, by index
 	incarnation uint64 // and its life; 0 is nobody
@@ -36,7 +37,10 @@ func (w *World) meet() error {
 // present returns what n is connected with of other's participant; nil if nothing.
 func (w *World) present(n, other *node) *meeting {
 	m := w.meeting(n, other)
-	if m.incarnation == 0 || m.life != n.life || w.nodes[m.with].incarnation != m.incarnation || w.now-m.heard >= Time(w.idle) {
+	if m.incarnation == 0 || m.life != n.life || w.nodes[m.with].incarnation != m.incarnation {
+		return nil
+	}
+	if cut := w.shape(n, other).cut || w.shape(other, n).cut; cut && w.now-m.heard >= Time(w.idle) {
 		return nil
 	}
 	return m

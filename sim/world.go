@@ -35,7 +35,7 @@ type World struct {
 	// Of the nodes, by index, with the participants: index·width + base. nil where
 	// there are no twins, or nobody tells them apart.
 	meetings []meeting
-	idle     time.Duration // for so long a connection lasts on which nothing comes
+	idle     time.Duration // for so long a connection lasts that is cut
 	lies     bool          // somebody may pass for another
 	never    uint32        // who never leads, by place
 	strict   bool          // positions are required
