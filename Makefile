@@ -87,6 +87,15 @@ cross: ## go vet for the other systems
 generate: ## write the generated files anew
 	go generate work
 
+# One line a ground; it goes on for hours, below all else that runs.
+SEEDS    ?= 10000
+PROTOCOL ?= .
+GROUND   ?= .
+
+.PHONY: sim-long
+sim-long: ## hold the machines on each ground of the hunts and each profile for SEEDS seeds (PROTOCOL= GROUND=)
+	@nice -n 19 go test ./sim/teeth -count=1 -timeout 0 -v -run 'TestGroundsAreFair/^$(PROTOCOL)/^$(GROUND)' -seeds '$(SEEDS)' | grep -E --line-buffered 'seeds,|seed |^(ok|FAIL)'
+
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=regexp)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem work

@@ -20,7 +20,7 @@ func byHand() []Invariant {
 // byMemory: what was acknowledged is forgotten, or said in another one's name: votes,
 // tokens and memberships included.
 func byMemory() []Invariant {
-	return append(byHand(), OneVote, VoteSaved, Adjacent, OneMembership, DurableFirst)
+	return append(byHand(), OneVote, VoteSaved, Anchored, Adjacent, OneMembership, DurableFirst)
 }
 
 // Excused lists the invariants that need not hold in the schedule's run, because

@@ -113,6 +113,8 @@ func Promises() []Promise {
 		{ToldInTime, "the work was told to stop before its lease ended"},
 		{FIFO, "a queue's leaders come in the order of their entries"},
 		{Orders, "Elected, Lead, Stop in this order, each once, tokens as announced"},
+		{Anchored, "nobody has won, or wins later, a term above a leader's token and not above the term that it leads in with that token"},
+		{ToldApart, "who is connected with a process talks to no other one with its id, unless that has a higher incarnation"},
 		{Adjacent, "a membership's majorities share a voter with those of the one that it comes from, and of all others that may still elect"},
 		{OneMembership, "a membership's term and version are one membership's, everywhere"},
 		{DurableFirst, "a reconfiguration was durable before anybody used it or was told"},

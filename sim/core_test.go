@@ -190,7 +190,20 @@ func live(t *testing.T, s *Schedule) *diary {
 
 func begun(t *testing.T, s *Schedule) *diary {
 	t.Helper()
-	w, err := New(pulses(), s)
+	return opened(t, pulses(), s)
+}
+
+// recorded runs it to its end, whatever that is.
+func recorded(t *testing.T, p *Protocol, s *Schedule) *diary {
+	t.Helper()
+	d := opened(t, p, s)
+	d.w.Run()
+	return d
+}
+
+func opened(t *testing.T, p *Protocol, s *Schedule) *diary {
+	t.Helper()
+	w, err := New(p, s)
 	if err != nil {
 		t.Fatal(err)
 	}

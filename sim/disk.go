@@ -178,6 +178,7 @@ func (w *World) durable(n *node, wr *write) {
 		} else if k, err := w.protocol.Incarnation(wr.data); err == nil {
 			n.incarnation = k
 		}
+		w.introduce(n)
 	}
 	w.tell(n, RecordDurable, "")
 	w.oracle.durable(w, n, wr.data)

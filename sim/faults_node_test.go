@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -326,6 +327,46 @@ func TestTwin(t *testing.T) {
 	}
 	if n := len(d.heard("n2", "n1", at(45), at(55))); n != 10 {
 		t.Errorf("%d messages when the twin is gone", n)
+	}
+}
+
+// Where processes with one id are told apart, a copy takes the original's place
+// once its incarnation is durable, 300 µs after its start: nobody hears the original
+// any more, nor does it hear anybody, until the copy is gone.
+func TestTwinIsToldApart(t *testing.T) {
+	s := still(2, Op{At: at(20.5), Kind: OpTwin, Node: "n2", For: 20 * time.Millisecond})
+	p := pulses()
+	p.Replaces = func(next, present uint64) bool { return next > present }
+	// A connection lasts while nothing is said on it: each speaks once a millisecond.
+	p.Silence = func(json.RawMessage) (time.Duration, error) { return 500 * time.Microsecond, nil }
+	d := recorded(t, p, s)
+	of := func(incarnation uint64, since, until float64) (n int) {
+		for _, l := range d.heard("n2", "n1", at(since), at(until)) {
+			if l.message.Incarnation == incarnation {
+				n++
+			}
+		}
+		return n
+	}
+	deaf := len(d.all(func(l *line) bool {
+		return l.kind == RecordStep && l.input == protocol.Receive && l.index == 1 && l.at > at(20.9) && l.at < at(40.5)
+	}))
+	if before, after, deaf := of(1, 10, 20.8), of(1, 20.8, 40.5), deaf; before < 9 || after > 0 || deaf > 0 {
+		t.Errorf("of the original n1 hears %d messages before and %d while its copy runs, and it hears %d; want 10, 0 and 0", before, after, deaf)
+	}
+	if beside, back := of(2, 20.8, 40.6), of(1, 40.6, 60); beside < 18 || back < 18 {
+		t.Errorf("n1 hears %d messages of the copy, and %d of the original when it is gone; want 20 each", beside, back)
+	}
+	if closed := d.all(func(l *line) bool { return l.closed == 1 && l.node == "n1" }); len(closed) != 1 || closed[0].at != at(20.8) {
+		t.Errorf("n1 is told that the original's connection is closed: %v; want it once, at 20.8ms", closed)
+	}
+	if seen := d.w.Result().Seen; !seen.Has(SawTwinReplaced) || !seen.Has(SawTwinRefused) {
+		t.Errorf("seen %b; want that one was replaced and refused", seen)
+	}
+
+	p.Replaces = func(uint64, uint64) bool { return true }
+	if r := recorded(t, p, s).w.Result(); r.Violation == nil || r.Violation.Invariant != ToldApart || r.Violation.At > at(22) {
+		t.Errorf("%v; want that who takes both is found to", r.Violation)
 	}
 }
 

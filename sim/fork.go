@@ -24,6 +24,7 @@ func (w *World) Fork() *World {
 		c.links[i] = w.links[i].clone()
 	}
 	c.shapes, c.shaping = slices.Clone(w.shapes), nil
+	c.meetings = slices.Clone(w.meetings)
 	c.flights, c.waiting, c.letters = w.flights.clone(), w.waiting.clone(), w.letters.clone()
 	for i := range c.letters.all {
 		a := &c.letters.all[i].answer

@@ -167,6 +167,11 @@ func (w *World) deliver(n *node, e event) {
 	}
 	f = &w.flights.all[e.ref]
 	f.arrived = true
+	if e.kind == evDeliver && !n.frozen && (!w.reaches(n, from) || !w.admits(n, from, f.message.Incarnation)) {
+		w.tellMessage(RecordLost, from, n, &f.message, 0, f.cause, "refused: another process with the id is connected")
+		w.flights.put(e.ref)
+		return
+	}
 	if n.frozen {
 		w.shelve(n, e)
 		return
@@ -243,6 +248,7 @@ func (w *World) reset(a, b *node) {
 		return
 	}
 	w.link(a.index, b.index).conn, w.link(b.index, a.index).conn = [2]uint32{}, [2]uint32{}
+	w.unmeet(a, b)
 	for _, p := range [...][2]*node{{a, b}, {b, a}} {
 		if p[0].incarnation == 0 {
 			continue

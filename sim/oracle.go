@@ -105,6 +105,9 @@ func (o *oracle) stepped(w *World, n *node, in *protocol.Input, fx *protocol.Eff
 	if v.Elected != (s.stage != stageNone) || v.Active != (s.stage == stageLeading) || v.Elected && v.Token != s.token {
 		w.fail(Orders, n, "its view says elected %t, active %t, token %d; what it ordered is %s, token %d", v.Elected, v.Active, v.Token, s.stage, s.token)
 	}
+	if v.Elected && w.protocol.Store == StoreNone && v.Leader.ID == n.id && v.Leader.Term > s.token {
+		o.anchors(w, n, s, v.Leader.Term)
+	}
 	if s.joining == 0 && (v.Active != s.active || v.Active && (v.LeaseEnd != s.end || v.Read != s.read)) {
 		o.prove(w, n, s)
 	}

@@ -13,6 +13,7 @@ type reign struct {
 	ballot int32 // whose: the disk, which a restart keeps
 	seat   int32
 	led    bool
+	anchor uint64 // the highest term that its leader has led in with it
 }
 
 // order follows one order as the machine gives it.
@@ -71,6 +72,9 @@ func (o *oracle) wins(w *World, n *node, s *seat) {
 	i, known := o.find(s.token)
 	if !known {
 		o.reigns = slices.Insert(o.reigns, i, reign{token: s.token, ballot: s.ballot, seat: int32(n.index)})
+		if i > 0 && o.reigns[i-1].anchor >= s.token {
+			o.between(w, n, i-1)
+		}
 	} else if r := &o.reigns[i]; r.ballot != s.ballot || int(r.seat) != n.index {
 		w.fail(OneLeader, n, "elected with token %d, and so was %s", s.token, w.nodes[r.seat].id)
 	} else {
@@ -82,6 +86,28 @@ func (o *oracle) wins(w *World, n *node, s *seat) {
 	if first, ok := firstEntry(w.store); ok && first < s.token {
 		w.fail(FIFO, n, "elected with entry %d while entry %d is before it", s.token, first)
 	}
+}
+
+// anchors judges a leader that goes on with its token in a higher term (R5). It may
+// do so only if nobody can have won a term in between, or can win one later: then no
+// other token lies between the two, ever. So each token's terms end before the next
+// one, and it takes a look at that one only.
+func (o *oracle) anchors(w *World, n *node, s *seat, term uint64) {
+	i, known := o.find(s.token)
+	if !known || o.reigns[i].anchor >= term {
+		return
+	}
+	o.reigns[i].anchor = term
+	if i+1 < len(o.reigns) && o.reigns[i+1].token <= term {
+		o.between(w, n, i)
+	}
+}
+
+// between tells that the token after the i-th was won below that one's term.
+func (o *oracle) between(w *World, n *node, i int) {
+	r, won := &o.reigns[i], &o.reigns[i+1]
+	w.fail(Anchored, n, "%s has led on with token %d in term %d, and %s was elected with token %d",
+		w.nodes[r.seat].id, r.token, r.anchor, w.nodes[won.seat].id, won.token)
 }
 
 // leads judges a tenure that begins.

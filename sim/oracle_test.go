@@ -215,6 +215,13 @@ func wins(at time.Duration, token uint64) act {
 	return act{at: at, orders: orders("elected", token), view: protocol.View{Role: protocol.Leader, Term: token, Token: token, Elected: true}}
 }
 
+// anchored goes on with its token, in a higher term.
+func anchored(at time.Duration, token, term uint64, until time.Duration) act {
+	v := leadingView(token, until)
+	v.Leader = protocol.Leadership{ID: "n1", Term: term}
+	return act{at: at, view: v}
+}
+
 func TestInvariantsFail(t *testing.T) {
 	n1, n2 := protocol.Voter{ID: "n1"}, protocol.Voter{ID: "n2"}
 	cases := []struct {
@@ -231,6 +238,10 @@ func TestInvariantsFail(t *testing.T) {
 		{"active twice", Orders, "leads with token 5 while it is elected and leading", [][]act{{leads(10*ms, 5, 60*ms), {at: 70 * ms, orders: orders("lead", 5), view: leadingView(5, 90*ms)}}}, nil},
 		{"tokens fall", TokensRise, "token 4 after n1 was with token 5", [][]act{{leads(10*ms, 5, 60*ms), ends(60*ms, 5)}, {leads(100*ms, 4, 160*ms)}}, nil},
 		{"an elected token may fall", "", "", [][]act{{leads(10*ms, 5, 60*ms), ends(60*ms, 5)}, {wins(100*ms, 4), ends(110*ms, 4)}}, nil},
+		{"a term higher, and the token stays", "", "", [][]act{{leads(10*ms, 5, 60*ms), ends(60*ms, 5), leads(80*ms, 8, 150*ms), anchored(100*ms, 8, 10, 150*ms), ends(150*ms, 8)}, {wins(20*ms, 7), ends(30*ms, 7), wins(110*ms, 11)}}, nil},
+		{"a term higher, and another was won in between", Anchored, "n1 has led on with token 5 in term 8, and n2 was elected with token 7", [][]act{{leads(10*ms, 5, 60*ms), anchored(40*ms, 5, 8, 60*ms)}, {wins(20*ms, 7)}}, nil},
+		{"a term higher that another has won", Anchored, "and n2 was elected with token 8", [][]act{{leads(10*ms, 5, 60*ms), anchored(40*ms, 5, 8, 60*ms)}, {wins(20*ms, 8)}}, nil},
+		{"a term higher, and another is won in between later", Anchored, "and n2 was elected with token 6", [][]act{{leads(10*ms, 5, 60*ms), anchored(40*ms, 5, 8, 60*ms), ends(60*ms, 5)}, {wins(300*ms, 6)}}, nil},
 		{"two leases", Exclusive, "with token 6, while that of n1 is, with token 5", [][]act{{leads(10*ms, 5, 60*ms)}, {leads(50*ms, 6, 90*ms)}}, nil},
 		{"two leases, the old one renewed", Exclusive, "", [][]act{{leads(10*ms, 5, 60*ms), renews(59*ms, 5, 100*ms)}, {leads(60*ms, 6, 90*ms)}}, nil},
 		{"a lease that comes back", Exclusive, "with token 5, while that of n2", [][]act{{leads(10*ms, 5, 60*ms), renews(65*ms, 5, 100*ms)}, {leads(61*ms, 6, 90*ms)}}, func(p *Protocol, _ *Schedule) {

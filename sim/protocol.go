@@ -76,6 +76,11 @@ type Protocol struct {
 	// Authenticated says that whoever runs these machines knows who sent a message,
 	// so that nobody can speak in another one's name.
 	Authenticated bool
+	// Replaces reports whether a process takes the place of another one with its id
+	// at a peer that is connected with that one, by their incarnations. It is refused
+	// there otherwise; and so is, from then on, the one that was replaced. nil if
+	// whoever runs these machines does not tell processes with one id apart.
+	Replaces func(next, present uint64) bool
 	// Expect says what must hold; an invariant that is not in it must.
 	Expect map[Invariant]Expectation
 }
@@ -123,6 +128,8 @@ const (
 	ToldInTime  Invariant = "told-in-time"        // the work was told to stop before its lease ended
 	FIFO        Invariant = "first-in-first-out"  // a queue's leaders come in the order of their entries
 	Orders      Invariant = "orders"              // Elected, Lead, Stop in this order, each once, tokens as announced
+	Anchored    Invariant = "anchored"            // nobody has won, or wins later, a term above a leader's token and not above the term that it leads in with that token
+	ToldApart   Invariant = "told-apart"          // who is connected with a process talks to no other one with its id, unless that has a higher incarnation
 
 	Adjacent      Invariant = "adjacent-overlap" // a membership's majorities share a voter with those of the one that it comes from, and of all others that may still elect
 	OneMembership Invariant = "one-membership"   // a membership's term and version are one membership's, everywhere

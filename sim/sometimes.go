@@ -71,6 +71,8 @@ const (
 	SawAllReplaced
 	SawRevokedEarly
 	SawRenewedInVain
+	SawTwinReplaced
+	SawTwinRefused
 
 	sometimesCount
 )
@@ -174,9 +176,12 @@ var sometimes = [sometimesCount]struct {
 
 	SawRevokedEarly:  {"revoked-early", "a leader of etcd that had hung ended a lease that its successor had renewed", ofEtcd},
 	SawRenewedInVain: {"renewed-in-vain", "a leader of etcd that hung renewed a lease that its successor had ended", ofEtcd},
+	SawTwinReplaced:  {"twin-replaced", "a second process with one id took the place of the first at a peer", ofNone},
+	SawTwinRefused:   {"twin-refused", "a peer refused one of two processes with one id", ofNone},
 }
 
-// ofNone: it is told when it is seen, but too rare to be asked for.
+// ofNone: it is told when it is seen, but is too rare to be asked for, or comes
+// beyond the model only. TestSuite asks for twins.
 func ofNone(*Protocol) bool { return false }
 
 // String is the situation's name, such as stale-refused.

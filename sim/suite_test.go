@@ -47,7 +47,10 @@ func grounds(p *sim.Protocol) []ground {
 		for n := 1; n <= sim.MaxNodes; n++ {
 			all = append(all, ground{name: fmt.Sprintf("%d voters", n), options: sim.Options{Nodes: n}, seeds: 10})
 		}
-		all = append(all, ground{name: "three become five", options: sim.Options{Profile: "swarm", Nodes: 3, Spares: 5}, seeds: 40, script: becomeFive})
+		all = append(all, ground{name: "a copy of a directory", seeds: 10, script: func(s *sim.Schedule) {
+			s.Beyond = true
+			s.Ops = append([]sim.Op{{At: 0, Kind: sim.OpTwin, Node: "n1"}}, s.Ops...)
+		}}, ground{name: "three become five", options: sim.Options{Profile: "swarm", Nodes: 3, Spares: 5}, seeds: 40, script: becomeFive})
 	default:
 		all = append(all, storeGrounds(p.Name)...)
 	}
@@ -85,6 +88,9 @@ func TestSuite(t *testing.T) {
 			t.Logf("%d events, %d elections, %d tenures in %v of virtual time", events, stats.Elections, stats.Tenures, stats.Time)
 			if race.Enabled {
 				return // too few runs to come into every situation
+			}
+			if p.Replaces != nil && (!seen.Has(sim.SawTwinReplaced) || !seen.Has(sim.SawTwinRefused)) {
+				t.Error("the suite has never seen that two processes with one id were told apart")
 			}
 			for _, missing := range seen.Missing(p) {
 				t.Errorf("the suite has never seen that %s (%s)", missing.Says(), missing)

@@ -32,9 +32,13 @@ type World struct {
 	shaping []int   // scratch of reshape
 	width   int     // participants without twins
 	core    places  // who is healed; see chooseCore
-	lies    bool    // somebody may pass for another
-	never   uint32  // who never leads, by place
-	strict  bool    // positions are required
+	// Of the nodes, by index, with the participants: index·width + base. nil where
+	// there are no twins, or nobody tells them apart.
+	meetings []meeting
+	idle     time.Duration // for so long a connection lasts that is cut
+	lies     bool          // somebody may pass for another
+	never    uint32        // who never leads, by place
+	strict   bool          // positions are required
 	// No majority is left that could be healed.
 	hopeless bool
 	flights  slab[flight]
@@ -138,6 +142,9 @@ func New(p *Protocol, s *Schedule) (*World, error) {
 	}
 	if err := w.appoint(); err != nil {
 		return nil, err
+	}
+	if err := w.meet(); err != nil {
+		return nil, fmt.Errorf("config: %w", err)
 	}
 	w.oracle.founded(w.membership)
 	w.plan()

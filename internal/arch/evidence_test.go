@@ -30,10 +30,10 @@ func collect(t *testing.T) *evidence {
 	e := &evidence{root: filepath.Join("..", "..")}
 	e.tests = declared(t, e.root)
 	teeth := e.read(t, "docs/teeth.md")
-	e.mutants = names(`(?m)^\| ([a-z-]+) \| [A-Z]+[0-9]+ \|`, teeth)
+	e.mutants = names(`(?m)^\| ([a-z-]+) \| (?:[A-Z]+[0-9]+|links) \|`, teeth)
 	_, quorum, _ := strings.Cut(teeth, "\n## quorum\n")
 	quorum, _, _ = strings.Cut(quorum, "\n## ")
-	e.ofQuorum = names(`(?m)^\| ([a-z-]+) \| R[0-9]+ \|`, quorum)
+	e.ofQuorum = names(`(?m)^\| ([a-z-]+) \| (?:R[0-9]+|links) \|`, quorum)
 	e.simulated = names(`(?m)Invariant = "([a-z-]+)"`, e.read(t, "sim/protocol.go"))
 	e.checked = names(`(?m)Invariant = "([a-z-]+)"`, e.read(t, "check/judge.go"))
 	told := e.read(t, "protocol/quorum/mutants.go")

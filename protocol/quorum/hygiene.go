@@ -80,11 +80,13 @@ func (m *Machine) lost(waits *uint64, number uint64) {
 // and so its tenure over. A voter does not know how long its promises have
 // left; it may have promised the longest of them just before.
 func (m *Machine) jump(fx *protocol.Effects) {
-	if m.cfg.mutants.Has("clock-jump-ignored") {
+	if m.cfg.mutants.Has("clock-jump-ignored") || !m.working() && m.cfg.mutants.Has("jump-ignored-by-voters") {
 		return
 	}
 	now := m.now.Boot
-	m.bootUntil = now.Add(m.ballot.MaxPromise)
+	if !m.cfg.mutants.Has("jump-forgets-promises") {
+		m.bootUntil = now.Add(m.ballot.MaxPromise)
+	}
 	m.promises.clear()
 	m.forgetPaces()
 	m.asideUntil = min(m.asideUntil, now.Add(asidePromises*m.cfg.Promise))

@@ -44,6 +44,7 @@ func Mutants() []Mutant {
 		{"own-earlier-life-ignored", "R4", "A promise to an earlier life of the candidate is not reported to it.", OneWork},
 		{"residual-of-holder-only", "R4", "A voter reports its promise to the latest holder only, not those to holders before.", OneWork},
 		{"residual-before-adoption", "R4", "A voter that has refused, and so may go on promising to others, counts as free.", OneWork},
+		{"late-vote-of-an-older-round", "R4", "A vote that comes after the win counts, whichever of the winner's rounds it answers.", OneWork},
 		{"re-anchor-always", "R5", "A leader that wins a higher term goes on with its token even if another may have won in between.", Anchored},
 		{"overtaken-work-renews", "R5", "The work of an overtaken leader goes on under the lease of the next term until it has returned.", OneWork},
 		{"vote-while-work-runs", "R6", "A node votes and acks while its own work has not returned.", OneWork},
@@ -76,6 +77,8 @@ func Mutants() []Mutant {
 		{"largest-claim-forgotten", "R15", "A leader changes the membership again before the present one has promised the lease that it had.", OneWork},
 		{"membership-before-durable", "R15", "A leader installs and sends a membership that is still being saved.", Durable},
 		{"clock-jump-ignored", "R16", "Nobody minds that a clock has jumped.", OneWork},
+		{"jump-forgets-promises", "R16", "A voter whose clock has jumped forgets what it has promised.", OneWork},
+		{"jump-ignored-by-voters", "R16", "Only a leader minds that its clock has jumped.", OneWork},
 		{"clock-rates-not-compared", "R17", "A leader counts the acks of voters whose clocks do not run like its own.", Alike},
 		{"apart-stands", "R17", "A voter stands although the leader has told it that its clock does not run like the others.", Alike},
 	}

@@ -107,7 +107,7 @@ func (m *Machine) crown() {
 
 // lateVote makes use of a vote that came after the win.
 func (m *Machine) lateVote(i int, msg *protocol.Message) {
-	if g := &m.reign; m.reigning() && msg.Round == g.round && msg.Term == g.term {
+	if g := &m.reign; m.reigning() && (msg.Round == g.round && msg.Term == g.term || m.cfg.mutants.Has("late-vote-of-an-older-round")) {
 		f := &g.voters[i]
 		f.sent = max(f.sent, g.sent)
 		f.notBefore = min(f.notBefore, m.now.Boot.Add(msg.Residual))

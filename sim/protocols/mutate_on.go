@@ -23,7 +23,7 @@ func Mutated(name, mutant string) (*sim.Protocol, error) {
 	var names []string
 	switch name {
 	case quorum.Name:
-		for _, m := range quorum.Mutants() {
+		for _, m := range QuorumMutants() {
 			names = append(names, m.Name)
 		}
 	case lease.Name:

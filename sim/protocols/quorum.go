@@ -11,6 +11,16 @@ import (
 	"github.com/electd/elect/sim"
 )
 
+// QuorumMutants lists the rules of the quorum protocol that can be switched off: those
+// of its machine, and those of its runtime that the world has in the runtime's place.
+func QuorumMutants() []quorum.Mutant {
+	return append(quorum.Mutants(), quorum.Mutant{
+		Name: twinsHeard, Rule: "links", Says: "Of two processes with one id a peer hears both, whichever it is connected with.",
+	})
+}
+
+const twinsHeard = "twins-both-heard"
+
 func quorumProtocol(mutant string) *sim.Protocol {
 	return &sim.Protocol{
 		Name: quorum.Name,
@@ -64,6 +74,8 @@ func quorumProtocol(mutant string) *sim.Protocol {
 			return driftOf(c.Drift), err
 		},
 		Authenticated: true,
+		// As package peer/internal/link has it, which says why.
+		Replaces: func(next, present uint64) bool { return next > present || mutant == twinsHeard },
 		Heartbeat: func(m *protocol.Message) bool {
 			return m.Type == quorum.Heartbeat || m.Type == quorum.HeartbeatAck
 		},

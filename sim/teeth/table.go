@@ -1,6 +1,7 @@
 package teeth
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -15,6 +16,47 @@ import (
 // Seeds is how many seeds a mutant has to survive, on each of its grounds, to
 // count as a survivor.
 const Seeds = 2000
+
+// Least is how many seeds of each ground the machine as it is has to hold at least,
+// and times how many of them for each that the hardest mutant took there.
+const (
+	Least = 60
+	times = 3
+)
+
+// Figure is the hardest of the mutants that died on a ground.
+type Figure struct {
+	Protocol, Ground string
+	Mutant           string // "" if none did
+	Seeds            int    // that it took
+}
+
+// Enough is how many seeds of the ground the machine as it is has to hold.
+func (f Figure) Enough() int { return max(Least, times*f.Seeds) }
+
+// Figures lists all grounds on which the mutants were hunted, by protocol and name.
+func Figures(kills []Kill) []Figure {
+	var all []Figure
+	at := map[[2]string]int{}
+	for _, k := range kills {
+		for _, g := range grounds(k.Mutant) {
+			key := [2]string{k.Protocol, g.Name}
+			i, known := at[key]
+			if !known {
+				i = len(all)
+				at[key] = i
+				all = append(all, Figure{Protocol: k.Protocol, Ground: g.Name})
+			}
+			if g.Name == k.Ground.Name && int(k.Seed) > all[i].Seeds {
+				all[i].Mutant, all[i].Seeds = k.Name, int(k.Seed)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Figure) int {
+		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Ground, b.Ground))
+	})
+	return all
+}
 
 // Harmless is a rule that can be switched off in the simulator's world without
 // any harm to what the contract promises.
@@ -70,8 +112,8 @@ something that its worlds do not have, or only larger ones.
 
 Most mutants are killed by an invariant of the simulator. Some rules are not about safety, and their grounds judge by more: *undisturbed*, a
 healthy leader stays; *prompt*, a leader that is gone is replaced in time; *joined*, nobody leads before the work of who has resigned has
-returned; *no-herd*, who leaves a queue wakes one; *lawful*, a leader whose ballot moves on has not been overtaken, nobody renews a session
-after its tenure ended by itself, and one candidacy has one entry in one session.
+returned; *no-herd*, who leaves a queue wakes one; *lawful*, who refuses a vote stays in its own term, nobody renews a session after its tenure ended
+by itself, and one candidacy has one entry in one session.
 `, len(kills), protocols, Seeds, longest)
 	for _, name := range order {
 		checker, rule := "", ""
@@ -92,6 +134,16 @@ after its tenure ended by itself, and one candidacy has one entry in one session
 			}
 			fmt.Fprintf(w, "| %s | %s | %s | %s | %d | %s | %s |\n", k.Name, k.Rule, sentence(k.Says), by, k.Runs, events, ground)
 		}
+	}
+	fmt.Fprintf(w, "\n## Grounds\n\n"+`On each ground the machine as it is has to hold for %d times as many seeds as the hardest of the mutants that died there took, and
+for %d at least: TestGroundsAreFair reads from this table how many. (Under the race detector, and with -short, it is a few.)
+`+"`make sim-long` takes 10,000 of each, and of each profile; [the track record](track-record.md#long-runs) has what came of it."+`
+
+| protocol | ground | hardest mutant | its seeds | seeds of the machine as it is |
+|---|---|---|---|---|
+`, times, Least)
+	for _, f := range Figures(kills) {
+		fmt.Fprintf(w, "| %s | %s | %s | %d | %d |\n", f.Protocol, f.Ground, cmp.Or(f.Mutant, "–"), f.Seeds, f.Enough())
 	}
 	driving(w)
 	if e := Equivalent(); len(e) > 0 {

@@ -24,6 +24,7 @@ import (
 	"github.com/electd/elect/protocol/queue"
 	"github.com/electd/elect/protocol/quorum"
 	"github.com/electd/elect/sim"
+	"github.com/electd/elect/sim/protocols"
 )
 
 // Mutant is a machine with one rule switched off.
@@ -38,7 +39,7 @@ type Mutant struct {
 // hunted in the one in which more depends on it.
 func Mutants() []Mutant {
 	var all []Mutant
-	for _, m := range quorum.Mutants() {
+	for _, m := range protocols.QuorumMutants() {
 		all = append(all, Mutant{quorum.Name, m.Name, m.Rule, m.Says})
 	}
 	for _, m := range lease.Mutants() {

@@ -9,12 +9,11 @@ import (
 )
 
 // watcher looks at what machines do beyond what the invariants are about: what
-// they ask of a queue, and who was elected between a leader's token and the term
-// that it has gone on to.
+// they ask of a queue, and in which term they are after they have refused a vote.
 type watcher struct {
-	lists   int    // how many lists were asked for
-	wrong   string // the first thing that was
-	elected map[uint64]protocol.NodeID
+	lists   int             // how many lists were asked for
+	terms   map[life]uint64 // after the latest step
+	wrong   string          // the first thing that was
 	session map[life]uint64 // the latest that it asked about
 	ended   map[life]uint64 // the session of a tenure that has ended by itself
 }
@@ -37,29 +36,29 @@ func (a *watcher) Event(_ *sim.World, r *sim.Record) {
 		return
 	}
 	who := life{r.Node, r.Life}
+	a.refused(who, r)
 	a.heard(r)
 	for i := range r.Effects.Orders {
-		switch o := &r.Effects.Orders[i]; {
-		case o.Kind == protocol.Elected:
-			a.elected[o.Token] = r.Node
-		case o.Kind == protocol.Stop && r.Input.Kind != protocol.Do:
+		if r.Effects.Orders[i].Kind == protocol.Stop && r.Input.Kind != protocol.Do {
 			a.ended[who] = a.session[who]
-		}
-	}
-	v := r.View
-	for i := range r.Effects.Sends {
-		m := &r.Effects.Sends[i].Message
-		if m.Type != quorum.Heartbeat || !v.Active {
-			continue
-		}
-		for token := v.Token + 1; token < m.Term && token <= v.Token+8; token++ {
-			if by := a.elected[token]; by != "" && by != r.Node {
-				a.find("%s goes on with token %d in term %d, and %s was elected with token %d in between", r.Node, v.Token, m.Term, by, token)
-			}
 		}
 	}
 	for i := range r.Effects.Asks {
 		a.asked(who, &r.Effects.Asks[i])
+	}
+}
+
+// refused looks at the answer to a vote.
+func (a *watcher) refused(who life, r *sim.Record) {
+	was, known := a.terms[who]
+	a.terms[who] = r.View.Term
+	if !known || r.View.Term <= was || r.Input.Kind != protocol.Receive || r.Input.Message.Type != quorum.Vote {
+		return
+	}
+	for i := range r.Effects.Sends {
+		if m := &r.Effects.Sends[i].Message; m.Type == quorum.VoteReply && !m.Granted {
+			a.find("%s refuses %s its vote in term %d, and enters that term", r.Node, r.Input.From, r.View.Term)
+		}
 	}
 }
 

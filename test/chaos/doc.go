@@ -19,5 +19,6 @@
 // missing the tests that need it say so and are skipped, but with CI=true they
 // fail. A broken promise fails a test at once. What comes too late, or disturbs, is
 // tried again if the machine was short of processors meanwhile, and not judged if
-// that is so in each of three plays.
+// that is so in each of three plays. More than three parts that are not judged fail
+// the package.
 package chaos
