@@ -163,7 +163,7 @@ func Stat(f *os.File) (Info, error) {
 }
 
 func infoOf(st *unix.Stat_t) Info {
-	i := Info{Dev: uint64(st.Dev), Ino: st.Ino, UID: int(st.Uid), GID: int(st.Gid), Links: uint64(st.Nlink)}
+	i := Info{Dev: uint64(st.Dev), Ino: st.Ino, UID: int(st.Uid), GID: int(st.Gid), Links: uint64(st.Nlink), Size: st.Size}
 	i.Mode = fs.FileMode(st.Mode).Perm()
 	for _, bit := range [...]struct {
 		mode uint32

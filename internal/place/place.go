@@ -63,6 +63,7 @@ type Info struct {
 	Mode     fs.FileMode
 	UID, GID int
 	Links    uint64
+	Size     int64
 }
 
 // Same reports whether both are of one file.
