@@ -31,6 +31,9 @@
 // file systems that do not touch a directory's change time when it is renamed.
 // Tokens then tell the two leaders apart only as far as both counters went.
 //
+// Package place opens the directory and the files in it: no link below DIR is followed, and
+// what could be another user's is refused. Mode and owner of what exists stay.
+//
 // The locks are not honoured across machines by network file systems, so those
 // are refused. flock(1) on the lock file excludes every candidate, and the other
 // way round.

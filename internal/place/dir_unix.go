@@ -62,7 +62,7 @@ func (d *Dir) Open(name string, flags int) (*os.File, error) {
 	// O_NONBLOCK is for a pipe, whose opening would wait for the other end.
 	fd, err := openat(d.fd(), name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, notOpened(d.fd(), name, filepath.Join(d.path, name), err)
+		return nil, notOpened(d.fd(), name, filepath.Join(d.path, name), "a regular file", err)
 	}
 	f := os.NewFile(uintptr(fd), filepath.Join(d.path, name))
 	if err := d.check(f); err != nil {

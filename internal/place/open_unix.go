@@ -89,7 +89,7 @@ func (w *way) enter(above int, path string) (int, error) {
 			return fd, nil
 		}
 		if err != unix.ENOENT || !w.missing {
-			return -1, notOpened(above, name, path, err)
+			return -1, notOpened(above, name, path, "a directory", err)
 		}
 		if err := unix.Mkdirat(above, name, 0o700); err == unix.EEXIST {
 			continue
@@ -106,10 +106,10 @@ func (w *way) enter(above int, path string) (int, error) {
 	return -1, &Refused{path, "comes and goes; want nobody to delete it"}
 }
 
-// notOpened is the error of what is no directory, or of what cannot be opened.
-func notOpened(above int, name, path string, err error) error {
+// notOpened is the error of what is a link, or cannot be opened.
+func notOpened(above int, name, path, want string, err error) error {
 	if isLink(above, name) {
-		return &Refused{path, "is a link, and none is followed here; want a directory, or none"}
+		return &Refused{path, "is a link, and none is followed here; want " + want + ", or none"}
 	}
 	return &fs.PathError{Op: "open", Path: path, Err: err}
 }
