@@ -48,69 +48,10 @@ func (a access) apply(fd int, name string, log *slog.Logger) {
 	}
 }
 
-// makeDirs makes path and the directories above it, for this user alone, or for
-// the group where the directory above is writable by one and not by all.
-func makeDirs(path string) error {
-	err := unix.Mkdir(path, 0o700)
-	if err == unix.ENOENT {
-		if err := makeDirs(filepath.Dir(path)); err != nil {
-			return err
-		}
-		err = unix.Mkdir(path, 0o700)
-		if _, statErr := os.Stat(filepath.Dir(path)); err == unix.ENOENT && statErr == nil {
-			return driver.Permanent(fmt.Errorf("mkdir %s: %s holds no directories of ours; want a path on an ordinary file system", path, filepath.Dir(path)))
-		}
-	}
-	if err == nil {
-		return shareDir(path)
-	}
-	// Linux looks for an existing name before it looks at permissions, other
-	// systems do not, and neither is sure to say EEXIST.
-	if st, statErr := os.Stat(path); statErr == nil {
-		if !st.IsDir() {
-			return driver.Permanent(fmt.Errorf("%s is not a directory; want another path, or remove it", path))
-		}
-		return nil
-	}
-	return explain("mkdir", path, err)
-}
-
-// shareDir gives a directory that was just made to those for whom the one above
-// it is: its group, or its owner when root makes it. It works on the open
-// directory, and only on an own one, because others may be able to rename in the
-// one above. Where it fails, the error that somebody else gets names the mode.
-func shareDir(path string) error {
-	parent := filepath.Dir(path)
-	var above, st unix.Stat_t
-	fd, err := ignoringEINTR(func() (int, error) {
-		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	})
-	if err != nil {
-		return explain("open", path, err)
-	}
-	defer unix.Close(fd)
-	if unix.Stat(parent, &above) != nil || unix.Fstat(fd, &st) != nil || int(st.Uid) != os.Geteuid() {
-		return syncDir(parent)
-	}
-	uid, gid := -1, -1
-	if st.Uid == 0 && above.Uid != 0 {
-		uid, gid = int(above.Uid), int(above.Gid)
-	}
-	mode := uint32(0o700)
-	if above.Mode&0o022 == 0o020 {
-		gid, mode = int(above.Gid), 0o770
-	}
-	if uid >= 0 || gid >= 0 {
-		_ = unix.Fchown(fd, uid, gid)
-	}
-	_ = unix.Fchmod(fd, uint32(st.Mode)&0o7000|mode)
-	return syncDir(parent)
-}
-
 // syncDir puts the names in a directory on the disk. A directory that may not be
 // read, and a file system that has no such operation, are passed over.
 func syncDir(path string) error {
-	dir, err := openDir(path)
+	dir, err := os.Open(path)
 	if err != nil {
 		return nil
 	}
@@ -136,6 +77,21 @@ func inspect(path string, log *slog.Logger) error {
 		}
 		return checkFileSystem(at, log)
 	}
+}
+
+// explainPlace is explain for an error of package place. What it refuses stays
+// refused until somebody has changed it.
+func explainPlace(err error) error {
+	at, ok := errors.AsType[*fs.PathError](err)
+	if !ok {
+		return driver.Permanent(err)
+	}
+	if above := filepath.Dir(at.Path); at.Op == "mkdir" && errors.Is(err, unix.ENOENT) {
+		if _, err := os.Stat(above); err == nil {
+			return driver.Permanent(fmt.Errorf("mkdir %s: %s holds no directories of ours; want a path on an ordinary file system", at.Path, above))
+		}
+	}
+	return explain(at.Op, at.Path, err)
 }
 
 // explain makes one line of an error of the file system: what failed, why as far

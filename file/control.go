@@ -202,17 +202,16 @@ func (e *Elector) Recall(ctx context.Context, token fence.Token) error {
 		return context.Cause(ctx)
 	}
 	path := e.path + "/" + controlName
-	dir, err := openDir(e.path)
+	dir, err := openToRead(e.path)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w: %s does not exist", driver.ErrNoLeader, e.path)
 	}
 	if err != nil {
-		return explain("open", e.path, err)
+		return explainPlace(err)
 	}
 	defer dir.Close()
 
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "unix", socketPath(dir, e.path, controlName))
+	conn, err := dial(ctx, dir)
 	if err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

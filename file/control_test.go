@@ -121,9 +121,13 @@ func TestSilentCallersDoNotDelayRelease(t *testing.T) {
 	}
 }
 
-// Whoever may read a directory may lock it, and so keep every candidate out.
+// TestReadableDirectory: a process that can open a directory can lock it, and so keep
+// every candidate out. The mode is the owner's choice: it is told, and stays.
 func TestReadableDirectory(t *testing.T) {
-	for _, c := range []struct{ mode, want os.FileMode }{{0o755, 0o750}, {0o777, 0o770}, {0o700, 0o700}} {
+	for _, c := range []struct {
+		mode os.FileMode
+		told bool
+	}{{0o755, true}, {0o777, true}, {0o777 | os.ModeSticky, true}, {0o700, false}} {
 		dir := t.TempDir()
 		jobs := filepath.Join(dir, "jobs")
 		if err := os.Mkdir(jobs, 0o700); err != nil {
@@ -132,13 +136,13 @@ func TestReadableDirectory(t *testing.T) {
 		if err := os.Chmod(jobs, c.mode); err != nil {
 			t.Fatal(err)
 		}
-		lead(t, elector(t, dir, "a"))
-		st, err := os.Stat(jobs)
-		if err != nil {
-			t.Fatal(err)
+		var log logged
+		lead(t, shared(t, dir, &log))
+		if st, err := os.Stat(jobs); err != nil || st.Mode() != c.mode|os.ModeDir {
+			t.Errorf("a directory with mode %v was left with %v, %v", c.mode, st.Mode(), err)
 		}
-		if st.Mode().Perm() != c.want {
-			t.Errorf("a directory with mode %v was left with %v; want %v", c.mode, st.Mode().Perm(), c.want)
+		if told := strings.Contains(log.String(), "every user can block this election"); told != c.told {
+			t.Errorf("a directory with mode %v: told %v; want %v: %s", c.mode, told, c.told, log.String())
 		}
 	}
 }
@@ -153,7 +157,7 @@ func TestModes(t *testing.T) {
 		if err := os.Chmod(jobs, c.dir); err != nil {
 			t.Fatal(err)
 		}
-		lead(t, elector(t, dir, "a"))
+		lead(t, shared(t, dir, io.Discard))
 		for _, name := range []string{"lock", "counter", "record", "control"} {
 			st, err := os.Stat(filepath.Join(jobs, name))
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/file/internal/durable"
+	dirs "github.com/electd/elect/internal/place"
 )
 
 // disk is the open directory of an election, for the counter. It goes by the
@@ -21,31 +22,25 @@ import (
 type disk struct{ p *place }
 
 func (d disk) Open(name string) (durable.File, error) {
-	return d.open(name, unix.O_RDWR)
+	f, err := d.p.at.Open(name, os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	return syncedFile{f}, nil
 }
 
 func (d disk) Create(name string) (durable.File, error) {
-	f, err := d.open(name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL)
+	f, err := d.p.at.Create(name, os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	d.p.access.apply(int(f.Fd()), d.p.path+"/"+name, d.p.log)
-	return f, nil
+	return syncedFile{f}, nil
 }
 
-func (d disk) open(name string, flags int) (syncedFile, error) {
-	fd, err := d.p.openat(name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return syncedFile{}, err
-	}
-	return syncedFile{os.NewFile(uintptr(fd), d.p.path+"/"+name)}, nil
-}
+func (d disk) Rename(from, to string) error { return d.p.at.Rename(from, to) }
 
-func (d disk) Rename(from, to string) error {
-	return unix.Renameat(d.p.dirfd(), from, d.p.dirfd(), to)
-}
-
-func (d disk) Remove(name string) error { return unix.Unlinkat(d.p.dirfd(), name, 0) }
+func (d disk) Remove(name string) error { return d.p.at.Remove(name) }
 
 // Sync also covers the two directories above, which may have been made by a
 // candidate that crashed before it had synced them.
@@ -65,8 +60,8 @@ func (d disk) Sync() error {
 //
 // The system calls of a victory on a lock that was held before, after the two
 // flocks and without what Go adds (fcntl F_GETFL, a read at the end of a file),
-// are: newfstatat twice (in place?), pread and fstat (the seal), openat, read
-// and close (the record), openat, pread, pread, pwrite, fdatasync and close (the
+// are: newfstatat twice (in place?), pread and fstat (the seal), openat, fstat, read
+// and close (the record), openat, fstat, pread, pread, pwrite, fdatasync and close (the
 // counter), unlinkat, openat, fchmod, write, close and renameat (the record),
 // unlinkat, socket, bind, listen, openat, fstat, fchmodat, close and renameat
 // (the socket), fcntl (the announcement), fstat, pwrite and ftruncate (the
@@ -102,6 +97,9 @@ func (p *place) mint(era uint64, h history, last fence.Token) (fence.Token, erro
 		return 0, driver.Permanent(fmt.Errorf("%s: %w; want the version of elect that wrote it, or a later one", name, err))
 	case isBelow:
 		return 0, driver.Permanent(fmt.Errorf("%s: %w; want era %d or higher at every candidate", name, err, below.Stored))
+	}
+	if refused, ok := errors.AsType[*dirs.Refused](err); ok {
+		return 0, driver.Permanent(refused)
 	}
 	return 0, explain("count in", name, err)
 }

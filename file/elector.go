@@ -129,7 +129,7 @@ func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 // stand queues for the lock that is in place and leads with it. On any error
 // nothing is held.
 func (e *Elector) stand(ctx context.Context, c driver.Candidacy) (_ *mandate, err error) {
-	p, err := openPlace(e.path, e.cfg.Logger)
+	p, err := openPlace(e.path, e.cfg.SharedPlace, e.cfg.Logger)
 	if err != nil {
 		return nil, err
 	}

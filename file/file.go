@@ -31,6 +31,9 @@
 // file systems that do not touch a directory's change time when it is renamed.
 // Tokens then tell the two leaders apart only as far as both counters went.
 //
+// Package place opens the directory and the files in it: no link below DIR is followed, and
+// what could be another user's is refused. Mode and owner of what exists stay.
+//
 // The locks are not honoured across machines by network file systems, so those
 // are refused. flock(1) on the lock file excludes every candidate, and the other
 // way round.
@@ -96,6 +99,11 @@ type Config struct {
 	// raises it at every candidate so that tokens go on rising.
 	Era uint64
 
+	// SharedPlace allows a process of root to stand in a place that other users can
+	// write to, or can put another one in the place of. Without it, such a place is
+	// refused. To other users it means nothing.
+	SharedPlace bool
+
 	// Logger receives what is not an error but worth knowing. Nil is silence.
 	Logger *slog.Logger
 }
@@ -103,17 +111,18 @@ type Config struct {
 var _ driver.Opener = Open
 
 // Open opens the election of t at a URL such as file:/var/lib/elect or
-// file:state/elect, which is relative to the working directory. The only
-// parameter is era, see [Config]. Like [New] it creates nothing.
+// file:state/elect, which is relative to the working directory. The parameters are
+// era=N and shared-place=true, see [Config]. Like [New] it creates nothing.
 func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	dir, era, err := parse(t.URL)
+	dir, cfg, err := parse(t.URL)
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
-	e, err := New(dir, t.Name, t.ID, Config{Era: era, Logger: t.Logger})
+	cfg.Logger = t.Logger
+	e, err := New(dir, t.Name, t.ID, cfg)
 	if err != nil {
 		return nil, err // and not a nil *Elector in a driver.Elector
 	}
@@ -122,57 +131,64 @@ func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 
 // parse takes a file URL apart. Its errors do not repeat the URL, which may hold
 // a secret where none belongs; the caller knows it.
-func parse(u *url.URL) (dir string, era uint64, err error) {
+func parse(u *url.URL) (dir string, cfg Config, err error) {
 	const want = "want a directory, as in file:/var/lib/elect"
 	switch {
 	case u == nil:
-		return "", 0, errors.New("no URL; " + want)
+		return "", cfg, errors.New("no URL; " + want)
 	case u.Scheme != "file":
-		return "", 0, fmt.Errorf("scheme %q; want file", u.Scheme)
+		return "", cfg, fmt.Errorf("scheme %q; want file", u.Scheme)
 	case u.User != nil:
-		return "", 0, errors.New("a file URL has no user; " + want)
+		return "", cfg, errors.New("a file URL has no user; " + want)
 	case u.Host == "localhost":
-		return "", 0, fmt.Errorf("a file URL has no host; did you mean file://%s", u.EscapedPath())
+		return "", cfg, fmt.Errorf("a file URL has no host; did you mean file://%s", u.EscapedPath())
 	case u.Host != "":
-		return "", 0, fmt.Errorf("a file URL has no host; did you mean file:///%s%s", u.Host, u.EscapedPath())
+		return "", cfg, fmt.Errorf("a file URL has no host; did you mean file:///%s%s", u.Host, u.EscapedPath())
 	case u.Fragment != "" || u.RawFragment != "":
-		return "", 0, errors.New("a file URL has no fragment; write a # of the path as %23")
+		return "", cfg, errors.New("a file URL has no fragment; write a # of the path as %23")
 	}
 
 	dir = u.Path
 	if u.Opaque != "" {
 		if dir, err = url.PathUnescape(u.Opaque); err != nil {
-			return "", 0, fmt.Errorf("%w; %s", err, want)
+			return "", cfg, fmt.Errorf("%w; %s", err, want)
 		}
 	}
 	switch {
 	case dir == "":
-		return "", 0, errors.New("no directory; " + want)
+		return "", cfg, errors.New("no directory; " + want)
 	case strings.ContainsRune(dir, 0):
-		return "", 0, errors.New("the directory contains a zero byte; " + want)
+		return "", cfg, errors.New("the directory contains a zero byte; " + want)
 	case dir == "~" || strings.HasPrefix(dir, "~/"):
-		return "", 0, errors.New("~ means nothing in a URL; write the directory out")
+		return "", cfg, errors.New("~ means nothing in a URL; write the directory out")
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
-		return "", 0, fmt.Errorf("the working directory is not known: %w; %s", err, want)
+		return "", cfg, fmt.Errorf("the working directory is not known: %w; %s", err, want)
 	}
 
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return "", 0, fmt.Errorf("%w; the only parameter is era", err)
+		return "", cfg, fmt.Errorf("%w; the parameters are era and shared-place", err)
 	}
 	for _, key := range slices.Sorted(maps.Keys(query)) {
-		if key != "era" {
-			return "", 0, fmt.Errorf("unknown parameter %q; the only one is era", key)
-		}
+		value := query.Get(key)
 		if len(query[key]) != 1 {
-			return "", 0, fmt.Errorf("era is given %d times; want it once", len(query[key]))
+			return "", cfg, fmt.Errorf("%s is given %d times; want it once", key, len(query[key]))
 		}
-		if era, err = strconv.ParseUint(query.Get(key), 10, 64); err != nil || era > fence.MaxEra {
-			return "", 0, fmt.Errorf("era %q; want a number from 0 to %d", query.Get(key), uint64(fence.MaxEra))
+		switch key {
+		case "era":
+			if cfg.Era, err = strconv.ParseUint(value, 10, 64); err != nil || cfg.Era > fence.MaxEra {
+				return "", cfg, fmt.Errorf("era %q; want a number from 0 to %d", value, uint64(fence.MaxEra))
+			}
+		case "shared-place":
+			if cfg.SharedPlace, err = strconv.ParseBool(value); err != nil {
+				return "", cfg, fmt.Errorf("shared-place %q; want true or false", value)
+			}
+		default:
+			return "", cfg, fmt.Errorf("unknown parameter %q; want era or shared-place", key)
 		}
 	}
-	return dir, era, nil
+	return dir, cfg, nil
 }
 
 // check returns cfg and the clean, absolute path of the election's directory.

@@ -29,14 +29,16 @@ func TestParse(t *testing.T) {
 		{"file:a%20b", here + "/a b", 0},
 		{"file:/x?era=32767", "/x", 32767},
 		{"file:x?era=7", here + "/x", 7},
+		{"file:x?shared-place=false&era=7", here + "/x", 7},
+		{"file:x?era=7&shared-place=true", here + "/x", 7},
 	} {
 		u, err := url.Parse(c.url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		dir, era, err := parse(u)
-		if err != nil || dir != c.dir || era != c.era {
-			t.Errorf("%s: %q, era %d, %v; want %q and %d", c.url, dir, era, err, c.dir, c.era)
+		dir, cfg, err := parse(u)
+		if err != nil || dir != c.dir || cfg.Era != c.era || cfg.SharedPlace != strings.HasSuffix(c.url, "=true") {
+			t.Errorf("%s: %q, %+v, %v; want %q and era %d", c.url, dir, cfg, err, c.dir, c.era)
 		}
 	}
 }
@@ -51,11 +53,12 @@ func TestOpenRefuses(t *testing.T) {
 		{"file:///x#y", "%23"},
 		{"file://me@/x", "no user"},
 		{"file:~/x", "write the directory out"},
-		{"file:/x?eera=1", `unknown parameter "eera"; the only one is era`},
+		{"file:/x?eera=1", `unknown parameter "eera"; want era or shared-place`},
 		{"file:/x?era=32768", "0 to 32767"},
 		{"file:/x?era=-1", "0 to 32767"},
 		{"file:/x?era=", "0 to 32767"},
 		{"file:/x?era=1&era=2", "want it once"},
+		{"file:/x?shared-place=yes", `shared-place "yes"; want true or false`},
 		{"file:/x?a;b", "era"},
 		{"files:/x", "want file"},
 		{"file:/x?password=hunter2", "unknown parameter"},

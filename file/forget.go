@@ -32,21 +32,21 @@ var made = map[string]uint32{
 // reason, and where the directory contains what no candidate can have made. The error
 // matches fs.ErrNotExist where there is no such election.
 func Forget(u *url.URL, name string, tokens bool) (last fence.Token, err error) {
-	dir, _, err := parse(u)
+	dir, cfg, err := parse(u)
 	if err != nil {
 		return 0, err
 	}
-	_, path, err := Config{}.check(dir, name, "forget")
+	_, path, err := cfg.check(dir, name, "forget")
 	if err != nil {
 		return 0, err
 	}
-	fd, err := ignoringEINTR(func() (int, error) {
-		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	})
+	where := directory(path)
+	where.Shared = cfg.SharedPlace
+	opened, err := where.Open()
 	if err != nil {
-		return 0, cmp.Or(absent(err, path), explain("open", path, err))
+		return 0, cmp.Or(absent(err, path), explainPlace(err))
 	}
-	p := &place{path: path, lockPath: path + "/" + lockName, dir: os.NewFile(uintptr(fd), path), log: slog.New(slog.DiscardHandler)}
+	p := &place{at: opened, path: path, lockPath: path + "/" + lockName, dir: opened.File(), log: slog.New(slog.DiscardHandler)}
 	defer func() { _ = p.close() }() // it closes the locks, and nothing is left to be lost
 	if err := p.seize(); err != nil {
 		return 0, err
@@ -92,16 +92,17 @@ func (p *place) seize() error {
 	}
 	p.dirID = identityOf(&st)
 	locks := []*os.File{p.dir}
-	switch fd, err := p.openat(lockName, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err {
-	case nil:
-		p.lock = os.NewFile(uintptr(fd), p.lockPath)
-		if err := p.checkLock(p.lockPath); err != nil {
-			return err
+	switch f, err := p.at.Open(lockName, os.O_RDWR); {
+	case err == nil:
+		p.lock = f
+		var st unix.Stat_t
+		if err := unix.Fstat(p.lockfd(), &st); err != nil {
+			return explain("stat", p.lockPath, err)
 		}
+		p.lockID = identityOf(&st)
 		locks = []*os.File{p.lock, p.dir} // the order of candidates
-	case unix.ENOENT:
-	default:
-		return explain("open", p.lockPath, err)
+	case !errors.Is(err, fs.ErrNotExist):
+		return explainPlace(err)
 	}
 	for _, f := range locks {
 		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err {

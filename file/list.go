@@ -26,8 +26,8 @@ func List(u *url.URL) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if driver.CheckName(e.Name()) != nil {
-			continue // no candidate can have made it
+		if driver.CheckName(e.Name()) != nil || !e.IsDir() {
+			continue // no candidate can have made it, or stands there
 		}
 		if _, err := os.Lstat(filepath.Join(dir, e.Name(), lockName)); err == nil || os.IsPermission(err) {
 			names = append(names, e.Name()) // one that may not be looked into is shown as such

@@ -7,11 +7,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -104,6 +106,36 @@ func elector(t testing.TB, dir, id string) *Elector {
 	}
 	t.Cleanup(func() { _ = e.Close() })
 	return e
+}
+
+// shared is an elector for a place that others can write to, which root refuses
+// otherwise. It logs to w.
+func shared(t testing.TB, dir string, w io.Writer) *Elector {
+	t.Helper()
+	e, err := New(dir, "jobs", "shared", Config{SharedPlace: true, Logger: slog.New(slog.NewTextHandler(w, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+// logged keeps what is written to it.
+type logged struct {
+	mu    sync.Mutex
+	lines strings.Builder
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.Write(b)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.String()
 }
 
 func campaign(t testing.TB, e *Elector) *mandate {

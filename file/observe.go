@@ -4,6 +4,7 @@ package file
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/driver"
+	dirs "github.com/electd/elect/internal/place"
 )
 
 // Observe implements driver.Elector. It looks every [Poll], and neither takes
@@ -60,11 +62,12 @@ type reader struct {
 	// What was open at the last look; nil when there was none. They are kept
 	// so that a look is three system calls, and so that no other file can have
 	// the same identity.
-	dir, lock, record *os.File
-	lockID, recordID  identity
-	holdsOff          func() holdOff // what this very participant waits for; "" is nothing
-	idle              int            // looks since there was a leader
-	foreign           int            // process that holds the lock without leading, or 0
+	dir              *dirs.Dir
+	lock, record     *os.File
+	lockID, recordID identity
+	holdsOff         func() holdOff // what this very participant waits for; "" is nothing
+	idle             int            // looks since there was a leader
+	foreign          int            // process that holds the lock without leading, or 0
 }
 
 func newReader(path string, log *slog.Logger) *reader {
@@ -117,7 +120,7 @@ func (r *reader) leader() (_ *driver.Leader, known bool, err error) {
 		}
 		r.closeRecord()
 		var rec *record
-		if rec, r.record, err = readRecord(r.dirfd()); r.record != nil {
+		if rec, r.record, err = readRecord(r.dir); r.record != nil {
 			r.recordID, err = fileIdentity(r.record, err)
 		}
 		// The one who is about to follow is ruled out by asking again: it has
@@ -127,7 +130,7 @@ func (r *reader) leader() (_ *driver.Leader, known bool, err error) {
 		}
 		switch {
 		case err != nil && r.record == nil:
-			err = explain("open", r.path+"/"+recordName, err)
+			err = explainPlace(err)
 		case !r.recordInPlace():
 			err = fmt.Errorf("%s/%s changes faster than it can be read", r.path, recordName)
 		case err != nil:
@@ -163,31 +166,32 @@ func (r *reader) led() (bool, error) {
 
 // open opens what is in place. Nothing is: that is no error.
 func (r *reader) open() error {
-	dir, err := openDir(r.path)
-	if err == unix.ENOENT {
-		return nil
-	}
-	if err != nil {
-		return explain("open", r.path, err)
-	}
-	r.dir = dir
-	fd, err := ignoringEINTR(func() (int, error) {
-		return unix.Openat(r.dirfd(), lockName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	})
+	dir, err := openToRead(r.path)
 	if err == nil {
-		r.lock = os.NewFile(uintptr(fd), lockName)
+		r.dir = dir
+		r.lock, err = dir.Open(lockName, os.O_RDONLY)
+	}
+	if err == nil {
 		r.lockID, err = fileIdentity(r.lock, nil)
 	}
 	if err != nil {
 		r.close()
 	}
-	if err == nil || err == unix.ENOENT {
+	if err == nil || errors.Is(err, unix.ENOENT) {
 		return nil
 	}
-	return explain("open", r.lockPath, err)
+	return explainPlace(err)
 }
 
-func (r *reader) dirfd() int { return int(r.dir.Fd()) }
+// openToRead opens the election's directory to look into it, which harms nobody
+// wherever it is.
+func openToRead(path string) (*dirs.Dir, error) {
+	where := directory(path)
+	where.Shared = true
+	return where.Open()
+}
+
+func (r *reader) dirfd() int { return int(r.dir.File().Fd()) }
 
 func (r *reader) recordInPlace() bool {
 	var st unix.Stat_t
@@ -225,7 +229,7 @@ func (r *reader) held(pid int) error {
 		return nil
 	}
 	err := fmt.Errorf("process %d holds %s and does not lead", pid, r.lockPath)
-	p := place{path: r.path, lockPath: r.lockPath, dir: r.dir, lock: r.lock, lockID: r.lockID}
+	p := place{path: r.path, lockPath: r.lockPath, dir: r.dir.File(), lock: r.lock, lockID: r.lockID}
 	if h, failed := p.history(); failed != nil || h.used || r.idle > foreignAfter { // or it has the lock for longer
 		return err
 	}
@@ -241,10 +245,11 @@ func (r *reader) closeRecord() {
 
 func (r *reader) close() {
 	r.closeRecord()
-	for _, f := range []*os.File{r.lock, r.dir} {
-		if f != nil {
-			_ = f.Close()
-		}
+	if r.lock != nil {
+		_ = r.lock.Close()
+	}
+	if r.dir != nil {
+		_ = r.dir.Close()
 	}
 	r.lock, r.dir = nil, nil
 }

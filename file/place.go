@@ -10,12 +10,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/driver"
+	dirs "github.com/electd/elect/internal/place"
 )
 
 // identity tells one inode from all others that exist. As long as one has it
@@ -29,26 +31,31 @@ func identityOf(st *unix.Stat_t) identity { return identity{uint64(st.Dev), uint
 // candidates queue, then the one on dir, so that a lock file that was replaced
 // in the same directory does not let in a second holder.
 type place struct {
+	at        *dirs.Dir
 	path      string // of the directory, absolute
 	lockPath  string
-	dir, lock *os.File
+	dir, lock *os.File // dir is at's
 	dirID     identity
 	lockID    identity
 	access    access
 	log       *slog.Logger
 }
 
+// directory is where an election's own directory is.
+func directory(path string) dirs.At {
+	return dirs.At{Path: filepath.Dir(path), Below: []string{filepath.Base(path)}, Group: true}
+}
+
 // openPlace opens the election at path and creates what is missing, except for
 // the counter. It holds no lock yet.
-func openPlace(path string, log *slog.Logger) (_ *place, err error) {
-	if err := makeDirs(path); err != nil {
-		return nil, err
-	}
-	dir, err := openDir(path)
+func openPlace(path string, shared bool, log *slog.Logger) (_ *place, err error) {
+	where := directory(path)
+	where.Shared = shared
+	dir, err := where.Make()
 	if err != nil {
-		return nil, explain("open", path, err)
+		return nil, explainPlace(err)
 	}
-	p := &place{path: path, lockPath: path + "/" + lockName, dir: dir, log: log}
+	p := &place{at: dir, path: path, lockPath: path + "/" + lockName, dir: dir.File(), log: log}
 	defer func() {
 		if err != nil {
 			p.close()
@@ -64,92 +71,40 @@ func openPlace(path string, log *slog.Logger) (_ *place, err error) {
 	}
 	p.dirID = identityOf(&st)
 	p.access = accessOf(&st)
-	// Whoever may open the directory may lock it, and so keep all candidates
-	// out; whoever may write to it may replace the lock file.
+	// A process that can open the directory can lock it, and so keep all candidates
+	// out; one that can write to it can replace the lock file. The mode is its
+	// owner's choice all the same.
 	if st.Mode&0o007 != 0 {
-		if err := unix.Fchmod(p.dirfd(), uint32(st.Mode)&0o7770); err != nil {
-			log.Warn("anybody may block this election or replace its lock; want mode 0700, or 0770 for a group",
-				"dir", path, "mode", modeString(uint32(st.Mode)), "owner", st.Uid)
-		}
+		log.Warn("every user can block this election, or replace its lock; want mode 0700, or 0770 for a group",
+			"dir", path, "mode", modeString(uint32(st.Mode)), "owner", st.Uid)
 	}
 	return p, p.openLock()
 }
 
-func openDir(path string) (*os.File, error) {
-	fd, err := ignoringEINTR(func() (int, error) {
-		return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
-	if err != nil {
-		return nil, err
+// openLock opens the lock file, and makes it if there is none.
+func (p *place) openLock() (err error) {
+	var made bool
+	if p.lock, made, err = p.at.OpenOrCreate(lockName, os.O_RDWR, 0o600); err != nil {
+		return explainPlace(err)
 	}
-	return os.NewFile(uintptr(fd), path), nil
-}
-
-// openLock opens the lock file, and makes it if there is none. It asks for an
-// existing one first and never creates without O_EXCL: with the sysctl
-// fs.protected_regular, O_CREAT alone fails on another user's file.
-func (p *place) openLock() error {
-	const flags = unix.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
-	name := p.lockPath
-	for range 100 {
-		fd, err := p.openat(lockName, flags, 0)
-		made := false
-		if err == unix.ENOENT {
-			fd, err = p.openat(lockName, flags|unix.O_CREAT|unix.O_EXCL, 0o600)
-			made = err == nil
-			if err == unix.EEXIST {
-				continue
-			}
-		}
-		if err != nil {
-			return explain("open", name, err)
-		}
-		p.lock = os.NewFile(uintptr(fd), name)
-		if made {
-			p.access.apply(fd, name, p.log)
-		}
-		return p.checkLock(name)
+	if made {
+		p.access.apply(p.lockfd(), p.lockPath, p.log)
 	}
-	return fmt.Errorf("%s comes and goes; want nobody to delete it", name)
-}
-
-// checkLock looks at the lock file that was opened.
-func (p *place) checkLock(name string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(p.lockfd(), &st); err != nil {
-		return explain("stat", name, err)
+		return explain("stat", p.lockPath, err)
 	}
 	p.lockID = identityOf(&st)
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return driver.Permanent(fmt.Errorf("%s is not a regular file; remove it", name))
-	}
-	if st.Nlink > 1 {
-		return driver.Permanent(fmt.Errorf("%s has %d names, and may be somebody else's file; want a file of its own", name, st.Nlink))
-	}
-	// Whoever may read the file may lock it, and so keep all candidates out.
+	// A process that can read the file can lock it, and so keep all candidates out.
 	if st.Mode&0o007 != 0 {
-		if int(st.Uid) != os.Geteuid() || unix.Fchmod(p.lockfd(), p.access.mode) != nil {
-			p.log.Warn("anybody may block this election by locking its file; want mode 0600, or 0660 for a group",
-				"file", name, "mode", modeString(uint32(st.Mode)), "owner", st.Uid)
-		}
+		p.log.Warn("every user can block this election by locking its file; want mode 0600, or 0660 for a group",
+			"file", p.lockPath, "mode", modeString(uint32(st.Mode)), "owner", st.Uid)
 	}
 	return nil
 }
 
 func (p *place) dirfd() int  { return int(p.dir.Fd()) }
 func (p *place) lockfd() int { return int(p.lock.Fd()) }
-
-func (p *place) openat(name string, flags int, mode uint32) (int, error) {
-	return ignoringEINTR(func() (int, error) { return unix.Openat(p.dirfd(), name, flags, mode) })
-}
-
-func ignoringEINTR(open func() (int, error)) (int, error) {
-	for {
-		if fd, err := open(); err != unix.EINTR {
-			return fd, err
-		}
-	}
-}
 
 // take waits for both locks. It returns errInterrupted if ctx ended, or if it
 // was found that other files are in place by now.
@@ -175,25 +130,21 @@ var errMoved = fmt.Errorf("%w: its lock is no longer in place", driver.ErrSupers
 // driver.ErrUnreachable when that cannot be told. It takes 4 µs.
 func (p *place) verify() error {
 	var st unix.Stat_t
-	for _, at := range [...]struct {
+	for _, is := range [...]struct {
 		path string
 		id   identity
-		stat func(string, *unix.Stat_t) error
-	}{
-		{p.lockPath, p.lockID, unix.Lstat},
-		{p.path, p.dirID, unix.Stat},
-	} {
-		err := at.stat(at.path, &st)
+	}{{p.lockPath, p.lockID}, {p.path, p.dirID}} {
+		err := unix.Lstat(is.path, &st)
 		for err == unix.EINTR {
-			err = at.stat(at.path, &st)
+			err = unix.Lstat(is.path, &st)
 		}
 		switch {
 		case err == unix.ENOENT || err == unix.ENOTDIR:
-			return fmt.Errorf("%w: %s was deleted or moved away", errMoved, at.path)
+			return fmt.Errorf("%w: %s was deleted or moved away", errMoved, is.path)
 		case err != nil:
-			return fmt.Errorf("%w: the lock cannot be looked at: stat %s: %w", driver.ErrUnreachable, at.path, err)
-		case identityOf(&st) != at.id:
-			return fmt.Errorf("%w: %s was replaced", errMoved, at.path)
+			return fmt.Errorf("%w: the lock cannot be looked at: stat %s: %w", driver.ErrUnreachable, is.path, err)
+		case identityOf(&st) != is.id:
+			return fmt.Errorf("%w: %s was replaced", errMoved, is.path)
 		}
 	}
 	return nil
@@ -300,5 +251,5 @@ func (p *place) close() error {
 	if p.lock != nil {
 		err = p.lock.Close()
 	}
-	return cmp.Or(err, p.dir.Close())
+	return cmp.Or(err, p.at.Close())
 }

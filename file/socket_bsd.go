@@ -3,10 +3,14 @@
 package file
 
 import (
+	"context"
+	"io/fs"
 	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	dirs "github.com/electd/elect/internal/place"
 )
 
 // socketPath returns the path to a socket. It may have 103 bytes at most.
@@ -21,6 +25,21 @@ func (p *place) shareSocket(name string) error {
 		}
 	}
 	return unix.Fchmodat(p.dirfd(), name, p.access.mode, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// dial connects with the control socket in an open directory, unless it is a link.
+// These systems connect by the path only, so a link that is put there meanwhile is
+// followed.
+func dial(ctx context.Context, dir *dirs.Dir) (net.Conn, error) {
+	info, err := dir.Lstat(controlName)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode&fs.ModeSocket == 0 {
+		return nil, unix.ENOTSOCK
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", dir.Path()+"/"+controlName)
 }
 
 // allowed returns nil: the mode of the socket and of its directory has already

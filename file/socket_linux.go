@@ -1,11 +1,14 @@
 package file
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	dirs "github.com/electd/elect/internal/place"
 )
 
 // socketPath returns a path to a socket in an open directory. The address of a
@@ -23,16 +26,12 @@ func socketPath(dir *os.File, path, name string) string {
 // goes by a descriptor: in a directory that others may write, the name could be
 // a link to something else by now.
 func (p *place) shareSocket(name string) error {
-	fd, err := p.openat(name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, st, err := openSocket(p.at, name)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFSOCK || int(st.Uid) != os.Geteuid() {
+	if int(st.Uid) != os.Geteuid() || st.Nlink != 1 {
 		return unix.EEXIST
 	}
 	if p.access.uid >= 0 || p.access.gid >= 0 {
@@ -41,6 +40,36 @@ func (p *place) shareSocket(name string) error {
 		}
 	}
 	return unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), p.access.mode) // fchmod refuses O_PATH
+}
+
+// openSocket opens a socket to look at it, or to connect with it.
+func openSocket(dir *dirs.Dir, name string) (fd int, st unix.Stat_t, err error) {
+	fd, err = unix.Openat(int(dir.File().Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, st, err
+	}
+	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		err = unix.ENOTSOCK
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+	}
+	return fd, st, err
+}
+
+// dial connects with the control socket in an open directory, and follows no link.
+func dial(ctx context.Context, dir *dirs.Dir) (net.Conn, error) {
+	fd, _, err := openSocket(dir, controlName)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	path := fmt.Sprintf("/proc/self/fd/%d", fd)
+	if unix.Access(path, unix.F_OK) != nil { // there is no /proc
+		path = dir.Path() + "/" + controlName
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", path)
 }
 
 // allowed returns nil if the caller may command the leader: root, the leader's

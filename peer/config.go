@@ -14,6 +14,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/place"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
@@ -82,6 +83,10 @@ type Config struct {
 	// this participant's is Data/Name/ID. By default elect-peer in
 	// $XDG_STATE_HOME, or in ~/.local/state.
 	Data string
+	// SharedPlace allows a process of root to have its data directory where other
+	// users can write, or can put another one in its place. Without it, such a Data is
+	// refused. To other users it means nothing.
+	SharedPlace bool
 	// Cluster keeps two clusters apart: who names another one is refused. By
 	// default that of the own certificate, and without one DefaultCluster.
 	Cluster string
@@ -416,23 +421,23 @@ func (c *Config) listen() string {
 	return ""
 }
 
-// directory is this participant's own data directory.
-func (c *Config) directory() (string, error) {
+// directory is where this participant's own data directory is.
+func (c *Config) directory() (at place.At, err error) {
 	data := c.Data
 	if data == "" {
 		state := os.Getenv("XDG_STATE_HOME")
 		if state == "" || !filepath.IsAbs(state) {
 			home, err := os.UserHomeDir()
 			if err != nil {
-				return "", fmt.Errorf("no place for the data directory: %w; want data=DIR", err)
+				return at, fmt.Errorf("no place for the data directory: %w; want data=DIR", err)
 			}
 			state = filepath.Join(home, ".local", "state")
 		}
 		data = filepath.Join(state, "elect-peer")
 	}
-	data, err := filepath.Abs(data)
+	data, err = filepath.Abs(data)
 	if err != nil {
-		return "", fmt.Errorf("data directory %s: the working directory is not known: %w; want an absolute path", c.Data, err)
+		return at, fmt.Errorf("data directory %s: the working directory is not known: %w; want an absolute path", c.Data, err)
 	}
-	return filepath.Join(data, c.Name, string(c.ID)), nil
+	return place.At{Path: data, Below: []string{c.Name, string(c.ID)}, Shared: c.SharedPlace}, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/mutation"
+	"github.com/electd/elect/internal/place"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/flight"
@@ -37,7 +38,8 @@ type Node struct {
 	plan    Plan // as configured; see Plan for the voters that there are
 	log     *slog.Logger
 	started time.Time
-	path    string // of the data directory
+	at      place.At // the data directory
+	path    string   // the same
 	dir     *disk.Dir
 	tls     *certs.Identity
 	dial    func(ctx context.Context, to Peer) (conn, error) // another node, to ask it
@@ -186,16 +188,18 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 		n.log.Warn("insecure: everybody who can reach this node, such as every user of this machine, can elect, depose, pause and remove, and have two lead at once",
 			"listen", n.cfg.listen())
 	}
-	path, err := n.cfg.directory()
-	if n.path = path; err != nil {
+	if n.at, err = n.cfg.directory(); err != nil {
 		return nil, driver.Permanent(err)
 	}
+	path := n.at.String()
+	n.path = path
 	slow := time.AfterFunc(time.Second, func() {
 		n.log.Warn("waiting for the data directory: another process has it, perhaps the keeper of an earlier life", "path", path)
 	})
 	defer slow.Stop()
-	if n.dir, err = disk.Open(ctx, path, disk.Identity{Cluster: n.cfg.Cluster, Election: cfg.Name, ID: cfg.ID, Era: cfg.Era}); err != nil {
-		if _, ok := errors.AsType[*disk.Refused](err); ok {
+	if n.dir, err = disk.Open(ctx, n.at, disk.Identity{Cluster: n.cfg.Cluster, Election: cfg.Name, ID: cfg.ID, Era: cfg.Era}); err != nil {
+		_, lost := errors.AsType[*disk.Refused](err)
+		if _, ok := errors.AsType[*place.Refused](err); ok || lost {
 			err = driver.Permanent(err)
 		}
 		return nil, err
@@ -440,7 +444,7 @@ func (n *Node) openRecorder(from any) {
 	var r *flight.Recorder
 	if err == nil {
 		r, err = flight.Open(flight.Config{
-			Dir: n.path, Node: n.cfg.ID, Protocol: protocolOf(&n.cfg), Config: config, Build: n.cfg.Program,
+			Dir: n.at, Node: n.cfg.ID, Protocol: protocolOf(&n.cfg), Config: config, Build: n.cfg.Program,
 		})
 	}
 	if err != nil {

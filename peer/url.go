@@ -20,23 +20,20 @@ const wantURL = "want one such as peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10
 
 // parameters are those of a URL.
 var parameters = map[string]func(c *Config, value string) error{
-	"listen":    text(func(c *Config) *string { return &c.Listen }),
-	"data":      text(func(c *Config) *string { return &c.Data }),
-	"cluster":   text(func(c *Config) *string { return &c.Cluster }),
-	"certs":     text(func(c *Config) *string { return &c.Certs }),
-	"ca":        text(func(c *Config) *string { return &c.CA }),
-	"cert":      text(func(c *Config) *string { return &c.Cert }),
-	"key":       text(func(c *Config) *string { return &c.Key }),
-	"protocol":  text(func(c *Config) *string { return &c.Protocol }),
-	"profile":   text(func(c *Config) *string { return &c.Profile }),
-	"heartbeat": duration(func(c *Config) *time.Duration { return &c.Heartbeat }),
-	"promise":   duration(func(c *Config) *time.Duration { return &c.Promise }),
-	"insecure": func(c *Config, v string) (err error) {
-		if c.Insecure, err = strconv.ParseBool(v); err != nil {
-			return fmt.Errorf("%q; want true or false", v)
-		}
-		return nil
-	},
+	"listen":       text(func(c *Config) *string { return &c.Listen }),
+	"data":         text(func(c *Config) *string { return &c.Data }),
+	"cluster":      text(func(c *Config) *string { return &c.Cluster }),
+	"certs":        text(func(c *Config) *string { return &c.Certs }),
+	"ca":           text(func(c *Config) *string { return &c.CA }),
+	"cert":         text(func(c *Config) *string { return &c.Cert }),
+	"key":          text(func(c *Config) *string { return &c.Key }),
+	"protocol":     text(func(c *Config) *string { return &c.Protocol }),
+	"profile":      text(func(c *Config) *string { return &c.Profile }),
+	"heartbeat":    duration(func(c *Config) *time.Duration { return &c.Heartbeat }),
+	"promise":      duration(func(c *Config) *time.Duration { return &c.Promise }),
+	"insecure":     truth(func(c *Config) *bool { return &c.Insecure }),
+	"join":         truth(func(c *Config) *bool { return &c.Join }),
+	"shared-place": truth(func(c *Config) *bool { return &c.SharedPlace }),
 	"era": func(c *Config, v string) (err error) {
 		if c.Era, err = strconv.ParseUint(v, 10, 64); err != nil || c.Era > fence.MaxEra {
 			return fmt.Errorf("%q; want a number from 0 to %d", v, uint64(fence.MaxEra))
@@ -60,12 +57,6 @@ var parameters = map[string]func(c *Config, value string) error{
 		}
 		return nil
 	},
-	"join": func(c *Config, v string) (err error) {
-		if c.Join, err = strconv.ParseBool(v); err != nil {
-			return fmt.Errorf("%q; want true or false", v)
-		}
-		return nil
-	},
 	"observers": func(c *Config, v string) (err error) {
 		c.Observers, err = parsePeers(v, true)
 		return err
@@ -78,6 +69,15 @@ func text(field func(*Config) *string) func(*Config, string) error {
 			return errors.New("it is empty; leave it out, or give it a value")
 		}
 		*field(c) = v
+		return nil
+	}
+}
+
+func truth(field func(*Config) *bool) func(*Config, string) error {
+	return func(c *Config, v string) (err error) {
+		if *field(c), err = strconv.ParseBool(v); err != nil {
+			return fmt.Errorf("%q; want true or false", v)
+		}
 		return nil
 	}
 }
@@ -105,6 +105,7 @@ func duration(field func(*Config) *time.Duration) func(*Config, string) error {
 //
 //	listen=ADDR     the address to listen on; the own one in the list by default
 //	data=DIR        the node uses DIR/NAME/ID
+//	shared-place=true   root uses a DIR that other users can write to
 //	cluster=ID      of the own certificate by default
 //	certs=DIR       with ca.crt, ID.crt and ID.key; or the files: ca=, cert=, key=
 //	insecure=true   plain text: everybody who reaches the port can elect and depose

@@ -32,7 +32,8 @@ const fencePlaceHelp = `The place is a URL, which --at or ELECT_AT gives:
 
 A password belongs into ELECT_AT and not on the command line; for PostgreSQL
 PGPASSWORD and ~/.pgpass do, too. It is never shown. The parameter fence_table=NAME
-names another table of marks than elect_fence.`
+names another table of marks than elect_fence. Root refuses files where other users can
+write, unless --shared-place says that they are trusted (file:DIR?shared-place=true).`
 
 // fencePatience is how long a place may take to answer, beside what a claim waits.
 const fencePatience = 20 * time.Second
@@ -45,6 +46,7 @@ type fencePlace struct {
 
 func (p *fencePlace) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.at, "at", "", "`URL` of the place where the mark is kept")
+	f.BoolVar(&p.cfg.SharedPlace, sharedPlace, false, sharedPlaceUsage)
 }
 
 // do opens the place and does something there, with the resource that is named, or "".

@@ -56,11 +56,11 @@ const markHelp = `where the greatest token is kept: file:DIR, a directory on a l
 const sharedSlack = 10 * time.Second
 
 // openMark opens what --mark names, for these resources.
-func openMark(at string, drain time.Duration, resources []fence.Resource) (*marks.Kept, error) {
+func openMark(at string, shared bool, drain time.Duration, resources []fence.Resource) (*marks.Kept, error) {
 	if at == "" {
 		return nil, exit.Usagef("where is the mark kept? want --mark file:DIR; --mark memory forgets it at every restart")
 	}
-	mark, err := marks.Mark(at, max(0, drain)+sharedSlack, resources...)
+	mark, err := marks.Mark(at, marks.Config{Wait: max(0, drain) + sharedSlack, SharedPlace: shared}, resources...)
 	if errors.Is(err, marks.ErrURL) {
 		return nil, exit.Usagef("--mark: %w", err)
 	}
@@ -99,7 +99,7 @@ type fenceProxy struct {
 	resources, open                 []string
 	cert, key, upstreamCA           string
 	drain, settle, patience, grace  time.Duration
-	verbose                         bool
+	verbose, shared                 bool
 }
 
 func newFenceProxy() *cobra.Command {
@@ -122,6 +122,7 @@ func newFenceProxy() *cobra.Command {
 	f.StringVar(&p.upstream, "upstream", "", "`URL` of what is guarded: http://, https:// or h2c:// (HTTP/2 without TLS)")
 	f.StringSliceVar(&p.resources, "resource", nil, "`NAME` of what is guarded; may be given several times")
 	f.StringVar(&p.mark, "mark", "", "`PLACE` "+markHelp)
+	f.BoolVar(&p.shared, sharedPlace, false, sharedPlaceUsage)
 	f.Var(drainTime{&p.drain}, "drain", "`TIME` that requests of smaller tokens may go on when a greater one has come; 0 cuts them at once, never cuts none")
 	f.Var(duration{&p.settle}, "settle", "`TIME` after the start during which no greater token is let in; 0: none (default: that of --drain)")
 	f.Lookup("settle").DefValue = ""
@@ -207,7 +208,7 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	mark, err := openMark(p.mark, p.drain, cfg.Resources)
+	mark, err := openMark(p.mark, p.shared, p.drain, cfg.Resources)
 	if err != nil {
 		return err
 	}

@@ -174,13 +174,14 @@ func (p *place) candidate(id string, given bool) (peer.Plan, error) {
 	return plan, nil
 }
 
-// peerFlags are those of elect run that are parameters of a peer election's URL.
+// peerFlags are those of elect run that are parameters of a peer election's URL; and
+// --shared-place, which is one of an election's in files, too.
 type peerFlags struct {
 	set *pflag.FlagSet
 
 	profile, data, listen, certs string
 	promise, heartbeat           time.Duration
-	insecure, join               bool
+	insecure, join, shared       bool
 	priority                     int
 	position                     string
 }
@@ -198,6 +199,7 @@ func (f *peerFlags) flags(set *pflag.FlagSet) {
 	set.IntVar(&f.priority, "priority", driver.DefaultPriority, "`NUMBER` from 1 to 1000 that says how gladly this peer leads; 0: it votes and never leads")
 	set.StringVar(&f.position, "position", "", "`POLICY` by which a peer's position counts: ignore, prefer or require (default: ignore)")
 	set.BoolVar(&f.join, "join", false, "wait to be added to a peer election that is there, by elect member")
+	set.BoolVar(&f.shared, sharedPlace, false, sharedPlaceUsage)
 	set.BoolVar(&f.insecure, "insecure", false, "let peers talk in plain text: everybody who reaches their ports can elect and depose")
 }
 
@@ -210,7 +212,7 @@ func profiles() (names []string) {
 }
 
 // peerFlagNames are those flags, and their parameters' names.
-var peerFlagNames = [...]string{"profile", "promise", "heartbeat", "data", "listen", "certs", "insecure", "join", "priority", "position"}
+var peerFlagNames = [...]string{"profile", "promise", "heartbeat", "data", "listen", "certs", "insecure", "join", "priority", "position", sharedPlace}
 
 // merge puts the flags into the URL. A flag wins over a parameter, and over those
 // that contradict it.
@@ -219,9 +221,9 @@ func (f *peerFlags) merge(p *place) error {
 	if err != nil || len(query) == 0 {
 		return err
 	}
-	if !p.isPeer() {
-		scheme, _, _ := strings.Cut(p.election, ":")
-		return exit.Usagef("%s is about elections among peers, and a %s: election has no such thing; leave it out, or want --election peer://n1@10.0.0.1:7400,…", query[0].flag, scheme)
+	scheme, _, _ := strings.Cut(p.election, ":")
+	if about := slices.IndexFunc(query, func(q parameter) bool { return q.key != sharedPlace || !strings.EqualFold(scheme, "file") }); !p.isPeer() && about >= 0 {
+		return exit.Usagef("%s is about elections among peers, and a %s: election has no such thing; leave it out, or want --election peer://n1@10.0.0.1:7400,…", query[about].flag, scheme)
 	}
 	bare, old, _ := strings.Cut(p.election, "?")
 	var parts []string
@@ -286,11 +288,8 @@ func (f *peerFlags) parameters() (all []parameter, err error) {
 			if p := quorum.PositionPolicy(value); given && p != quorum.IgnorePosition && p != quorum.PreferPosition && p != quorum.RequirePosition {
 				return nil, exit.Usagef("--position %q; want ignore, prefer or require", value)
 			}
-		case "insecure", "join":
-			on := f.insecure
-			if name == "join" {
-				on = f.join
-			}
+		case "insecure", "join", sharedPlace:
+			on := map[string]bool{"insecure": f.insecure, "join": f.join, sharedPlace: f.shared}[name]
 			given = given || on
 			if value = ""; on {
 				value = "true"

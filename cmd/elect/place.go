@@ -29,6 +29,13 @@ func (p *place) flags(set *pflag.FlagSet) {
 	set.StringVar(&p.name, "name", "", "`NAME` of the election")
 }
 
+// sharedPlace is the flag, and the parameter of a URL, with which root uses what other
+// users can write to.
+const (
+	sharedPlace      = "shared-place"
+	sharedPlaceUsage = "let root use a place that other users can write to; they are trusted"
+)
+
 // resolve completes and checks the place, as far as that can be done without
 // opening it, so that a wrong command line is told from a back end in trouble.
 func (p *place) resolve(openers elect.Openers) error {

@@ -53,6 +53,9 @@ ends with 0, fewer voters stay than are needed, sooner or later. There want
 lease: what it does then is held back by its token alone. protocol=NAME in the URL
 elects by a protocol without leases (docs/peers.md), and needs --exclusive=false.
 
+Root refuses a place, and a --data, that other users can write to, with 73, unless
+--shared-place says that they are trusted. No link below the place is followed.
+
 --priority says how gladly a peer leads: of those that stand by the greatest comes
 first, and a leader hands over by itself to a greater one that has been fit for
 five promises, after ten of its own. 0 is for one that votes and never leads.

@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/electd/elect/internal/place"
 )
 
 // directory is one that is open for one call.
 type directory struct {
-	root     *os.Root
+	dir      *place.Dir
 	path     string
 	warnings []string // what is to be known of the file system
 	before   func(string) error
@@ -22,16 +24,14 @@ type directory struct {
 }
 
 // openDirectory refuses what is not local.
-func openDirectory(ctx context.Context, path string) (*directory, error) {
+func openDirectory(ctx context.Context, at place.At) (*directory, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
+	path := at.Path
 	d := &directory{path: path, before: traceOf(ctx), mode: 0o600, group: -1}
-	var info fs.FileInfo
 	err := d.do("open", ".", func() (err error) {
-		if d.root, err = os.OpenRoot(path); err == nil {
-			info, err = d.root.Stat(".")
-		}
+		d.dir, err = at.Open()
 		return err
 	})
 	if err == nil {
@@ -41,15 +41,15 @@ func openDirectory(ctx context.Context, path string) (*directory, error) {
 		d.close()
 		return nil, err
 	}
-	if info.Mode()&0o020 != 0 {
-		d.mode, d.group = 0o660, groupOf(info)
+	if info := d.dir.Info(); info.Mode&0o020 != 0 {
+		d.mode, d.group = 0o660, info.GID
 	}
 	return d, nil
 }
 
 func (d *directory) close() {
-	if d.root != nil {
-		_ = d.root.Close() // nothing was written through it
+	if d.dir != nil {
+		_ = d.dir.Close() // nothing was written through it
 	}
 }
 
@@ -63,10 +63,11 @@ func (d *directory) do(operation, name string, f func() error) error {
 	if err == nil {
 		return nil
 	}
+	if _, ok := errors.AsType[*place.Refused](err); ok {
+		return fmt.Errorf("fencefile: %w", err) // which says where, and what would be right
+	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err // the path is said here, as a whole
-	} else if e, ok := errors.AsType[*os.LinkError](err); ok {
-		err = e.Err
 	}
 	return fmt.Errorf("fencefile: %s %s: %w%s", operation, filepath.Join(d.path, name), err, d.wanted(operation, err))
 }
@@ -120,13 +121,16 @@ func (d *directory) lock(ctx context.Context, name string, create bool) (release
 
 // tryLock returns nil if somebody else has the lock.
 func (d *directory) tryLock(name string, create bool) (*os.File, error) {
-	flags := os.O_RDWR
-	if create {
-		flags |= os.O_CREATE
-	}
 	var f *os.File
 	err := d.do("open", name, func() (err error) {
-		f, err = d.root.OpenFile(name, flags, 0o600)
+		if !create {
+			f, err = d.dir.Open(name, os.O_RDWR)
+			return err
+		}
+		var made bool
+		if f, made, err = d.dir.OpenOrCreate(name, os.O_RDWR, 0o600); made {
+			d.share(f)
+		}
 		return err
 	})
 	if err != nil {
@@ -139,17 +143,14 @@ func (d *directory) tryLock(name string, create bool) (*os.File, error) {
 	})
 	if err == nil && held {
 		// Uninstall may have removed it meanwhile: then this is nobody's lock.
-		var ours, theirs fs.FileInfo
-		if ours, err = f.Stat(); err == nil {
-			theirs, err = d.root.Lstat(name)
+		var ours, theirs place.Info
+		if ours, err = place.Stat(f); err == nil {
+			theirs, err = d.dir.Lstat(name)
 		}
-		held = err == nil && os.SameFile(ours, theirs)
+		held = err == nil && ours.Same(theirs)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
-	}
-	if held && create {
-		d.share(f)
 	}
 	if err != nil || !held {
 		return nil, errors.Join(err, f.Close())
@@ -157,8 +158,8 @@ func (d *directory) tryLock(name string, create bool) (*os.File, error) {
 	return f, nil
 }
 
-// share lets those use a new file who may write the directory. Where that is not
-// allowed the file is somebody else's already, or they get an error that says so.
+// share lets those use a file that was just made who may write the directory. Where that
+// fails, they get an error that says so.
 func (d *directory) share(f *os.File) {
 	if d.group >= 0 {
 		_ = f.Chown(-1, d.group)
@@ -169,7 +170,7 @@ func (d *directory) share(f *os.File) {
 // read returns the content of a small file, at most one byte more than a mark can have.
 func (d *directory) read(name string) (b []byte, err error) {
 	err = d.do("read", name, func() error {
-		f, err := d.root.Open(name)
+		f, err := d.dir.Open(name, os.O_RDONLY)
 		if err != nil {
 			return err
 		}
@@ -182,7 +183,7 @@ func (d *directory) read(name string) (b []byte, err error) {
 // create makes a file that must not be there.
 func (d *directory) create(name string, perm fs.FileMode) (f *os.File, err error) {
 	err = d.do("create", name, func() (err error) {
-		f, err = d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		f, err = d.dir.Create(name, os.O_WRONLY, perm)
 		return err
 	})
 	return f, err
@@ -206,7 +207,7 @@ func (d *directory) finish(f *os.File, name string, err error) error {
 
 func (d *directory) remove(name string) error {
 	return d.do("remove", name, func() error {
-		if err := d.root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		if err := d.dir.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
@@ -214,16 +215,10 @@ func (d *directory) remove(name string) error {
 }
 
 func (d *directory) rename(from, to string) error {
-	return d.do("rename", to, func() error { return d.root.Rename(from, to) })
+	return d.do("rename", to, func() error { return d.dir.Rename(from, to) })
 }
 
 // sync puts the names of the directory on the disk.
 func (d *directory) sync() error {
-	return d.do("sync", ".", func() error {
-		f, err := d.root.Open(".")
-		if err != nil {
-			return err
-		}
-		return errors.Join(f.Sync(), f.Close())
-	})
+	return d.do("sync", ".", d.dir.Sync)
 }

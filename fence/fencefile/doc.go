@@ -27,6 +27,10 @@
 // wants another shape: a directory for each token, and a file CURRENT that names the
 // one in force, kept by something that can compare.
 //
+// The directory may be reached through links. A link in it is refused, and so is what is no
+// regular file or has a second name. Root refuses a directory that another user can write
+// to, or can put another one in the place of, but with a context of [WithSharedPlace].
+//
 // Only those who keep to this package are held off. Whoever may write the directory
 // can rename past it.
 //

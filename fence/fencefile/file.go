@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/place"
 )
 
 // State is what a file's sidecar says.
@@ -202,7 +203,7 @@ func openTarget(ctx context.Context, path string) (target, error) {
 	if base == string(filepath.Separator) || strings.HasSuffix(path, string(filepath.Separator)) || strings.HasSuffix(base, sidecar) {
 		return target{}, fmt.Errorf("fencefile: %w: %q; want the path of a file that is no sidecar", fence.ErrResource, path)
 	}
-	d, err := openDirectory(ctx, filepath.Dir(abs))
+	d, err := openDirectory(ctx, place.At{Path: filepath.Dir(abs), Shared: isShared(ctx)})
 	mark := base + sidecar
 	return target{slot{directory: d, of: ownFile, mark: mark, temp: mark + ".new", held: mark + ".lock"}, base}, err
 }
@@ -229,25 +230,26 @@ func (t target) content(token fence.Token) string {
 
 // write makes a file of the new content, and puts it on the disk.
 func (t target) write(name string, write func(io.Writer) error) error {
-	var old fs.FileInfo
+	var old place.Info
 	err := t.do("stat", t.base, func() (err error) {
-		old, err = t.root.Lstat(t.base)
+		old, err = t.dir.Lstat(t.base)
 		return err
 	})
+	exists := err == nil
 	perm := fs.FileMode(0o600)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		perm = 0o666
 	case err != nil:
 		return err
-	case !old.Mode().IsRegular():
-		return fmt.Errorf("fencefile: %s is %v; want a regular file, or none", filepath.Join(t.path, t.base), old.Mode())
+	case !old.Mode.IsRegular():
+		return fmt.Errorf("fencefile: %s is %v; want a regular file, or none", filepath.Join(t.path, t.base), old.Mode)
 	}
 	f, err := t.create(name, perm)
 	if err != nil {
 		return err
 	}
-	if old != nil {
+	if exists {
 		err = t.do("chmod", name, func() error { return keep(f, old) })
 	}
 	if err == nil {
@@ -257,17 +259,17 @@ func (t target) write(name string, write func(io.Writer) error) error {
 }
 
 // keep gives a new file the owner and the mode of the old one.
-func keep(f *os.File, old fs.FileInfo) error {
-	now, err := f.Stat()
+func keep(f *os.File, old place.Info) error {
+	now, err := place.Stat(f)
 	if err != nil {
 		return err
 	}
-	if owner, group := ownerOf(old), groupOf(old); owner != ownerOf(now) || group != groupOf(now) {
-		if err := f.Chown(owner, group); err != nil {
+	if old.UID != now.UID || old.GID != now.GID {
+		if err := f.Chown(old.UID, old.GID); err != nil {
 			return err
 		}
 	}
-	return f.Chmod(old.Mode())
+	return f.Chmod(old.Mode)
 }
 
 // writer is the file that a writer gets to see.
@@ -289,12 +291,12 @@ func (w writer) Write(b []byte) (n int, err error) {
 // can be admitted any more. What cannot be removed is left to the next claim.
 func (t target) sweep(upTo fence.Token) {
 	_ = t.do("list", ".", func() error {
-		entries, err := fs.ReadDir(t.root.FS(), ".")
-		for _, e := range entries {
-			rest, ok := strings.CutPrefix(e.Name(), t.mark+".")
+		names, err := t.dir.Names()
+		for _, name := range names {
+			rest, ok := strings.CutPrefix(name, t.mark+".")
 			if digits, _, cut := strings.Cut(rest, "."); ok && cut {
 				if token, err := fence.ParseToken(digits); err == nil && token <= upTo {
-					_ = t.remove(e.Name())
+					_ = t.remove(name)
 				}
 			}
 		}

@@ -314,8 +314,8 @@ func TestReplaceKeeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(path)
-	if err != nil || info.Mode() != mode || ownerOf(info) != owner {
-		t.Errorf("%v of %d, %v; want %v of %d", info.Mode(), ownerOf(info), err, mode, owner)
+	if err != nil || info.Mode() != mode || int(info.Sys().(*syscall.Stat_t).Uid) != owner {
+		t.Errorf("%v of %d, %v; want %v of %d", info.Mode(), info.Sys().(*syscall.Stat_t).Uid, err, mode, owner)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/place"
 )
 
 // Mark keeps the marks of resources in a directory, a small file for each. It is a
@@ -24,7 +25,8 @@ import (
 // before that, must not let an older leader in. One that is damaged is an error, too
 // ([ErrDamaged]).
 type Mark struct {
-	dir      string
+	at       place.At
+	dir      string // the same
 	warnings []string
 
 	mu    sync.Mutex
@@ -34,45 +36,38 @@ type Mark struct {
 var _ fence.Mark = (*Mark)(nil)
 
 // NewMark returns the marks in dir, which is made if it is absent, for this user alone.
-// A dir that its group may write is for all of the group. It needs no closing.
-func NewMark(dir string) (*Mark, error) {
+// A dir that its group may write is for all of the group. It needs no closing. Root gets
+// an error for a dir that other users can write to; see [OpenMark].
+func NewMark(dir string) (*Mark, error) { return OpenMark(context.Background(), dir) }
+
+// OpenMark is [NewMark] for a context of [WithSharedPlace].
+func OpenMark(ctx context.Context, dir string) (*Mark, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("fencefile: %w", err)
 	}
-	if err := makeDirectory(dir); err != nil {
+	at := place.At{Path: dir, Shared: isShared(ctx)}
+	made, err := at.Make()
+	if err == nil {
+		err = errors.Join(syncDirectory(filepath.Dir(dir)), made.Close()) // it may have been made by a process that was stopped then
+	}
+	if err != nil {
 		return nil, fmt.Errorf("fencefile: %w", err)
 	}
-	d, err := openDirectory(context.Background(), dir)
+	d, err := openDirectory(ctx, at)
 	if err != nil {
 		return nil, err
 	}
 	d.close()
-	return &Mark{dir: dir, warnings: d.warnings}, nil
+	return &Mark{at: at, dir: dir, warnings: d.warnings}, nil
 }
 
-// makeDirectory makes a directory and those above it, and puts their names on the disk.
-func makeDirectory(path string) error {
-	above := filepath.Dir(path)
-	err := os.Mkdir(path, 0o700)
-	if errors.Is(err, fs.ErrNotExist) && above != path {
-		if err := makeDirectory(above); err != nil {
-			return err
-		}
-		err = os.Mkdir(path, 0o700)
-	}
-	if info, e := os.Stat(path); e == nil && info.IsDir() {
-		made := err == nil
-		err = syncDirectory(above) // whoever made it may have been stopped before he did
-		if !made && errors.Is(err, fs.ErrPermission) {
-			err = nil
-		}
-	}
-	return err
-}
-
+// syncDirectory puts the names in a directory on the disk, if it may be read.
 func syncDirectory(path string) error {
 	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -178,7 +173,7 @@ func (m *Mark) mark(s slot, resource fence.Resource) (fence.Token, error) {
 }
 
 func (m *Mark) slot(ctx context.Context, resource fence.Resource) (slot, error) {
-	d, err := openDirectory(ctx, m.dir)
+	d, err := openDirectory(ctx, m.at)
 	name := fileName(resource)
 	return slot{directory: d, of: string(resource), mark: "mark-" + name, temp: "new-" + name, held: "lock-" + name}, err
 }

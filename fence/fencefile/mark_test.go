@@ -387,7 +387,11 @@ func TestMarkForTheGroup(t *testing.T) {
 	if err := os.Chmod(dir, 0o770); err != nil {
 		t.Fatal(err)
 	}
-	if err := added(t, dir, "r").Raise(t.Context(), "r", 5); err != nil {
+	m, err := OpenMark(WithSharedPlace(t.Context()), dir)
+	if err == nil {
+		err = errors.Join(m.Add(t.Context(), "r"), m.Raise(t.Context(), "r", 5))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"mark-r", "lock-r"} {

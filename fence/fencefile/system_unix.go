@@ -4,9 +4,7 @@ package fencefile
 
 import (
 	"errors"
-	"io/fs"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,22 +22,6 @@ func flock(f *os.File) (held bool, err error) {
 			return false, err
 		}
 	}
-}
-
-// groupOf is the group of a file, -1 if that is not known.
-func groupOf(info fs.FileInfo) int {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return int(st.Gid)
-	}
-	return -1
-}
-
-// ownerOf is the user whom a file belongs to, -1 if that is not known.
-func ownerOf(info fs.FileInfo) int {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return int(st.Uid)
-	}
-	return -1
 }
 
 // full reports whether an error says that nothing more fits onto the disk, or into what

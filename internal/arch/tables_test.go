@@ -57,7 +57,7 @@ var repository = house{
 			why: "a leaf: a server that only checks tokens must not get an elector along with them",
 		},
 		{
-			at: "fence/...", may: []string{"fence", "internal/localfs"}, tests: []string{"internal/..."}, others: listed,
+			at: "fence/...", may: []string{"fence", "internal/localfs", "internal/place"}, tests: []string{"internal/..."}, others: listed,
 			why: "a guard stands at the resource, where nobody campaigns",
 		},
 		{

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/electd/elect/internal/place"
 	"github.com/electd/elect/protocol"
 )
 
@@ -31,7 +31,7 @@ const (
 type Dir struct {
 	path     string
 	at       folder
-	root     *os.Root // of the history; nil where there is no real directory
+	root     *place.Dir // of the history; nil where there is no real directory
 	locks    []*os.File
 	identity Identity
 	voted    bool // the identity has its mark
@@ -59,27 +59,20 @@ const lockPoll = 5 * time.Millisecond
 // Open opens a data directory, and makes it if it is absent or empty, with mode
 // 0700 and a Dir of its own; want.Dir is ignored. If another process has it,
 // Open waits for at most LockWait, and no longer than ctx. Its errors are
-// [*InUse], [*Refused], and those of the file system.
-func Open(ctx context.Context, path string, want Identity) (*Dir, error) {
+// [*InUse], [*Refused], [*place.Refused], and those of the file system.
+func Open(ctx context.Context, at place.At, want Identity) (*Dir, error) {
 	if err := want.validate(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", at, err)
 	}
-	path, err := filepath.Abs(path)
+	opened, err := at.Make()
 	if err != nil {
 		return nil, err
 	}
-	if err := makeAll(path); err != nil {
-		return nil, err
-	}
-	locked, err := await(ctx, path)
+	locked, err := await(ctx, opened)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, opened.Close())
 	}
-	opened, err := os.OpenRoot(path)
-	if err != nil {
-		return nil, errors.Join(err, closeAll(locked))
-	}
-	d, err := open(root{opened}, path, want)
+	d, err := open(root{opened}, opened.Path(), want)
 	if err != nil {
 		return nil, errors.Join(err, opened.Close(), closeAll(locked))
 	}
@@ -88,12 +81,12 @@ func Open(ctx context.Context, path string, want Identity) (*Dir, error) {
 }
 
 // await takes the lock as soon as it is free.
-func await(ctx context.Context, path string) ([]*os.File, error) {
+func await(ctx context.Context, dir *place.Dir) ([]*os.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, LockWait)
 	defer cancel()
 	var poll *time.Ticker
 	for {
-		locked, err := lock(path, filepath.Join(path, lockName))
+		locked, err := lock(dir)
 		if _, ok := errors.AsType[*InUse](err); !ok {
 			return locked, err
 		}
@@ -112,44 +105,15 @@ func await(ctx context.Context, path string) ([]*os.File, error) {
 // Hold locks a directory that is there, of any kind, as [Open] locks a data
 // directory, and waits as long for another process. What it returns lets go of it.
 func Hold(ctx context.Context, path string) (release func() error, err error) {
-	locked, err := await(ctx, path)
+	dir, err := place.At{Path: path}.Open()
 	if err != nil {
 		return nil, err
 	}
-	return func() error { return closeAll(locked) }, nil
-}
-
-// makeAll makes the directory and those above it, and makes them durable.
-func makeAll(path string) error {
-	err := makeOne(path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := makeAll(filepath.Dir(path)); err != nil {
-		return err
-	}
-	return makeOne(path) // once: below /proc it cannot be made, though all above it is there
-}
-
-// makeOne makes one directory, unless it is there.
-func makeOne(path string) error {
-	if err := os.Mkdir(path, 0o700); errors.Is(err, fs.ErrExist) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	return syncPath(filepath.Dir(path))
-}
-
-func syncPath(path string) error {
-	d, err := os.Open(path)
-	if errors.Is(err, fs.ErrPermission) {
-		return nil // who may make a directory here may still not read this one
-	}
+	locked, err := await(ctx, dir)
 	if err != nil {
-		return err
+		return nil, errors.Join(err, dir.Close())
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return func() error { return errors.Join(closeAll(locked), dir.Close()) }, nil
 }
 
 // open reads what is there, or makes it. The lock is held.

@@ -47,6 +47,9 @@
 // before is still there and still what counts, and the same call may be tried
 // again; what it wanted to write may turn up after a restart, or not.
 //
+// Package place opens the directory and the files: no link below the given directory
+// is followed, and what could be another user's is refused.
+//
 // Two processes are kept apart by flock(2), which is let go when the last copy
 // of the descriptor is closed: a keeper that holds one keeps the next life of
 // the node out until the work is dead. A directory that is put back from a

@@ -5,6 +5,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/electd/elect/internal/place"
 )
 
 // folder is the directory as this package uses it. A test puts another in its
@@ -14,7 +16,7 @@ type folder interface {
 	List() ([]string, error)
 	// Open opens a file that is there, for reading and writing.
 	Open(name string) (file, error)
-	// Create makes a file, or empties it.
+	// Create makes a file, in the place of what has its name.
 	Create(name string) (file, error)
 	Rename(from, to string) error
 	// Sync makes durable what was created and renamed.
@@ -70,21 +72,14 @@ const temporary = ".tmp"
 
 // root is a real directory, by its descriptor: whoever puts another in its
 // place does not reach us.
-type root struct{ *os.Root }
+type root struct{ *place.Dir }
 
-func (r root) List() ([]string, error) {
-	d, err := r.Root.Open(".")
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	return d.Readdirnames(-1)
-}
+func (r root) List() ([]string, error) { return r.Names() }
 
-func (r root) Open(name string) (file, error) { return opened(r.OpenFile(name, os.O_RDWR, 0)) }
+func (r root) Open(name string) (file, error) { return opened(r.Dir.Open(name, os.O_RDWR)) }
 
 func (r root) Create(name string) (file, error) {
-	return opened(r.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600))
+	return opened(r.Dir.Replace(name, os.O_RDWR, 0o600))
 }
 
 func opened(f *os.File, err error) (file, error) {
@@ -92,12 +87,4 @@ func opened(f *os.File, err error) (file, error) {
 		return nil, err
 	}
 	return synced{f}, nil
-}
-
-func (r root) Sync() error {
-	d, err := r.Root.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/place"
 	"github.com/electd/elect/protocol"
 )
 
@@ -55,7 +56,7 @@ func (d *Dir) Note(h History) error {
 	return nil
 }
 
-func (h *history) append(at *os.Root, line []byte) error {
+func (h *history) append(at *place.Dir, line []byte) error {
 	if h.f != nil && h.size+int64(len(line)) > MaxHistory {
 		if err := h.turn(at); err != nil {
 			return err
@@ -75,8 +76,8 @@ func (h *history) append(at *os.Root, line []byte) error {
 	return err
 }
 
-func (h *history) open(at *os.Root) error {
-	f, err := at.OpenFile(historyName, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+func (h *history) open(at *place.Dir) error {
+	f, _, err := at.OpenOrCreate(historyName, os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (h *history) open(at *os.Root) error {
 }
 
 // turn makes the file the older one.
-func (h *history) turn(at *os.Root) error {
+func (h *history) turn(at *place.Dir) error {
 	h.turns.Add(1)
 	defer h.turns.Add(1)
 	if err := at.Rename(historyName, olderName); err != nil {
@@ -132,7 +133,7 @@ func (d *Dir) History() ([]History, error) {
 }
 
 func (d *Dir) readHistory(name string) ([]byte, error) {
-	f, err := d.root.Open(name)
+	f, err := d.root.Open(name, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+
+	"github.com/electd/elect/internal/place"
 )
 
 // lock refuses: without a lock that dies with its holder, two processes could
 // vote from one directory.
-func lock(path, _ string) ([]*os.File, error) {
-	return nil, fmt.Errorf("%w: %s: a data directory needs flock, so Linux, macOS or FreeBSD; this is %s", errors.ErrUnsupported, path, runtime.GOOS)
+func lock(dir *place.Dir) ([]*os.File, error) {
+	return nil, fmt.Errorf("%w: %s: a data directory needs flock, so Linux, macOS or FreeBSD; this is %s", errors.ErrUnsupported, dir.Path(), runtime.GOOS)
 }

@@ -10,43 +10,46 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/place"
 )
 
 // lock takes the locks of the directory, without waiting: one on the file lock,
 // which says whose it is, and one on the directory itself, which holds when
 // somebody has removed that file. They are let go when the last copies of the
 // files are closed.
-func lock(path, name string) ([]*os.File, error) {
-	f, err := lockFile(path, name)
+func lock(dir *place.Dir) ([]*os.File, error) {
+	f, err := lockFile(dir)
 	if err != nil {
 		return nil, err
 	}
-	d, err := os.Open(path)
+	again, err := dir.Again()
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	d := again.File()
 	err = flock(d)
 	switch {
 	case err == nil:
 		return []*os.File{f, d}, nil
 	case errors.Is(err, unix.EWOULDBLOCK):
-		return nil, errors.Join(&InUse{Path: path}, f.Close(), d.Close())
+		return nil, errors.Join(&InUse{Path: dir.Path()}, f.Close(), d.Close())
 	}
 	_ = d.Close() // some file systems lock files only, and then the file has to do
 	return []*os.File{f}, nil
 }
 
-func lockFile(path, name string) (*os.File, error) {
+func lockFile(dir *place.Dir) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		f, _, err := dir.OpenOrCreate(lockName, os.O_RDWR, 0o600)
 		if err != nil {
 			return nil, err
 		}
 		err = flock(f)
 		if err == nil {
-			here, err := os.Stat(name)
-			mine, err2 := f.Stat()
-			if err == nil && err2 == nil && os.SameFile(here, mine) {
+			here, err := dir.Lstat(lockName)
+			mine, err2 := place.Stat(f)
+			if err == nil && err2 == nil && here.Same(mine) {
 				// For people, so it does no harm if it cannot be written.
 				_, _ = f.WriteAt(fmt.Appendf(nil, "%-10d\n", os.Getpid()), 0)
 				return f, nil
@@ -57,9 +60,9 @@ func lockFile(path, name string) (*os.File, error) {
 		pid := holder(f)
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, &InUse{Path: path, PID: pid}
+			return nil, &InUse{Path: dir.Path(), PID: pid}
 		}
-		return nil, &os.PathError{Op: "flock", Path: name, Err: err}
+		return nil, &os.PathError{Op: "flock", Path: f.Name(), Err: err}
 	}
 }
 

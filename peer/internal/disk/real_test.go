@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/place"
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/protocol/quorum"
 )
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 	if !ok {
 		os.Exit(m.Run())
 	}
-	if _, err := Open(context.Background(), path, owner); err != nil {
+	if _, err := Open(context.Background(), at(path), owner); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
@@ -39,9 +40,12 @@ func TestMain(m *testing.M) {
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 }
 
+// at is a data directory as somebody has chosen it.
+func at(path string) place.At { return place.At{Path: path} }
+
 func mustOpen(t *testing.T, path string) *Dir {
 	t.Helper()
-	d, err := Open(t.Context(), path, owner)
+	d, err := Open(t.Context(), at(path), owner)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +125,7 @@ func TestRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, err := Open(t.Context(), path, c.want)
+			_, err := Open(t.Context(), at(path), c.want)
 			r, ok := errors.AsType[*Refused](err)
 			if !ok || r.Path != path || !strings.HasPrefix(r.Says, c.says) {
 				t.Errorf("%v\nwant: %s…", err, c.says)
@@ -136,18 +140,18 @@ func TestForeign(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(path, "letter.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(t.Context(), path, owner)
+	_, err := Open(t.Context(), at(path), owner)
 	if _, ok := errors.AsType[*Refused](err); !ok || !strings.Contains(err.Error(), `there is "letter.txt"; want an empty directory`) {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(filepath.Join(path, "ballot")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v: something was made", err)
 	}
-	if _, err := Open(t.Context(), filepath.Join(path, "letter.txt"), owner); !errors.Is(err, unix.ENOTDIR) {
+	if _, err := Open(t.Context(), at(filepath.Join(path, "letter.txt")), owner); !errors.Is(err, unix.ENOTDIR) {
 		t.Errorf("a file: %v", err)
 	}
 	for _, bad := range []Identity{{Cluster: "elect", Election: "jobs"}, {Cluster: "elect", ID: "n1"}, {Election: "jobs", ID: "n1"}, {Cluster: "\xff", Election: "jobs", ID: "n1"}} {
-		if _, err := Open(t.Context(), filepath.Join(path, "new"), bad); err == nil {
+		if _, err := Open(t.Context(), at(filepath.Join(path, "new")), bad); err == nil {
 			t.Errorf("%+v was taken", bad)
 		}
 	}
@@ -179,7 +183,7 @@ func mustOpenAgain(t *testing.T, before *Dir, change func() error) *Dir {
 func TestLock(t *testing.T) {
 	path := t.TempDir()
 	d := mustOpen(t, path)
-	_, err := Open(soon(t), path, owner)
+	_, err := Open(soon(t), at(path), owner)
 	if u, ok := errors.AsType[*InUse](err); !ok || u.PID != os.Getpid() || u.Path != path {
 		t.Errorf("%v; want it in use by %d", err, os.Getpid())
 	}
@@ -190,7 +194,7 @@ func TestLock(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = Open(soon(t), path, owner); err == nil {
+	if _, err = Open(soon(t), at(path), owner); err == nil {
 		t.Fatal("it is open while a keeper has the lock")
 	}
 	// Who waits gets it as soon as the keeper lets go.
@@ -198,7 +202,7 @@ func TestLock(t *testing.T) {
 	opened := make(chan error)
 	go func() {
 		close(began)
-		d, err := Open(t.Context(), path, owner)
+		d, err := Open(t.Context(), at(path), owner)
 		if err == nil {
 			err = d.Close()
 		}
@@ -219,13 +223,13 @@ func TestLockWaits(t *testing.T) {
 	d := mustOpen(t, path)
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		if _, err := Open(t.Context(), path, owner); err == nil || time.Since(start) != LockWait {
+		if _, err := Open(t.Context(), at(path), owner); err == nil || time.Since(start) != LockWait {
 			t.Errorf("%v after %v; want it to wait for %v", err, time.Since(start), LockWait)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start = time.Now()
-		if _, err := Open(ctx, path, owner); err == nil || time.Since(start) != time.Second {
+		if _, err := Open(ctx, at(path), owner); err == nil || time.Since(start) != time.Second {
 			t.Errorf("%v after %v; want it to wait as long as its context", err, time.Since(start))
 		}
 	})
@@ -258,7 +262,7 @@ func TestLockOfAProcess(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "open\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	_, err = Open(soon(t), path, owner)
+	_, err = Open(soon(t), at(path), owner)
 	if u, ok := errors.AsType[*InUse](err); !ok || u.PID != cmd.Process.Pid {
 		t.Errorf("%v; want it in use by %d", err, cmd.Process.Pid)
 	}
@@ -322,7 +326,7 @@ func TestSizes(t *testing.T) {
 
 // BenchmarkSave is a save of a usual ballot, of three voters.
 func BenchmarkSave(b *testing.B) {
-	d, err := Open(b.Context(), b.TempDir(), owner)
+	d, err := Open(b.Context(), at(b.TempDir()), owner)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -342,7 +346,7 @@ func TestNoPlace(t *testing.T) {
 		if _, err := os.Stat("/proc/self"); err != nil {
 			t.Skip("there is no /proc here")
 		}
-		d, err := Open(t.Context(), path, Identity{Cluster: "c", Election: "e", ID: "n1"})
+		d, err := Open(t.Context(), at(path), Identity{Cluster: "c", Election: "e", ID: "n1"})
 		if err == nil {
 			_ = d.Close()
 		}
@@ -361,7 +365,7 @@ func TestEra(t *testing.T) {
 		era  uint64
 		says string
 	}{{0, ""}, {3, ""}, {2, "era=3 or more"}, {3, ""}, {0, "era=3 or more"}, {9, ""}} {
-		d, err := Open(t.Context(), path, Identity{Cluster: "c", Election: "e", ID: "n1", Era: c.era})
+		d, err := Open(t.Context(), at(path), Identity{Cluster: "c", Election: "e", ID: "n1", Era: c.era})
 		if c.says != "" {
 			if _, is := errors.AsType[*Refused](err); !is || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%d: era %d: %v; want it refused and %q", i, c.era, err, c.says)
@@ -395,7 +399,7 @@ func TestEra(t *testing.T) {
 func TestLockRemoved(t *testing.T) {
 	path := t.TempDir()
 	want := Identity{Cluster: "c", Election: "e", ID: "n1"}
-	d, err := Open(t.Context(), path, want)
+	d, err := Open(t.Context(), at(path), want)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,7 +412,7 @@ func TestLockRemoved(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	second, err := Open(ctx, path, want)
+	second, err := Open(ctx, at(path), want)
 	if _, ok := errors.AsType[*InUse](err); !ok {
 		t.Errorf("%v; want it in use", err)
 	}
@@ -464,7 +468,7 @@ func TestVoid(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, err := Open(t.Context(), path, own)
+		_, err := Open(t.Context(), at(path), own)
 		if _, ok := errors.AsType[*Refused](err); !ok || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%q: %v; want it refused: %s", c.text, err, c.says)
 		}

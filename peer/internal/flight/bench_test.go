@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/place"
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/protocol/quorum"
 )
@@ -117,7 +118,7 @@ func BenchmarkStep(b *testing.B) {
 	view := l.m.View()
 	state := func() []byte { return l.m.AppendState(nil) }
 	open := func(b *testing.B) *Recorder {
-		r, err := Open(Config{Dir: b.TempDir(), Node: "n1", Protocol: quorum.Name, Config: l.config})
+		r, err := Open(Config{Dir: place.At{Path: b.TempDir()}, Node: "n1", Protocol: quorum.Name, Config: l.config})
 		if err != nil {
 			b.Fatal(err)
 		}

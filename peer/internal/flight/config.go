@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/electd/elect/internal/place"
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/protocol/trace"
 )
@@ -13,7 +14,7 @@ import (
 type Config struct {
 	// Dir is the directory of the segments. It exists, and nobody else writes
 	// files flight-*.ndjson into it.
-	Dir string
+	Dir place.At
 	// Node is whose machine it is, and Protocol the machine's name in traces.
 	Node     protocol.NodeID
 	Protocol string

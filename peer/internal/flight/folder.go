@@ -3,6 +3,8 @@ package flight
 import (
 	"io"
 	"os"
+
+	"github.com/electd/elect/internal/place"
 )
 
 // folder is the directory of the segments. A test puts one in its place that is
@@ -25,22 +27,17 @@ type file interface {
 }
 
 // root is a real directory.
-type root struct{ *os.Root }
+type root struct{ *place.Dir }
 
 func (r root) List() (map[string]int64, error) {
-	d, err := r.Open(".")
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	all, err := d.Readdir(-1)
-	sizes := make(map[string]int64, len(all))
-	for _, info := range all {
-		sizes[info.Name()] = info.Size()
+	names, err := r.Names()
+	sizes := make(map[string]int64, len(names))
+	for _, name := range names {
+		if info, err := r.Lstat(name); err == nil { // else it has gone
+			sizes[name] = info.Size
+		}
 	}
 	return sizes, err
 }
 
-func (r root) Create(name string) (file, error) {
-	return r.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-}
+func (r root) Create(name string) (file, error) { return r.Replace(name, os.O_WRONLY, 0o600) }

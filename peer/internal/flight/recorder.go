@@ -2,7 +2,6 @@ package flight
 
 import (
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,7 +48,7 @@ func Open(cfg Config) (*Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, err := os.OpenRoot(cfg.Dir)
+	at, err := cfg.Dir.Open()
 	if err != nil {
 		return nil, fmt.Errorf("flight: %w", err)
 	}

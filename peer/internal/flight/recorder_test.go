@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/electd/elect/internal/place"
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/protocol/trace"
 )
@@ -390,7 +391,7 @@ func written(t *testing.T, dir string) int {
 func TestWrittenSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := plain
-		cfg.Dir = t.TempDir()
+		cfg.Dir = place.At{Path: t.TempDir()}
 		r, err := Open(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -412,7 +413,7 @@ func TestWrittenSoon(t *testing.T) {
 			if soon {
 				before = total
 			}
-			if got := written(t, cfg.Dir); soon && got != total || !soon && got >= total {
+			if got := written(t, cfg.Dir.Path); soon && got != total || !soon && got >= total {
 				t.Fatalf("%d events of %d after step %d; want it written at once: %v", got, total, before, soon)
 			}
 		}
@@ -424,13 +425,13 @@ func TestWrittenSoon(t *testing.T) {
 		in.Kind = protocol.Receive
 		step(false)
 		pass(patience)
-		if got := written(t, cfg.Dir); got != total {
+		if got := written(t, cfg.Dir.Path); got != total {
 			t.Fatalf("%d events of %d after %v", got, total, patience)
 		}
 		for range 20 {
 			step(false)
 			pass(patience / 5)
-			if got := written(t, cfg.Dir); got < total-5 {
+			if got := written(t, cfg.Dir.Path); got < total-5 {
 				t.Fatalf("%d events of %d; want those that are older than %v", got, total, patience)
 			}
 		}
@@ -482,12 +483,12 @@ func TestKicksAreNotLost(t *testing.T) {
 func TestConfig(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]Config{
-		"no node":      {Dir: dir, Protocol: "quorum"},
-		"no protocol":  {Dir: dir, Node: "n1"},
-		"no JSON":      {Dir: dir, Node: "n1", Protocol: "quorum", Config: []byte("{")},
-		"no size":      {Dir: dir, Node: "n1", Protocol: "quorum", MaxBytes: -1},
-		"no age":       {Dir: dir, Node: "n1", Protocol: "quorum", MaxAge: -1},
-		"no directory": {Dir: filepath.Join(dir, "none"), Node: "n1", Protocol: "quorum"},
+		"no node":      {Dir: place.At{Path: dir}, Protocol: "quorum"},
+		"no protocol":  {Dir: place.At{Path: dir}, Node: "n1"},
+		"no JSON":      {Dir: place.At{Path: dir}, Node: "n1", Protocol: "quorum", Config: []byte("{")},
+		"no size":      {Dir: place.At{Path: dir}, Node: "n1", Protocol: "quorum", MaxBytes: -1},
+		"no age":       {Dir: place.At{Path: dir}, Node: "n1", Protocol: "quorum", MaxAge: -1},
+		"no directory": {Dir: place.At{Path: filepath.Join(dir, "none")}, Node: "n1", Protocol: "quorum"},
 	} {
 		if r, err := Open(c); err == nil || !strings.HasPrefix(err.Error(), "flight: ") {
 			t.Errorf("%s: %v, %v", name, r, err)
@@ -499,7 +500,7 @@ func TestConfig(t *testing.T) {
 // error.
 func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
-	r, err := Open(Config{Dir: dir, Node: "n1", Protocol: "counter"})
+	r, err := Open(Config{Dir: place.At{Path: dir}, Node: "n1", Protocol: "counter"})
 	if err != nil {
 		t.Fatal(err)
 	}

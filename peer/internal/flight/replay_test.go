@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/electd/elect/internal/place"
 	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/protocol/quorum"
 	"github.com/electd/elect/protocol/trace"
@@ -89,7 +90,7 @@ func recordRun(t *testing.T, seed uint64, maxBytes int64) (dirs []string) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}
-		r, err := Open(Config{Dir: dir, Node: id, Protocol: quorum.Name, Config: config, Build: "test", MaxBytes: maxBytes})
+		r, err := Open(Config{Dir: place.At{Path: dir}, Node: id, Protocol: quorum.Name, Config: config, Build: "test", MaxBytes: maxBytes})
 		if err != nil {
 			return nil, err
 		}

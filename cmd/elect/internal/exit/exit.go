@@ -47,7 +47,7 @@ var table = []struct {
 	{num(Usage), "the command line is wrong: an unknown verb or flag, a bad name or URL"},
 	{num(Unavailable), "the back end cannot be reached, is wrong for good, or has refused (transfer, member)"},
 	{num(NoProc), "run: /proc is not mounted, or is another pid namespace's"},
-	{num(CannotCreate), "the state directory, or a file or answer of a verb, cannot be written (a full or bad disk)"},
+	{num(CannotCreate), "a state directory, or a file or answer of a verb, is refused or cannot be written"},
 	{num(Lost), "leadership was lost: run --once, during a change by member, fence claim with a stale token"},
 	{num(NotPermitted), "not permitted: the certificate has not the role that the verb needs"},
 	{num(Safety), "sim, check: safety was violated, as by two that lead at once"},

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"strconv"
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencefile"
@@ -15,40 +16,61 @@ import (
 
 // filePlace is a directory of marks where a resource is named, and else one file that is
 // guarded itself.
-type filePlace string
+type filePlace struct {
+	path   string
+	shared bool
+}
 
-func openFile(u *url.URL) (filePlace, error) {
-	path := u.Path
+func openFile(u *url.URL, cfg Config) (p filePlace, err error) {
+	p = filePlace{u.Path, cfg.SharedPlace}
 	if u.Opaque != "" {
-		var err error
-		if path, err = url.PathUnescape(u.Opaque); err != nil {
-			return "", fmt.Errorf("%w: %q is no path; want file:DIR or file:FILE", ErrURL, u.Opaque)
+		if p.path, err = url.PathUnescape(u.Opaque); err != nil {
+			return p, fmt.Errorf("%w: %q is no path; want file:DIR or file:FILE", ErrURL, u.Opaque)
 		}
 	}
-	if path == "" || u.Host != "" || u.RawQuery != "" {
-		return "", fmt.Errorf("%w: %s; want file:DIR or file:FILE, such as file:/var/lib/elect/fence", ErrURL, Shown(u.String()))
+	const parameter = "shared-place"
+	query, err := url.ParseQuery(u.RawQuery)
+	if err == nil && len(query[parameter]) == 1 {
+		p.shared, err = strconv.ParseBool(query.Get(parameter))
+		p.shared = p.shared || cfg.SharedPlace
+		delete(query, parameter)
 	}
-	return filePlace(path), nil
+	if err != nil || len(query) > 0 || p.path == "" || u.Host != "" {
+		return p, fmt.Errorf("%w: %s; want file:DIR or file:FILE, such as file:/var/lib/elect/fence, with no parameter but shared-place=true", ErrURL, Shown(u.String()))
+	}
+	return p, nil
+}
+
+// context says to package fencefile whether the place is shared.
+func (p filePlace) context(ctx context.Context) context.Context {
+	if p.shared {
+		return fencefile.WithSharedPlace(ctx)
+	}
+	return ctx
+}
+
+func (p filePlace) open(ctx context.Context) (*fencefile.Mark, error) {
+	return fencefile.OpenMark(p.context(ctx), p.path)
 }
 
 // marks are those of a directory that is there.
-func (p filePlace) marks() (*fencefile.Mark, error) {
-	at, err := os.Stat(string(p))
+func (p filePlace) marks(ctx context.Context) (*fencefile.Mark, error) {
+	at, err := os.Stat(p.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: there is no directory %s; elect fence install makes it", fence.ErrResource, string(p))
+		return nil, fmt.Errorf("%w: there is no directory %s; elect fence install makes it", fence.ErrResource, p.path)
 	case err != nil:
 		return nil, err
 	case !at.IsDir():
-		return nil, fmt.Errorf("%w: %s is no directory, and a file has no resource beside itself; leave the name out", ErrURL, string(p))
+		return nil, fmt.Errorf("%w: %s is no directory, and a file has no resource beside itself; leave the name out", ErrURL, p.path)
 	}
-	return fencefile.NewMark(string(p))
+	return p.open(ctx)
 }
 
 // one refuses a directory, whose marks have names: a file that is guarded itself is none.
 func (p filePlace) one() error {
-	if at, err := os.Stat(string(p)); err == nil && at.IsDir() {
-		return fmt.Errorf("%w: %s is a directory; want the name of a resource, or the path of a file", ErrURL, string(p))
+	if at, err := os.Stat(p.path); err == nil && at.IsDir() {
+		return fmt.Errorf("%w: %s is a directory; want the name of a resource, or the path of a file", ErrURL, p.path)
 	}
 	return nil
 }
@@ -65,7 +87,7 @@ func (p filePlace) Install(ctx context.Context, resource fence.Resource, tables 
 		return nil, err
 	}
 	if resource != "" {
-		marks, err := fencefile.NewMark(string(p))
+		marks, err := p.open(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -74,10 +96,10 @@ func (p filePlace) Install(ctx context.Context, resource fence.Resource, tables 
 	if err := p.one(); err != nil {
 		return nil, err
 	}
-	if err := fencefile.Install(ctx, string(p)); err != nil {
+	if err := fencefile.Install(p.context(ctx), p.path); err != nil {
 		return nil, err
 	}
-	s, err := fencefile.Status(ctx, string(p))
+	s, err := fencefile.Status(p.context(ctx), p.path)
 	return s.Warnings, err
 }
 
@@ -86,7 +108,7 @@ func (p filePlace) Uninstall(ctx context.Context, resource fence.Resource, table
 		return err
 	}
 	if resource != "" {
-		marks, err := p.marks()
+		marks, err := p.marks(ctx)
 		if err != nil {
 			return err
 		}
@@ -98,7 +120,7 @@ func (p filePlace) Uninstall(ctx context.Context, resource fence.Resource, table
 		}
 		return marks.Remove(ctx, fencehttp.Settled(resource)) // else a restarted proxy would trust it
 	}
-	return fencefile.Uninstall(ctx, string(p))
+	return fencefile.Uninstall(p.context(ctx), p.path)
 }
 
 func (p filePlace) Status(ctx context.Context, resource fence.Resource) ([]State, error) {
@@ -106,10 +128,10 @@ func (p filePlace) Status(ctx context.Context, resource fence.Resource) ([]State
 		if err := p.one(); err != nil {
 			return nil, err
 		}
-		s, err := fencefile.Status(ctx, string(p))
+		s, err := fencefile.Status(p.context(ctx), p.path)
 		return []State{{Highest: s.Highest, Warnings: s.Warnings}}, err
 	}
-	marks, err := p.marks()
+	marks, err := p.marks(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +144,7 @@ func (p filePlace) Claim(ctx context.Context, resource fence.Resource, token fen
 		if err := p.one(); err != nil {
 			return err
 		}
-		return fencefile.Claim(ctx, string(p), token)
+		return fencefile.Claim(p.context(ctx), p.path, token)
 	}
 	// Who guards with these marks, such as elect fence proxy, does not look at them again for
 	// a token that it knows, and has work of it under way.

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"time"
 
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/fence/fencefile"
 )
 
 // Kept is the mark of a guard, such as elect fence proxy.
@@ -23,28 +21,30 @@ func (k *Kept) Close() error { return k.close() }
 const wantMark = "file:DIR, postgres://, mysql:// or memory"
 
 // Mark opens the mark that a URL names: a directory of this machine, a table that several
-// guards have in common, or memory. A server is not asked yet. Its mark waits for the work of
-// smaller tokens for the time wait, 0 for that of [fencesql.Config]. In a directory the
-// resources are those of this guard until Close, and an error if another one has them.
-func Mark(at string, wait time.Duration, resources ...fence.Resource) (*Kept, error) {
+// guards have in common, or memory. A server is not asked yet. In a directory the resources
+// are those of this guard until Close, and an error if another one has them.
+func Mark(at string, cfg Config, resources ...fence.Resource) (*Kept, error) {
 	u, err := url.Parse(at)
 	if err != nil || u.Scheme == "" && at != "memory" { // to show it would tell all of it
 		return nil, fmt.Errorf("%w: it is no URL; want %s", ErrURL, wantMark)
 	}
+	if err := cfg.check(u); err != nil {
+		return nil, err
+	}
 	switch u.Scheme {
 	case "postgres", "postgresql", "mysql":
 		password, _ := u.User.Password()
-		p, err := openSQL(u, Config{Wait: wait})
+		p, err := openSQL(u, cfg)
 		if err != nil {
 			return nil, hide(err, password)
 		}
 		return &Kept{Mark: discreetMark{p.Mark(), password}, close: p.Close}, nil
 	case "file":
-		p, err := openFile(u)
+		p, err := openFile(u, cfg)
 		if err != nil {
 			return nil, err
 		}
-		marks, err := fencefile.NewMark(string(p))
+		marks, err := p.open(context.Background())
 		if err != nil {
 			return nil, err
 		}

@@ -52,10 +52,15 @@ type State struct {
 	Warnings []string       `json:"warnings,omitempty"`
 }
 
-// Config is how a place claims. Only databases heed it.
+// Config is how a place is opened, and claims.
 type Config struct {
+	// Of databases.
 	Wait      time.Duration // for transactions of earlier leaders; 0: that of fencesql.Config
 	Terminate bool          // ends their connections after half of that
+
+	// SharedPlace lets root use files where other users can write. It is an error for
+	// places that are no files.
+	SharedPlace bool
 }
 
 // Shown is the URL without what is secret.
@@ -74,6 +79,9 @@ func Open(at string, cfg Config) (Place, error) {
 		return nil, fmt.Errorf("%w: it is no URL; want %s", ErrURL, want)
 	}
 	password, _ := u.User.Password()
+	if err := cfg.check(u); err != nil {
+		return nil, err
+	}
 	var p Place
 	switch u.Scheme {
 	case "postgres", "postgresql", "mysql":
@@ -81,7 +89,7 @@ func Open(at string, cfg Config) (Place, error) {
 	case "redis", "rediss":
 		p, err = openRedis(u)
 	case "file":
-		p, err = openFile(u)
+		p, err = openFile(u, cfg)
 	case "http", "https":
 		p, err = openHTTP(u)
 	default:
@@ -91,6 +99,13 @@ func Open(at string, cfg Config) (Place, error) {
 		return nil, hide(err, password)
 	}
 	return &discreet{p, password}, nil
+}
+
+func (cfg Config) check(u *url.URL) error {
+	if cfg.SharedPlace && u.Scheme != "file" {
+		return fmt.Errorf("%w: a shared place is one of file:, and this is one of %s:; leave --shared-place out", ErrURL, u.Scheme)
+	}
+	return nil
 }
 
 const want = "postgres://, mysql://, redis://, file: or http://"

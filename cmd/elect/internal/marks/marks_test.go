@@ -49,7 +49,7 @@ func TestMark(t *testing.T) {
 		"", "orders", "floppy:a", "file:", "memory:x", "memory?y=1", "redis://:geheim@h", "http://h", "app:geheim@tcp(db:3306)/orders",
 		"postgres://u:geheim@h:port/x", "postgres://u:geheim@h/x?sslmode=sometimes", "mysql://u:geheim@h/x?timeout=soon", "host=h user=u password=geheim",
 	} {
-		m, err := Mark(at, 0)
+		m, err := Mark(at, Config{})
 		if !errors.Is(err, ErrURL) || m != nil {
 			t.Errorf("%q: %v, %v; want ErrURL", at, m, err)
 			continue
@@ -59,7 +59,7 @@ func TestMark(t *testing.T) {
 		}
 	}
 	for at, shared := range map[string]bool{"memory": false, "memory:": false, "file:" + t.TempDir(): false, "postgres://u@127.0.0.1:1/x": true, "mysql://u@127.0.0.1:1/x": true} {
-		m, err := Mark(at, 0)
+		m, err := Mark(at, Config{})
 		if err != nil {
 			t.Errorf("%q: %v", at, err)
 			continue
@@ -79,21 +79,21 @@ func TestMark(t *testing.T) {
 // Two guards with one directory would not know of each other's work.
 func TestMarkOfOneGuard(t *testing.T) {
 	at := "file:" + t.TempDir()
-	first, err := Mark(at, 0, "orders")
+	first, err := Mark(at, Config{}, "orders")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := Mark(at, 0, "invoices", "orders"); err == nil || !strings.Contains(err.Error(), "another guard has the mark of orders") {
+	if m, err := Mark(at, Config{}, "invoices", "orders"); err == nil || !strings.Contains(err.Error(), "another guard has the mark of orders") {
 		t.Errorf("%v, %v; want an error: orders has a guard", m, err)
 	}
-	other, err := Mark(at, 0, "invoices") // and what the one that failed had taken is free
+	other, err := Mark(at, Config{}, "invoices") // and what the one that failed had taken is free
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(first.Close(), other.Close()); err != nil {
 		t.Error(err)
 	}
-	again, err := Mark(at, 0, "orders", "invoices")
+	again, err := Mark(at, Config{}, "orders", "invoices")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,312 @@
+//go:build linux || darwin || freebsd
+
+package place
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Open opens a directory that exists.
+func (a At) Open() (*Dir, error) { return a.open(false) }
+
+// Make is Open, and makes what is missing, durably.
+func (a At) Make() (*Dir, error) { return a.open(true) }
+
+func (a At) open(missing bool) (*Dir, error) {
+	w := way{At: a, missing: missing, wary: os.Geteuid() == 0 && !a.Shared}
+	var fd int
+	var err error
+	if w.wary {
+		fd, err = w.walk()
+	} else {
+		fd, err = w.reach(a.Path)
+	}
+	path := a.Path
+	for _, name := range a.Below {
+		if name == "." || name == ".." || strings.Contains(name, "/") {
+			err = closing(fd, &Refused{path, fmt.Sprintf("cannot have the directory %q; want one below it", name)})
+		}
+		if err != nil {
+			return nil, err
+		}
+		above := fd
+		fd, err = w.enter(above, filepath.Join(path, name))
+		_ = unix.Close(above)
+		path = filepath.Join(path, name)
+		if err == nil && w.wary {
+			err = closing(fd, private(fd, path))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	return openDir(fd, path)
+}
+
+// way is the way to one directory.
+type way struct {
+	At
+	missing bool // what is missing is made
+	wary    bool // of other users
+}
+
+const toSearch = search | unix.O_DIRECTORY | unix.O_CLOEXEC
+
+// reach opens a path as the kernel does: who has chosen it has chosen its links.
+func (w *way) reach(path string) (int, error) {
+	fd, err := openat(unix.AT_FDCWD, path, toSearch, 0)
+	switch {
+	case err == nil:
+		return fd, nil
+	case err != unix.ENOENT || !w.missing || path == "/":
+		return -1, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	above, err := w.reach(filepath.Dir(path))
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(above)
+	return w.enter(above, path)
+}
+
+// enter opens path, the last element of which is in the directory above, and
+// follows no link.
+func (w *way) enter(above int, path string) (int, error) {
+	name := filepath.Base(path)
+	for range 100 {
+		fd, err := openat(above, name, toSearch|unix.O_NOFOLLOW, 0)
+		if err == nil {
+			return fd, nil
+		}
+		if err != unix.ENOENT || !w.missing {
+			return -1, notOpened(above, name, path, "a directory", err)
+		}
+		if err := unix.Mkdirat(above, name, 0o700); err == unix.EEXIST {
+			continue
+		} else if err != nil {
+			return -1, &fs.PathError{Op: "mkdir", Path: path, Err: err}
+		}
+		if w.Group {
+			give(above, name)
+		}
+		if err := syncDir(above, filepath.Dir(path)); err != nil {
+			return -1, err
+		}
+	}
+	return -1, &Refused{path, "comes and goes; want nobody to delete it"}
+}
+
+// notOpened is the error of what is a link, or cannot be opened.
+func notOpened(above int, name, path, want string, err error) error {
+	if isLink(above, name) {
+		return &Refused{path, "is a link, and none is followed here; want " + want + ", or none"}
+	}
+	return &fs.PathError{Op: "open", Path: path, Err: err}
+}
+
+// give gives the directory that this process has just made to those for whom the
+// one above it is. Others may be able to rename in that one: so what is touched
+// is an own directory with nothing in it. Where that fails, the error that another
+// user gets names the mode.
+func give(above int, name string) {
+	fd, err := openat(above, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	var over, st unix.Stat_t
+	if fstat(above, &over) != nil || fstat(fd, &st) != nil || int(st.Uid) != os.Geteuid() {
+		return
+	}
+	if _, err := f.Readdirnames(1); err != io.EOF {
+		return
+	}
+	uid, gid, mode := -1, -1, uint32(0o700)
+	if st.Uid == 0 && over.Uid != 0 {
+		uid, gid = int(over.Uid), int(over.Gid)
+	}
+	if over.Mode&0o022 == 0o020 {
+		gid, mode = int(over.Gid), 0o770
+	}
+	if uid >= 0 || gid >= 0 {
+		_ = unix.Fchown(fd, uid, gid)
+	}
+	_ = unix.Fchmod(fd, uint32(st.Mode)&0o7000|mode)
+}
+
+// walk opens the path element by element, for root. It looks at each directory on
+// the way before it relies on a name in it.
+func (w *way) walk() (int, error) {
+	here, path := -1, "/"
+	todo := strings.Split(w.Path, "/")
+	todo[0] = "/"
+	said := 0 // so many of todo, the first ones, were said by a link
+	links := 0
+	for len(todo) > 0 {
+		name := todo[0]
+		todo = todo[1:]
+		byLink := said > 0
+		said = max(0, said-1)
+		var next int
+		var err error
+		switch name {
+		case "", ".":
+			continue
+		case "/":
+			path = "/"
+			if next, err = openat(unix.AT_FDCWD, path, toSearch, 0); err != nil {
+				err = &fs.PathError{Op: "open", Path: path, Err: err}
+			}
+		default:
+			if err := passable(here, path); err != nil {
+				return -1, closing(here, err)
+			}
+			target, linkErr := link(here, name)
+			if linkErr == nil {
+				if links++; links > 40 {
+					return -1, closing(here, &fs.PathError{Op: "open", Path: w.Path, Err: unix.ELOOP})
+				}
+				if err := ownLink(here, name, filepath.Join(path, name)); err != nil {
+					return -1, closing(here, err)
+				}
+				steps := strings.Split(target, "/")
+				if filepath.IsAbs(target) {
+					steps[0] = "/"
+				}
+				todo, said = slices.Concat(steps, todo), said+len(steps)
+				continue
+			}
+			path = filepath.Join(path, name)
+			if byLink || name == ".." { // a link that leads nowhere leads to a disk that is not there
+				var fd int
+				if fd, err = openat(here, name, toSearch|unix.O_NOFOLLOW, 0); err != nil {
+					err = &fs.PathError{Op: "open", Path: path, Err: err}
+				}
+				next = fd
+			} else {
+				next, err = w.enter(here, path)
+			}
+		}
+		if here >= 0 {
+			_ = unix.Close(here)
+		}
+		if err != nil {
+			return -1, err
+		}
+		here = next
+	}
+	return here, closing(here, private(here, path))
+}
+
+// wanted ends the refusals of directories.
+const wanted = "; want one that only root can write, or --shared-place (in a URL shared-place=true) if they are trusted"
+
+// passable refuses a directory in which another user can exchange what root relies
+// on. In a sticky one nobody can but the owner of the name.
+func passable(fd int, path string) error {
+	var st unix.Stat_t
+	switch err := fstat(fd, &st); {
+	case err != nil:
+		return &fs.PathError{Op: "stat", Path: path, Err: err}
+	case st.Uid != 0:
+		return &Refused{path, fmt.Sprintf("belongs to user %d, who can exchange what is below it, and this is root%s", st.Uid, wanted)}
+	case st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0:
+		return &Refused{path, fmt.Sprintf("has mode %s, so that other users can exchange what is below it, and this is root%s", octal(uint32(st.Mode)), wanted)}
+	}
+	return nil
+}
+
+// private refuses a directory that another user can write to.
+func private(fd int, path string) error {
+	var st unix.Stat_t
+	switch err := fstat(fd, &st); {
+	case err != nil:
+		return &fs.PathError{Op: "stat", Path: path, Err: err}
+	case st.Uid != 0:
+		return &Refused{path, fmt.Sprintf("belongs to user %d, who can write to it, and this is root%s", st.Uid, wanted)}
+	case st.Mode&0o022 != 0:
+		return &Refused{path, fmt.Sprintf("has mode %s, so that other users can write to it, and this is root%s", octal(uint32(st.Mode)), wanted)}
+	}
+	return nil
+}
+
+// ownLink refuses a link that another user has put into a directory that all may
+// write.
+func ownLink(above int, name, path string) error {
+	var over, st unix.Stat_t
+	if err := fstat(above, &over); err != nil {
+		return &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if err := unix.Fstatat(above, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if over.Mode&0o022 != 0 && st.Uid != 0 {
+		return &Refused{path, fmt.Sprintf("is a link of user %d, who can lead root anywhere with it%s", st.Uid, wanted)}
+	}
+	return nil
+}
+
+func isLink(above int, name string) bool {
+	_, err := link(above, name)
+	return err == nil
+}
+
+// link returns where a link leads. What is no link is EINVAL.
+func link(above int, name string) (string, error) {
+	b := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(above, name, b)
+	if err != nil {
+		return "", err
+	}
+	return string(b[:n]), nil
+}
+
+// syncDir puts the names in a directory on the disk. One that may not be read, and
+// a file system that has no such operation, are passed over.
+func syncDir(at int, path string) error {
+	fd, err := openat(at, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	if err := f.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
+		return err
+	}
+	return nil
+}
+
+// closing closes fd if there is an error, and returns that.
+func closing(fd int, err error) error {
+	if err != nil && fd >= 0 {
+		_ = unix.Close(fd)
+	}
+	return err
+}
+
+func openat(at int, name string, flags int, mode uint32) (fd int, err error) {
+	for err = unix.EINTR; err == unix.EINTR; {
+		fd, err = unix.Openat(at, name, flags, mode)
+	}
+	return fd, err
+}
+
+func fstat(fd int, st *unix.Stat_t) (err error) {
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = unix.Fstat(fd, st)
+	}
+	return err
+}
+
+func octal(mode uint32) string { return fmt.Sprintf("%04o", mode&0o7777) }

@@ -1,0 +1,6 @@
+package place
+
+import "golang.org/x/sys/unix"
+
+// search opens a directory that need not be readable.
+const search = unix.O_PATH
