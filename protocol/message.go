@@ -44,8 +44,10 @@ type Message struct {
 	RetryAfter time.Duration `json:"retry_after,omitzero"`
 
 	// Clock is how long the sender's clock has counted since the sender booted, or
-	// since that clock jumped: two of them say how fast it runs.
+	// since that clock jumped; Jumps is how often it has. Two Clocks with equal Jumps
+	// say how fast it runs.
 	Clock time.Duration `json:"clock,omitzero"`
+	Jumps uint64        `json:"jumps,omitzero"`
 
 	Granted   bool   `json:"granted,omitzero"`
 	Unhealthy bool   `json:"unhealthy,omitzero"`

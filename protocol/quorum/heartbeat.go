@@ -101,7 +101,7 @@ func (m *Machine) ack(fx *protocol.Effects) {
 	msg.Unhealthy = !m.fit()
 	msg.Held = m.held
 	if !m.cfg.Unclocked {
-		msg.Clock = m.now.Boot.Sub(m.clock.Boot)
+		msg.Clock, msg.Jumps = m.now.Boot.Sub(m.clock.Boot), m.jumps
 	}
 	if m.cfg.mutants.Has("held-before-saved") {
 		msg.Held = m.ballot.Membership.ID()

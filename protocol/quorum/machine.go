@@ -14,6 +14,7 @@ type Machine struct {
 	fault string
 	now   protocol.Reading // of the latest step
 	clock protocol.Reading // the anchor: of the boot, or of the latest jump that was noticed
+	jumps uint64           // how many were noticed
 	rand  uint64           // of the current step; no part of the state
 
 	// Durable state, and how much of it is durable. What a save number stands
@@ -104,6 +105,7 @@ func (m *Machine) Step(in *protocol.Input, fx *protocol.Effects) {
 	m.now, m.rand = in.Now, in.Rand
 	if in.Now.Jumped(m.clock) {
 		m.clock = in.Now
+		m.jumps++
 		m.jump(fx)
 	}
 	m.expire(fx)

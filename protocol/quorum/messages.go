@@ -12,7 +12,7 @@ const (
 	Heartbeat protocol.MessageType = "heartbeat"
 	// HeartbeatAck: Echo and Seq of the heartbeat; Granted: Promise as granted,
 	// Residual to others than this leader's incarnation, Unhealthy (the sender
-	// would not stand), Held, Clock. Not Granted: it is rejected; Reason, and Term says why.
+	// would not stand), Held, Clock, Jumps. Not Granted: it is rejected; Reason, and Term says why.
 	HeartbeatAck protocol.MessageType = "heartbeat-ack"
 	// PreVote: Round, Reason (what started it). It changes nothing.
 	PreVote protocol.MessageType = "pre-vote"

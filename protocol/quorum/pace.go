@@ -41,6 +41,7 @@ type sample struct {
 // pace knows nothing.
 type pace struct {
 	incarnation   uint64 // of the voter; 0 is none
+	jumps         uint64 // of its clock, in that incarnation
 	seq           uint64 // of the heartbeat that the latest sample answers
 	first, second sample // what is compared with; first is the older one
 	last          sample
@@ -85,8 +86,8 @@ func (m *Machine) clocked(i int, sent mark, msg *protocol.Message, fx *protocol.
 	}
 	if msg.Clock > 0 && (msg.Incarnation != p.incarnation || msg.Seq > p.seq) {
 		s := sample{sent.at, now, msg.Clock}
-		if msg.Incarnation != p.incarnation || s.read < p.last.read { // it restarted, or its clock jumped
-			*p = pace{incarnation: msg.Incarnation, first: s, second: s, apartUntil: p.apartUntil, apartSince: p.apartSince}
+		if msg.Incarnation != p.incarnation || msg.Jumps != p.jumps { // it restarted, or its clock jumped
+			*p = pace{incarnation: msg.Incarnation, jumps: msg.Jumps, first: s, second: s, apartUntil: p.apartUntil, apartSince: p.apartSince}
 		}
 		p.seq, p.last = msg.Seq, s
 		d := differ{guard: m.cfg.Drift.Guard}

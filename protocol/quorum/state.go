@@ -19,6 +19,9 @@ func (m *Machine) AppendState(dst []byte) []byte {
 	}
 	dst = protocol.AppendReading(dst, m.now)
 	dst = protocol.AppendReading(dst, m.clock)
+	if !m.cfg.Unclocked {
+		dst = protocol.AppendUint(dst, m.jumps)
+	}
 	dst = m.ballot.append(dst)
 	dst = appendUints(dst, m.saveNo, m.saved, m.bootSave, m.termSave, m.promiseSave, m.configSave)
 	dst = appendUints(dst, m.held.Term, m.held.Version)
@@ -79,6 +82,9 @@ func (m *Machine) LoadState(src []byte) error {
 
 func (m *Machine) load(d *protocol.Decoder) {
 	m.now, m.clock = d.Reading(), d.Reading()
+	if !m.cfg.Unclocked {
+		m.jumps = d.Uint()
+	}
 	if m.ballot = readBallot(d); m.ballot.Membership == nil {
 		return
 	}
@@ -159,7 +165,7 @@ func (p *pace) append(dst []byte) []byte {
 	if p.incarnation == 0 {
 		return dst
 	}
-	dst = protocol.AppendUint(dst, p.seq)
+	dst = appendUints(dst, p.jumps, p.seq)
 	for _, s := range [...]*sample{&p.first, &p.second, &p.last} {
 		dst = protocol.AppendUint(appendInstants(dst, s.sent, s.got), uint64(s.read))
 	}
@@ -171,7 +177,7 @@ func (p *pace) load(d *protocol.Decoder) {
 	if p.incarnation == 0 {
 		return
 	}
-	p.seq = d.Uint()
+	p.jumps, p.seq = d.Uint(), d.Uint()
 	for _, s := range [...]*sample{&p.first, &p.second, &p.last} {
 		*s = sample{d.Instant(), d.Instant(), d.Duration()}
 	}

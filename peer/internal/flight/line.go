@@ -201,6 +201,7 @@ func (w *writing) message(m *protocol.Message) {
 	w.uint(`,"prev_term":`, m.PrevTerm)
 	w.int(`,"retry_after":`, int64(m.RetryAfter))
 	w.int(`,"clock":`, int64(m.Clock))
+	w.uint(`,"jumps":`, m.Jumps)
 	w.bool(`,"granted":`, m.Granted)
 	w.bool(`,"unhealthy":`, m.Unhealthy)
 	w.text(`,"reason":`, string(m.Reason))

@@ -144,7 +144,7 @@ func decodeLetter(p *wirepb.Letter) (*Letter, error) {
 		Type: protocol.MessageType(b.GetType()), Incarnation: b.GetIncarnation(), Term: b.GetTerm(),
 		Echo: b.GetEcho(), Round: b.GetRound(), Seq: b.GetSeq(),
 		Promise: time.Duration(b.GetPromiseNs()), Residual: time.Duration(b.GetResidualNs()),
-		PrevTerm: b.GetPrevTerm(), RetryAfter: time.Duration(b.GetRetryAfterNs()), Clock: time.Duration(b.GetClockNs()),
+		PrevTerm: b.GetPrevTerm(), RetryAfter: time.Duration(b.GetRetryAfterNs()), Clock: time.Duration(b.GetClockNs()), Jumps: b.GetJumps(),
 		Granted: b.GetGranted(), Unhealthy: b.GetUnhealthy(), Reason: protocol.Reason(b.GetReason()),
 		Metadata: b.GetMetadata(), Body: b.GetBody(), Priority: int(b.GetPriority()), Position: b.GetPosition(),
 		Held: protocol.ConfigID{Term: b.GetHeld().GetTerm(), Version: b.GetHeld().GetVersion()},

@@ -50,6 +50,7 @@ const (
 	messageHeld        = 22
 	messageHandover    = 23
 	messageClock       = 24
+	messageJumps       = 25
 
 	membershipConfigTerm = 1
 	membershipVersion    = 2
@@ -143,6 +144,7 @@ func appendMessage(b []byte, m *protocol.Message) []byte {
 		b = shut(b, start)
 	}
 	b = appendUint(b, messageClock, uint64(m.Clock))
+	b = appendUint(b, messageJumps, m.Jumps)
 	return b
 }
 
@@ -331,6 +333,8 @@ func (k *known) message(b []byte, m *protocol.Message) bool {
 			m.Unhealthy = v != 0
 		case messageClock:
 			m.Clock = time.Duration(v)
+		case messageJumps:
+			m.Jumps = v
 		case messagePriority:
 			m.Priority = int(protowire.DecodeZigZag(v & math.MaxUint32)) // of 32 bits, as the generated code takes it
 		default:

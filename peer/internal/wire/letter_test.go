@@ -36,7 +36,7 @@ func encodeLetter(l *Letter) *wirepb.Frame {
 	b.Membership = encodeMembership(m.Membership)
 	b.Echo, b.Round, b.Seq = m.Echo, m.Round, m.Seq
 	b.PromiseNs, b.ResidualNs, b.PrevTerm, b.RetryAfterNs = int64(m.Promise), int64(m.Residual), m.PrevTerm, int64(m.RetryAfter)
-	b.ClockNs = int64(m.Clock)
+	b.ClockNs, b.Jumps = int64(m.Clock), m.Jumps
 	b.Granted, b.Unhealthy, b.Reason = m.Granted, m.Unhealthy, string(m.Reason)
 	if m.Leader != (protocol.Leadership{}) {
 		p.leader.Id, p.leader.Incarnation, p.leader.Term = string(m.Leader.ID), m.Leader.Incarnation, m.Leader.Term
@@ -81,7 +81,7 @@ func draw(r *rand.Rand) *Letter {
 	}
 	l := &Letter{Since: int64(number() >> 1), Token: number() >> 16, Message: protocol.Message{
 		Type: protocol.MessageType(strings.Repeat("t", 1+r.IntN(64))), Dir: dir, Incarnation: number(), Term: number(), Echo: number(), Round: number(), Seq: number(),
-		Promise: span(), Residual: span(), PrevTerm: number(), RetryAfter: span(), Clock: time.Duration(number() >> 1), Granted: r.IntN(2) == 0, Unhealthy: r.IntN(2) == 0,
+		Promise: span(), Residual: span(), PrevTerm: number(), RetryAfter: span(), Clock: time.Duration(number() >> 1), Jumps: number(), Granted: r.IntN(2) == 0, Unhealthy: r.IntN(2) == 0,
 		Reason: protocol.Reason(strings.Repeat("r", r.IntN(64))), Metadata: text(MaxMetadata), Body: text(MaxBody),
 	}}
 	if r.IntN(2) == 0 {

@@ -66,7 +66,7 @@ func whole() []*wire.Frame {
 		{Refusal: &wire.Refusal{Code: wire.CodeDirectory, Says: "another directory", Final: true}},
 		{Letter: &wire.Letter{Next: next(math.MaxUint64), Since: math.MaxInt64, Token: 1<<48 - 1, Message: protocol.Message{
 			Type: "vote-reply", Dir: dir(1), Incarnation: 1, Term: 2, Membership: membership(9, 2), Echo: 3, Round: 4, Seq: 5,
-			Promise: 6, Clock: math.MaxInt64, Residual: wire.MaxTime, PrevTerm: 7, RetryAfter: 8, Granted: true, Unhealthy: true, Reason: "voted",
+			Promise: 6, Clock: math.MaxInt64, Jumps: 17, Residual: wire.MaxTime, PrevTerm: 7, RetryAfter: 8, Granted: true, Unhealthy: true, Reason: "voted",
 			Leader: protocol.Leadership{ID: "n2", Incarnation: 9, Term: 10}, Ranking: []protocol.NodeID{"n3", "n1"}, Metadata: "m", Body: "b",
 			Priority: protocol.NeverLead, Position: "0/16B37é", Held: protocol.ConfigID{Term: 11, Version: 12},
 			Handover: &protocol.Handover{Leader: protocol.Voter{ID: "n2", Dir: dir(2)}, Incarnation: 13, Term: 14, Seq: 15, Target: "n3"},

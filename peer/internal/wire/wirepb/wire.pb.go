@@ -643,7 +643,9 @@ type Message struct {
 	Handover *Handover `protobuf:"bytes,23,opt,name=handover,proto3" json:"handover,omitempty"`
 	// How long the sender's clock has counted since it booted or jumped, in
 	// nanoseconds below 2^63. 0: not told.
-	ClockNs       int64 `protobuf:"varint,24,opt,name=clock_ns,json=clockNs,proto3" json:"clock_ns,omitempty"`
+	ClockNs int64 `protobuf:"varint,24,opt,name=clock_ns,json=clockNs,proto3" json:"clock_ns,omitempty"`
+	// How often it has jumped since it booted.
+	Jumps         uint64 `protobuf:"varint,25,opt,name=jumps,proto3" json:"jumps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -842,6 +844,13 @@ func (x *Message) GetHandover() *Handover {
 func (x *Message) GetClockNs() int64 {
 	if x != nil {
 		return x.ClockNs
+	}
+	return 0
+}
+
+func (x *Message) GetJumps() uint64 {
+	if x != nil {
+		return x.Jumps
 	}
 	return 0
 }
@@ -1424,7 +1433,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x06Letter\x120\n" +
 	"\amessage\x18\x01 \x01(\v2\x16.elect.peer.v1.MessageR\amessage\x12\x19\n" +
 	"\bsince_ns\x18\x02 \x01(\x03R\asinceNs\x12\x14\n" +
-	"\x05token\x18\x03 \x01(\x04R\x05token\"\xe1\x05\n" +
+	"\x05token\x18\x03 \x01(\x04R\x05token\"\xf7\x05\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x10\n" +
 	"\x03dir\x18\x02 \x01(\fR\x03dir\x12 \n" +
@@ -1454,7 +1463,8 @@ const file_wire_proto_rawDesc = "" +
 	"\bposition\x18\x15 \x01(\tR\bposition\x12+\n" +
 	"\x04held\x18\x16 \x01(\v2\x17.elect.peer.v1.ConfigIDR\x04held\x123\n" +
 	"\bhandover\x18\x17 \x01(\v2\x17.elect.peer.v1.HandoverR\bhandover\x12\x19\n" +
-	"\bclock_ns\x18\x18 \x01(\x03R\aclockNs\"\xc9\x01\n" +
+	"\bclock_ns\x18\x18 \x01(\x03R\aclockNs\x12\x14\n" +
+	"\x05jumps\x18\x19 \x01(\x04R\x05jumps\"\xc9\x01\n" +
 	"\n" +
 	"Membership\x12\x1f\n" +
 	"\vconfig_term\x18\x01 \x01(\x04R\n" +
