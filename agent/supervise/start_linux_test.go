@@ -292,12 +292,24 @@ func TestWhatTheCommandFinds(t *testing.T) {
 		"dir": dir, "leader": "true",
 		"args":   fmt.Sprintf("%d %d", len(args), len(strings.Join(args, ""))),
 		"env":    fmt.Sprint(size),
-		"SigBlk": strings.Repeat("0", 16), "SigIgn": strings.Repeat("0", 16),
+		"SigBlk": strings.Repeat("0", 16), "SigIgn": ignored(t),
 	} {
 		if found[key] != want {
 			t.Errorf("%s is %q, want %q", key, found[key], want)
 		}
 	}
+}
+
+// ignored are the signals that this process was told to ignore before it began, as
+// nohup does with SIGHUP: a command keeps them.
+func ignored(t *testing.T) string {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "\nSigIgn:\t")
+	own, _, _ := strings.Cut(rest, "\n")
+	return own
 }
 
 // ownInheritable lists what exec passes on.
