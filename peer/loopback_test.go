@@ -129,7 +129,7 @@ func TestMakingIsCutShort(t *testing.T) {
 			}
 		}
 	}
-	order := []string{"ca.key", "ca.crt", "n1.key", "n1.crt", "operator.key", "operator.crt"}
+	order := []string{"ca.key", "ca.crt", "n1.key", "n1.crt", "administer.key", "administer.crt"}
 	for done := range order {
 		t.Run("before "+order[done], func(t *testing.T) {
 			dir, authority := complete(t)
@@ -149,7 +149,7 @@ func TestMakingIsCutShort(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, dir string){
 		"no certificate for the key": func(t *testing.T, dir string) { drop(t, dir, "n1.crt") },
 		"no key":                     func(t *testing.T, dir string) { drop(t, dir, "n1.key") },
-		"no operator":                func(t *testing.T, dir string) { drop(t, dir, "operator.crt") },
+		"no operator":                func(t *testing.T, dir string) { drop(t, dir, "administer.crt") },
 		"half a file": func(t *testing.T, dir string) {
 			if err := os.Truncate(filepath.Join(dir, "n1.key"), 20); err != nil {
 				t.Fatal(err)

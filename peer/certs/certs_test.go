@@ -562,7 +562,7 @@ func BenchmarkHandshake(b *testing.B) {
 // TestLoadRoot: what was read of an open directory stays, whatever becomes of it.
 func TestLoadRoot(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
-	long := certs.Options{Cluster: "prod", Nodes: nodes("n1"), Valid: 3 * certs.ValidCA}
+	long := certs.Options{Cluster: "prod", Nodes: nodes("n1"), Operators: []certs.Person{{Role: certs.Administer}}, Valid: 3 * certs.ValidCA}
 	if err := certs.Make(dir, long); err != nil {
 		t.Fatal(err)
 	}
@@ -576,7 +576,7 @@ func TestLoadRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	operator, err := certs.LoadRoot(root, "", "")
-	if err != nil || operator.ID != certs.Operator || n1.ID != "n1" || n1.Cluster != "prod" {
+	if err != nil || operator.ID != certs.OperatorID(certs.Administer, "") || n1.ID != "n1" || n1.Cluster != "prod" {
 		t.Fatalf("%v, %v, %v", n1, operator, err)
 	}
 	if left := time.Until(n1.Expires()); left < 2*certs.ValidCA {
