@@ -42,7 +42,7 @@ func TestLost(t *testing.T) {
 			if err := <-done; err == nil || busy() != 1 {
 				t.Errorf("the older leader is told %v, and %d are at work; want 502 while one is", err, busy())
 			}
-			if err := fencehttp.Claim(t.Context(), nil, at, register, 6); err != nil {
+			if err := fencehttp.Claim(t.Context(), nil, at, fencehttp.Secret{}, register, 6); err != nil {
 				t.Fatal(err)
 			}
 			if err := write(fence.NewContext(t.Context(), 6), leader(nil), at+"/", 6, 0); err != nil {

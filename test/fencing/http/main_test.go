@@ -307,7 +307,7 @@ func opener(protocol string, size int) zombie.Opener {
 // Claim begins with a connection of its own, which is among the steps.
 func (c *client) Claim(ctx context.Context, token fence.Token) error {
 	c.transport.CloseIdleConnections()
-	return fencehttp.Claim(ctx, c.fenced, c.base, register, token)
+	return fencehttp.Claim(ctx, c.fenced, c.base, fencehttp.Secret{}, register, token)
 }
 
 func (c *client) Read(ctx context.Context) (int64, error) {
@@ -385,7 +385,7 @@ func serveProxy(t testing.TB, upstream string, mark fence.Mark, cfg fence.GuardC
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := fencehttp.NewProxy(guard, at, nil, fencehttp.Config{Open: func(r *http.Request) bool { return r.Method == http.MethodGet && !fencehttp.IsUpgrade(r) }})
+	h, err := fencehttp.NewProxy(guard, at, nil, fencehttp.Config{MayClaim: fencehttp.Anyone, Open: func(r *http.Request) bool { return r.Method == http.MethodGet && !fencehttp.IsUpgrade(r) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func testStream(t *testing.T, elect string) {
 			t.Fatal(err)
 		}
 	}
-	if err := fencehttp.Claim(newer, client, at, register, 6); err != nil {
+	if err := fencehttp.Claim(newer, client, at, fencehttp.Secret{}, register, 6); err != nil {
 		t.Fatal(err)
 	}
 	if err := say(older, conn, 100); err == nil {
@@ -111,7 +111,7 @@ func testKilled(t *testing.T, elect string) {
 		}()
 		for alive := true; alive; {
 			token++
-			err := fencehttp.Claim(t.Context(), client, at, register, token)
+			err := fencehttp.Claim(t.Context(), client, at, fencehttp.Secret{}, register, token)
 			if err == nil {
 				admitted = token
 				err = write(fence.NewContext(t.Context(), token), client, at+"/", int64(token), 0)
@@ -151,7 +151,7 @@ func testSettle(t *testing.T, elect string) {
 				t.Errorf("the older leader is told %v", err)
 			}
 			_, at = startProxy(t, elect, upstream, marks, "--settle", settle)
-			if err := fencehttp.Claim(t.Context(), nil, at, register, 6); err != nil {
+			if err := fencehttp.Claim(t.Context(), nil, at, fencehttp.Secret{}, register, 6); err != nil {
 				t.Fatal(err)
 			}
 			if err := write(fence.NewContext(t.Context(), 6), leader(nil), at+"/", 6, 0); err != nil {

@@ -8,6 +8,7 @@ package marks
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/fence/fencehttp"
 	"github.com/electd/elect/internal/redact"
 )
 
@@ -52,10 +54,15 @@ type State struct {
 	Warnings []string       `json:"warnings,omitempty"`
 }
 
-// Config is how a place claims. Only databases heed it.
+// Config is how a place claims.
 type Config struct {
+	// Of databases.
 	Wait      time.Duration // for transactions of earlier leaders; 0: that of fencesql.Config
 	Terminate bool          // ends their connections after half of that
+
+	// Of guards in front of HTTP servers.
+	Secret fencehttp.Secret // shown with a claim; the zero one: none
+	TLS    *tls.Config      // for https://; nil: the system's authorities, and no certificate
 }
 
 // Shown is the URL without what is secret.
@@ -83,7 +90,9 @@ func Open(at string, cfg Config) (Place, error) {
 	case "file":
 		p, err = openFile(u)
 	case "http", "https":
-		p, err = openHTTP(u)
+		p, err = openHTTP(u, cfg)
+	case "unix":
+		p, err = openSocket(u, cfg)
 	default:
 		err = fmt.Errorf("%w: %q; want %s", ErrURL, redact.URL(u), want)
 	}
@@ -93,7 +102,7 @@ func Open(at string, cfg Config) (Place, error) {
 	return &discreet{p, password}, nil
 }
 
-const want = "postgres://, mysql://, redis://, file: or http://"
+const want = "postgres://, mysql://, redis://, file:, http:// or unix:"
 
 // discreet keeps a password out of errors, whatever the drivers put there.
 type discreet struct {
