@@ -350,7 +350,7 @@ func TestBeginClaimed(t *testing.T) {
 	}
 	g := newGuard(t, mark, fence.GuardConfig{})
 	if _, err := g.BeginClaimed(t.Context(), "r", 8); !errors.Is(err, fence.ErrUnclaimed) || fence.ResultOf(err) != fence.Unclaimed || mark.raised.Load() != 0 {
-		t.Errorf("a greater token: %v, written %d times", err, mark.raised.Load())
+		t.Fatalf("a greater token: %v, written %d times", err, mark.raised.Load())
 	}
 	for token, want := range map[fence.Token]error{6: fence.ErrStale, 7: nil} { // the mark of a process before
 		p, err := g.BeginClaimed(t.Context(), "r", token)
