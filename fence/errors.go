@@ -6,6 +6,13 @@ import "errors"
 // guarded resource.
 var ErrMissing = errors.New("no fencing token shown")
 
+// ErrUnclaimed is what the refusal of a write matches whose token is greater than the
+// mark: its leader has not claimed the resource, or the resource was restored from a
+// backup that is older than its claim, and has forgotten it. Nothing was applied. A
+// leader that claims, and reads anew what it builds on, may go on. The refusal of a claim
+// matches it that has not shown the right to claim.
+var ErrUnclaimed = errors.New("not claimed with this token")
+
 // ErrBusy is what the refusal of a token matches that is great enough, while work of
 // smaller ones has not ended. Asking again is right. The mark may be raised already.
 var ErrBusy = errors.New("the work of earlier leaders has not ended")

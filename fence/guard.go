@@ -50,6 +50,19 @@ type GuardConfig struct {
 	// the mark takes for the token itself is the mark's, and not counted.
 	Patience time.Duration
 
+	// Era is the greatest era of a token that may raise a mark, unless the mark has a greater
+	// one already. A token above it is refused with [ErrToken], and the mark stays: no leader
+	// of the election has it. It is the era that the election is configured with. A guard with
+	// a smaller one refuses the leaders of a new era until it is configured, too.
+	Era uint64
+
+	// MaxStep is by how much the count of a token may be above that of the mark, or above 0
+	// where the mark has none or is of an earlier era. A token above that is refused with
+	// [ErrToken], and the mark stays. 0: 2^40, which is far more than elections reach: they
+	// count terms, except in etcd, where the count is a revision, and 2^40 are three years of
+	// 10,000 writes a second. [MaxCount]: no limit.
+	MaxStep uint64
+
 	// Observe is told of each decision, by several goroutines at once. It must not block
 	// or call the guard. nil: nobody.
 	Observe func(Decision)
@@ -67,6 +80,15 @@ func NewGuard(mark Mark, cfg GuardConfig) (*Guard, error) {
 	if cfg.Patience < 0 {
 		return nil, fmt.Errorf("fence: GuardConfig.Patience %v; want 0 for as long as the context lasts, or more", cfg.Patience)
 	}
+	if cfg.Era > MaxEra {
+		return nil, fmt.Errorf("fence: GuardConfig.Era %d; want 0 to %d", cfg.Era, uint64(MaxEra))
+	}
+	if cfg.MaxStep > MaxCount {
+		return nil, fmt.Errorf("fence: GuardConfig.MaxStep %d; want 0 for %d, or up to %d", cfg.MaxStep, uint64(maxStep), uint64(MaxCount))
+	}
+	if cfg.MaxStep == 0 {
+		cfg.MaxStep = maxStep
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -82,6 +104,9 @@ func NewGuard(mark Mark, cfg GuardConfig) (*Guard, error) {
 	}
 	return g, nil
 }
+
+// maxStep is the default of [GuardConfig.MaxStep].
+const maxStep = 1 << 40
 
 // gate is what a guard knows of one resource. mu guards all of it.
 type gate struct {
@@ -238,6 +263,17 @@ func (g *Guard) InFlight(resource Resource) int {
 // cause of the end of ctx, and nothing was admitted either. A cause that is the refusal of
 // another guard is told in words only. Every Pass must be ended.
 func (g *Guard) Begin(ctx context.Context, resource Resource, token Token) (*Pass, error) {
+	return g.begin(ctx, resource, token, true)
+}
+
+// BeginClaimed is [Guard.Begin] for requests that may not raise the mark, for it is not known
+// that a leader has sent them. A token above the mark is refused with [ErrUnclaimed], and the
+// mark stays.
+func (g *Guard) BeginClaimed(ctx context.Context, resource Resource, token Token) (*Pass, error) {
+	return g.begin(ctx, resource, token, false)
+}
+
+func (g *Guard) begin(ctx context.Context, resource Resource, token Token, claims bool) (*Pass, error) {
 	gate, ok := g.gates[resource]
 	if !ok {
 		err := fmt.Errorf("%w: %.200q is not guarded here", ErrResource, string(resource))
@@ -251,9 +287,46 @@ func (g *Guard) Begin(ctx context.Context, resource Resource, token Token) (*Pas
 		g.tell(resource, token, highest, err)
 		return nil, err
 	}
+	if highest, err := g.reachable(ctx, gate, resource, token, claims); err != nil {
+		g.tell(resource, token, highest, err)
+		return nil, err
+	}
 	p, highest, err := g.admit(ctx, gate, resource, token)
 	g.tell(resource, token, highest, err)
 	return p, err
+}
+
+// reachable refuses a token that would raise the mark and may not. It returns the mark, too,
+// as far as it is known. The mark is read for a token that is above all that are known; as it
+// only rises, what is not above it now raises nothing later.
+func (g *Guard) reachable(ctx context.Context, at *gate, resource Resource, token Token, claims bool) (Token, error) {
+	at.mu.Lock()
+	highest := max(at.highest, at.raised)
+	at.mu.Unlock()
+	if token <= highest {
+		return highest, nil
+	}
+	kept, err := g.mark.Highest(ctx, resource)
+	if err != nil {
+		return highest, own(ctx, err)
+	}
+	if highest = max(highest, kept); token <= highest {
+		return highest, nil
+	}
+	if !claims {
+		return highest, fmt.Errorf("%w: %v shown, the mark of %s is %v; want a claim before the first write", ErrUnclaimed, token, resource, highest)
+	}
+	era, from := max(g.cfg.Era, highest.Era()), uint64(0)
+	if highest.Era() == token.Era() {
+		from = highest.Count()
+	}
+	switch {
+	case token.Era() > era:
+		err = fmt.Errorf("%w: %v has era %d; want %d at most, or a guard of %s that is configured with that era", ErrToken, token, token.Era(), era, resource)
+	case token.Count()-from > g.cfg.MaxStep:
+		err = fmt.Errorf("%w: %v is %d above the mark of %s; want a step of %d at most", ErrToken, token, token.Count()-from, resource, g.cfg.MaxStep)
+	}
+	return highest, err
 }
 
 func (g *Guard) admit(ctx context.Context, at *gate, resource Resource, token Token) (*Pass, Token, error) {

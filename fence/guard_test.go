@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -267,4 +268,112 @@ func BenchmarkGuard(b *testing.B) {
 		}
 		p.End()
 	}
+}
+
+// counting counts what is written.
+type counting struct {
+	fence.Memory
+	raised atomic.Int32
+}
+
+func (c *counting) Raise(ctx context.Context, r fence.Resource, token fence.Token) error {
+	c.raised.Add(1)
+	return c.Memory.Raise(ctx, r, token)
+}
+
+// A token that no leader of the election can have does not keep its leaders out.
+func TestTokenBeyondReach(t *testing.T) {
+	const step = 1 << 40
+	era := func(era, count uint64) fence.Token {
+		token, err := fence.NewToken(era, count)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	for _, tt := range []struct {
+		mark, shown fence.Token
+		era, step   uint64
+		want        error
+	}{
+		{mark: 7, shown: fence.MaxToken, want: fence.ErrToken},
+		{mark: 7, shown: era(1, 1), want: fence.ErrToken},
+		{mark: 7, shown: era(1, 1), era: 1},
+		{mark: 7, shown: era(2, 1), era: 1, want: fence.ErrToken},
+		{mark: era(2, 7), shown: era(2, 8), era: 1}, // the mark has that era
+		{mark: era(2, 7), shown: era(3, 8), era: 1, want: fence.ErrToken},
+		{mark: 7, shown: 7 + step},
+		{mark: 7, shown: 8 + step, want: fence.ErrToken},
+		{shown: step},
+		{shown: step + 1, want: fence.ErrToken},
+		{mark: 7, shown: era(1, step), era: 1},
+		{mark: 7, shown: era(1, step+1), era: 1, want: fence.ErrToken},
+		{mark: 7, shown: 17, step: 10},
+		{mark: 7, shown: 18, step: 10, want: fence.ErrToken},
+		{mark: 7, shown: fence.MaxCount, step: fence.MaxCount},
+		{mark: 7, shown: fence.MaxToken, era: fence.MaxEra, step: fence.MaxCount},
+		{mark: 7, shown: 6, step: 1, want: fence.ErrStale},
+		{mark: fence.MaxToken, shown: fence.MaxToken}, // the mark itself
+	} {
+		mark := new(counting)
+		if tt.mark != 0 {
+			if err := mark.Memory.Raise(t.Context(), "r", tt.mark); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g := newGuard(t, mark, fence.GuardConfig{Era: tt.era, MaxStep: tt.step})
+		err := g.Claim(t.Context(), "r", tt.shown)
+		if !errors.Is(err, tt.want) || (err == nil) != (tt.want == nil) {
+			t.Errorf("%+v: %v", tt, err)
+		}
+		want := tt.mark
+		if tt.want == nil {
+			want = tt.shown
+		}
+		if got, _ := mark.Highest(t.Context(), "r"); got != want || errors.Is(err, fence.ErrToken) && mark.raised.Load() != 0 {
+			t.Errorf("%+v: the mark is %v, written %d times; want %v", tt, got, mark.raised.Load(), want)
+		}
+	}
+	for _, cfg := range []fence.GuardConfig{{Era: fence.MaxEra + 1}, {MaxStep: fence.MaxCount + 1}} {
+		cfg.Resources = []fence.Resource{"r"}
+		if _, err := fence.NewGuard(new(fence.Memory), cfg); err == nil {
+			t.Errorf("%+v is taken", cfg)
+		}
+	}
+}
+
+// What may not claim passes with the token of the mark, and raises nothing.
+func TestBeginClaimed(t *testing.T) {
+	mark := new(counting)
+	if err := mark.Memory.Raise(t.Context(), "r", 7); err != nil {
+		t.Fatal(err)
+	}
+	g := newGuard(t, mark, fence.GuardConfig{})
+	if _, err := g.BeginClaimed(t.Context(), "r", 8); !errors.Is(err, fence.ErrUnclaimed) || fence.ResultOf(err) != fence.Unclaimed || mark.raised.Load() != 0 {
+		t.Fatalf("a greater token: %v, written %d times", err, mark.raised.Load())
+	}
+	for token, want := range map[fence.Token]error{6: fence.ErrStale, 7: nil} { // the mark of a process before
+		p, err := g.BeginClaimed(t.Context(), "r", token)
+		if !errors.Is(err, want) || (err == nil) != (want == nil) {
+			t.Errorf("%v: %v; want %v", token, err, want)
+		}
+		if err == nil {
+			_ = p.End()
+		}
+	}
+	if err := g.Claim(t.Context(), "r", 8); err != nil {
+		t.Fatal(err)
+	}
+	p, err := g.BeginClaimed(t.Context(), "r", 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = p.End()
+	if err := mark.Memory.Raise(t.Context(), "r", 9); err != nil { // by another guard
+		t.Fatal(err)
+	}
+	if p, err = g.BeginClaimed(t.Context(), "r", 9); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.End()
 }

@@ -19,7 +19,7 @@ import (
 // done what they were asked, and work panics.
 func TestGuardModel(t *testing.T) {
 	admitted := map[string]int{"sound": 0, "failing": 0, "shared": 0, "shared and failing": 0}
-	for seed := range uint64(100) {
+	for seed := range uint64(120) {
 		for kind := range admitted {
 			t.Run(fmt.Sprintf("%d/%s", seed, kind), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { admitted[kind] += play(t, seed, kind) })

@@ -14,8 +14,9 @@ const (
 	Raised    Result = "raised"    // the mark was raised to a greater token
 	Stale     Result = "stale"     // refused: a smaller token than the mark
 	Missing   Result = "missing"   // refused: no token
-	Malformed Result = "malformed" // refused: not a token
+	Malformed Result = "malformed" // refused: not a token, or one that no leader can have
 	Foreign   Result = "foreign"   // refused: not a resource that is guarded here
+	Unclaimed Result = "unclaimed" // refused: a greater token than the mark, that was not claimed, or a claim without the right to it
 	Busy      Result = "busy"      // refused: smaller ones at work still
 	Failed    Result = "failed"    // refused: the mark could not be read or raised
 	Ended     Result = "ended"     // the context of work was ended, for a greater token came
@@ -34,6 +35,8 @@ func (r Result) Err() error {
 		return ErrToken
 	case Foreign:
 		return ErrResource
+	case Unclaimed:
+		return ErrUnclaimed
 	case Busy:
 		return ErrBusy
 	case Ended:
@@ -47,7 +50,7 @@ func ResultOf(err error) Result {
 	if err == nil {
 		return Passed
 	}
-	for _, r := range [...]Result{Stale, Missing, Malformed, Foreign, Busy} {
+	for _, r := range [...]Result{Stale, Missing, Malformed, Foreign, Unclaimed, Busy} {
 		if errors.Is(err, r.Err()) {
 			return r
 		}

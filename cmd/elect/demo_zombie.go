@@ -55,10 +55,10 @@ func newZombie() *cobra.Command {
 
 func newZombieClient() *cobra.Command {
 	return &cobra.Command{
-		Use: zombieClientVerb + " URL ID SERVER SERVER", Hidden: true, Args: cobra.ExactArgs(4),
+		Use: zombieClientVerb + " URL ID SERVER SERVER SECRET", Hidden: true, Args: cobra.ExactArgs(5),
 		Short: "do what stdin says: a client of demo zombie",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := theatre.Client(cmd.Context(), args[0], args[1], args[2], args[3], cmd.InOrStdin(), cmd.OutOrStdout()); err != nil {
+			if err := theatre.Client(cmd.Context(), args[0], args[1], args[2], args[3], args[4], cmd.InOrStdin(), cmd.OutOrStdout()); err != nil {
 				return exit.With(1, err)
 			}
 			return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/marks"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/fence/fencehttp"
 )
 
 const fenceClaimHelp = `Raise the mark of a resource to the token of a new leader: what it does before it reads
@@ -23,21 +25,25 @@ has in its environment:
 In a database, transactions of earlier leaders that are open are waited for (--wait),
 and ended with --terminate, but for what holds a mark that proxies share.
 
+A guard in front of an HTTP server takes claims with a credential: the secret that elect
+fence install has made (--claim-secret), a certificate of the client (--cert, --key), or
+its Unix socket (--at unix:PATH). Over http:// the secret can be read on the way.
+
 ` + fencePlaceHelp + `
 
-Exit codes: 0 claimed; 64 no token, one that cannot be, or a wrong name or URL; 69 the
+Exit codes: 0 claimed; 64 no token, one that cannot be, a wrong name, URL or credential; 69 the
 place cannot be reached, nothing is installed there, earlier leaders are still at work,
 or the outcome is not known: claiming again is right; 75 a greater token was claimed:
 another one leads.`
 
 func newFenceClaim() *cobra.Command {
 	p := fencePlace{cfg: marks.Config{Wait: 10 * time.Second}}
-	shown := ""
+	shown, secret, cert, key, ca := "", "", "", "", ""
 	cmd := &cobra.Command{
 		Use:     "claim [flags] [RESOURCE]",
 		Short:   "raise the mark, as a new leader does before it reads",
 		Long:    fenceClaimHelp,
-		Example: "  elect fence claim --at postgres://app@db/orders orders\n  elect fence claim --at http://proxy:8080 --token 42 orders",
+		Example: "  elect fence claim --at postgres://app@db/orders orders\n  elect fence claim --at http://proxy:8080 --claim-secret /etc/elect/claim.secret --token 42 orders",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := fromEnvironment(cmd, "wait"); err != nil { // ELECT_WAIT is that of elect run
 				return err
@@ -56,6 +62,14 @@ func newFenceClaim() *cobra.Command {
 			if p.cfg.Wait < time.Millisecond {
 				return exit.Usagef("--wait %v; want 1ms or more", p.cfg.Wait)
 			}
+			if secret != "" {
+				if p.cfg.Secret, err = fencehttp.ReadSecret(secret); err != nil {
+					return exit.Usagef("--claim-secret: %w", err)
+				}
+			}
+			if p.cfg.TLS, err = clientTLS(cert, key, ca); err != nil {
+				return err
+			}
 			return p.do(cmd, name, func(ctx context.Context, place marks.Place, resource fence.Resource) error {
 				if err := place.Claim(ctx, resource, token); err != nil {
 					return err
@@ -68,6 +82,35 @@ func newFenceClaim() *cobra.Command {
 	p.flags(cmd.Flags())
 	cmd.Flags().StringVar(&shown, "token", "", "`N`, the token of the term")
 	cmd.Flags().Var(duration{&p.cfg.Wait}, "wait", "`TIME` that transactions of earlier leaders are waited for")
+	cmd.Flags().StringVar(&secret, "claim-secret", "", "`FILE` with the secret of the guard, for http:// and https://")
+	cmd.Flags().StringVar(&cert, "cert", "", "`FILE` with the certificate of this client, for https:// (PEM)")
+	cmd.Flags().StringVar(&key, "key", "", "`FILE` with its key (PEM)")
+	cmd.Flags().StringVar(&ca, "ca", "", "`FILE` with the authorities for https:// (default: the system's)")
 	cmd.Flags().BoolVar(&p.cfg.Terminate, "terminate", false, "end their connections, after half of that time")
 	return cmd
+}
+
+// clientTLS is what the flags say of https://, nil if they say nothing.
+func clientTLS(cert, key, ca string) (*tls.Config, error) {
+	cfg := new(tls.Config)
+	if (cert == "") != (key == "") {
+		return nil, exit.Usagef("--cert and --key belong together; want both, or none")
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, exit.Usagef("--cert %s, --key %s: %w", cert, key, err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	if ca != "" {
+		var err error
+		if cfg.RootCAs, err = authorities("--ca", ca); err != nil {
+			return nil, err
+		}
+	}
+	if cert == "" && ca == "" {
+		return nil, nil
+	}
+	return cfg, nil
 }

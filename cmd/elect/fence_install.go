@@ -26,6 +26,9 @@ A program that outlives terms sets the token in each transaction instead:
 
   SELECT set_config('elect.token', '42', true)
 
+A directory of marks gets a secret, too, in its file claim.secret: elect fence proxy takes
+claims from clients that have it (elect fence claim --claim-secret FILE).
+
 ` + fencePlaceHelp + `
 
 Exit codes: 0 done; 64 a wrong name or URL; 69 the place cannot be reached, or has
@@ -53,6 +56,9 @@ func newFenceInstall() *cobra.Command {
 				}
 				warnOf(warnings)
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is guarded\n", p.called(resource))
+				if path := marks.SecretOf(p.at); err == nil && path != "" && resource != "" {
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "claims at its guard need the secret in %s\n", path)
+				}
 				return exit.OfBackend(err)
 			})
 		},

@@ -26,6 +26,7 @@ const fencePlaceHelp = `The place is a URL, which --at or ELECT_AT gives:
   redis://HOST:6379/0             keys with {RESOURCE} in their name
   http://HOST:PORT                a guard in front of an HTTP server, such as elect fence proxy:
                                   status and claim
+  unix:PATH                       the same, by its socket for claims
   file:DIR and a RESOURCE         a directory of marks, for such a guard; not claim, which is
                                   the guard's
   file:FILE without one           one file that leaders replace as a whole
@@ -81,7 +82,7 @@ func ofFence(err error) error {
 		return nil
 	case errors.Is(err, fence.ErrStale):
 		return exit.With(exit.Lost, err)
-	case errors.Is(err, marks.ErrURL), errors.Is(err, fence.ErrToken), errors.Is(err, fence.ErrMissing):
+	case errors.Is(err, marks.ErrURL), errors.Is(err, fence.ErrToken), errors.Is(err, fence.ErrMissing), errors.Is(err, fence.ErrUnclaimed):
 		return exit.With(exit.Usage, err)
 	}
 	return exit.OfBackend(err)

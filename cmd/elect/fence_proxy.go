@@ -35,8 +35,18 @@ The greatest token is written down (--mark) before its first request is forwarde
 Smaller ones get 412 and the greatest, and nothing of them is forwarded; a request
 without a token 428, a malformed one 400, one for another resource 421. A greater
 token waits until the requests of smaller ones have ended: for --drain, then they are
-cut, upgraded connections too. A new leader claims before it reads anything, with
-POST ` + fencehttp.ClaimPath + ` and the same header.
+cut, upgraded connections too. A new leader claims before it reads anything, with elect
+fence claim, or POST ` + fencehttp.ClaimPath + ` and the same header.
+
+Only clients with a credential raise the mark, for a mark that is raised too far keeps
+all leaders out: 403 else. The credential is one of
+  a secret in the header ` + fencehttp.ClaimHeader + ` (--claim-secret; with --mark file:DIR
+  that of DIR/claim.secret, which elect fence install has made, unless another credential
+  is given); the upstream does not see it, and --cert keeps it secret on the way,
+  a certificate of the client (--claim-ca, with --cert),
+  a Unix socket of this user (--claim-socket; elect fence claim --at unix:PATH).
+--anyone-may-claim takes claims from all that can connect. A token of a greater era than
+--era and the mark, or with a count of more than --max-step above it, is 400 for everybody.
 
 Cutting closes the connection to the upstream, which may be at work on the request
 all the same. So let --drain be longer than the longest request. After a restart a
@@ -98,6 +108,8 @@ type fenceProxy struct {
 	listen, upstream, mark, metrics string
 	resources, open                 []string
 	cert, key, upstreamCA           string
+	claims                          claimFlags
+	era, maxStep                    uint64
 	drain, settle, patience, grace  time.Duration
 	verbose, shared                 bool
 }
@@ -132,6 +144,9 @@ func newFenceProxy() *cobra.Command {
 	f.StringVar(&p.cert, "cert", "", "`FILE` with the certificate to serve with, and those above it (PEM)")
 	f.StringVar(&p.key, "key", "", "`FILE` with its key (PEM)")
 	f.StringVar(&p.upstreamCA, "upstream-ca", "", "`FILE` with the authorities for an upstream of https:// (default: the system's)")
+	p.claims.flags(f)
+	f.Uint64Var(&p.era, "era", 0, "the greatest `ERA` of a token, that of the election's URL; a greater one of the mark stays good")
+	f.Uint64Var(&p.maxStep, "max-step", 1<<40, "by `N` at most the count of a token may be above that of the mark")
 	f.Var(duration{&p.grace}, "grace", "`TIME` for what is in flight at the end, before it is cut; 0 cuts it at once")
 	f.BoolVarP(&p.verbose, "verbose", "v", false, "log everything")
 	return cmd
@@ -139,7 +154,7 @@ func newFenceProxy() *cobra.Command {
 
 // config reads the flags.
 func (p *fenceProxy) config() (cfg gatehouse.Config, err error) {
-	cfg = gatehouse.Config{Drain: p.drain, Patience: p.patience, Grace: p.grace}
+	cfg = gatehouse.Config{Drain: p.drain, Patience: p.patience, Grace: p.grace, Era: p.era, MaxStep: p.maxStep}
 	if p.listen == "" {
 		return cfg, exit.Usagef("where to serve? want --listen HOST:PORT, such as --listen :8080")
 	}
@@ -167,6 +182,12 @@ func (p *fenceProxy) config() (cfg gatehouse.Config, err error) {
 	for _, method := range p.open {
 		cfg.Open = append(cfg.Open, strings.ToUpper(method))
 	}
+	if p.era > fence.MaxEra {
+		return cfg, exit.Usagef("--era %d; want 0 to %d", p.era, fence.MaxEra)
+	}
+	if p.maxStep == 0 || p.maxStep > fence.MaxCount {
+		return cfg, exit.Usagef("--max-step %d; want 1 to %d", p.maxStep, uint64(fence.MaxCount))
+	}
 	if (p.cert == "") != (p.key == "") {
 		return cfg, exit.Usagef("--cert and --key belong together; want both, or none")
 	}
@@ -188,16 +209,26 @@ func (p *fenceProxy) trusting(upstream *url.URL) (http.RoundTripper, error) {
 	if upstream.Scheme != "https" {
 		return nil, exit.Usagef("--upstream-ca is for an upstream of https://, and this is %s", upstream.Redacted())
 	}
-	text, err := os.ReadFile(p.upstreamCA)
+	pool, err := authorities("--upstream-ca", p.upstreamCA)
 	if err != nil {
-		return nil, exit.Usagef("--upstream-ca: %w", err)
+		return nil, err
 	}
 	t := fencehttp.NewTransport(upstream.Scheme)
-	t.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool()}
-	if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(text) {
-		return nil, exit.Usagef("--upstream-ca %s has no certificate; want PEM", p.upstreamCA)
-	}
+	t.TLSClientConfig = &tls.Config{RootCAs: pool}
 	return t, nil
+}
+
+// authorities reads the certificates of the file that a flag names.
+func authorities(flag, path string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, exit.Usagef("%s: %w", flag, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, exit.Usagef("%s %s has no certificate; want PEM", flag, path)
+	}
+	return pool, nil
 }
 
 func (p *fenceProxy) run(cmd *cobra.Command) error {
@@ -236,20 +267,34 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 	if !shared && p.settle > 0 {
 		cfg.Mark = fencehttp.Settle(cfg.Mark, p.settle)
 	}
+	credentials, err := p.claims.config(&cfg, p.mark)
+	if err != nil {
+		return err
+	}
 	l, err := net.Listen("tcp", p.listen)
 	if err != nil {
 		return exit.OfBackend(fmt.Errorf("--listen: %w", err))
+	}
+	if p.claims.socket != "" {
+		if cfg.Socket, err = listenPrivately(p.claims.socket); err != nil {
+			_ = l.Close()
+			return exit.OfBackend(fmt.Errorf("--claim-socket: %w", err))
+		}
 	}
 	var metrics net.Listener
 	if p.metrics != "" {
 		if metrics, err = net.Listen("tcp", p.metrics); err != nil {
 			_ = l.Close()
+			if cfg.Socket != nil {
+				_ = cfg.Socket.Close()
+			}
 			return exit.OfBackend(fmt.Errorf("--metrics: %w", err))
 		}
 		said.Say("metrics at http://%v/metrics", metrics.Addr())
 	}
 	cfg.Serving = func() {
 		said.Say("guarding %s on %v for %s", strings.Join(p.resources, ", "), l.Addr(), cfg.Upstream.Redacted())
+		said.Say("%s", credentials)
 	}
 	cfg.Ending = func(inFlight int) {
 		if inFlight > 0 {

@@ -56,14 +56,17 @@ func addresses(ts *testscript.TestScript, args []string) {
 	ts.Setenv("METRICS", find(`metrics at http://(\S+)/metrics`))
 }
 
-// ask sends a request, and writes the status, the headers of fencing and the body to
+// ask sends a request, with the secret of a file if one is named, and writes the status, the headers of fencing and the body to
 // the standard output.
 func ask(ts *testscript.TestScript, args []string) {
-	args = append(args, "-", "")
+	args = append(args, []string{"", "", "-", "", ""}[len(args):]...)
 	r, err := http.NewRequest(args[0], args[1], strings.NewReader(args[3]))
 	ts.Check(err)
 	if args[2] != "-" {
 		r.Header.Set("Fencing-Token", args[2])
+	}
+	if args[4] != "" {
+		r.Header.Set("Fencing-Claim", strings.TrimSpace(ts.ReadFile(args[4])))
 	}
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(r)

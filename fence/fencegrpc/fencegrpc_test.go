@@ -129,7 +129,7 @@ func TestUnary(t *testing.T) {
 		}
 		return nil
 	}}
-	conn := serve(t, s, new(fence.Memory), fence.GuardConfig{}, fencegrpc.Config{})
+	conn := serve(t, s, new(fence.Memory), fence.GuardConfig{Era: fence.MaxEra, MaxStep: fence.MaxCount}, fencegrpc.Config{})
 	if highest, err := fencegrpc.Highest(t.Context(), conn, "orders"); highest != 0 || err != nil {
 		t.Errorf("the mark of what was never claimed: %v, %v", highest, err)
 	}
@@ -335,6 +335,8 @@ func TestBusy(t *testing.T) {
 
 // broken is a mark that cannot be reached.
 type broken struct{ fence.Mark }
+
+func (broken) Highest(context.Context, fence.Resource) (fence.Token, error) { return 0, nil }
 
 func (broken) Raise(context.Context, fence.Resource, fence.Token) error {
 	return errors.New("at 10.0.0.1: no route")

@@ -17,6 +17,7 @@ var statuses = map[fence.Result]int{
 	fence.Missing:   http.StatusPreconditionRequired,
 	fence.Malformed: http.StatusBadRequest,
 	fence.Foreign:   http.StatusMisdirectedRequest,
+	fence.Unclaimed: http.StatusForbidden,
 	fence.Busy:      http.StatusServiceUnavailable,
 	fence.Failed:    http.StatusServiceUnavailable,
 	fence.Ended:     http.StatusBadGateway,

@@ -18,7 +18,8 @@ import (
 
 // Transport shows the token of each request's context ([fence.NewContext]) for one
 // resource, and makes errors of a guard's refusals: a *[fence.StaleError], or one that
-// matches [fence.ErrMissing], [fence.ErrToken], [fence.ErrResource] or [fence.ErrBusy].
+// matches [fence.ErrMissing], [fence.ErrToken], [fence.ErrResource], [fence.ErrUnclaimed]
+// or [fence.ErrBusy].
 // After these nothing was applied. An error of the connection, and that of a request
 // which was cut in the middle, matches [fence.ErrUnknownOutcome], unless nobody could be
 // connected to. All other answers are responses as ever, also a 412 that is not a guard's,
@@ -118,16 +119,18 @@ func (u *unknown) Timeout() bool {
 }
 
 // Claim raises the mark of a resource at a [Handler] and returns when no work of a smaller
-// token is left: what a new leader does before it reads anything. The base is the URL of
+// token is left: what a new leader does before it reads anything. The secret is shown, in
+// [ClaimHeader], unless it is the zero one; it is for a guard that knows the leader by
+// a certificate of the client, or by a Unix socket that the client dials. The base is the URL of
 // the server, such as "http://orders:8080"; its path is not used. A nil client is
 // http.DefaultClient. Errors are those of [Transport]; an answer that is not a guard's
 // is an error, too. After one that matches [fence.ErrUnknownOutcome], as where the mark
 // could not be read or raised, and after [fence.ErrBusy], claiming again is right.
-func Claim(ctx context.Context, client *http.Client, base string, resource fence.Resource, token fence.Token) error {
+func Claim(ctx context.Context, client *http.Client, base string, secret Secret, resource fence.Resource, token fence.Token) error {
 	if err := fence.CheckShown(resource, token); err != nil {
 		return err
 	}
-	resp, err := ask(fence.NewContext(ctx, token), client, http.MethodPost, base, ClaimPath, "", resource)
+	resp, err := ask(fence.NewContext(ctx, token), client, http.MethodPost, base, ClaimPath, "", secret, resource)
 	if errors.Is(err, errFailed) {
 		return &unknown{err} // the mark may have been raised
 	}
@@ -147,7 +150,7 @@ func Highest(ctx context.Context, client *http.Client, base string, resource fen
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return 0, err
 	}
-	resp, err := ask(ctx, client, http.MethodGet, base, StatusPath, "resource="+url.QueryEscape(string(resource)), resource)
+	resp, err := ask(ctx, client, http.MethodGet, base, StatusPath, "resource="+url.QueryEscape(string(resource)), Secret{}, resource)
 	if err != nil {
 		return 0, err
 	}
@@ -160,7 +163,7 @@ func Highest(ctx context.Context, client *http.Client, base string, resource fen
 }
 
 // ask sends a request to a path of the guard's own.
-func ask(ctx context.Context, client *http.Client, method, base, path, query string, resource fence.Resource) (*http.Response, error) {
+func ask(ctx context.Context, client *http.Client, method, base, path, query string, secret Secret, resource fence.Resource) (*http.Response, error) {
 	at, err := url.Parse(base)
 	if err != nil {
 		return nil, err
@@ -172,6 +175,9 @@ func ask(ctx context.Context, client *http.Client, method, base, path, query str
 	r, err := http.NewRequestWithContext(ctx, method, at.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+	if !secret.IsZero() {
+		r.Header.Set(ClaimHeader, secret.text)
 	}
 	own := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	if client != nil {

@@ -7,12 +7,16 @@
 // A refusal says what it is in the header [ResultHeader] and in a small JSON body, and
 // nothing of the request was applied:
 //
-//	400  malformed  the header is not RESOURCE;TOKEN, or there are several
+//	400  malformed  the header is not RESOURCE;TOKEN, or there are several, or no leader can have the token
+//	403  unclaimed  a greater token, or a claim, of a request that may not raise the mark
 //	412  stale      a greater token was shown; Fencing-Token says which
 //	421  foreign    the resource is not guarded here
 //	428  missing    no token
 //	503  busy       the work of smaller tokens has not ended; Retry-After says when to ask again
 //	503  failed     the mark could not be read or raised; the same
+//
+// Only requests that [Config.MayClaim] lets raise the mark: a mark that is raised too far
+// keeps all leaders out. The others, with the token of the mark, need no credential here.
 //
 // A foreign resource is 421 (Misdirected Request, RFC 9110, section 15.5.20) and not 403:
 // the request may be right elsewhere, was not looked at here, and may be repeated there

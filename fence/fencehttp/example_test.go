@@ -25,7 +25,7 @@ func ExampleNewHandler() {
 		token, _ := fence.FromContext(r.Context())
 		fmt.Fprint(w, "written with ", token)
 	})
-	server := httptest.NewServer(fencehttp.NewHandler(guard, orders, fencehttp.Config{}))
+	server := httptest.NewServer(fencehttp.NewHandler(guard, orders, fencehttp.Config{MayClaim: fencehttp.Anyone}))
 	defer server.Close()
 
 	client := &http.Client{Transport: &fencehttp.Transport{Resource: "orders"}}
@@ -52,15 +52,19 @@ func ExampleNewHandler() {
 
 // A new leader claims before it reads anything.
 func ExampleClaim() {
+	secret, err := fencehttp.ParseSecret("x4Tq0vTz3mYd8hZK") // a real one is read from a file: ReadSecret
+	if err != nil {
+		panic(err)
+	}
 	guard, _ := fence.NewGuard(new(fence.Memory), fence.GuardConfig{Resources: []fence.Resource{"orders"}})
-	server := httptest.NewServer(fencehttp.NewHandler(guard, http.NotFoundHandler(), fencehttp.Config{}))
+	server := httptest.NewServer(fencehttp.NewHandler(guard, http.NotFoundHandler(), fencehttp.Config{MayClaim: secret.IsShown}))
 	defer server.Close()
 
 	ctx := context.Background()
-	fmt.Println(fencehttp.Claim(ctx, nil, server.URL, "orders", 42))
+	fmt.Println(fencehttp.Claim(ctx, nil, server.URL, secret, "orders", 42))
 	highest, err := fencehttp.Highest(ctx, nil, server.URL, "orders")
 	fmt.Println(highest, err)
-	fmt.Println(errors.Is(fencehttp.Claim(ctx, nil, server.URL, "orders", 41), fence.ErrStale))
+	fmt.Println(errors.Is(fencehttp.Claim(ctx, nil, server.URL, secret, "orders", 41), fence.ErrStale))
 	// Output:
 	// <nil>
 	// 42 <nil>
@@ -75,7 +79,7 @@ func ExampleNewProxy() {
 
 	guard, _ := fence.NewGuard(new(fence.Memory), fence.GuardConfig{Resources: []fence.Resource{"orders"}})
 	at, _ := url.Parse(upstream.URL)
-	proxy, err := fencehttp.NewProxy(guard, at, nil, fencehttp.Config{})
+	proxy, err := fencehttp.NewProxy(guard, at, nil, fencehttp.Config{MayClaim: fencehttp.Anyone})
 	if err != nil {
 		panic(err)
 	}

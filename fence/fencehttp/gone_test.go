@@ -23,7 +23,7 @@ func TestLingerShorterThanLost(t *testing.T) {
 				time.Sleep(20 * time.Second) // heeds nothing
 				close(done)
 			}
-		}), fence.GuardConfig{Drain: time.Minute}, fencehttp.Config{Linger: time.Second, Lost: 30 * time.Second})
+		}), fence.GuardConfig{Drain: time.Minute}, fencehttp.Config{MayClaim: fencehttp.Anyone, Linger: time.Second, Lost: 30 * time.Second})
 		ctx, cancel := context.WithCancel(fence.NewContext(t.Context(), 5))
 		go func() {
 			<-begun
@@ -35,7 +35,7 @@ func TestLingerShorterThanLost(t *testing.T) {
 			_ = resp.Body.Close()
 			t.Error("it was answered")
 		}
-		if err := fencehttp.Claim(t.Context(), s.client, "http://front", "r", 6); err != nil {
+		if err := fencehttp.Claim(t.Context(), s.client, "http://front", fencehttp.Secret{}, "r", 6); err != nil {
 			t.Error(err)
 		}
 		select {

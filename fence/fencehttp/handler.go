@@ -32,6 +32,13 @@ type Config struct {
 	// nil: none.
 	Open func(*http.Request) bool
 
+	// MayClaim says which requests may raise a mark: [Secret.IsShown], [HasCertificate],
+	// [IsFromSocket] or [Anyone]. Others pass with the token of the mark alone: a greater one
+	// of theirs, and a claim, is refused with 403, and the mark stays. It guards the mark, not
+	// the data: who may write at all is for the handler behind to say. nil: none, so that
+	// marks are raised by [fence.Guard.Claim] in this process only.
+	MayClaim func(*http.Request) bool
+
 	// RetryAfter is when a client may ask again that was refused with 503, in whole
 	// seconds, rounded up. 0 and less: one second.
 	RetryAfter time.Duration
@@ -51,8 +58,8 @@ type Config struct {
 	// not at all.
 	Lost time.Duration
 
-	// Observe is told of what is refused before the guard has seen it, for no resource
-	// is known: missing and malformed headers. The guard tells its own
+	// Observe is told of what is refused before the guard has seen it, without a resource:
+	// missing and malformed headers, and claims of those that may not claim. The guard tells its own
 	// [fence.GuardConfig.Observe] of the others. nil: nobody.
 	Observe func(fence.Decision)
 
@@ -108,16 +115,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer{Error: "want POST"}.write(w, http.StatusMethodNotAllowed)
 		return
 	}
+	may := h.cfg.MayClaim != nil && h.cfg.MayClaim(r)
+	r = withoutSecret(r)
 	shown, err := FromHeader(r.Header)
+	if claim && err == nil && !may {
+		err = errMayNotClaim
+	}
 	switch {
 	case errors.Is(err, fence.ErrMissing) && !claim && h.cfg.Open != nil && h.cfg.Open(r):
 		open := &writer{ResponseWriter: w, control: http.NewResponseController(w), http1: r.ProtoMajor == 1}
 		h.next.ServeHTTP(open, r)
 		open.finish()
 	case err != nil:
-		result := fence.Malformed
-		if errors.Is(err, fence.ErrMissing) {
-			result = fence.Missing
+		result := fence.ResultOf(err)
+		if result == fence.Foreign { // the name is malformed, and not one that is guarded elsewhere
+			result = fence.Malformed
 		}
 		h.cfg.Logger.Warn("refused", "method", r.Method, "remote", r.RemoteAddr, "result", result, "error", err)
 		if h.cfg.Observe != nil {
@@ -133,12 +145,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(ResultHeader, string(fence.Passed))
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		h.serve(w, r, shown)
+		h.serve(w, r, shown, may)
 	}
 }
 
+var errMayNotClaim = fmt.Errorf("%w: the claim has no credential that is good here, such as a secret in %s; the mark stays", fence.ErrUnclaimed, ClaimHeader)
+
 // serve admits a request and runs the handler behind.
-func (h *Handler) serve(rw http.ResponseWriter, r *http.Request, shown fence.Shown) {
+func (h *Handler) serve(rw http.ResponseWriter, r *http.Request, shown fence.Shown, may bool) {
 	// The server ends the request's context when the handler returns. A hijacked
 	// connection goes on after that, and so does its pass.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
@@ -150,7 +164,11 @@ func (h *Handler) serve(rw http.ResponseWriter, r *http.Request, shown fence.Sho
 		w.gone()
 		h.gone(r, cancel)
 	})
-	pass, err := h.guard.Begin(ctx, shown.Resource, shown.Token)
+	begin := h.guard.BeginClaimed
+	if may {
+		begin = h.guard.Begin
+	}
+	pass, err := begin(ctx, shown.Resource, shown.Token)
 	if err != nil {
 		detach()
 		cancel(err)

@@ -130,7 +130,7 @@ func TestRefusals(t *testing.T) {
 				if token, ok := fence.FromContext(r.Context()); !ok || token != 7 {
 					t.Errorf("the context carries %v, %v", token, ok)
 				}
-			}), fencehttp.Config{Observe: observe, RetryAfter: 1500 * time.Millisecond}), "")
+			}), fencehttp.Config{MayClaim: fencehttp.Anyone, Observe: observe, RetryAfter: 1500 * time.Millisecond}), "")
 			request := func(client *http.Client) (*http.Response, error) {
 				r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, nil)
 				r.Header[fencehttp.Header] = c.values
@@ -180,7 +180,7 @@ func TestRefusals(t *testing.T) {
 
 // A mark that fails is 503, and its words stay here.
 func TestMarkThatFails(t *testing.T) {
-	s := serve(t, fencehttp.NewHandler(newGuard(t, failing{}, fence.GuardConfig{}), nil, fencehttp.Config{}), "")
+	s := serve(t, fencehttp.NewHandler(newGuard(t, failing{}, fence.GuardConfig{}), nil, fencehttp.Config{MayClaim: fencehttp.Anyone}), "")
 	_, err := put(t, leader(s), s.URL, 7)
 	if err == nil || errors.Is(err, fence.ErrStale) || errors.Is(err, fence.ErrUnknownOutcome) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
@@ -193,11 +193,11 @@ func TestMarkThatFails(t *testing.T) {
 func TestClaimAndStatus(t *testing.T) {
 	g := newGuard(t, new(fence.Memory), fence.GuardConfig{})
 	for _, protocol := range []string{"", "h2", "h2c"} {
-		s := serve(t, fencehttp.NewHandler(g, nil, fencehttp.Config{}), protocol)
-		if err := fencehttp.Claim(t.Context(), s.Client(), s.URL+"/app?x", "r", 7); err != nil {
+		s := serve(t, fencehttp.NewHandler(g, nil, fencehttp.Config{MayClaim: fencehttp.Anyone}), protocol)
+		if err := fencehttp.Claim(t.Context(), s.Client(), s.URL+"/app?x", fencehttp.Secret{}, "r", 7); err != nil {
 			t.Error(err)
 		}
-		if err := fencehttp.Claim(t.Context(), leader(s), s.URL, "r", 6); !errors.Is(err, fence.ErrStale) {
+		if err := fencehttp.Claim(t.Context(), leader(s), s.URL, fencehttp.Secret{}, "r", 6); !errors.Is(err, fence.ErrStale) {
 			t.Errorf("a smaller one: %v", err)
 		}
 		if highest, err := fencehttp.Highest(t.Context(), s.Client(), s.URL, "r"); highest != 7 || err != nil {
@@ -220,15 +220,15 @@ func TestClaimAndStatus(t *testing.T) {
 	}
 	// Who answers everything with 204 guards nothing.
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }), "")
-	if err := fencehttp.Claim(t.Context(), nil, s.URL, "r", 7); !errors.Is(err, fence.ErrUnknownOutcome) {
+	if err := fencehttp.Claim(t.Context(), nil, s.URL, fencehttp.Secret{}, "r", 7); !errors.Is(err, fence.ErrUnknownOutcome) {
 		t.Errorf("a claim of who guards nothing: %v", err)
 	}
 	for base, want := range map[string]error{"": nil, "ftp://x": nil, "http://": nil} {
-		if err := fencehttp.Claim(t.Context(), nil, base, "r", 7); err == nil {
+		if err := fencehttp.Claim(t.Context(), nil, base, fencehttp.Secret{}, "r", 7); err == nil {
 			t.Errorf("base %q: %v", base, want)
 		}
 	}
-	if err := fencehttp.Claim(t.Context(), nil, s.URL, "r", 0); !errors.Is(err, fence.ErrMissing) {
+	if err := fencehttp.Claim(t.Context(), nil, s.URL, fencehttp.Secret{}, "r", 0); !errors.Is(err, fence.ErrMissing) {
 		t.Errorf("a claim of nobody: %v", err)
 	}
 }
@@ -238,7 +238,8 @@ func TestClaimAndStatus(t *testing.T) {
 func TestOpen(t *testing.T) {
 	g := newGuard(t, new(fence.Memory), fence.GuardConfig{})
 	s := serve(t, fencehttp.NewHandler(g, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), fencehttp.Config{
-		Open: func(r *http.Request) bool { return r.Method == http.MethodGet && !fencehttp.IsUpgrade(r) },
+		MayClaim: fencehttp.Anyone,
+		Open:     func(r *http.Request) bool { return r.Method == http.MethodGet && !fencehttp.IsUpgrade(r) },
 	}), "")
 	if err := g.Claim(t.Context(), "r", 7); err != nil {
 		t.Fatal(err)
@@ -272,7 +273,7 @@ func TestOpen(t *testing.T) {
 func claimed(t *testing.T, s *httptest.Server, token fence.Token) <-chan error {
 	t.Helper()
 	done := make(chan error, 1)
-	go func() { done <- fencehttp.Claim(t.Context(), s.Client(), s.URL, "r", token) }()
+	go func() { done <- fencehttp.Claim(t.Context(), s.Client(), s.URL, fencehttp.Secret{}, "r", token) }()
 	return done
 }
 
@@ -298,7 +299,7 @@ func TestStreamIsWaitedFor(t *testing.T) {
 				<-r.Context().Done()
 				told <- context.Cause(r.Context())
 				<-leave
-			}), fencehttp.Config{}), protocol)
+			}), fencehttp.Config{MayClaim: fencehttp.Anyone}), protocol)
 			resp, err := send(t, leader(s), s.URL, 5, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -342,7 +343,7 @@ func TestUploadThatStandsStill(t *testing.T) {
 					t.Errorf("the cut can be undone: %v", undo)
 				}
 				read <- err
-			}), fencehttp.Config{}), protocol)
+			}), fencehttp.Config{MayClaim: fencehttp.Anyone}), protocol)
 			body, stall := io.Pipe()
 			go func() {
 				_, _ = stall.Write([]byte("half"))
@@ -384,7 +385,7 @@ func TestHijackedConnection(t *testing.T) {
 			conn.Close()
 		}()
 		close(returned)
-	}), fencehttp.Config{}), "")
+	}), fencehttp.Config{MayClaim: fencehttp.Anyone}), "")
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -427,7 +428,7 @@ func (*sharing) Share(context.Context, fence.Resource, fence.Token) (func() erro
 
 // Where the hold of a shared mark was lost there is no answer rather than a wrong one.
 func TestLostHold(t *testing.T) {
-	s := serve(t, fencehttp.NewHandler(newGuard(t, new(sharing), fence.GuardConfig{}), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), fencehttp.Config{}), "")
+	s := serve(t, fencehttp.NewHandler(newGuard(t, new(sharing), fence.GuardConfig{}), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), fencehttp.Config{MayClaim: fencehttp.Anyone}), "")
 	if _, err := put(t, leader(s), s.URL, 5); !errors.Is(err, fence.ErrUnknownOutcome) {
 		t.Errorf("got %v", err)
 	}

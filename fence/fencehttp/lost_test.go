@@ -172,7 +172,7 @@ func TestLostUpstream(t *testing.T) {
 				if c.drain < 0 {
 					linger = -1
 				}
-				s := newScene(t, upstream, fence.GuardConfig{Drain: c.drain}, fencehttp.Config{Linger: linger, Lost: c.lost})
+				s := newScene(t, upstream, fence.GuardConfig{Drain: c.drain}, fencehttp.Config{MayClaim: fencehttp.Anyone, Linger: linger, Lost: c.lost})
 				answered := make(chan error, 1)
 				go func() {
 					resp, err := send(t, s.client, "http://proxy", 5, strings.NewReader("x"))
@@ -244,7 +244,7 @@ func TestStreamThatIsCut(t *testing.T) {
 					_, _ = io.Copy(io.Discard, in)
 					time.Sleep(needs) // for the last piece, with the connection open
 				})
-				s := newScene(t, upstream, fence.GuardConfig{Drain: 8 * time.Second}, fencehttp.Config{Linger: drains, Lost: counts})
+				s := newScene(t, upstream, fence.GuardConfig{Drain: 8 * time.Second}, fencehttp.Config{MayClaim: fencehttp.Anyone, Linger: drains, Lost: counts})
 				conn, err := s.front.dial(t.Context(), "", "")
 				if err != nil {
 					t.Fatal(err)
@@ -276,7 +276,7 @@ func TestStreamThatIsCut(t *testing.T) {
 // An upstream that nobody could connect to is not at work.
 func TestUpstreamThatIsNotThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, http.NotFoundHandler(), fence.GuardConfig{Drain: drains}, fencehttp.Config{})
+		s := newScene(t, http.NotFoundHandler(), fence.GuardConfig{Drain: drains}, fencehttp.Config{MayClaim: fencehttp.Anyone})
 		_ = s.back.Close()
 		resp, err := send(t, s.client, "http://proxy", 5, strings.NewReader("x"))
 		if err != nil {
@@ -314,7 +314,7 @@ func TestUpgradedUpstream(t *testing.T) {
 						time.Sleep(needs)
 					}
 				})
-				s := newScene(t, upstream, fence.GuardConfig{Drain: drains}, fencehttp.Config{Linger: drains, Lost: counts})
+				s := newScene(t, upstream, fence.GuardConfig{Drain: drains}, fencehttp.Config{MayClaim: fencehttp.Anyone, Linger: drains, Lost: counts})
 				conn, err := s.front.dial(t.Context(), "", "")
 				if err != nil {
 					t.Fatal(err)
@@ -348,7 +348,7 @@ func TestOfferedUpgrade(t *testing.T) {
 			time.Sleep(needs)
 			applied = true
 		})
-		s := newScene(t, upstream, fence.GuardConfig{Drain: drains}, fencehttp.Config{Linger: drains, Lost: counts})
+		s := newScene(t, upstream, fence.GuardConfig{Drain: drains}, fencehttp.Config{MayClaim: fencehttp.Anyone, Linger: drains, Lost: counts})
 		conn, err := s.front.dial(t.Context(), "", "")
 		if err != nil {
 			t.Fatal(err)
@@ -383,7 +383,7 @@ func TestConnectionThatWasCut(t *testing.T) {
 			close(running)
 			<-r.Context().Done()
 			synctest.Wait() // until it is cut, and the server has noticed
-		}), fencehttp.Config{}))
+		}), fencehttp.Config{MayClaim: fencehttp.Anyone}))
 		client := front.client(t)
 		old := make(chan error, 1)
 		go func() { _, err := put(t, client, "http://x", 5); old <- err }()
@@ -419,9 +419,9 @@ func TestTimeoutHandler(t *testing.T) {
 			g := newGuard(t, new(fence.Memory), fence.GuardConfig{Drain: -1})
 			var h http.Handler
 			if behind {
-				h = fencehttp.NewHandler(g, http.TimeoutHandler(work, time.Second, ""), fencehttp.Config{})
+				h = fencehttp.NewHandler(g, http.TimeoutHandler(work, time.Second, ""), fencehttp.Config{MayClaim: fencehttp.Anyone})
 			} else {
-				h = http.TimeoutHandler(fencehttp.NewHandler(g, work, fencehttp.Config{}), time.Second, "")
+				h = http.TimeoutHandler(fencehttp.NewHandler(g, work, fencehttp.Config{MayClaim: fencehttp.Anyone}), time.Second, "")
 			}
 			front := newPipes()
 			front.serve(t, h)

@@ -107,7 +107,7 @@ func playProxy(t *testing.T, seed uint64) (served int) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 1<<14))
 	})
 	drain := []time.Duration{longest, -1}[random.IntN(2)]
-	s := newScene(t, upstream, fence.GuardConfig{Drain: drain}, fencehttp.Config{Linger: longest, Lost: longest})
+	s := newScene(t, upstream, fence.GuardConfig{Drain: drain}, fencehttp.Config{MayClaim: fencehttp.Anyone, Linger: longest, Lost: longest})
 	var all sync.WaitGroup
 	for id := range 50 {
 		token, starts := fence.Token(1+random.IntN(5)), time.Duration(random.IntN(300))*time.Millisecond
@@ -122,7 +122,7 @@ func playProxy(t *testing.T, seed uint64) (served int) {
 			ctx, cancel := context.WithTimeout(fence.NewContext(t.Context(), token), gives)
 			defer cancel()
 			if claims {
-				if err := fencehttp.Claim(ctx, s.client, "http://proxy", "r", token); err == nil {
+				if err := fencehttp.Claim(ctx, s.client, "http://proxy", fencehttp.Secret{}, "r", token); err == nil {
 					mu.Lock()
 					admit(token, "has claimed")
 					newest = max(newest, token)

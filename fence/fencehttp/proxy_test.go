@@ -34,7 +34,7 @@ func newProxy(t *testing.T, g *fence.Guard, upstream http.Handler, protocol stri
 	case "h2":
 		transport = s.Client().Transport
 	}
-	h, err := fencehttp.NewProxy(g, at, transport, fencehttp.Config{})
+	h, err := fencehttp.NewProxy(g, at, transport, fencehttp.Config{MayClaim: fencehttp.Anyone})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestProxyCuts(t *testing.T) {
 // An upstream that is not there is 502, and no refusal.
 func TestProxyWithoutUpstream(t *testing.T) {
 	at, _ := url.Parse("http://127.0.0.1:1")
-	h, err := fencehttp.NewProxy(newGuard(t, new(fence.Memory), fence.GuardConfig{}), at, nil, fencehttp.Config{})
+	h, err := fencehttp.NewProxy(newGuard(t, new(fence.Memory), fence.GuardConfig{}), at, nil, fencehttp.Config{MayClaim: fencehttp.Anyone})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestProxyWithoutUpstream(t *testing.T) {
 		if at == nil {
 			continue
 		}
-		if _, err := fencehttp.NewProxy(nil, at, nil, fencehttp.Config{}); err == nil {
+		if _, err := fencehttp.NewProxy(nil, at, nil, fencehttp.Config{MayClaim: fencehttp.Anyone}); err == nil {
 			t.Errorf("%q is taken", wrong)
 		}
 	}
@@ -313,7 +313,7 @@ func TestProxyWaitsForWhomNobodyWaits(t *testing.T) {
 		t.Errorf("who gave up got %v; want that it is not known what came of it", err)
 	}
 	claimed := make(chan error, 1)
-	go func() { claimed <- fencehttp.Claim(t.Context(), nil, at, "r", 6) }()
+	go func() { claimed <- fencehttp.Claim(t.Context(), nil, at, fencehttp.Secret{}, "r", 6) }()
 	<-raised
 	select {
 	case err := <-claimed:

@@ -133,7 +133,7 @@ func TestProxySendsOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := fencehttp.NewProxy(newGuard(t, new(fence.Memory), fence.GuardConfig{}), at, nil, fencehttp.Config{})
+			h, err := fencehttp.NewProxy(newGuard(t, new(fence.Memory), fence.GuardConfig{}), at, nil, fencehttp.Config{MayClaim: fencehttp.Anyone})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,8 +163,8 @@ func TestProxySendsOnce(t *testing.T) {
 // Whether a claim was taken whose mark has failed is not known, whatever the guard says of a
 // request.
 func TestClaimAtAMarkThatFails(t *testing.T) {
-	s := serve(t, fencehttp.NewHandler(newGuard(t, failing{}, fence.GuardConfig{}), nil, fencehttp.Config{}), "")
-	err := fencehttp.Claim(t.Context(), nil, s.URL, "r", 7)
+	s := serve(t, fencehttp.NewHandler(newGuard(t, failing{}, fence.GuardConfig{}), nil, fencehttp.Config{MayClaim: fencehttp.Anyone}), "")
+	err := fencehttp.Claim(t.Context(), nil, s.URL, fencehttp.Secret{}, "r", 7)
 	if !errors.Is(err, fence.ErrUnknownOutcome) || errors.Is(err, fence.ErrStale) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "nothing") {
 		t.Errorf("got %v; want an unknown outcome", err)
 	}

@@ -69,7 +69,7 @@ func TestNobodyElseSpeaksForTheGuard(t *testing.T) {
 			for _, behind := range []string{"handler", "upstream"} {
 				t.Run(fmt.Sprintf("%s/%s/%s", name, behind, protocol), func(t *testing.T) {
 					g := newGuard(t, new(fence.Memory), fence.GuardConfig{})
-					h := fencehttp.NewHandler(g, lie, fencehttp.Config{Open: func(r *http.Request) bool { return r.Method == http.MethodGet }})
+					h := fencehttp.NewHandler(g, lie, fencehttp.Config{MayClaim: fencehttp.Anyone, Open: func(r *http.Request) bool { return r.Method == http.MethodGet }})
 					if behind == "upstream" {
 						h = newProxy(t, g, lie, protocol)
 					}

@@ -79,14 +79,11 @@ const (
 	defaultLockTimeout = 10 * time.Second
 )
 
-// ErrUnclaimed is what the refusal of a write matches whose token is greater than the
-// mark: its leader has not claimed the resource, or the database was restored from a
-// backup that is older than its claim, and has forgotten it. Nothing was applied. A
-// leader that claims, and reads anew what it builds on, may go on.
-var ErrUnclaimed = errors.New("not claimed with this token")
+// ErrUnclaimed is [fence.ErrUnclaimed].
+var ErrUnclaimed = fence.ErrUnclaimed
 
-// Unclaimed is the result of a refusal with [ErrUnclaimed], beside those of package fence.
-const Unclaimed fence.Result = "unclaimed"
+// Unclaimed is [fence.Unclaimed].
+const Unclaimed = fence.Unclaimed
 
 // Fence guards the resources of one table of marks.
 type Fence struct {
@@ -339,11 +336,7 @@ func (f *Fence) guarded(ctx context.Context) (map[fence.Resource][]string, error
 
 // tell logs and counts a decision.
 func (f *Fence) tell(resource fence.Resource, shown, highest fence.Token, err error) {
-	d := fence.DecisionOf(resource, shown, highest, err)
-	if errors.Is(err, ErrUnclaimed) {
-		d.Result = Unclaimed
-	}
-	d.Report(f.cfg.Logger, f.cfg.Observe, err)
+	fence.DecisionOf(resource, shown, highest, err).Report(f.cfg.Logger, f.cfg.Observe, err)
 }
 
 func (f *Fence) observe(d fence.Decision) {

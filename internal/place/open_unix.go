@@ -149,7 +149,15 @@ func give(above int, name string) {
 // the way before it relies on a name in it.
 func (w *way) walk() (int, error) {
 	here, path := -1, "/"
-	todo := strings.Split(w.Path, "/")
+	from := w.Path
+	if !filepath.IsAbs(from) {
+		wd, err := os.Getwd()
+		if err != nil {
+			return -1, err
+		}
+		from = wd + "/" + from // uncleaned: what .. leads to depends on links
+	}
+	todo := strings.Split(from, "/")
 	todo[0] = "/"
 	said := 0 // so many of todo, the first ones, were said by a link
 	links := 0

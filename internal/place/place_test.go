@@ -267,3 +267,27 @@ func TestExchangedWhileOpening(t *testing.T) {
 	}
 	t.Logf("it was a directory %d times, and a link %d times", opened, links)
 }
+
+// TestRelative: a path that is not absolute begins at the working directory.
+func TestRelative(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("a/b", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"a", "./a", "a/b", "a/b/..", "."} {
+		want, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := At{Path: path}.Open()
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if got, err := d.File().Stat(); err != nil || !os.SameFile(got, want) {
+			t.Errorf("%s is another directory: %v, %v", path, got, err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/fence/fencehttp"
 	"github.com/electd/elect/internal/race"
 )
 
@@ -27,6 +26,7 @@ func TestLost(t *testing.T) {
 			upstream := startUpstream(t)
 			between := relay(t, strings.TrimPrefix(upstream, "http://"))
 			_, at := startProxy(t, elect, "http://"+between.addr, t.TempDir(), "--drain", drain)
+			claim(t, at, 5)
 			ctx := fence.NewContext(t.Context(), 5)
 			done := make(chan error, 1)
 			go func() { done <- write(ctx, leader(nil), at+"/?after=2s", 5, 0) }()
@@ -42,9 +42,7 @@ func TestLost(t *testing.T) {
 			if err := <-done; err == nil || busy() != 1 {
 				t.Errorf("the older leader is told %v, and %d are at work; want 502 while one is", err, busy())
 			}
-			if err := fencehttp.Claim(t.Context(), nil, at, register, 6); err != nil {
-				t.Fatal(err)
-			}
+			claim(t, at, 6)
 			if err := write(fence.NewContext(t.Context(), 6), leader(nil), at+"/", 6, 0); err != nil {
 				t.Fatal(err)
 			}

@@ -191,6 +191,17 @@ func build(t testing.TB) string {
 	return elect
 }
 
+const secretText = "the-secret-of-the-register"
+
+// secret is what leaders claim with at each proxy.
+var secret = func() fencehttp.Secret {
+	s, err := fencehttp.ParseSecret(secretText)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}()
+
 // startProxy starts elect fence proxy, and returns its URL as well.
 func startProxy(t testing.TB, elect, upstream, marks string, flags ...string) (*process, string) {
 	t.Helper()
@@ -199,7 +210,11 @@ func startProxy(t testing.TB, elect, upstream, marks string, flags ...string) (*
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	p := run(t, exec.Command(elect, append([]string{"fence", "proxy", "--listen", "127.0.0.1:0", "--upstream", upstream, "--resource", string(register), "--mark", "file:" + marks, "--open", "GET"}, flags...)...))
+	own := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(own, []byte(secretText), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := run(t, exec.Command(elect, append([]string{"fence", "proxy", "--claim-secret", own, "--listen", "127.0.0.1:0", "--upstream", upstream, "--resource", string(register), "--mark", "file:" + marks, "--open", "GET"}, flags...)...))
 	where := regexp.MustCompile(`guarding \S+ on (\S+) for`)
 	var at []string
 	eventually(t, "the proxy serves", func() bool {
@@ -207,6 +222,14 @@ func startProxy(t testing.TB, elect, upstream, marks string, flags ...string) (*
 		return at != nil
 	})
 	return p, "http://" + at[1]
+}
+
+// claim claims as a new leader does.
+func claim(t testing.TB, at string, token fence.Token) {
+	t.Helper()
+	if err := fencehttp.Claim(t.Context(), nil, at, secret, register, token); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // eventually waits for what nothing tells of.
@@ -307,7 +330,7 @@ func opener(protocol string, size int) zombie.Opener {
 // Claim begins with a connection of its own, which is among the steps.
 func (c *client) Claim(ctx context.Context, token fence.Token) error {
 	c.transport.CloseIdleConnections()
-	return fencehttp.Claim(ctx, c.fenced, c.base, register, token)
+	return fencehttp.Claim(ctx, c.fenced, c.base, secret, register, token)
 }
 
 func (c *client) Read(ctx context.Context) (int64, error) {
@@ -385,7 +408,7 @@ func serveProxy(t testing.TB, upstream string, mark fence.Mark, cfg fence.GuardC
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := fencehttp.NewProxy(guard, at, nil, fencehttp.Config{Open: func(r *http.Request) bool { return r.Method == http.MethodGet && !fencehttp.IsUpgrade(r) }})
+	h, err := fencehttp.NewProxy(guard, at, nil, fencehttp.Config{MayClaim: fencehttp.Anyone, Open: func(r *http.Request) bool { return r.Method == http.MethodGet && !fencehttp.IsUpgrade(r) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,7 @@ func testStream(t *testing.T, elect string) {
 	defer cancel()
 	older, newer := fence.NewContext(ctx, 5), fence.NewContext(ctx, 6)
 	client := leader(nil)
+	claim(t, at, 5)
 	conn, err := dialStream(older, client, at)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +61,7 @@ func testStream(t *testing.T, elect string) {
 			t.Fatal(err)
 		}
 	}
-	if err := fencehttp.Claim(newer, client, at, register, 6); err != nil {
+	if err := fencehttp.Claim(newer, client, at, secret, register, 6); err != nil {
 		t.Fatal(err)
 	}
 	if err := say(older, conn, 100); err == nil {
@@ -111,7 +112,7 @@ func testKilled(t *testing.T, elect string) {
 		}()
 		for alive := true; alive; {
 			token++
-			err := fencehttp.Claim(t.Context(), client, at, register, token)
+			err := fencehttp.Claim(t.Context(), client, at, secret, register, token)
 			if err == nil {
 				admitted = token
 				err = write(fence.NewContext(t.Context(), token), client, at+"/", int64(token), 0)
@@ -143,6 +144,7 @@ func testSettle(t *testing.T, elect string) {
 		t.Run(settle, func(t *testing.T) {
 			upstream, marks := startUpstream(t), t.TempDir()
 			p, at := startProxy(t, elect, upstream, marks)
+			claim(t, at, 5)
 			done := make(chan error, 1)
 			go func() { done <- write(fence.NewContext(t.Context(), 5), leader(nil), at+"/?after=2s", 5, 0) }()
 			eventually(t, "the write is at the upstream", func() bool { return busy(t, upstream) == 1 })
@@ -151,9 +153,7 @@ func testSettle(t *testing.T, elect string) {
 				t.Errorf("the older leader is told %v", err)
 			}
 			_, at = startProxy(t, elect, upstream, marks, "--settle", settle)
-			if err := fencehttp.Claim(t.Context(), nil, at, register, 6); err != nil {
-				t.Fatal(err)
-			}
+			claim(t, at, 6)
 			if err := write(fence.NewContext(t.Context(), 6), leader(nil), at+"/", 6, 0); err != nil {
 				t.Fatal(err)
 			}

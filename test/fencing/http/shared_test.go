@@ -65,6 +65,7 @@ func TestSharedMark(t *testing.T) {
 				return n == 1
 			}
 		}
+		claim(t, one, 5)
 		conn, err := net.Dial("tcp", strings.TrimPrefix(one, "http://"))
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +77,7 @@ func TestSharedMark(t *testing.T) {
 		}
 		eventually(t, "the older leader's request holds the mark", sessions(`application_name = 'elect fence hold' AND state = 'idle in transaction'`))
 		claimed := make(chan error, 1)
-		go func() { claimed <- fencehttp.Claim(t.Context(), nil, other, register, 6) }()
+		go func() { claimed <- fencehttp.Claim(t.Context(), nil, other, secret, register, 6) }()
 		eventually(t, "the newer leader's claim waits for it", sessions(`wait_event_type = 'Lock'`))
 		select {
 		case err := <-claimed:

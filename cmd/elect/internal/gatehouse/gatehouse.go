@@ -11,6 +11,7 @@ package gatehouse
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,8 +34,14 @@ type Config struct {
 	Patience  time.Duration // likewise
 	Lost      time.Duration // as fencehttp.Config has it
 	Open      []string      // the methods that need no token
+	Era       uint64        // as fence.GuardConfig has it
+	MaxStep   uint64        // likewise
+
+	MayClaim func(*http.Request) bool // as fencehttp.Config has it
+	Socket   net.Listener             // for plain HTTP, beside; Serve closes it; nil: none
 
 	Certificate *tls.Certificate // nil: plain HTTP/1.1 and HTTP/2
+	ClientCAs   *x509.CertPool   // clients may have a certificate of these; nil: none is asked for
 	Grace       time.Duration    // for what is in flight at the end; 0 cuts it at once
 	Logger      *slog.Logger
 
@@ -52,23 +59,26 @@ const (
 )
 
 // Serve serves on l, and metrics on metrics unless that is nil, until ctx ends. It
-// reports how many requests were cut then. It closes both listeners.
+// reports how many requests were cut then. It closes all listeners.
 func Serve(ctx context.Context, l, metrics net.Listener, cfg Config) (cut int, err error) {
 	counted := newMetrics(cfg.Resources)
 	guard, err := fence.NewGuard(cfg.Mark, fence.GuardConfig{
-		Resources: cfg.Resources, Drain: cfg.Drain, Patience: cfg.Patience, Observe: counted.observe, Logger: cfg.Logger,
+		Resources: cfg.Resources, Drain: cfg.Drain, Patience: cfg.Patience, Era: cfg.Era, MaxStep: cfg.MaxStep, Observe: counted.observe, Logger: cfg.Logger,
 	})
 	if err == nil {
 		err = counted.begin(ctx, guard)
 	}
 	var proxy http.Handler
 	if err == nil {
-		proxy, err = fencehttp.NewProxy(guard, cfg.Upstream, cfg.Transport, fencehttp.Config{Open: open(cfg.Open), Linger: linger(cfg.Drain), Lost: cfg.Lost, Observe: counted.observe, Logger: cfg.Logger})
+		proxy, err = fencehttp.NewProxy(guard, cfg.Upstream, cfg.Transport, fencehttp.Config{Open: open(cfg.Open), MayClaim: cfg.MayClaim, Linger: linger(cfg.Drain), Lost: cfg.Lost, Observe: counted.observe, Logger: cfg.Logger})
 	}
 	if err != nil {
 		_ = l.Close()
 		if metrics != nil {
 			_ = metrics.Close()
+		}
+		if cfg.Socket != nil {
+			_ = cfg.Socket.Close()
 		}
 		return 0, err
 	}
@@ -79,16 +89,25 @@ func Serve(ctx context.Context, l, metrics net.Listener, cfg Config) (cut int, e
 	errorLog := slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelInfo)
 	front := &http.Server{Handler: proxy, Protocols: protocols, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: errorLog}
 	beside := &http.Server{Handler: counted.handler(ctx, guard), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: errorLog}
-	ended := make(chan error, 2)
+	if cfg.Certificate != nil {
+		front.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*cfg.Certificate}}
+		if cfg.ClientCAs != nil {
+			front.TLSConfig.ClientCAs, front.TLSConfig.ClientAuth = cfg.ClientCAs, tls.VerifyClientCertIfGiven
+		}
+	}
+	ended := make(chan error, 3)
 	serving := 1
 	go func() {
 		if cfg.Certificate == nil {
 			ended <- front.Serve(l)
 			return
 		}
-		front.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*cfg.Certificate}}
 		ended <- front.ServeTLS(l, "", "")
 	}()
+	if cfg.Socket != nil {
+		serving++
+		go func() { ended <- front.Serve(cfg.Socket) }()
+	}
 	if metrics != nil {
 		serving++
 		go func() { ended <- beside.Serve(metrics) }()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/fence/fencehttp"
 )
 
 const patience = 20 * time.Second
@@ -48,7 +49,7 @@ func start(t *testing.T, upstream http.Handler, change func(*Config)) served {
 		}
 		return l
 	}
-	cfg := Config{Upstream: at, Mark: new(fence.Memory), Resources: []fence.Resource{"r"}, Grace: patience, Logger: slog.New(slog.DiscardHandler)}
+	cfg := Config{Upstream: at, Mark: new(fence.Memory), Resources: []fence.Resource{"r"}, MayClaim: fencehttp.Anyone, Grace: patience, Logger: slog.New(slog.DiscardHandler)}
 	change(&cfg)
 	l, metrics := listen(), listen()
 	ctx, stop := context.WithCancel(t.Context())

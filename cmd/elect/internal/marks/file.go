@@ -91,7 +91,10 @@ func (p filePlace) Install(ctx context.Context, resource fence.Resource, tables 
 		if err != nil {
 			return nil, err
 		}
-		return marks.Warnings(), marks.Add(ctx, resource)
+		if err := marks.Add(ctx, resource); err != nil {
+			return marks.Warnings(), err
+		}
+		return marks.Warnings(), p.makeSecret()
 	}
 	if err := p.one(); err != nil {
 		return nil, err

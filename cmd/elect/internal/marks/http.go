@@ -2,44 +2,91 @@ package marks
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
+	"net/http"
 	"net/url"
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencehttp"
 )
 
-// httpPlace is a guard in front of an HTTP server, such as elect fence proxy, by its URL.
-type httpPlace string
-
-func openHTTP(u *url.URL) (httpPlace, error) {
-	if u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil {
-		return "", fmt.Errorf("%w: %s; want http://HOST:PORT, or https://", ErrURL, Shown(u.String()))
-	}
-	return httpPlace(u.Scheme + "://" + u.Host), nil
+// httpPlace is a guard in front of an HTTP server, such as elect fence proxy, by its URL or
+// its socket for claims.
+type httpPlace struct {
+	base   string
+	client *http.Client
+	secret fencehttp.Secret
 }
 
-func (p httpPlace) Install(context.Context, fence.Resource, []string) ([]string, error) {
+func openHTTP(u *url.URL, cfg Config) (*httpPlace, error) {
+	if u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil {
+		return nil, fmt.Errorf("%w: %s; want http://HOST:PORT, or https://", ErrURL, Shown(u.String()))
+	}
+	if cfg.TLS != nil && u.Scheme != "https" {
+		return nil, fmt.Errorf("%w: %s has no use for a certificate; want https://", ErrURL, Shown(u.String()))
+	}
+	return newHTTPPlace(u.Scheme+"://"+u.Host, cfg, nil), nil
+}
+
+// openSocket opens a guard by its Unix socket, unix:PATH.
+func openSocket(u *url.URL, cfg Config) (*httpPlace, error) {
+	path := u.Path
+	if u.Opaque != "" {
+		var err error
+		if path, err = url.PathUnescape(u.Opaque); err != nil {
+			path = ""
+		}
+	}
+	if path == "" || u.Host != "" || u.RawQuery != "" {
+		return nil, fmt.Errorf("%w: %s; want unix:PATH, such as unix:/run/elect/claims", ErrURL, Shown(u.String()))
+	}
+	if cfg.TLS != nil {
+		return nil, fmt.Errorf("%w: a socket has no use for a certificate; want https://", ErrURL)
+	}
+	return newHTTPPlace("http://socket", cfg, func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}), nil
+}
+
+// newHTTPPlace has a client of its own.
+func newHTTPPlace(base string, cfg Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) *httpPlace {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = cfg.TLS
+	if cfg.TLS == nil {
+		t.TLSClientConfig = new(tls.Config)
+	}
+	if dial != nil {
+		t.DialContext, t.Proxy = dial, nil
+	}
+	return &httpPlace{base: base, client: &http.Client{Transport: t}, secret: cfg.Secret}
+}
+
+func (p *httpPlace) Install(context.Context, fence.Resource, []string) ([]string, error) {
 	return nil, fmt.Errorf("%w: what a server guards it was told when it was started", ErrUnsupported)
 }
 
-func (p httpPlace) Uninstall(context.Context, fence.Resource, []string) error {
+func (p *httpPlace) Uninstall(context.Context, fence.Resource, []string) error {
 	return fmt.Errorf("%w: what a server guards it was told when it was started", ErrUnsupported)
 }
 
-func (p httpPlace) Status(ctx context.Context, resource fence.Resource) ([]State, error) {
+func (p *httpPlace) Status(ctx context.Context, resource fence.Resource) ([]State, error) {
 	if resource == "" {
 		return nil, fmt.Errorf("%w: a server does not list its resources; want the name of one", ErrURL)
 	}
-	highest, err := fencehttp.Highest(ctx, nil, string(p), resource)
+	highest, err := fencehttp.Highest(ctx, p.client, p.base, resource)
 	return []State{{Resource: resource, Highest: highest}}, err
 }
 
-func (p httpPlace) Claim(ctx context.Context, resource fence.Resource, token fence.Token) error {
+func (p *httpPlace) Claim(ctx context.Context, resource fence.Resource, token fence.Token) error {
 	if resource == "" {
 		return fmt.Errorf("%w: a server has several resources; want the name of one", ErrURL)
 	}
-	return fencehttp.Claim(ctx, nil, string(p), resource, token)
+	return fencehttp.Claim(ctx, p.client, p.base, p.secret, resource, token)
 }
 
-func (p httpPlace) Close() error { return nil }
+func (p *httpPlace) Close() error {
+	p.client.CloseIdleConnections()
+	return nil
+}

@@ -8,6 +8,7 @@ package marks
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/fence/fencehttp"
 	"github.com/electd/elect/internal/redact"
 )
 
@@ -61,6 +63,10 @@ type Config struct {
 	// SharedPlace lets root use files where other users can write. It is an error for
 	// places that are no files.
 	SharedPlace bool
+
+	// Of guards in front of HTTP servers.
+	Secret fencehttp.Secret // shown with a claim; the zero one: none
+	TLS    *tls.Config      // for https://; nil: the system's authorities, and no certificate
 }
 
 // Shown is the URL without what is secret.
@@ -91,7 +97,9 @@ func Open(at string, cfg Config) (Place, error) {
 	case "file":
 		p, err = openFile(u, cfg)
 	case "http", "https":
-		p, err = openHTTP(u)
+		p, err = openHTTP(u, cfg)
+	case "unix":
+		p, err = openSocket(u, cfg)
 	default:
 		err = fmt.Errorf("%w: %q; want %s", ErrURL, redact.URL(u), want)
 	}
@@ -108,7 +116,7 @@ func (cfg Config) check(u *url.URL) error {
 	return nil
 }
 
-const want = "postgres://, mysql://, redis://, file: or http://"
+const want = "postgres://, mysql://, redis://, file:, http:// or unix:"
 
 // discreet keeps a password out of errors, whatever the drivers put there.
 type discreet struct {

@@ -3,6 +3,7 @@ package theatre
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,7 +89,7 @@ func openCast(ctx context.Context, cfg Config, dir string) (c *cast, err error) 
 	}
 	c.fleet = &fleet.Fleet{Program: cfg.Program, Dir: dir}
 	for i := range c.stores {
-		if c.stores[i], err = c.startStore(ctx, cfg, filepath.Join(dir, fmt.Sprint("store", i)), i == guardedStore); err != nil {
+		if c.stores[i], err = c.startStore(ctx, cfg, storeDir(dir, i), i == guardedStore); err != nil {
 			return nil, err
 		}
 	}
@@ -106,6 +107,8 @@ func openCast(ctx context.Context, cfg Config, dir string) (c *cast, err error) 
 	return c, err
 }
 
+func storeDir(dir string, i int) string { return filepath.Join(dir, fmt.Sprint("store", i)) }
+
 // startStore starts a server and returns its URL.
 func (c *cast) startStore(ctx context.Context, cfg Config, dir string, checks bool) (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -117,6 +120,9 @@ func (c *cast) startStore(ctx context.Context, cfg Config, dir string, checks bo
 	args := []string{cfg.StoreVerb, dir}
 	if checks {
 		args = append(args, "checks")
+		if err := os.WriteFile(secretFile(dir), []byte(rand.Text()), 0o600); err != nil {
+			return "", err
+		}
 	}
 	p, said, err := c.fleet.SpawnRead("a server", exec.Command(cfg.Program, args...))
 	if err != nil {
@@ -146,7 +152,7 @@ func (c *cast) startStore(ctx context.Context, cfg Config, dir string, checks bo
 }
 
 func (c *cast) startClient(cfg Config, id, at string) (*client, error) {
-	cmd := exec.Command(cfg.Program, cfg.ClientVerb, at, id, c.stores[bareStore], c.stores[guardedStore])
+	cmd := exec.Command(cfg.Program, cfg.ClientVerb, at, id, c.stores[bareStore], c.stores[guardedStore], secretFile(storeDir(c.fleet.Dir, guardedStore)))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

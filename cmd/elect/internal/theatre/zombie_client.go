@@ -26,17 +26,24 @@ import (
 // account is what is guarded.
 const account fence.Resource = "account"
 
+// secretFile has what clients claim with at the server that checks.
+func secretFile(dir string) string { return filepath.Join(dir, "claim.secret") }
+
 func accountFile(dir string) string { return filepath.Join(dir, "account") }
 
 // Client is the process of a client of the story: it does what stdin says, and answers
-// on stdout. It ends with stdin.
-func Client(ctx context.Context, at, id, bare, guarded string, in io.Reader, out io.Writer) error {
+// on stdout. It ends with stdin. What it claims with is in the file secret.
+func Client(ctx context.Context, at, id, bare, guarded, secret string, in io.Reader, out io.Writer) error {
 	e, err := elect.Openers{"peer": peer.Open}.Open(ctx, at, election, elect.Config{ID: id})
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	c := &zombie{election: e, bare: bare, guarded: guarded, http: &http.Client{Transport: &fencehttp.Transport{Resource: account}, Timeout: taleLimit}}
+	shown, err := fencehttp.ReadSecret(secret)
+	if err != nil {
+		return err
+	}
+	c := &zombie{election: e, bare: bare, guarded: guarded, secret: shown, http: &http.Client{Transport: &fencehttp.Transport{Resource: account}, Timeout: taleLimit}}
 	for commands, answers := json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out); ; {
 		var what command
 		if err := commands.Decode(&what); errors.Is(err, io.EOF) {
@@ -61,6 +68,7 @@ type zombie struct {
 	election      *elect.Election
 	term          *elect.Term
 	bare, guarded string // URLs
+	secret        fencehttp.Secret
 	http          *http.Client
 	amount        int // that it is about to write
 }
@@ -93,7 +101,7 @@ func (c *zombie) do(ctx context.Context, what command) (a answer, err error) {
 
 // prepare claims, reads what is there, and checks that it may write.
 func (c *zombie) prepare(ctx context.Context, pays int, a *answer) error {
-	if err := fencehttp.Claim(ctx, c.http, c.guarded, account, c.term.Token()); err != nil {
+	if err := fencehttp.Claim(ctx, c.http, c.guarded, c.secret, account, c.term.Token()); err != nil {
 		return err
 	}
 	there, err := readAccount(ctx, c.http, c.guarded)
@@ -182,8 +190,12 @@ func Store(dir string, checks bool, out io.Writer) error {
 		if err != nil {
 			return err
 		}
+		secret, err := fencehttp.ReadSecret(secretFile(dir))
+		if err != nil {
+			return err
+		}
 		handler = fencehttp.NewHandler(guard, handler, fencehttp.Config{
-			Open: func(r *http.Request) bool { return r.Method == http.MethodGet },
+			MayClaim: secret.IsShown, Open: func(r *http.Request) bool { return r.Method == http.MethodGet },
 		})
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")

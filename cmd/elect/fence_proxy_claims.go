@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/gatehouse"
+	"github.com/electd/elect/cmd/elect/internal/marks"
+	"github.com/electd/elect/fence/fencehttp"
+)
+
+// claimFlags say who may raise the mark of a proxy.
+type claimFlags struct {
+	secret, socket, ca string
+	anyone             bool
+}
+
+func (c *claimFlags) flags(f *pflag.FlagSet) {
+	f.StringVar(&c.secret, "claim-secret", "", "`FILE` with a secret: clients that show it may raise the mark (default: DIR/claim.secret of --mark file:DIR)")
+	f.StringVar(&c.socket, "claim-socket", "", "`PATH` of a Unix socket that this user alone can open: clients that come by it may raise the mark")
+	f.StringVar(&c.ca, "claim-ca", "", "`FILE` with authorities: clients with a certificate of theirs may raise the mark; needs --cert")
+	f.BoolVar(&c.anyone, "anyone-may-claim", false, "let all clients raise the mark; one of them can keep all leaders out")
+}
+
+// config sets who may claim, and returns that for people. mark is that of --mark.
+func (c *claimFlags) config(cfg *gatehouse.Config, mark string) (string, error) {
+	given := c.secret != "" || c.socket != "" || c.ca != ""
+	if c.anyone {
+		if given {
+			return "", exit.Usagef("--anyone-may-claim makes other credentials idle; want it, or --claim-secret, --claim-ca, --claim-socket")
+		}
+		cfg.MayClaim = fencehttp.Anyone
+		return "warning: all clients may raise the mark: one request with a great token keeps all leaders out", nil
+	}
+	path := c.secret
+	if !given {
+		if path = marks.SecretOf(mark); path == "" {
+			return "", exit.Usagef("who may raise the mark? want --claim-secret FILE, --claim-ca FILE or --claim-socket PATH; --anyone-may-claim lets one client keep all leaders out")
+		}
+	}
+	var may []func(*http.Request) bool
+	var who []string
+	if path != "" {
+		secret, err := fencehttp.ReadSecret(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && !given:
+			return "", exit.Usagef("who may raise the mark? there is no %s; want elect fence install, which makes it, also when it is run again, or --claim-secret FILE, --claim-ca FILE or --claim-socket PATH; --anyone-may-claim lets one client keep all leaders out", path)
+		case err != nil:
+			return "", exit.Usagef("--claim-secret: %w", err)
+		}
+		may, who = append(may, secret.IsShown), append(who, "the secret in "+path)
+	}
+	if c.ca != "" {
+		if cfg.Certificate == nil {
+			return "", exit.Usagef("--claim-ca is for clients that come by TLS; want --cert and --key, too")
+		}
+		var err error
+		if cfg.ClientCAs, err = authorities("--claim-ca", c.ca); err != nil {
+			return "", err
+		}
+		may, who = append(may, fencehttp.HasCertificate), append(who, "a certificate of "+c.ca)
+	}
+	if c.socket != "" {
+		may, who = append(may, fencehttp.IsFromSocket), append(who, "a connection to "+c.socket)
+	}
+	cfg.MayClaim = func(r *http.Request) bool {
+		for _, good := range may {
+			if good(r) {
+				return true
+			}
+		}
+		return false
+	}
+	return "to raise the mark a client needs " + strings.Join(who, ", or "), nil
+}
+
+// listenPrivately listens on a Unix socket that only this user can connect to, from the moment
+// that it has its path. It takes the place of a socket that nobody listens on.
+func listenPrivately(path string) (net.Listener, error) {
+	switch info, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case info.Mode().Type() != fs.ModeSocket:
+		return nil, fmt.Errorf("%s is there, and is no socket; want another path", path)
+	default:
+		conn, err := net.Dial("unix", path)
+		if err == nil {
+			_ = conn.Close()
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			return nil, fmt.Errorf("another process listens on %s; want another path", path)
+		}
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".claims-") // for this user alone
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	made := filepath.Join(dir, "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: made, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false) // what has its path then may be another's
+	if err = os.Chmod(made, 0o600); err == nil {
+		err = os.Rename(made, path)
+	}
+	if err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	return l, nil
+}
