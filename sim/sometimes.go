@@ -71,6 +71,8 @@ const (
 	SawAllReplaced
 	SawRevokedEarly
 	SawRenewedInVain
+	SawRolledBack
+	SawWentBack
 
 	sometimesCount
 )
@@ -174,6 +176,9 @@ var sometimes = [sometimesCount]struct {
 
 	SawRevokedEarly:  {"revoked-early", "a leader of etcd that had hung ended a lease that its successor had renewed", ofEtcd},
 	SawRenewedInVain: {"renewed-in-vain", "a leader of etcd that hung renewed a lease that its successor had ended", ofEtcd},
+
+	SawRolledBack: {"rolled-back", "a store went back, and gave versions again", ofRegisters},
+	SawWentBack:   {"went-back", "a leader gave up because its store had gone back", ofRegisters},
 }
 
 // ofNone: it is told when it is seen, but too rare to be asked for.

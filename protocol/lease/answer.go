@@ -25,6 +25,8 @@ func (m *Machine) replied(in *protocol.Input, fx *protocol.Effects) {
 		case free:
 			m.freed(&f, in)
 		}
+	case a.Status == protocol.StatusEvent && a.Version != 0:
+		m.note(a.Version, &a.Record) // of a watch that has ended: no sight, and yet it was seen
 	}
 }
 

@@ -52,7 +52,7 @@ func (w *twin) shown(h *happening) (version uint64, r protocol.Record, store str
 	a := &h.in.Answer
 	ask := w.asked[a.Number]
 	switch {
-	case h.in.Kind != protocol.Replied || h.late:
+	case h.in.Kind != protocol.Replied:
 		return 0, r, "", false
 	case ask.Op == protocol.Watch:
 		return a.Version, a.Record, a.Store, a.Status == protocol.StatusEvent && a.Version != 0
@@ -73,7 +73,7 @@ func (w *twin) sight() (version uint64, store string, at protocol.Instant, recor
 			at = h.in.Now.Boot
 		}
 		v, r, s, ok := w.shown(h)
-		if w.asked[h.in.Answer.Number].Op == protocol.Watch && h.was != watching {
+		if h.late || w.asked[h.in.Answer.Number].Op == protocol.Watch && h.was != watching {
 			ok = false // for a holder it is a hint
 		}
 		if ok && w.asked[h.in.Answer.Number].Op == protocol.Watch && w.old(w.history[:i], v, &r, s) {
