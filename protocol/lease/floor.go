@@ -59,6 +59,8 @@ func (m *Machine) old() bool {
 	if s.version == 0 {
 		return false
 	}
-	return s.record.Count < m.top && !m.c.mutants.Has("put-back-is-current") ||
-		m.floor.above(s.store, s.version, &s.record, m.c.GlobalVersions) && !m.c.mutants.Has("older-renewal-is-current")
+	if s.record.Count < m.top {
+		return !m.c.mutants.Has("put-back-is-current")
+	}
+	return m.floor.above(s.store, s.version, &s.record, m.c.GlobalVersions) && !m.c.mutants.Has("older-renewal-is-current")
 }

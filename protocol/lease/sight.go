@@ -92,13 +92,13 @@ func (m *Machine) isFree() bool {
 	if m.c.mutants.Has("empty-without-mark") {
 		return true
 	}
-	if r.Free.Holder == "" || !m.sameStore() || m.old() {
+	if r.Free.Holder == "" || !m.sameStore() {
 		return false
 	}
 	if m.c.mutants.Has("mark-of-another") {
 		return true
 	}
-	return r.Free.Count == r.Count && (r.Free.Count > m.held.Count || r.Free == m.held)
+	return !m.old() && r.Free.Count == r.Count && (r.Free.Count > m.held.Count || r.Free == m.held)
 }
 
 // isEnded is L5: the record shows an own attempt at a tenure of this very life,
