@@ -15,7 +15,7 @@ type Fault struct {
 // forgets what it has said to be durable, a directory's lock does
 // not hold, or a sender lies about who it is.
 func (k OpKind) beyond() bool {
-	return k == OpTwin || k == OpImpostor || k == OpFlip || k == OpRestore || k == OpFailover
+	return k == OpTwin || k == OpImpostor || k == OpFlip || k == OpRestore || k == OpFailover || k == OpRollback
 }
 
 // Faults lists every kind of operation, as it is said at its OpKind.
@@ -71,6 +71,7 @@ func Faults() []Fault {
 		{Kind: OpExpireEarly, Group: "store", Says: "Node's session expires now; beyond the model where exclusivity rests on its TTL"},
 		{Kind: OpExpireLate, Group: "store", Says: "sessions live By longer than their TTL, For"},
 		{Kind: OpFailover, Group: "store", Says: "the store loses the last Count acknowledged writes and has another incarnation; beyond the model"},
+		{Kind: OpRollback, Group: "store", Says: "the store goes back by Count changes, does not say so, and gives their versions again; with Value 1 it has lost the record, and versions begin anew; beyond the model"},
 		{Kind: OpStoreElect, Group: "store", Says: "the store's leader changes: sessions are refreshed, watches close, nothing is lost"},
 		{Kind: OpStoreHang, Group: "store", Says: "etcd's leader hangs For and is replaced: it renews leases by its own count, at once or (Value 1) when it goes on, and then revokes what has run out there; a mended one does neither; beyond the model where exclusivity rests on the TTL alone"},
 		{Kind: OpThrottle, Group: "store", Says: "Value of the requests are refused For"},
@@ -121,6 +122,7 @@ func Promises() []Promise {
 		{VoterLeads, "who is elected is a voter of the membership that it has"},
 		{NotBehind, "where positions are required, nobody gives its vote to one who is behind it"},
 		{NeverLeads, "nobody is elected whose priority is never, or who knows that its operator has paused it"},
+		{AboveSeen, "nobody is elected with a token that is not above the counts its process was shown, or leads on when it is shown an older renewal of its own"},
 		{Live, "after the faults, one stable leader in time"},
 		{NoPanic, "no machine panics"},
 	}

@@ -145,6 +145,7 @@ var faults = []fault{
 	{OpExpireEarly, stores, false, 1, func(d *draw, op *Op) { op.Node = d.node() }},
 	{OpExpireLate, stores, false, 1, func(d *draw, op *Op) { op.For, op.By = d.span(), d.span() }},
 	{OpFailover, stores, true, 1, func(_ *draw, op *Op) { op.Count = 1 + int(op.At)%3 }},
+	{OpRollback, stores, true, 1, func(d *draw, op *Op) { op.Count, op.Value = 1+d.IntN(12), float64(d.IntN(4)/3) }},
 	{OpStoreElect, stores, false, 2, func(*draw, *Op) {}},
 	{OpStoreHang, stores, false, 3, func(d *draw, op *Op) { op.For, op.Value = d.span(), float64(d.IntN(2)) }},
 	{OpThrottle, stores, false, 1, func(d *draw, op *Op) { op.For, op.Value = d.span(), d.probability() }},
@@ -326,6 +327,8 @@ func (d *draw) ops(groups []group, storm bool) error {
 		case f.group == stores && d.protocol.Store == StoreNone:
 			continue
 		case f.kind == OpStoreHang && d.protocol.Store != StoreEtcd:
+			continue
+		case f.kind == OpRollback && d.protocol.Store != StoreRegister:
 			continue
 		case (f.group == network || f.group == partition || f.group == disks) && d.protocol.Store != StoreNone:
 			continue // its participants have no links with each other, and no disk

@@ -68,6 +68,8 @@ type seat struct {
 	held    protocol.ConfigID    // of the membership on its disk
 	paused  bool                 // its machine was told to pause
 
+	shown shown // of a register
+
 	mark mark // for the sometimes-properties
 }
 
@@ -99,8 +101,12 @@ func electedCounts(w *World) bool { return w.schedule.Work.NonExclusive || w.pro
 func (o *oracle) stepped(w *World, n *node, in *protocol.Input, fx *protocol.Effects) {
 	s := o.seat(n)
 	v := &n.view
+	back := w.protocol.Store == StoreRegister && s.shown.see(in)
 	for i := range fx.Orders {
 		o.order(w, n, s, in, &fx.Orders[i])
+	}
+	if w.protocol.Store == StoreRegister {
+		o.below(w, n, s, fx, back)
 	}
 	if v.Elected != (s.stage != stageNone) || v.Active != (s.stage == stageLeading) || v.Elected && v.Token != s.token {
 		w.fail(Orders, n, "its view says elected %t, active %t, token %d; what it ordered is %s, token %d", v.Elected, v.Active, v.Token, s.stage, s.token)
@@ -179,7 +185,7 @@ func (o *oracle) asked(w *World, n *node, a *protocol.Ask) {
 // booted is called when a life begins.
 func (o *oracle) booted(w *World, n *node) {
 	s := o.seat(n)
-	s.up, s.frozen, s.paused = true, false, false
+	s.up, s.frozen, s.paused, s.shown = true, false, false, shown{}
 	o.board(w, n, s)
 	o.noticeBoot(w, s)
 }

@@ -55,6 +55,9 @@ func (o *oracle) order(w *World, n *node, s *seat, in *protocol.Input, ord *prot
 		}
 		o.noticeStop(w, n, s, in)
 		s.renews = in.Kind == protocol.Do || ord.Reason == outranked
+		if ord.Reason == wentBack {
+			w.seen.add(SawWentBack)
+		}
 		if ord.Reason == outranked {
 			o.live.yields(w)
 		}

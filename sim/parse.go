@@ -314,7 +314,7 @@ func (p *Protocol) most() int {
 func (k OpKind) stores() bool {
 	switch k {
 	case OpStoreDown, OpStoreSlow, OpStoreUnknown, OpStaleRead, OpWatchLoss, OpWatchDouble, OpWatchClose,
-		OpExpireEarly, OpExpireLate, OpFailover, OpStoreElect, OpStoreHang, OpThrottle, OpForeign:
+		OpExpireEarly, OpExpireLate, OpFailover, OpRollback, OpStoreElect, OpStoreHang, OpThrottle, OpForeign:
 		return true
 	}
 	return false

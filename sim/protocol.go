@@ -138,6 +138,8 @@ const (
 	NotBehind     Invariant = "not-behind"       // where positions are required, nobody gives its vote to one who is behind it
 	NeverLeads    Invariant = "never-leads"      // nobody is elected whose priority is never, or who knows that its operator has paused it
 
+	AboveSeen Invariant = "above-seen" // nobody is elected with a token that is not above the counts its process was shown, or leads on when it is shown an older renewal of its own
+
 	Live    Invariant = "live"     // after the faults, one stable leader in time
 	NoPanic Invariant = "no-panic" // no machine panics
 )

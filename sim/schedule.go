@@ -223,6 +223,7 @@ const (
 	OpExpireEarly  OpKind = "expire-early"   // Node's session expires now; beyond the model where exclusivity rests on its TTL
 	OpExpireLate   OpKind = "expire-late"    // sessions live By longer than their TTL, For
 	OpFailover     OpKind = "store-failover" // the store loses the last Count acknowledged writes and has another incarnation; beyond the model
+	OpRollback     OpKind = "store-rollback" // the store goes back by Count changes, does not say so, and gives their versions again; with Value 1 it has lost the record, and versions begin anew; beyond the model
 	OpStoreElect   OpKind = "store-elect"    // the store's leader changes: sessions are refreshed, watches close, nothing is lost
 	OpStoreHang    OpKind = "store-hang"     // etcd's leader hangs For and is replaced: it renews leases by its own count, at once or (Value 1) when it goes on, and then revokes what has run out there; a mended one does neither; beyond the model where exclusivity rests on the TTL alone
 	OpThrottle     OpKind = "throttle"       // Value of the requests are refused For

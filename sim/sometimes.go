@@ -73,6 +73,8 @@ const (
 	SawRenewedInVain
 	SawTwinReplaced
 	SawTwinRefused
+	SawRolledBack
+	SawWentBack
 
 	sometimesCount
 )
@@ -178,6 +180,9 @@ var sometimes = [sometimesCount]struct {
 	SawRenewedInVain: {"renewed-in-vain", "a leader of etcd that hung renewed a lease that its successor had ended", ofEtcd},
 	SawTwinReplaced:  {"twin-replaced", "a second process with one id took the place of the first at a peer", ofNone},
 	SawTwinRefused:   {"twin-refused", "a peer refused one of two processes with one id", ofNone},
+
+	SawRolledBack: {"rolled-back", "a store went back, and gave versions again", ofRegisters},
+	SawWentBack:   {"went-back", "a leader gave up because its store had gone back", ofRegisters},
 }
 
 // ofNone: it is told when it is seen, but is too rare to be asked for, or comes

@@ -48,6 +48,11 @@ func (s *store) fault(w *World, op *Op, begin bool) {
 		s.rename()
 		s.server.failover(s, w, max(op.Count, 1))
 		s.closeWatches(w, func(*watch) bool { return true })
+	case OpRollback:
+		if r, ok := s.server.(*register); ok {
+			r.rollback(w, max(op.Count, 1), op.Value == 1)
+			s.closeWatches(w, func(*watch) bool { return true })
+		}
 	case OpStoreHang:
 		if d, ok := s.server.(*etcd); ok {
 			d.hang(s, w, op.For, op.Value == 1)

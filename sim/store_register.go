@@ -15,7 +15,7 @@ const depth = 64
 // a row, a key of Consul or NATS, an object with If-Match. Reads are
 // linearizable; what lags are its watches. It has no sessions and no clock.
 type register struct {
-	last    uint64            // the last version that was given; it never comes again
+	last    uint64            // the last version that was given; it comes again after a rollback only
 	history [depth]generation // of the record; now is history[count%depth]
 	count   uint64
 	first   uint64 // the oldest generation that is remembered
@@ -119,6 +119,25 @@ func (r *register) foreign(s *store, w *World, _ protocol.NodeID, count int) {
 // failover goes back by that many changes. Versions that were given stay given.
 func (r *register) failover(_ *store, _ *World, count int) {
 	r.count -= min(uint64(count), r.count-r.first)
+}
+
+// rollback goes back by that many changes, or to nothing, and versions with it:
+// a restore from a backup, a replica that lags and takes over, a row that is lost
+// and has its counter in it.
+func (r *register) rollback(w *World, count int, all bool) {
+	was := r.last
+	if all {
+		*r = register{}
+	} else {
+		r.count -= min(uint64(count), r.count-r.first)
+		r.last = 0
+		for i := r.first; i <= r.count; i++ {
+			r.last = max(r.last, r.history[i%depth].version)
+		}
+	}
+	if r.last < was {
+		w.seen.add(SawRolledBack)
+	}
 }
 
 // elect is a change of the store's leader: requests wait for a moment.

@@ -11,11 +11,18 @@ func storeGrounds(protocol string) []ground {
 	config := func(name, text string, seeds int) ground {
 		return ground{name: name, options: sim.Options{Config: json.RawMessage(text)}, seeds: seeds}
 	}
+	back := func(text string) ground {
+		g := config("a store that goes back", text, 200)
+		g.options.Profile, g.options.Beyond = "storm", true
+		g.options.Only = []sim.OpKind{sim.OpRollback, sim.OpStoreDown, sim.OpStoreSlow, sim.OpPause, sim.OpResign}
+		return g
+	}
 	switch protocol {
 	case "lease":
 		return []ground{
 			config("different durations", `{"each": {"n1": {"duration": 5000000000}, "n2": {"duration": 8000000000}}}`, 40),
 			config("versions that begin anew", `{"global_versions": false}`, 40),
+			back(`{}`), back(`{"global_versions": false}`),
 		}
 	case "queue", "queue-zookeeper":
 		all := []ground{

@@ -58,7 +58,7 @@ func (m *Machine) acquire(in *protocol.Input, fx *protocol.Effects) {
 	// what natives count (Kubernetes' transitions).
 	count := max(m.top, m.seen.record.Count)
 	if m.c.GlobalVersions {
-		count = max(count, m.seen.version)
+		count = max(count, m.newest)
 	}
 	if count >= MaxCount {
 		m.stage = halted

@@ -17,7 +17,7 @@ func (m *Machine) replied(in *protocol.Input, fx *protocol.Effects) {
 		}
 		switch f.kind {
 		case look:
-			m.looked(in, fx)
+			m.looked(&f, in, fx)
 		case create:
 			m.created(&f, in)
 		case take:
@@ -25,11 +25,13 @@ func (m *Machine) replied(in *protocol.Input, fx *protocol.Effects) {
 		case free:
 			m.freed(&f, in)
 		}
+	case a.Status == protocol.StatusEvent && a.Version != 0:
+		m.note(a.Version, &a.Record) // of a watch that has ended: no sight, and yet it was seen
 	}
 }
 
 // looked takes the answer to a read.
-func (m *Machine) looked(in *protocol.Input, fx *protocol.Effects) {
+func (m *Machine) looked(f *flight, in *protocol.Input, fx *protocol.Effects) {
 	a, now := &in.Answer, in.Now.Boot
 	if a.Status != protocol.StatusDone {
 		switch {
@@ -42,7 +44,12 @@ func (m *Machine) looked(in *protocol.Input, fx *protocol.Effects) {
 		return
 	}
 	changed := m.see(a.Version, &a.Record, now)
-	if m.stage != watching {
+	switch {
+	case m.stage == watching:
+	case m.wentBack(f, a.Version, &a.Record):
+		m.lost(WentBack, in, fx)
+		return
+	default:
 		m.resolve(in, fx)
 		return
 	}
@@ -75,7 +82,7 @@ func (m *Machine) resolve(in *protocol.Input, fx *protocol.Effects) {
 		m.landed(a.Version, a.Record.Attempt, in, fx)
 	case there && m.stage == releasing && m.c.mutants.Has("release-without-nonce-check") && a.Record.Holder != "":
 		m.doubt, m.own.version, m.own.landed, m.writeAt = false, a.Version, true, now
-	case there && !m.own.landed && a.Version == m.own.version && m.store == m.own.store:
+	case there && !m.own.landed && a.Version == m.own.version && a.Record == m.own.base && m.store == m.own.store:
 		// Undecided: one of the attempts may land yet. Another one does no
 		// harm: whichever lands first makes the others fail.
 		m.doubt, m.readAt, m.writeAt = false, protocol.Never, now
@@ -129,6 +136,8 @@ func (m *Machine) taken(f *flight, in *protocol.Input, fx *protocol.Effects) {
 		} else if a.Status != protocol.StatusRefused {
 			m.unclear(now)
 		}
+	case done && m.wentBack(f, a.Version, &f.record):
+		m.lost(WentBack, in, fx)
 	case done:
 		m.landed(a.Version, f.record.Attempt, in, fx)
 	case a.Status == protocol.StatusConflict && m.c.mutants.Has("conflict-is-failure"):
@@ -173,7 +182,8 @@ func (m *Machine) freed(f *flight, in *protocol.Input) {
 }
 
 // watched takes what a watch tells. It may be late, so it is a sight for one
-// that waits (L3) and no more than a hint for a holder.
+// that waits (L3) and no more than a hint for a holder. What is older than what
+// was seen is a hint for both: it is late, or the store has gone back.
 func (m *Machine) watched(in *protocol.Input) {
 	a, now := &in.Answer, in.Now.Boot
 	if a.Status != protocol.StatusEvent {
@@ -188,10 +198,10 @@ func (m *Machine) watched(in *protocol.Input) {
 	}
 	there := a.Version != 0 // otherwise it was deleted, or this is a mere wake-up
 	if there {
-		m.note(&a.Record)
+		m.note(a.Version, &a.Record)
 	}
 	switch {
-	case m.stage == watching && !there:
+	case m.stage == watching && (!there || m.floor.above(m.store, a.Version, &a.Record, m.c.GlobalVersions)):
 		m.readAt = now
 	case m.stage == watching:
 		if m.see(a.Version, &a.Record, now) && !m.doubt {

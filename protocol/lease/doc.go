@@ -24,7 +24,7 @@
 //
 //	L1  what is written                     machine.go, hold.go, release.go
 //	L2  one write at a time, attempts       attempt.go, answer.go
-//	L3  since when a version is seen        sight.go
+//	L3  since when a version is seen        sight.go; older ones: floor.go
 //	L4  how long it is waited for           sight.go
 //	L5  when nothing has to be waited for   sight.go; absent records: acquire.go
 //	L6  the count                           acquire.go
@@ -46,8 +46,8 @@
 // candidate's own if that is longer, has passed since its last renewal was seen;
 // one that was released, at once. The wait is longer, MaxDuration, where the
 // record cannot tell whose lease may be left: when there is none (so before the
-// very first election, too), when a foreign hand has emptied it, when its count
-// is below one that was seen, and when it comes from another incarnation of the
+// very first election, too), when a foreign hand has emptied it, when it is
+// older than one that was seen, and when it comes from another incarnation of the
 // store.
 //
 // # What it assumes, and what breaks it
@@ -65,12 +65,33 @@
 // tokens may repeat: the operator has to raise the era. If it names none, two
 // may lead. A record that is deleted, by somebody who resets the election, loses
 // the count as well, unless a candidate that has seen it is left or versions
-// are global. A store that goes back without a word, to an older copy, does the
-// same. A participant that has seen a later tenure than the copy shows waits for
-// the longest lease there may be and takes a greater count than any that it has
-// seen. It cannot know of tenures that it has not seen, and one that has seen none
-// of those that were lost may lead beside them: raise the era after a restore. A
-// clock beyond ρ breaks the claim; then only the token helps.
+// are global. A clock beyond ρ breaks the claim; then only the token helps.
+//
+// # A store that goes back and does not say so
+//
+// A store that is restored from a backup, or an asynchronous replica that takes
+// over, may show an older record under the same incarnation, and give versions
+// again. Each process keeps the latest record that it has seen: its count, its
+// attempt and, with GlobalVersions, its version (floor.go). What an answer shows
+// is compared with what had been seen before the request was sent, because a
+// watch may be late, or ahead of an answer. Then this holds:
+//
+//   - No process is elected with a token that is not above every count it has seen.
+//   - A leader that is answered with less than it has seen ends its term, for the
+//     reason WentBack, and neither renews nor releases that record.
+//   - A candidate that finds less than it has seen waits for the longest lease
+//     there may be, and takes a greater count than any it has seen; with
+//     GlobalVersions one above any version it has seen, which is more than the
+//     tenures had that it has not seen up to there.
+//
+// What no process can know is what it has not seen. One that has seen none of
+// what was lost takes the older record for the present one: it may lead beside a
+// holder that has not asked since, with the same token or a lower one. A request
+// that was on its way, and a candidate that has not looked since, may meet a
+// version again under other content. So after a restore leases may overlap and
+// tokens repeat: stop the participants or raise the era, and fence. A reader that
+// lags looks the same, and costs a leader its term. The machine does not halt: it
+// could not tell when to go on, and the next tenure is above all that it knows.
 //
 // # Where it goes beyond the rules it was made from
 //

@@ -8,14 +8,18 @@ import (
 
 // Why a term began, or ended.
 const (
-	Acquired   protocol.Reason = "acquired"     // the record is ours
-	Lapsed     protocol.Reason = "lapsed"       // what could be claimed has passed without a renewal
-	Superseded protocol.Reason = "superseded"   // the record is another's
-	Deleted    protocol.Reason = "deleted"      // the record is gone
-	Resigned   protocol.Reason = "resigned"     // it was asked to
-	Withdrawn  protocol.Reason = "withdrawn"    // it is no candidate any more
-	Unhealthy  protocol.Reason = "unhealthy"    // its owner says so
-	ClockJump  protocol.Reason = "clock-jumped" // the machine slept, or a clock was set
+	Acquired   protocol.Reason = "acquired"   // the record is ours
+	Lapsed     protocol.Reason = "lapsed"     // what could be claimed has passed without a renewal
+	Superseded protocol.Reason = "superseded" // the record is another's
+	Deleted    protocol.Reason = "deleted"    // the record is gone
+	// WentBack: the store shows less than it had shown before. It was restored, or
+	// has lost writes that it had acknowledged: the operator raises the era.
+	WentBack protocol.Reason = "store-went-back"
+
+	Resigned  protocol.Reason = "resigned"     // it was asked to
+	Withdrawn protocol.Reason = "withdrawn"    // it is no candidate any more
+	Unhealthy protocol.Reason = "unhealthy"    // its owner says so
+	ClockJump protocol.Reason = "clock-jumped" // the machine slept, or a clock was set
 )
 
 // renew writes the own tenure again, or for the first time, with an attempt of
@@ -87,6 +91,12 @@ func (m *Machine) landed(version, number uint64, in *protocol.Input, fx *protoco
 	end := m.claim(a)
 	switch m.stage {
 	case acquiring:
+		if m.own.passed && !m.c.mutants.Has("seen-count-ignored") {
+			// Whoever had that count may lead still, so the own record counts as old.
+			m.top = max(m.top, m.own.count+1)
+			m.abandon(now, in.Rand)
+			return
+		}
 		if !m.win(now, end, fx) {
 			m.writeAt = now
 		}

@@ -39,6 +39,8 @@ type Machine struct {
 	seen    sight
 	store   string            // the incarnation that the store told last
 	top     uint64            // the greatest count ever seen
+	newest  uint64            // the greatest version ever seen
+	floor   floor             // the latest record seen
 	longest time.Duration     // the longest duration ever seen
 	held    protocol.FreeMark // the holder with the greatest count ever seen
 	lapsed  bool              // what was seen is known to have lapsed
@@ -61,6 +63,7 @@ type flight struct {
 	number uint64
 	kind   kind
 	record protocol.Record // of a write
+	floor  floor           // when it was sent
 }
 
 // kind is what an ask is for.
@@ -96,6 +99,7 @@ type tenure struct {
 	count   uint64
 	landed  bool            // the record is known to have been ours
 	gone    bool            // and is known to be ours no more
+	passed  bool            // before it landed, a count that is no less was seen of another's
 	version uint64          // what the next write replaces
 	base    protocol.Record // until it landed: the record of that version
 	store   string          // the incarnation of the store that version is of
@@ -209,7 +213,7 @@ func (m *Machine) act(in *protocol.Input, fx *protocol.Effects) {
 	switch {
 	case now >= m.readAt && !(write && m.stage == watching):
 		m.readAt = protocol.Never
-		m.flight = flight{number: m.ask(fx, protocol.Ask{Op: protocol.Read}), kind: look}
+		m.flight = flight{number: m.ask(fx, protocol.Ask{Op: protocol.Read}), kind: look, floor: m.floor}
 	case write:
 		m.writeAt = protocol.Never
 		m.write(in, fx)
@@ -239,7 +243,7 @@ func (m *Machine) ask(fx *protocol.Effects, a protocol.Ask) uint64 {
 // put sends a write, on the exact version that it replaces (L2). Its attempt is
 // its own, so that no two writes have the same content (L1).
 func (m *Machine) put(fx *protocol.Effects, k kind, version uint64, r protocol.Record) {
-	m.flight = flight{kind: k, record: r}
+	m.flight = flight{kind: k, record: r, floor: m.floor}
 	m.flight.number = m.ask(fx, protocol.Ask{Op: protocol.Write, Version: version, Record: r})
 }
 

@@ -15,6 +15,8 @@ const (
 	revived  = "a term that leads again after it had lapsed"
 	unjoined = "another leads before the work of the last term has returned"
 	needless = "a term that ends without a cause"
+	below    = "a token that is not above a count that its process has seen"
+	rests    = "a term that goes on though the store has answered less than it had shown before"
 )
 
 // Mutants lists them all.
@@ -28,6 +30,7 @@ func Mutants() []Mutant {
 		{"no-sight-on-change", "L3", "The wait counts from the first sight of a tenure, not of a version.", overlap},
 		{"wait-own-duration", "L4", "The record's duration is not waited for, only the own.", overlap},
 		{"put-back-is-current", "L5", "A record from before a tenure that was seen is waited for by its own duration.", overlap},
+		{"older-renewal-is-current", "L5", "A record is current if its count is, though a later version or renewal was seen.", overlap},
 		{"empty-without-mark", "L5", "A record without a holder is free, whoever emptied it.", overlap},
 		{"mark-of-another", "L5", "A free mark counts whichever tenure it is about.", overlap},
 		{"store-change-ignored", "L5", "Another incarnation of the store is not noticed.", overlap},
@@ -35,11 +38,13 @@ func Mutants() []Mutant {
 		{"retake-without-count", "L5", "An own tenure that ended is taken again under its count.", repeated},
 		{"own-name-is-mine", "L5", "A record with the own name and another nonce is taken at once.", overlap},
 		{"token-without-renewal", "L7", "An acquisition whose claim has passed opens a term as if it had just been sent.", overlap},
+		{"seen-count-ignored", "L7", "An acquisition opens a term though a count that is no less was seen of another.", below},
 		{"duration-changes", "L8", "Every other renewal asks for half the duration.", overlap},
 		{"deadline-from-answer", "L8", "The claim counts from the arrival of the answer.", overlap},
 		{"ignore-drift", "L8", "All of the duration is claimed, less the guard.", overlap},
 		{"late-answer-revives", "L8", "An answer counts before it is asked whether the claim has passed.", revived},
 		{"renew-after-deadline", "L8", "A holder whose claim has passed goes on renewing, and leads again.", revived},
+		{"gone-back-ignored", "L8", "A holder goes on when the store answers less than it had shown before.", rests},
 		{"jump-ignored", "L8", "A jump of the clocks is not noticed.", overlap},
 		{"renewal-stops-at-drain", "L8", "Nothing is renewed while the work returns.", unjoined},
 		{"release-before-join", "L9", "The record is set free when the term ends.", unjoined},

@@ -22,6 +22,7 @@ var netRuns = flag.Int("net.runs", 150, "random runs of the net")
 // weather is what may happen in one run. The seed draws it.
 type weather struct {
 	deletes, wipes, failovers bool // hands on the record, a store that forgets
+	silent                    bool // it does not say so, and gives versions again: two may lead
 	global                    bool // GlobalVersions
 	twins                     bool // two processes have one name
 	jumps                     bool // clocks
@@ -91,6 +92,9 @@ type netNode struct {
 	last    protocol.View // as it was when it was active last
 	drain   bool
 	over    map[uint64]bool // tokens seen to have lapsed in this life
+
+	shown uint64 // the greatest count of another's that this life was shown
+	acked uint64 // the attempt of the own tenure that was acknowledged last
 }
 
 type netEvent struct {
@@ -165,6 +169,7 @@ func (n *net) step(d *netNode, in protocol.Input) {
 	n.lapsed(d, in.Now)
 	d.fx.Reset()
 	before := d.m.stage
+	back := n.shows(d, &in)
 	d.m.Step(&in, &d.fx)
 	if n.check != nil {
 		n.check(n, d, &in, before)
@@ -177,10 +182,35 @@ func (n *net) step(d *netNode, in protocol.Input) {
 		n.ordered(d, o)
 	}
 	n.judge(d, in.Now)
+	if back && d.view.Active {
+		n.fail("%s leads with %d, and was shown an older renewal of it than was acknowledged", d.cfg.Self, d.term)
+	}
 	for _, a := range d.fx.Asks {
 		n.asked(d, a)
 	}
 	n.arm(d)
+}
+
+// shows notes what an input shows, and says whether the store has gone back.
+func (n *net) shows(d *netNode, in *protocol.Input) (back bool) {
+	a, f := &in.Answer, &d.m.flight
+	r := &a.Record
+	switch {
+	case in.Kind != protocol.Replied || a.Version == 0:
+		return false
+	case a.Number == f.number && f.kind != look:
+		r = &f.record
+	}
+	switch {
+	case d.m.stage == watching || !d.m.mine(r):
+		d.shown = max(d.shown, r.Count)
+	case a.Number != f.number || a.Status != protocol.StatusDone:
+	case f.kind == look:
+		return n.w.silent && d.m.own.landed && r.Attempt < d.acked
+	default:
+		d.acked = r.Attempt
+	}
+	return false
 }
 
 func (n *net) arm(d *netNode) {
@@ -215,7 +245,10 @@ func (n *net) ordered(d *netNode, o protocol.Order) {
 		}
 		d.term, d.running, d.drain = o.Token, true, false
 		n.wins++
-		switch forgets := n.w.failovers || n.w.deletes && !n.w.global; {
+		if o.Token <= d.shown {
+			n.fail("%s leads with the token %d, and was shown %d", d.cfg.Self, o.Token, d.shown)
+		}
+		switch forgets := n.w.failovers || n.w.silent || n.w.deletes && !n.w.global; {
 		case forgets: // then the era has to rise, which is not the machine's
 		case n.used[o.Token]:
 			n.fail("%s leads with the token %d, which was used before", d.cfg.Self, o.Token)
@@ -283,10 +316,10 @@ func (n *net) judge(stepped *netNode, now protocol.Reading) {
 			continue
 		}
 		r := n.reading(d)
-		if d.view.Proven(r) {
+		if d.view.Proven(r) && !n.w.silent {
 			n.fail("%s/%d leads with %d and %s/%d with %d", stepped.cfg.Self, stepped.index, v.Token, d.cfg.Self, d.index, d.view.Token)
 		}
-		if d.running && d.drain && (n.w.calm && n.fixed == 0 || d.last.Proven(r)) {
+		if d.running && d.drain && !n.w.silent && (n.w.calm && n.fixed == 0 || d.last.Proven(r)) {
 			n.fail("%s/%d leads with %d while the work of %s/%d returns, whose lease had not lapsed", stepped.cfg.Self, stepped.index, v.Token, d.cfg.Self, d.index)
 		}
 	}
@@ -445,6 +478,7 @@ func (n *net) start(d *netNode) {
 	d.m, d.up, d.frozen, d.inbox, d.watches = m, true, false, nil, nil
 	d.life++
 	d.term, d.running, d.drain, d.view, d.over = 0, false, false, protocol.View{}, make(map[uint64]bool)
+	d.shown, d.acked = 0, 0
 	n.step(d, protocol.Input{Kind: protocol.Boot})
 	n.do(d, protocol.Campaign)
 }
@@ -538,13 +572,18 @@ func (n *net) trouble() {
 			n.set(c.record) // what client-go's release makes of anybody's record
 		}
 	case 13:
-		if n.w.failovers && len(n.past) > 1 {
-			n.store = fmt.Sprintf("s%d", n.seq)
+		if (n.w.failovers || n.w.silent) && len(n.past) > 1 {
+			if !n.w.silent {
+				n.store = fmt.Sprintf("s%d", n.seq)
+			}
 			n.past = n.past[:len(n.past)-1-n.rng.IntN(min(3, len(n.past)-1))]
 			c := n.current()
 			n.say("STORE failover to %s, version %d", n.store, c.version)
 			n.past = n.past[:len(n.past)-1]
 			n.change(c)
+			if n.w.silent {
+				n.version = c.version
+			}
 		}
 	}
 }
@@ -559,6 +598,7 @@ func drawWeather(rng *rand.Rand) weather {
 	if rng.IntN(4) == 0 {
 		w.rho = 200_000
 	}
+	w.silent = rng.IntN(8) == 0
 	if rng.IntN(8) == 0 {
 		w = weather{calm: true, rho: w.rho, length: w.length}
 	}

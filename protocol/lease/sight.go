@@ -7,8 +7,13 @@ import (
 )
 
 // note takes from a record what is worth knowing even if it is stale.
-func (m *Machine) note(r *protocol.Record) {
+func (m *Machine) note(version uint64, r *protocol.Record) {
 	m.top = max(m.top, r.Count, r.Free.Count)
+	m.newest = max(m.newest, version)
+	m.floor.raise(m.store, version, r)
+	if m.stage == acquiring && !m.mine(r) && max(r.Count, r.Free.Count) >= m.own.count {
+		m.own.passed = true
+	}
 	if r.Duration <= longest { // no participant may have more: it is garbage
 		m.longest = max(m.longest, r.Duration)
 	}
@@ -22,7 +27,7 @@ func (m *Machine) note(r *protocol.Record) {
 // a store that lost some may give again. It says whether it was one.
 func (m *Machine) see(version uint64, r *protocol.Record, now protocol.Instant) bool {
 	if version != 0 {
-		m.note(r)
+		m.note(version, r)
 	}
 	s := &m.seen
 	if s.any && s.version == version && (version == 0 || s.record == *r) && (s.store == m.store || m.c.mutants.Has("store-change-ignored")) {
@@ -58,10 +63,7 @@ func (m *Machine) wait() time.Duration {
 		return m.unknown()
 	}
 	w := max(r.Duration, m.c.Duration)
-	// A record from before a tenure that was seen was put back, by a hand or by a
-	// store that was restored. That tenure's duration is not in it.
-	back := r.Count < m.top && !m.c.mutants.Has("put-back-is-current")
-	if r.Holder == "" || back || !m.sameStore() {
+	if r.Holder == "" || m.old() || !m.sameStore() {
 		w = max(w, m.unknown())
 	}
 	return w
@@ -81,7 +83,7 @@ func (m *Machine) lapse() protocol.Instant { return after(m.seen.at, m.wait()) }
 
 // isFree is L5: free at once only if there is no holder, the mark is about the
 // last tenure of this very record and of the last one that was seen, and the
-// store has not lost anything since. A foreign release leaves no such mark.
+// store has not lost anything since, as far as that can be seen. A foreign release leaves no such mark.
 func (m *Machine) isFree() bool {
 	r := &m.seen.record
 	if r.Holder != "" {
@@ -96,7 +98,7 @@ func (m *Machine) isFree() bool {
 	if m.c.mutants.Has("mark-of-another") {
 		return true
 	}
-	return r.Free.Count == r.Count && (r.Free.Count > m.held.Count || r.Free == m.held)
+	return !m.old() && r.Free.Count == r.Count && (r.Free.Count > m.held.Count || r.Free == m.held)
 }
 
 // isEnded is L5: the record shows an own attempt at a tenure of this very life,
@@ -107,7 +109,7 @@ func (m *Machine) isEnded() bool {
 	if m.c.mutants.Has("own-name-is-mine") && r.Holder == m.c.Self {
 		return true
 	}
-	return isTenure(r, m.ended) && m.held == m.ended && m.top == m.ended.Count && m.sameStore()
+	return isTenure(r, m.ended) && m.held == m.ended && m.top == m.ended.Count && m.sameStore() && !m.old()
 }
 
 // isTenure says whether a record is held by that tenure. Nobody's is none.

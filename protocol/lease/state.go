@@ -18,6 +18,7 @@ func (m *Machine) AppendState(dst []byte) []byte {
 	dst = protocol.AppendUint(dst, m.flight.number)
 	dst = protocol.AppendUint(dst, uint64(m.flight.kind))
 	dst = appendRecord(dst, &m.flight.record)
+	dst = appendFloor(dst, &m.flight.floor)
 	dst = protocol.AppendUint(dst, m.watch.number)
 	dst = protocol.AppendInstant(dst, m.watch.at)
 	dst = protocol.AppendDuration(dst, m.watch.pause)
@@ -29,7 +30,8 @@ func (m *Machine) AppendState(dst []byte) []byte {
 	dst = protocol.AppendString(dst, s.store)
 	dst = protocol.AppendInstant(dst, s.at)
 	dst = protocol.AppendString(dst, m.store)
-	dst = protocol.AppendUint(dst, m.top)
+	dst = protocol.AppendUint(protocol.AppendUint(dst, m.top), m.newest)
+	dst = appendFloor(dst, &m.floor)
 	dst = protocol.AppendDuration(dst, m.longest)
 	dst = appendMark(dst, m.held)
 	dst = protocol.AppendBool(dst, m.lapsed)
@@ -37,7 +39,7 @@ func (m *Machine) AppendState(dst []byte) []byte {
 	o := &m.own
 	dst = appendNonce(dst, o.nonce)
 	dst = protocol.AppendUint(dst, o.count)
-	dst = protocol.AppendBool(protocol.AppendBool(dst, o.landed), o.gone)
+	dst = protocol.AppendBool(protocol.AppendBool(protocol.AppendBool(dst, o.landed), o.gone), o.passed)
 	dst = protocol.AppendUint(dst, o.version)
 	dst = appendRecord(dst, &o.base)
 	dst = protocol.AppendString(protocol.AppendString(dst, o.store), o.stop)
@@ -64,16 +66,17 @@ func (m *Machine) LoadState(src []byte) error {
 	n.candidate, n.sick = d.Bool(), d.Bool()
 	n.asked, n.attempt = d.Uint(), d.Uint()
 
-	n.flight = flight{number: d.Uint(), kind: kind(small(d, "kind of ask", uint64(free))), record: readRecord(d)}
+	n.flight = flight{number: d.Uint(), kind: kind(small(d, "kind of ask", uint64(free))), record: readRecord(d), floor: readFloor(d)}
 	n.watch = watch{number: d.Uint(), at: d.Instant(), pause: d.Duration()}
 
 	n.seen = sight{any: d.Bool(), version: d.Uint(), record: readRecord(d), store: d.String(), at: d.Instant()}
 	n.store = d.String()
-	n.top, n.longest = d.Uint(), d.Duration()
+	n.top, n.newest, n.floor = d.Uint(), d.Uint(), readFloor(d)
+	n.longest = d.Duration()
 	n.held, n.lapsed = readMark(d), d.Bool()
 
 	n.own = tenure{
-		nonce: readNonce(d), count: d.Uint(), landed: d.Bool(), gone: d.Bool(),
+		nonce: readNonce(d), count: d.Uint(), landed: d.Bool(), gone: d.Bool(), passed: d.Bool(),
 		version: d.Uint(), base: readRecord(d), store: d.String(), stop: protocol.Reason(d.String()),
 	}
 	if n.tried.n = d.Len(24); n.tried.n > kept {
@@ -116,6 +119,15 @@ func appendMark(dst []byte, f protocol.FreeMark) []byte {
 
 func readMark(d *protocol.Decoder) protocol.FreeMark {
 	return protocol.FreeMark{Holder: protocol.NodeID(d.String()), Nonce: readNonce(d), Count: d.Uint()}
+}
+
+func appendFloor(dst []byte, f *floor) []byte {
+	dst = protocol.AppendUint(protocol.AppendUint(protocol.AppendString(dst, f.store), f.count), f.version)
+	return protocol.AppendUint(appendNonce(dst, f.nonce), f.attempt)
+}
+
+func readFloor(d *protocol.Decoder) floor {
+	return floor{store: d.String(), count: d.Uint(), version: d.Uint(), nonce: readNonce(d), attempt: d.Uint()}
 }
 
 func appendRecord(dst []byte, r *protocol.Record) []byte {

@@ -52,7 +52,7 @@ func (w *twin) shown(h *happening) (version uint64, r protocol.Record, store str
 	a := &h.in.Answer
 	ask := w.asked[a.Number]
 	switch {
-	case h.in.Kind != protocol.Replied || h.late:
+	case h.in.Kind != protocol.Replied:
 		return 0, r, "", false
 	case ask.Op == protocol.Watch:
 		return a.Version, a.Record, a.Store, a.Status == protocol.StatusEvent && a.Version != 0
@@ -73,8 +73,11 @@ func (w *twin) sight() (version uint64, store string, at protocol.Instant, recor
 			at = h.in.Now.Boot
 		}
 		v, r, s, ok := w.shown(h)
-		if w.asked[h.in.Answer.Number].Op == protocol.Watch && h.was != watching {
+		if h.late || w.asked[h.in.Answer.Number].Op == protocol.Watch && h.was != watching {
 			ok = false // for a holder it is a hint
+		}
+		if ok && w.asked[h.in.Answer.Number].Op == protocol.Watch && w.old(w.history[:i], v, &r, s) {
+			ok = false // it is late
 		}
 		if !ok {
 			continue
@@ -88,20 +91,43 @@ func (w *twin) sight() (version uint64, store string, at protocol.Instant, recor
 }
 
 // wait is L4 and L5 in one line each.
-func (w *twin) wait(r *protocol.Record, store string) time.Duration {
+func (w *twin) wait(version uint64, r *protocol.Record, store string) time.Duration {
 	most, top := max(w.c.MaxDuration, w.c.Duration), uint64(0)
 	for i := range w.history {
-		if v, r, _, ok := w.shown(&w.history[i]); ok && v != 0 {
-			top = max(top, r.Count, r.Free.Count)
-			if r.Duration <= 24*time.Hour {
-				most = max(most, r.Duration)
+		if v, o, _, ok := w.shown(&w.history[i]); ok && v != 0 {
+			top = max(top, o.Count, o.Free.Count)
+			if o.Duration <= 24*time.Hour {
+				most = max(most, o.Duration)
 			}
 		}
 	}
-	if r.Holder != "" && r.Store == store && r.Count >= top {
+	if r.Holder != "" && r.Store == store && r.Count >= top && !w.old(w.history, version, r, store) {
 		return max(r.Duration, w.c.Duration)
 	}
 	return most
+}
+
+// old says whether one of these steps showed something later than a record, of
+// the same incarnation of the store with none of another in between. Attempts
+// are compared as long as no other nonce was shown with that count.
+func (w *twin) old(history []happening, version uint64, r *protocol.Record, store string) bool {
+	for i, nonce := len(history)-1, true; i >= 0; i-- {
+		v, o, s, ok := w.shown(&history[i])
+		switch {
+		case !ok || v == 0:
+			continue
+		case s != store:
+			return false
+		case o.Count > r.Count:
+			return true
+		case o.Count == r.Count:
+			nonce = nonce && o.Nonce == r.Nonce
+			if w.c.GlobalVersions && v > version || nonce && o.Attempt > r.Attempt {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // claimEnd is L7 and L8 for the tenure with that nonce: over all that showed
@@ -131,14 +157,15 @@ func (w *twin) claimEnd(nonce protocol.Nonce) protocol.Instant {
 
 // count is L6, for an acquisition of that version in the last step.
 func (w *twin) count(version uint64) uint64 {
-	var top uint64
+	global := uint64(0)
+	if w.c.GlobalVersions {
+		global = 1
+	}
+	top := version * global
 	for i := range w.history {
 		if v, r, _, ok := w.shown(&w.history[i]); ok && v != 0 {
-			top = max(top, r.Count, r.Free.Count)
+			top = max(top, r.Count, r.Free.Count, v*global)
 		}
-	}
-	if w.c.GlobalVersions {
-		top = max(top, version)
 	}
 	return top + 1
 }
@@ -183,7 +210,7 @@ func TestTwin(t *testing.T) {
 				if s.version != version || s.store != store || s.at != at {
 					n.fail("L3: %s has seen %d of %s at %v; want %d of %s at %v", d.cfg.Self, s.version, s.store, s.at, version, store, at)
 				}
-				if want := w.wait(&record, store); d.m.wait() != want {
+				if want := w.wait(version, &record, store); d.m.wait() != want {
 					n.fail("L4: %s waits %v; want %v", d.cfg.Self, d.m.wait(), want)
 				}
 				compared[2]++

@@ -99,7 +99,7 @@ func toLinked(ops []sim.Op) []sim.Op {
 			}
 			op.Kind = sim.OpIsolate
 		case sim.OpStoreSlow, sim.OpStoreUnknown, sim.OpStaleRead, sim.OpWatchLoss, sim.OpWatchDouble, sim.OpWatchClose,
-			sim.OpExpireEarly, sim.OpExpireLate, sim.OpFailover, sim.OpStoreElect, sim.OpStoreHang, sim.OpThrottle, sim.OpForeign:
+			sim.OpExpireEarly, sim.OpExpireLate, sim.OpFailover, sim.OpRollback, sim.OpStoreElect, sim.OpStoreHang, sim.OpThrottle, sim.OpForeign:
 			continue
 		}
 		kept = append(kept, op)

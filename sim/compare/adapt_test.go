@@ -90,7 +90,7 @@ func TestAdaptOperations(t *testing.T) {
 		sim.OpStoreDown: {as(sim.OpIsolate), unchanged},
 		sim.OpStoreSlow: {none, unchanged}, sim.OpStoreUnknown: {none, unchanged}, sim.OpStaleRead: {none, unchanged}, sim.OpWatchLoss: {none, unchanged},
 		sim.OpWatchDouble: {none, unchanged}, sim.OpWatchClose: {none, unchanged}, sim.OpExpireEarly: {none, unchanged}, sim.OpExpireLate: {none, unchanged},
-		sim.OpFailover: {none, unchanged}, sim.OpStoreElect: {none, unchanged}, sim.OpStoreHang: {none, unchanged}, sim.OpThrottle: {none, unchanged}, sim.OpForeign: {none, unchanged},
+		sim.OpFailover: {none, unchanged}, sim.OpRollback: {none, unchanged}, sim.OpStoreElect: {none, unchanged}, sim.OpStoreHang: {none, unchanged}, sim.OpThrottle: {none, unchanged}, sim.OpForeign: {none, unchanged},
 	}
 	check := func(t *testing.T, of string, op sim.Op, p *sim.Protocol, want *sim.Op) {
 		t.Helper()

@@ -327,6 +327,9 @@ func ofQuorum(mutant string) Ground {
 	return ofMembers(mutant)
 }
 
+// forgotten is what may fail where a store forgets counts.
+var forgotten = []sim.Invariant{sim.OneLeader, sim.Once, sim.TokensRise, sim.NoStale, sim.NoneOffered}
+
 func ofLease(mutant string) Ground {
 	const own = `{"global_versions":false}` // its counter is in the record alone
 	switch mutant {
@@ -337,7 +340,7 @@ func ofLease(mutant string) Ground {
 		// comes back has not seen it either. The counter goes back with the record,
 		// who holds a lease does not.
 		return Ground{
-			Name: "failovers of the store", may: []sim.Invariant{sim.OneLeader, sim.Once, sim.TokensRise, sim.NoStale, sim.NoneOffered},
+			Name: "failovers of the store", may: forgotten,
 			Options: quiet(3, 60*time.Second),
 			script: func(s *sim.Schedule) {
 				first(s, 3)
@@ -377,6 +380,33 @@ func ofLease(mutant string) Ground {
 				sim.Op{At: ms(40_000), Kind: sim.OpStoreDown, Node: "n2", For: 15 * time.Second},
 				sim.Op{At: ms(40_001), Kind: sim.OpForeign, Count: 12})
 		}}
+	case "older-renewal-is-current":
+		// n3 is cut off when n2 takes over, for 15 s, and so is n2 when the store goes
+		// back to a renewal of n1's that is older than the one n3 has seen.
+		return Ground{
+			Name: "an older renewal comes back with the store", may: forgotten,
+			Options: with(quiet(3, 60*time.Second), `{"each":{"n1":{"duration":5000000000},"n3":{"duration":5000000000}}}`),
+			script: func(s *sim.Schedule) {
+				first(s, 3)
+				s.Work.Stop = 10 * time.Millisecond
+				s.Ops = append(s.Ops,
+					sim.Op{At: ms(35_000), Kind: sim.OpStoreDown, Node: "n3", For: 6 * time.Second},
+					sim.Op{At: ms(36_000), Kind: sim.OpWithdraw, Node: "n1", For: 20 * time.Second},
+					sim.Op{At: ms(40_000), Kind: sim.OpStoreDown, Node: "n2", For: 15 * time.Second},
+					sim.Op{At: ms(40_001), Kind: sim.OpRollback, Count: 8})
+			},
+		}
+	case "seen-count-ignored", "gone-back-ignored":
+		return Ground{
+			Name:    "a store that goes back",
+			Options: only(sim.OpRollback, sim.OpStoreSlow, sim.OpStoreUnknown, sim.OpPause, sim.OpResign),
+			script: func(s *sim.Schedule) {
+				s.Beyond = true // all but above-seen is excused
+				for at := ms(20_000); at < sim.Time(s.Faults); at += ms(7_000) {
+					s.Ops = append(s.Ops, sim.Op{At: at, Kind: sim.OpRollback, Count: 1 + int(at/ms(7000))%5})
+				}
+			},
+		}
 	case "mark-of-another":
 		return Ground{Name: "an old record put back by hand", Options: quiet(3, 20*time.Minute), script: func(s *sim.Schedule) {
 			// The record that is put back is the free one between two tenures.
