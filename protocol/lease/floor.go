@@ -46,7 +46,7 @@ func (f *floor) above(store string, version uint64, r *protocol.Record, global b
 // landed, shows that the store has gone back. It compares with what had been
 // seen when the ask was sent: a watch may overtake an answer.
 func (m *Machine) wentBack(f *flight, version uint64, r *protocol.Record) bool {
-	if m.stage != holding && m.stage != fencing && m.stage != releasing || m.c.mutants.Has("gone-back-ignored") {
+	if m.stage == watching || m.stage == acquiring && !m.own.landed || m.c.mutants.Has("gone-back-ignored") {
 		return false
 	}
 	return f.floor.above(m.store, version, r, m.c.GlobalVersions)
