@@ -22,7 +22,8 @@ node keeps those that it has seen, and they survive restarts; what all of them t
 is put together, ordered by token, which is the order of the leaders. AT is by the
 wall clock of the node that tells; clocks may differ. Of a leader that was frozen it
 is when its lease ended, although it noticed that later. A leader that was killed
-says nothing of its end: the next line has who came, and when.
+says nothing of its end: the next line has who came, and when. Among peers with
+certificates it needs one, of any role.
 
 Exit codes: 0 there is an answer; 69 nobody can be asked. Nodes that did not answer
 are named on stderr.

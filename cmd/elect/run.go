@@ -19,7 +19,8 @@ const runHelp = `Run COMMAND while, and only while, this candidate leads. Start 
 often as you like: one of them runs COMMAND, the others stand by and use next to
 no CPU. When COMMAND ends or is killed, or the elect above it is, every process
 that COMMAND left is killed, and the next candidate's COMMAND starts within
-milliseconds, with a greater token.
+milliseconds, with a greater token. docs/keeper.md says what no keeper can kill
+in time; where a lease ends first, exit code 84 says so.
 
 COMMAND finds in its environment
   ELECT_ELECTION      the election's URL, without credentials

@@ -16,7 +16,7 @@ import (
 
 const watchHelp = `Show who leads an election, and then each change, a line for each, until it is
 interrupted. A reader that is slow may miss a change that was overtaken by
-another, and never the last.
+another, and never the last. Among peers with certificates it needs one, of any role.
 
 -o json writes an object a line (NDJSON), that of "elect status -o json" and
   time  when the change was seen, RFC 3339

@@ -45,7 +45,7 @@ var table = []struct {
 	{"0", "done; also: run was told to end (SIGTERM, SIGINT) while it stood by"},
 	{num(NoLeader), "nobody leads (status, resign, transfer, members, member)"},
 	{num(Usage), "the command line is wrong: an unknown verb or flag, a bad name or URL"},
-	{num(Unavailable), "the back end cannot be reached, is wrong for good, or has refused (transfer, member)"},
+	{num(Unavailable), "the back end cannot be reached, is wrong for good, or has refused"},
 	{num(NoProc), "run: /proc is not mounted, or is another pid namespace's"},
 	{num(CannotCreate), "a state directory, or a file or answer of a verb, is refused or cannot be written"},
 	{num(Lost), "leadership was lost: run --once, during a change by member, fence claim with a stale token"},
