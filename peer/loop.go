@@ -183,7 +183,7 @@ func (n *Node) fire() {
 		return
 	}
 	now, due := n.latest.Boot, n.machine.NextFire()
-	n.late(min(n.due, due), now) // also of a turn that took too long
+	n.late(max(min(n.due, due), n.told), now) // also of a turn that took too long
 	if now >= due && now >= n.patient {
 		n.in = protocol.Input{Kind: protocol.Fire}
 		n.step()
@@ -197,6 +197,7 @@ func (n *Node) command(c protocol.Command) {
 	}
 	n.in = protocol.Input{Kind: protocol.Do, Command: c}
 	n.step()
+	n.told = n.latest.Boot // a timer that this has brought back may be long past, and nobody is late
 }
 
 func (n *Node) peerClosed(from protocol.NodeID, incarnation uint64) {

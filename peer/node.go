@@ -81,6 +81,7 @@ type Node struct {
 	fx        protocol.Effects
 	view      protocol.View // of the latest step
 	clocks    clocks
+	told      protocol.Instant // when the machine had its latest command
 	chance    *rand.Rand
 	timer     *time.Timer
 	due       protocol.Instant // what the timer is set for

@@ -427,6 +427,33 @@ func TestPause(t *testing.T) {
 	})
 }
 
+// TestResumedIsNotLate: a node that was paused by an operator has not stood still.
+func TestResumedIsNotLate(t *testing.T) {
+	inVillage(t, 3, func(t *testing.T, v *village) {
+		nodes := v.openAll()
+		m := win(t, nodes[0])
+		campaign(t.Context(), nodes[1])
+		campaign(t.Context(), nodes[2])
+		<-time.After(5 * time.Second)
+		for _, paused := range []bool{true, false} {
+			for _, n := range nodes {
+				if err := n.SetPaused(t.Context(), paused); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if paused {
+				release(t, m) // nobody leads
+			}
+			<-time.After(8 * time.Second)
+		}
+		for _, n := range nodes {
+			if c := n.look().Counters; c.Pauses != 0 {
+				t.Errorf("%s: counted %d pauses, the longest of %v", n.cfg.ID, c.Pauses, c.LongestPause)
+			}
+		}
+	})
+}
+
 // held is a machine whose steps something precedes, after the clock was read.
 type held struct {
 	*quorum.Machine

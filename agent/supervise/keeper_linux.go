@@ -74,6 +74,9 @@ func (k *keeper) sweep() {
 		k.tellSurvivors(begun)
 		// SIGCHLD ends the pause. One that cannot die now (it waits for a
 		// disk) must not cost a core.
+		// One that is slow to die may get children yet: those whose parent has died,
+		// if it is a subreaper, and those forked with CLONE_PARENT.
+		clear(l.walked)
 		k.pause(wait)
 		wait = min(2*wait, longest)
 	}

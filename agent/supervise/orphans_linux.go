@@ -146,6 +146,7 @@ func (f *Family) killAdopted() {
 			empty, wait = 0, shortestLook
 		default:
 			empty = 0
+			clear(l.walked) // see keeper.sweep
 			time.Sleep(wait)
 			wait = min(2*wait, longestLook)
 		}

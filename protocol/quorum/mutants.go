@@ -80,6 +80,7 @@ func Mutants() []Mutant {
 		{"jump-forgets-promises", "R16", "A voter whose clock has jumped forgets what it has promised.", OneWork},
 		{"jump-ignored-by-voters", "R16", "Only a leader minds that its clock has jumped.", OneWork},
 		{"clock-rates-not-compared", "R17", "A leader counts the acks of voters whose clocks do not run like its own.", Alike},
+		{"apart-leads-again", "R17", "A leader that lost its quorum because it cannot use the promises of those who answer stands again at once.", Alike},
 		{"apart-stands", "R17", "A voter stands although the leader has told it that its clock does not run like the others.", Alike},
 	}
 }

@@ -29,6 +29,12 @@ func TestMutants(t *testing.T) {
 						return
 					}
 				}
+				for phase := range 12 {
+					if wrong := halfHeard(t, phase, func(c *Config) { c.Mutate(mu.Name) }); wrong != "" {
+						t.Logf("%s: killed by TestHalfHeard, phase %d: %s", mu.Rule, phase, wrong)
+						return
+					}
+				}
 				if wrong := toldApart(t, func(c *Config) { c.Mutate(mu.Name) }); wrong != "" {
 					t.Logf("%s: killed: %s", mu.Rule, wrong)
 					return

@@ -73,7 +73,10 @@ func (d differ) apart(since, s sample) bool {
 // differ is what two clocks may differ by.
 type differ struct {
 	num, den int64
-	guard    time.Duration // for the granularity of clocks, and jumps that are too small to be noticed
+	// For the granularity of clocks, and for jumps that are too small to be noticed:
+	// on each side two readings may be twice the tolerance apart from the truth, and
+	// one side's count for (1+ρ)/(1−ρ) of that, 1.5 at most.
+	guard time.Duration
 }
 
 // clocked takes an ack as a sample. It reports whether the voter counts: its
@@ -90,7 +93,7 @@ func (m *Machine) clocked(i int, sent mark, msg *protocol.Message, fx *protocol.
 			*p = pace{incarnation: msg.Incarnation, jumps: msg.Jumps, first: s, second: s, apartUntil: p.apartUntil, apartSince: p.apartSince}
 		}
 		p.seq, p.last = msg.Seq, s
-		d := differ{guard: m.cfg.Drift.Guard}
+		d := differ{guard: max(m.cfg.Drift.Guard, 6*protocol.JumpTolerance)}
 		d.num, d.den = ratio(m.cfg.Drift)
 		if d.apart(p.first, s) || d.apart(p.second, s) {
 			if !m.apart(i) {
@@ -120,9 +123,29 @@ func (m *Machine) agree(fx *protocol.Effects) {
 	}
 	if n < m.ballot.Membership.Quorum() {
 		m.aside()
-		if m.role == protocol.Leader {
+		if m.working() { // of a tenure that is to follow (R5), too
 			m.giveUp(ClocksApart, fx)
 		}
+	}
+}
+
+// alone has a leader stand aside that loses its quorum because voters who answer
+// are apart. It does not know of those who do not answer whether they agree with
+// it, so it has not given up; but it would win again by the votes of those whose
+// promises it cannot use, and keep others from leading.
+func (m *Machine) alone() {
+	n, apart, since := 1, 0, m.now.Boot.Add(-m.cfg.Promise)
+	for i := range m.ballot.Membership.Voters {
+		switch p := &m.known[i].pace; {
+		case i == m.self:
+		case m.apart(i) && p.incarnation != 0 && p.last.got >= since:
+			apart++
+		case m.reign.voters[i].sent >= since:
+			n++
+		}
+	}
+	if k := m.ballot.Membership.Quorum(); n < k && n+apart >= k && !m.cfg.mutants.Has("apart-leads-again") {
+		m.aside()
 	}
 }
 
@@ -158,11 +181,16 @@ func (m *Machine) tells(i int) bool {
 // those of the others.
 func (m *Machine) aside() { m.asideUntil = m.now.Boot.Add(asidePromises * m.cfg.Promise) }
 
-// forgetPaces forgets all samples: the own clock jumped.
+// forgetPaces forgets all samples: the own clock jumped. Who was apart is so for no
+// longer than if that was found now.
 func (m *Machine) forgetPaces() {
+	now := m.now.Boot
 	for i := range m.known {
-		p := &m.known[i].pace
-		*p = pace{apartUntil: p.apartUntil, apartSince: p.apartSince}
+		if p := &m.known[i].pace; p.apartUntil != 0 {
+			*p = pace{apartUntil: min(p.apartUntil, now.Add(asidePromises*m.cfg.Promise)), apartSince: min(p.apartSince, now)}
+		} else {
+			*p = pace{}
+		}
 	}
 }
 

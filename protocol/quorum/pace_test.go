@@ -119,6 +119,38 @@ func TestBentClocks(t *testing.T) {
 	}
 }
 
+// TestHalfHeard has a leader with a fast clock reach one of two voters only, and
+// that one does not campaign. It finds that one apart and cannot know of the other.
+// It stands aside, so that the other one comes to lead.
+func TestHalfHeard(t *testing.T) {
+	for phase := range 12 {
+		if wrong := halfHeard(t, phase, func(*Config) {}); wrong != "" {
+			t.Errorf("phase %d: %s", phase, wrong)
+		}
+	}
+}
+
+func halfHeard(t *testing.T, phase int, change func(*Config)) string {
+	w := together(t, 3, change)
+	w.nodes[1].do(protocol.Command{Verb: protocol.Withdraw})
+	w.run(w.now + time.Duration(phase)*370*time.Millisecond)
+	w.cut[0][2], w.cut[2][0] = true, true
+	w.nodes[0].bend(1_100_000)
+	w.beyond = true
+	w.run(w.now + 4*asidePromises*time.Second)
+	led := 0
+	for range 100 {
+		w.run(w.now + 100*time.Millisecond)
+		if lead := w.leader(); lead == w.nodes[2] {
+			led++
+		}
+	}
+	if led < 90 {
+		return fmt.Sprintf("n3 leads in %d of 100 moments; it and n2 are a majority with good clocks", led)
+	}
+	return ""
+}
+
 // TestSlowToTell has the answers of one voter come late to a leader whose clock
 // is slow: it finds the other one apart first, and must not have that one stand
 // aside.

@@ -20,8 +20,10 @@ func (m *Machine) expire(fx *protocol.Effects) {
 			m.heard.at = protocol.Always // or a jump of the clock would make it recent again
 		}
 	case m.role == protocol.Leader && g.active && now >= g.leaseEnd && !m.cfg.mutants.Has("lease-revives-in-term"):
+		m.alone()
 		m.end(Lapsed, fx) // it never revives in its term
 	case len(m.ballot.Membership.Voters) > 1 && now >= g.contact().Add(m.cfg.Promise):
+		m.alone()
 		m.end(QuorumLost, fx) // R8
 	}
 }
