@@ -42,7 +42,7 @@ func certifyPeople(w io.Writer, dir, cluster, role string, names []string, valid
 		return ofCerts(err, dir, append(slices.Clone(names), role)[:max(len(names), 1)])
 	}
 	made := slices.DeleteFunc(filesIn(dir), func(name string) bool { return slices.Contains(before, name) })
-	_, err = fmt.Fprintf(w, "Written to %s: %s.\n\nPut them in one directory with ca.crt, and ask with certs=DIR. They have the role %s.\n", dir, strings.Join(made, ", "), r)
+	_, err = fmt.Fprintf(w, "Written to %s: %s.\n\nA client with these files and ca.crt in one directory asks with certs=DIR, and has the role %s.\n", dir, strings.Join(made, ", "), r)
 	return err
 }
 
