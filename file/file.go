@@ -100,8 +100,8 @@ type Config struct {
 	Era uint64
 
 	// SharedPlace allows a process of root to stand in a place that other users can
-	// write to, or can put another one in the place of. Without it, such a place is
-	// refused. To other users it means nothing.
+	// write to or replace. Without it, such a place is refused. It has no effect for
+	// users other than root.
 	SharedPlace bool
 
 	// Logger receives what is not an error but worth knowing. Nil is silence.

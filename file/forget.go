@@ -24,13 +24,13 @@ var made = map[string]uint32{
 	controlName: unix.S_IFSOCK, controlNewName: unix.S_IFSOCK,
 }
 
-// Forget removes the files of an election that is over, at a URL such as [Open] takes,
-// and returns the last token that its record has, 0 if there is none. It keeps the
-// counter, so that tokens go on rising if the election is held again; with tokens it
-// removes that, too, and the directory. It takes the lock first, and follows no link. It
-// removes nothing and returns an error where somebody leads or has the lock for another
-// reason, and where the directory contains what no candidate can have made. The error
-// matches fs.ErrNotExist where there is no such election.
+// Forget removes the files of an election that is over, at a URL as [Open] takes it, and
+// returns the last token in its record, 0 if there is none. It keeps the counter, so that
+// tokens go on rising if the election is held again; if tokens is set it removes the
+// counter and the directory, too. It takes the lock first, and follows no link. If
+// somebody leads, or has the lock for another reason, or the directory contains what no
+// candidate makes, it removes nothing and returns an error. The error matches
+// fs.ErrNotExist if there is no such election.
 func Forget(u *url.URL, name string, tokens bool) (last fence.Token, err error) {
 	dir, cfg, err := parse(u)
 	if err != nil {
@@ -47,7 +47,7 @@ func Forget(u *url.URL, name string, tokens bool) (last fence.Token, err error) 
 		return 0, cmp.Or(absent(err, path), explainPlace(err))
 	}
 	p := &place{at: opened, path: path, lockPath: path + "/" + lockName, dir: opened.File(), log: slog.New(slog.DiscardHandler)}
-	defer func() { _ = p.close() }() // it closes the locks, and nothing is left to be lost
+	defer func() { _ = p.close() }() // nothing that was written can be lost here
 	if err := p.seize(); err != nil {
 		return 0, err
 	}
@@ -75,7 +75,7 @@ func Forget(u *url.URL, name string, tokens bool) (last fence.Token, err error) 
 	return last, nil
 }
 
-// absent is the error for an election that is not there; nil if err is another one.
+// absent is the error for an election that does not exist; nil if err is another one.
 func absent(err error, path string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("no election was held at %s, or it is forgotten: %w", path, fs.ErrNotExist)
@@ -119,7 +119,7 @@ func (p *place) seize() error {
 	return p.verify()
 }
 
-// taken is who has the lock.
+// taken is the error that names the process that has the lock.
 func (p *place) taken() error {
 	r := newReader(p.path, p.log)
 	defer r.close()
@@ -130,8 +130,8 @@ func (p *place) taken() error {
 	return fmt.Errorf("%w: a process has the lock of %s; %s", driver.ErrIneligible, p.path, want)
 }
 
-// remains are the files that there are, the counter last: a directory without a lock and
-// with a counter is one that is forgotten.
+// remains lists the files of the election, the counter last: a directory with a counter
+// and without a lock is that of an election that is forgotten.
 func (p *place) remains() (names []string, err error) {
 	entries, err := p.dir.ReadDir(-1)
 	if err != nil {

@@ -72,9 +72,8 @@ func dial(ctx context.Context, dir *dirs.Dir) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", path)
 }
 
-// allowed returns nil if the caller may command the leader: root, the leader's
-// own user, and whoever else the mode of the socket let in, if that is meant for
-// a group.
+// allowed returns nil if the caller may command the leader: root, the leader's own
+// user, and, if the socket is shared with a group, every user that its mode lets in.
 func allowed(conn *net.UnixConn, shared bool) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"github.com/electd/elect/protocol/quorum"
 )
 
-// clocks is what was logged of clocks that do not run alike. The loop owns it.
+// clocks records what was logged of clocks that do not run alike. The loop owns it.
 type clocks struct {
-	voters uint16 // as [quorum.Machine.Apart] says it
+	voters uint16 // as [quorum.Machine.Apart] returns it
 	apart  []protocol.NodeID
 	aside  bool
 }
 
-// compare logs what has changed since the step before.
+// compare logs what has changed since the previous step.
 func (c *clocks) compare(n *Node, m *quorum.Machine) {
 	voters, aside := m.Apart()
 	if aside != c.aside {

@@ -83,9 +83,9 @@ type Config struct {
 	// this participant's is Data/Name/ID. By default elect-peer in
 	// $XDG_STATE_HOME, or in ~/.local/state.
 	Data string
-	// SharedPlace allows a process of root to have its data directory where other
-	// users can write, or can put another one in its place. Without it, such a Data is
-	// refused. To other users it means nothing.
+	// SharedPlace allows a process of root to have its data directory in a place that
+	// other users can write to or replace. Without it, such a Data is refused. It has
+	// no effect for users other than root.
 	SharedPlace bool
 	// Cluster keeps two clusters apart: who names another one is refused. By
 	// default that of the own certificate, and without one DefaultCluster.
@@ -164,11 +164,11 @@ type Config struct {
 	// Certs is a directory with ca.crt, ID.crt and ID.key, as package certs
 	// makes it; a [Client] takes the strongest operator's certificate in it. The files
 	// are read again when they change. CA, Cert and Key name the three files one by
-	// one instead. With neither, only addresses of the loopback are allowed, unless
-	// Insecure, and only the processes of one user elect together: each participant
-	// makes its certificate by itself, in the directory elect-loopback of
+	// one instead. With neither, and without Insecure, only addresses of the loopback
+	// are allowed, and only the processes of one user elect together: each
+	// participant makes its certificate by itself, in the directory elect-loopback of
 	// $XDG_STATE_HOME or ~/.local/state, which only that user can read. A [Client]
-	// finds it there, and may do everything.
+	// finds a certificate there that permits every request.
 	Certs         string
 	CA, Cert, Key string
 	// Insecure allows plain text, on the loopback and on a network. Everybody who

@@ -86,23 +86,25 @@
 //
 // # Security
 //
-// With certificates peers talk TLS 1.3, each proving the id that it claims, and
-// its cluster. Without them only addresses of the loopback are accepted, and only
+// With certificates peers use TLS 1.3, and each proves its id and its cluster.
+// Without them only addresses of the loopback are accepted, and only
 // the processes of one user elect together: they make certificates by themselves,
 // in a directory that nobody else can read. So another user of the machine is
 // refused, and root is not. [Config].Insecure is plain text: everybody who reaches
 // the port can elect and depose. Voters are believed: one that lies can make two
 // leaders.
 //
-// What a client may ask depends on its certificate. An operator's has a role, see
-// [certs.Role]: observe looks, operate resigns, transfers, pauses and resumes too, and
-// administer changes the membership too. A node's own counts as operate while the node
-// is in the membership, and as observe otherwise. What is not permitted is
-// [ErrNotPermitted], and is in the log of the node that was asked.
+// What a client may do depends on its certificate. An operator's certificate has a
+// role, see [certs.Role]: observe may look; operate may also resign, transfer, pause
+// and resume; administer may also change the membership. A node's own certificate
+// counts as operate while the node is in the membership, and as observe otherwise. A
+// request that is not permitted fails with [ErrNotPermitted], and the node that was
+// asked logs it.
 //
 // Files of certificates are read again when they have changed, at each handshake and
-// each minute; connections are made anew then. An end that is near is in the log once a
-// day, and in [NodeStatus]. After it no new connection is accepted, and one between
-// nodes that is there goes on for seven days, or a third of the certificate's life;
-// [New] and [NewClient] fail with [certs.ErrExpired].
+// each minute; connections are made anew then. A node logs once a day that its
+// certificate ends soon, and [NodeStatus] has it. After the end no new connection is
+// accepted. An existing connection between nodes goes on for seven days, or for a third
+// of the certificate's life if that is less. [New] and [NewClient] fail with
+// [certs.ErrExpired].
 package peer

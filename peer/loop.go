@@ -335,21 +335,21 @@ func (n *Node) carrySends() {
 	}
 }
 
-// wait keeps a message until its save is durable, in place of an older one of its
-// type to the same participant. So what waits is bounded however long a sync takes,
-// where each heartbeat of a new term would add an answer.
+// wait keeps a message until its save is durable. The message replaces an older one
+// of its type to the same participant. So the number of waiting messages is bounded
+// however long a sync takes, although each heartbeat of a new term asks for an answer.
 //
-// That is safe: to a machine the older message is one that was lost, as any may be.
-// And it keeps nobody waiting for good, although the newer one may name a later save
-// that would have come after the older one had left. A machine names the save of what
-// the message rests on: its term, a greater promise than all before, its incarnation.
-// So a later save means that the older message is of a term that is over, or that a
-// greater promise was asked for; the first is of no use any more, and the second
-// happens as often as a leader begins to ask for more. Between two such events all
-// messages of a type name one save, and the newest of them leaves with it. In a ring,
-// where messages of one type are about several nodes, only the incarnation is waited
-// for, and whoever hears nothing of its own message sends it again. A vote or a
-// release gives way to nothing but another one.
+// That is safe: to a machine the older message is lost, as any message may be.
+// And no participant waits for ever, although the newer message may name a later save,
+// and so leave later than the older one would have. A machine names the save on which
+// the message depends: of its term, of a promise greater than all before, or of its
+// incarnation. So a later save means that the term of the older message is over, or
+// that a greater promise was asked for. In the first case the older message has no use
+// any more. The second case is as rare as a leader that asks for a greater promise.
+// Between two such events all messages of a type name the same save, and the newest of
+// them leaves with it. In a ring, where messages of one type are about several nodes,
+// they wait for the incarnation only, and a node that does not get its own message back
+// sends it again. Only another vote replaces a vote, and only another release a release.
 func (n *Node) wait(s *protocol.Send) {
 	kept := n.waiting[:0]
 	for i := range n.waiting {

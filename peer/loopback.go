@@ -18,19 +18,19 @@ import (
 	"github.com/electd/elect/protocol"
 )
 
-// On the loopback every user of a machine reaches every port. So nodes without
+// Every user of a machine can reach every port on the loopback. So nodes without
 // certificates make some for themselves, in a directory that only their user can
-// read: $XDG_STATE_HOME/elect-loopback/cluster-NAME. What a node or a client shows
-// proves that it may read that directory, and so that it is of the same user.
+// read: $XDG_STATE_HOME/elect-loopback/cluster-NAME. A node or a client that shows
+// such a certificate can read that directory, so it runs as the same user.
 
 const (
 	privateDir    = "elect-loopback"
-	privatePrefix = "cluster-" // no cluster's name meets that of the lock
+	privatePrefix = "cluster-" // so that no cluster has the name of the lock file
 	privateMaking = ".making-" // begins the names of directories that are not complete
 )
 
-// privateLife is the life of these certificates, from privateBirth on: who may read
-// the directory is all that counts, and neither age nor a wrong clock ends that.
+// privateLife is the life of these certificates, from privateBirth on. Only access to
+// the directory counts, so neither age nor a wrong clock makes them invalid.
 const privateLife = 250 * 365 * 24 * time.Hour
 
 func privateBirth() time.Time { return time.Unix(0, 0).AddDate(0, 0, 1) }
@@ -41,7 +41,7 @@ const (
 	otherUser = "; the other side is of another user of this machine, or has certs=DIR: want this as that user (sudo -u), or certs=DIR at both sides"
 )
 
-// private reports whether the certificates are those of the user.
+// private reports whether the certificates are those in the user's own directory.
 func (c *Config) private() bool { return !c.secured() && !c.Insecure && c.connect == nil }
 
 // privateIdentity loads the certificate from the user's own directory. A participant
@@ -81,9 +81,9 @@ func (c *Config) privateIdentity() (*certs.Identity, error) {
 	return nil, fmt.Errorf("certificates for the loopback: %w", err)
 }
 
-// privateBase is the directory of these directories. It follows the user: a HOME of
-// another one, as sudo may leave it, would put a secret into that one's hands, and
-// hide it from the nodes' own user.
+// privateBase is the directory above these directories. It is that of the effective
+// user: in the HOME of another user, which sudo may keep, that user could read the
+// keys, and the nodes' own user would not find them.
 func privateBase() (string, error) {
 	if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
 		return filepath.Join(state, privateDir), nil
@@ -105,7 +105,7 @@ func privateBase() (string, error) {
 	return filepath.Join(home, ".local", "state", privateDir), nil
 }
 
-// privateError is that somebody else could read or replace what is in a directory.
+// privateError says why another user could read or replace what is in a directory.
 type privateError struct{ path, says string }
 
 func (e *privateError) Error() string { return e.path + " " + e.says }
@@ -123,7 +123,7 @@ func openPrivate(path string) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := root.Stat(".") // of what is open, whatever has the name by now
+	info, err := root.Stat(".") // of the open directory: another may have the name by now
 	if err == nil {
 		switch owner, uid := ownerOf(info), os.Geteuid(); {
 		case owner != uid:
@@ -138,7 +138,7 @@ func openPrivate(path string) (*os.Root, error) {
 	return root, nil
 }
 
-// loadPrivate loads the certificate of a node, or if id is "" that of who asks.
+// loadPrivate loads the certificate of a node, or if id is "" that of a client.
 func loadPrivate(dir string, id protocol.NodeID) (*certs.Identity, error) {
 	base, err := openPrivate(filepath.Dir(dir))
 	if err != nil {
@@ -153,8 +153,8 @@ func loadPrivate(dir string, id protocol.NodeID) (*certs.Identity, error) {
 	return certs.LoadRoot(root, string(id), otherUser)
 }
 
-// makePrivate makes what a node needs. A process that dies in the midst of it leaves
-// nothing that the next one would use: the directory gets its name when the
+// makePrivate makes what a node needs. A process that dies in the middle leaves
+// nothing that the next one would use: the directory gets its name only when the
 // authority is complete, and a pair that cannot be used is made anew.
 func makePrivate(dir, cluster string, id protocol.NodeID) error {
 	base := filepath.Dir(dir)
@@ -200,7 +200,7 @@ func foundPrivate(dir string, options certs.Options) error {
 	base := filepath.Dir(dir)
 	left, err := os.ReadDir(base)
 	for _, e := range left {
-		if strings.HasPrefix(e.Name(), privateMaking) { // of a process that was killed
+		if strings.HasPrefix(e.Name(), privateMaking) { // left by a process that was killed
 			err = errors.Join(err, os.RemoveAll(filepath.Join(base, e.Name())))
 		}
 	}

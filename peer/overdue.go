@@ -8,20 +8,21 @@ import (
 	"github.com/electd/elect/protocol"
 )
 
-// NoLeaderKnown is the message of a warning in [Config.Logger]: a node writes it, once,
-// when it has known no leader for longer than a promise, and says why. A program that
-// shows its users the states of Observe may leave it out.
+// NoLeaderKnown is the message of a warning in [Config.Logger]. A node logs it once, with
+// the reason, when it has known no leader for longer than a promise. A program that
+// shows its users the states of Observe may drop it.
 const NoLeaderKnown = "no leader is known"
 
-// overdue is since when no leader is known, and whether the log was told.
+// overdue records since when no leader is known, and whether that was logged.
 type overdue struct {
 	since   protocol.Instant // 0: a leader is known
-	founded bool             // since then; what is waited for is another thing before
+	founded bool             // the election was founded at since; before that the node waits for its founding
 	told    bool
 }
 
-// tellOverdue tells the log why no leader is known, once for each time that this lasts
-// longer than a promise. Most programs do not watch, and would hear nothing.
+// tellOverdue logs why no leader is known, once for each period without a leader that
+// is longer than a promise. Most programs do not watch the election, and would not
+// learn of it.
 func (n *Node) tellOverdue(led bool) {
 	o := &n.watch.overdue
 	founded := n.machine != nil
@@ -48,8 +49,8 @@ func (n *Node) tellOverdue(led bool) {
 	n.log.Warn(NoLeaderKnown, "for", now.Sub(o.since), "cause", cause)
 }
 
-// undecided is why nobody leads although this node stands, or might, and hears a
-// majority, as far as it can tell.
+// undecided says, as far as this node can tell, why nobody leads although it may stand
+// and hears a majority.
 func (n *Node) undecided(now protocol.Instant) error {
 	text := "a majority of the voters is heard, and has elected nobody"
 	if n.votes() && n.waiter == nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/electd/elect/protocol"
 )
 
-// ErrNotPermitted: the certificate of the client has not the role that the request
-// needs. The text names the request, the role that is shown and the one that is
-// needed.
+// ErrNotPermitted means that the certificate of the client does not have the role that
+// the request needs. The text names the request, the role that the certificate has and
+// the one that is needed.
 var ErrNotPermitted = errors.New("not permitted")
 
-// needs is the role that a verb needs; "" for one that is not known.
+// needs is the role that a verb needs; "" for an unknown verb.
 func needs(verb string) certs.Role {
 	switch verb {
 	case verbStatus, verbWatch, verbHistory, verbPing:
@@ -28,13 +28,13 @@ func needs(verb string) certs.Role {
 	return ""
 }
 
-// permitted says why the client may not ask what it asks; nil if it may. Without
-// certificates whoever reaches the port may ask for everything.
+// permitted says why the client may not make its request; nil if it may. Without
+// certificates every client may make every request.
 //
-// An operator has the role of its certificate. A node of the membership may do what
-// operate may, with one exception: a voter hands on a change of the membership that
-// it has permitted itself. Voters are believed, so that this gives them nothing that
-// they do not have. A node that is not in the membership may look.
+// An operator has the role of its certificate. A node of the membership counts as
+// operate, with one exception: a voter may forward a change of the membership that it
+// has permitted itself. Voters are believed, so this gives them no new power. A node
+// that is not in the membership counts as observe.
 func (a *answerer) permitted() error {
 	need, from := needs(a.question.Verb), &a.from
 	if need == "" || from.ID == "" && from.Role == "" {
@@ -61,12 +61,12 @@ func (a *answerer) permitted() error {
 // change is the change of the membership that is asked for, as far as it can be read.
 func (a *answerer) change() (q memberRequest) {
 	if len(a.question.Body) <= maxQuestion {
-		_ = json.Unmarshal(a.question.Body, &q) // what is wrong with it is said to whoever may ask
+		_ = json.Unmarshal(a.question.Body, &q) // a client that may ask is told later what is wrong
 	}
 	return q
 }
 
-// verb is what the client asks for, as it stands on a command line.
+// verb is the request of the client, as on a command line.
 func (a *answerer) verb() string {
 	switch q := a.change(); {
 	case a.question.Verb != verbMember:
@@ -77,11 +77,11 @@ func (a *answerer) verb() string {
 	return verbMember
 }
 
-// maxBy bounds, in bytes, what a node says of the client that it asks for.
+// maxBy bounds, in bytes, the description of the client for which a node asks.
 const maxBy = 200
 
-// who is the client, for people; by is for whom it says that it asks, which counts
-// if it is a node.
+// who describes the client, for people. by is the client for which it says that it
+// asks; it counts if the caller is a node.
 func (a *answerer) who(by string) string {
 	name := string(a.from.ID)
 	switch role := a.from.Role; {
@@ -102,8 +102,8 @@ func (a *answerer) who(by string) string {
 // askerKey is the key of a context's client, see askedBy.
 type askerKey struct{}
 
-// askedBy is the client for whom something is done, for people; "" for the program
-// itself.
+// askedBy describes the client for which something is done, for people; "" for the
+// program itself.
 func askedBy(ctx context.Context) string {
 	by, _ := ctx.Value(askerKey{}).(string)
 	return by

@@ -141,13 +141,13 @@ func (n *Node) Status() NodeStatus {
 	return s
 }
 
-// CertificateStatus is what a node or a client says of its own certificate, the one
-// in force. Its form in JSON is as stable as that of NodeStatus.
+// CertificateStatus describes the certificate in force of a node or a client. Its form
+// in JSON is as stable as that of NodeStatus.
 type CertificateStatus struct {
 	Expires time.Time `json:"expires"`
-	// AuthorityExpires is when the authority that signed it ends, and it with it.
+	// AuthorityExpires is when the authority of the certificate ends, and with it the certificate.
 	AuthorityExpires time.Time `json:"authority_expires"`
-	// Authority is the beginning of that one's key identifier.
+	// Authority is the beginning of the authority's key identifier.
 	Authority string `json:"authority"`
 	// Warnings are what an operator should mend: an end that is near, files that
 	// cannot be used.

@@ -35,9 +35,9 @@ func (r Drift) Claim(d time.Duration) time.Duration {
 	return time.Duration(whole*num+rest*num/den) - r.Guard
 }
 
-// Rate is how fast a clock runs by another one, in parts per million more than
-// that: the true rate lies between Low and High. It was measured Over a time; 0
-// is that it is not known.
+// Rate is by how much a clock runs faster than another one, in parts per million: the
+// true value lies between Low and High. Over is the time in which it was measured; 0
+// means that the rate is not known.
 type Rate struct {
 	Low  int64         `json:"low_ppm"`
 	High int64         `json:"high_ppm"`

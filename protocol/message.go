@@ -43,9 +43,9 @@ type Message struct {
 	// RetryAfter is how long it takes until a refusal may become a grant.
 	RetryAfter time.Duration `json:"retry_after,omitzero"`
 
-	// Clock is how long the sender's clock has counted since the sender booted, or
-	// since that clock jumped; Jumps is how often it has. Two Clocks with equal Jumps
-	// say how fast it runs.
+	// Clock is how long the sender's clock has run since the sender booted, or since
+	// that clock jumped; Jumps is how often it has jumped. Two Clocks with equal Jumps
+	// tell the rate of the clock.
 	Clock time.Duration `json:"clock,omitzero"`
 	Jumps uint64        `json:"jumps,omitzero"`
 

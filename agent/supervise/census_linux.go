@@ -13,29 +13,31 @@ import (
 	"github.com/electd/elect/internal/proc"
 )
 
-// census is the family as it was found at one time, before it is to be killed. To find a
-// process takes some 20 µs on an idle machine, and to kill one that was found 6. Those that
-// were killed need the processors to die, and leave little of them for finding others: so
-// all are found first. It is used by one goroutine.
+// census is the family as it was found at one time, before it is killed. To find a
+// process takes some 20 µs on an idle machine, and to kill it then 6 µs. Processes that
+// were killed use the processors to die, which slows the finding of others: so all are
+// found first. It is used by one goroutine.
 type census struct {
 	pidfds []int
-	part   bool // there may be others, that were not found
+	part   bool // there may be others that were not found
 }
 
-// census finds what is below root and not spared, until the instant; 0 is never.
+// census finds what is below root and not spared. It stops at the instant until; 0 is
+// never.
 func (l *lineage) census(c *census, until int64) {
 	c.close()
 	l.look()
 	if l.scan {
-		c.part = true // what is read of a process here is too old when it is to be killed
+		c.part = true // what a scan reads of a process is too old when the process is killed
 		return
 	}
 	l.enrol(c, l.root, -1, 4*maxDepth, until)
 }
 
-// enrol adds what is below parent. A number may become another process's after it was
-// listed. So the children are listed twice: what a pidfd that was opened between the two
-// leads to is the child, or dead. Root's own cannot be reaped behind our back.
+// enrol adds what is below parent. After a pid was listed it may become another
+// process's. So the children are listed twice, and the pidfds are opened in between: a
+// pidfd of a pid in both lists is that of the child, or of a dead process. The children
+// of root itself need no second list, because only this process reaps them.
 func (l *lineage) enrol(c *census, parent, parentFD, depth int, until int64) {
 	if depth == 0 || until != 0 && int64(clock.Now()) >= until {
 		c.part = true
@@ -73,22 +75,23 @@ func (l *lineage) enrol(c *census, parent, parentFD, depth int, until int64) {
 	}
 }
 
-// strike kills those who were found and are alive. Who is woken up to die must not take
-// the processor before the last one is told: where that is allowed, this thread is not to
-// be preempted for those microseconds. It reaps nobody meanwhile, nor does it look at
-// /proc: on a busy machine a thread with that priority was seen to do harm there.
+// strike kills the processes that were found and are alive. A process that wakes up to
+// die must not take the processor before the last one is signalled: so, if it may, this
+// thread runs with a real-time priority for those microseconds. Meanwhile it reaps no
+// process and reads nothing in /proc: on a busy machine a thread with that priority was
+// seen to do harm there.
 func (c *census) strike() {
 	before, err := unix.SchedGetAttr(0, 0)
 	urgent := err == nil && unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0) == nil
 	for _, fd := range c.pidfds {
-		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // who cannot be killed is found again by the sweep
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // the sweep finds what could not be killed
 	}
 	if urgent {
 		_ = unix.SchedSetAttr(0, before, 0)
 	}
 }
 
-// close forgets who was found.
+// close forgets the processes that were found.
 func (c *census) close() {
 	for _, fd := range c.pidfds {
 		unix.Close(fd)
@@ -96,18 +99,18 @@ func (c *census) close() {
 	c.pidfds, c.part = nil, false
 }
 
-// deathTime is how many times as long as the finding of a family its death takes: 5 to
-// 8 were measured, for 1,000 to 6,000 processes (BenchmarkCrowd). deathMost is the most
-// that was seen for one of them. It counts where the finding took long because the keeper
-// had to wait for a processor.
+// deathTime is the ratio of the time in which a family dies to the time in which it is
+// found: 5 to 8 were measured, for 1,000 to 6,000 processes (BenchmarkCrowd). deathMost is
+// the longest time that was seen for one process. It is the bound when the finding took
+// long because the keeper had to wait for a processor.
 const (
 	deathTime = 6
 	deathMost = 400 * time.Microsecond
 )
 
-// count finds the family, because its lease was not renewed for half of it, and decides
-// how long before the end to begin with the killing: twice as long as that is expected to
-// take. What was found is kept until then.
+// count finds the family when half of the lease has passed without a renewal, and decides
+// how long before the end to begin to kill: twice as long as that is expected to take. It
+// keeps the pidfds until then.
 func (k *keeper) count() {
 	k.counted = true
 	l := k.others()
@@ -131,8 +134,8 @@ func rough(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-// raid kills the family as fast as it can be done, once: all of it but those that are
-// forked meanwhile, or cannot be found so fast. The sweep finds them.
+// raid kills the family once, as fast as possible, except for processes that are forked
+// meanwhile or cannot be found so fast. The sweep finds those.
 func (k *keeper) raid() {
 	if k.raided {
 		return
@@ -154,15 +157,15 @@ func (k *keeper) raid() {
 	k.census.close()
 }
 
-// Survivors are told of this often: the first time when the lease has ended, or, without
-// one, when the killing has taken that long.
+// How often survivors are logged: first when the lease has ended, or, without a lease,
+// survivorsPatience after the killing began; then every survivorsAgain.
 const (
 	survivorsPatience = time.Second
 	survivorsAgain    = 10 * time.Second
 )
 
-// tellSurvivors says who is alive though the lease has ended, or though they were killed a
-// while ago, and again from time to time.
+// tellSurvivors logs the processes that are alive although the lease has ended, or although
+// they were killed a while ago, and logs them again from time to time.
 func (k *keeper) tellSurvivors(sweeping clock.Boot) {
 	now := clock.Now()
 	if int64(now) < k.nextTell {
@@ -188,7 +191,7 @@ func (k *keeper) tellSurvivors(sweeping clock.Boot) {
 	}
 }
 
-// survivors names some of those who are alive, and counts all.
+// survivors names some of the processes that are alive, and counts all.
 func (k *keeper) survivors() (text string, count int) {
 	const most = 6
 	l := lineage{root: os.Getpid()}
@@ -211,7 +214,7 @@ func (k *keeper) survivors() (text string, count int) {
 	return text, count
 }
 
-// describe says of a process what there is to be known of why it does not die.
+// describe describes a process, and what /proc tells of why it does not die.
 func describe(pid int, s proc.Stat) string {
 	place := "/proc/" + strconv.Itoa(pid)
 	name := strings.TrimSpace(string(proc.ReadFile(place+"/comm", make([]byte, 64))))

@@ -14,9 +14,9 @@ const DefaultGrace = 10 * time.Second
 // ErrUnsupported is what Start returns on systems that it cannot run on.
 var ErrUnsupported = errors.New("supervise: not supported on this system: use Linux, macOS, FreeBSD, OpenBSD or DragonFly")
 
-// ErrProc is what Start, Prepare, Guard and AdoptOrphans return on Linux where /proc is
-// not mounted, or is that of another pid namespace: a keeper could not find those whom it
-// is to kill. The error says what would be right.
+// ErrProc is what Start, Prepare, Guard and AdoptOrphans return on Linux if /proc is not
+// mounted, or is that of another pid namespace: a keeper could not find the processes
+// that it has to kill. The error says what would be right.
 var ErrProc = errors.New("supervise: /proc does not show the processes of this pid namespace")
 
 func errProc(why error) error { return fmt.Errorf("%w: %w", ErrProc, why) }
@@ -80,7 +80,8 @@ type Command struct {
 	// asked before the start, when something must be left, and then again and
 	// again until Done. The keeper begins to kill
 	// the family 20 ms before the latest end that it was told, or earlier if the
-	// family is large, also when this process is frozen. 0 leaves that end as it was. It must not block.
+	// family is large, also when this process is frozen. 0 leaves that end
+	// unchanged. Lease must not block.
 	Lease func() (left time.Duration, bounded bool)
 	// Spare, if not nil, is a keeper that was started in advance by Prepare.
 	// Start uses it up, whatever becomes of the command; if it has died

@@ -26,28 +26,28 @@
 //
 // On Linux the keeper is a child subreaper and finds its descendants in /proc:
 // those that called setsid, forked twice, closed their descriptors or ignore
-// every signal, too. Whoever is killed or frozen (the command, the parent, the
-// keeper alone), the family is dead before the lock is free. For the death of
+// every signal, too. If any one of them is killed or frozen (the command, the parent,
+// the keeper), the family is dead before the lock is free. For the death of
 // the keeper alone this takes [AdoptOrphans] in the parent; without it only
 // the command's process group, and what can be found below its members, is
 // killed then, and a member that called setsid and lost its parent survives.
 //
-// Where leadership is a lease, the family is dead before the lease ends: the
-// keeper begins to kill in time for the family's size, as long as three eighths of
-// the lease are enough for it. What is alive after the end is an overrun, which the
-// log and [Family.Overrun] tell.
+// Where leadership is a lease, the family is dead before the lease ends: the larger
+// the family, the earlier the keeper begins to kill, but at most three eighths of
+// the lease before the end. A family that is alive after the end is an overrun,
+// which the log and [Family.Overrun] report.
 //
 // Not covered: the keeper and the parent killed at the same instant, or the keeper
 // while the parent is stopped (the command then gets SIGKILL from the kernel, its
 // descendants do not); the keeper stopped and the parent killed at the same instant
 // (the family lives on until somebody continues or kills the keeper); processes in
-// state D, whom nobody can kill; set-uid descendants of an ordinary user, whom that
-// user may not kill. In all these cases locks are held for as long as a descendant
-// has them inherited, or the keeper waits with them, and says for whom in the log; a
-// lease runs out, and the next leader starts beside them. Nor are covered: work
-// handed to somebody else's process, such as systemd, cron or a container engine; a
-// daemon in another pid namespace than the family's own. Where /proc is not mounted,
-// or is another pid namespace's, nothing is started: [ErrProc].
+// state D, which cannot be killed; set-uid descendants of an ordinary user, which that
+// user may not kill. In all these cases the locks stay held as long as a descendant
+// has inherited them, or the keeper holds them, waits and logs for which process. A
+// lease runs out, and the next leader starts beside the old family. Also not covered:
+// work handed to somebody else's process, such as systemd, cron or a container engine;
+// a daemon in another pid namespace than the family's own. If /proc is not mounted, or
+// shows another pid namespace, nothing is started: [ErrProc].
 //
 // On the other Unix systems there is the same keeper, lifeline and deadline,
 // but only the process group is killed: a descendant that called setsid or
@@ -56,11 +56,11 @@
 //
 // # The witness
 //
-// Where leadership is a lease, others must wait until it has run out, however
-// surely the leader is dead: unless somebody whom they believe says so. The
-// keeper can know, and its [Witness] says it, for a process that left a
-// testament (Command.Testament, or Guardian.Lead). That word is about a whole
-// life of that process and is believed for all lives before it, too. So the
+// Where leadership is a lease, others must wait until it has run out, although the
+// leader may be dead: unless somebody that they believe says so. The keeper can
+// know, and its [Witness] says it, for a process that left a testament
+// (Command.Testament, or Guardian.Lead). The others believe it for that incarnation
+// of the process, and for all incarnations before it. So the
 // witness speaks only when
 //
 //   - the family is dead: the keeper has no child left,

@@ -65,9 +65,9 @@ func (f *Family) Signal(sig syscall.Signal) error {
 	return f.send(appendNumber(nil, kindSignal, int64(sig)))
 }
 
-// killTime is how long before the end of a lease the keeper begins to kill, at the
-// latest: earlier where the family is large, see keeper.count. To kill a small one
-// takes 2 to 7 ms; on a busy machine 27 were seen.
+// killTime is how long before the end of a lease the keeper begins to kill a small
+// family. It begins earlier if the family is large, see keeper.count. To kill a small
+// family takes 2 to 7 ms; on a busy machine 27 ms were seen.
 const killTime = 20 * time.Millisecond
 
 // killAt is when it does, for a lease that has left to run from now.
@@ -199,10 +199,10 @@ func (f *Family) Wait() Exit {
 	return f.exit
 }
 
-// InTime reports whether all of the family was dead before the end of the lease that
-// the keeper was told last. It waits for Done, or until the keeper says that the lease
-// has ended and some of the family are alive. It is false where there was no lease, and
-// where the keeper died and nobody can prove when the family did.
+// InTime reports whether all of the family was dead before the end of the latest lease
+// that the keeper was told. It waits for Done, or until the keeper says that the lease
+// has ended and some of the family is alive. It is false if there was no lease, or if
+// the keeper died, so that nobody can prove when the family died.
 func (f *Family) InTime() bool {
 	select {
 	case <-f.done:
@@ -216,8 +216,8 @@ func (f *Family) InTime() bool {
 	return f.ended != 0 && int64(f.ended) <= f.lease.Load()
 }
 
-// Overrun waits for Done, and returns for how long after the end of its lease some of
-// the family was alive. It is 0 if all were dead before, or there was no lease.
+// Overrun waits for Done, and returns how long some of the family was alive after the
+// end of its lease. It is 0 if all were dead before, or if there was no lease.
 func (f *Family) Overrun() time.Duration {
 	<-f.done
 	end := f.lease.Load()

@@ -101,14 +101,14 @@ type keeper struct {
 	reason Reason // why it is not running any more
 
 	deadline, graceEnd int64 // of the clock that parent and keeper share; 0 is none
-	ahead              int64 // how long before the deadline to look at the size of the family
-	early              int64 // how long before the deadline to begin with the killing, by that size
+	ahead              int64 // how long before the deadline to count the family
+	early              int64 // how long before the deadline to begin to kill, by that count
 	counted            bool  // since the deadline was pushed out last
 	census             census
 	warned             bool  // that the lease is too short for the family
-	nextSize           int64 // when to count only to see whether it is
+	nextSize           int64 // when to count only to see whether it is too short
 	raided             bool  // see raid
-	nextTell           int64 // when to tell of survivors again
+	nextTell           int64 // when to log survivors again
 	nextLook           int64 // likewise; 0 is never again, or at once at first
 	abort              bool  // leave the locks alone
 
@@ -364,18 +364,18 @@ func (k *keeper) sleep(now int64) {
 	}
 }
 
-// maxAhead is the longest time before the end of a lease in which the family is counted:
-// that of 5,000 processes is killed within half of it.
+// maxAhead bounds how long before the end of a lease the family is counted: a family of
+// 5,000 processes is killed within half of it.
 const maxAhead = 5 * time.Second
 
-// sizeEvery is how often a family under a lease is counted although that is renewed, so
-// that one that is too large is told of before it matters.
+// sizeEvery is how often the family is counted while the lease is renewed, so that the
+// log warns of one that is too large before it matters.
 const sizeEvery = time.Minute
 
-// expect takes note of when the family is to be killed at the latest, 0 for never. The
-// parent tells it again and again, and that the lease was renewed is when it is later. While
-// it is, the size of the family does not matter, and nobody looks at it: it is counted when
-// half of the lease has gone by.
+// expect sets when the family is to be killed at the latest; 0 is never. The parent sends
+// it again and again, and a later deadline means that the lease was renewed. While the
+// lease is renewed the size of the family does not matter: the family is counted when half
+// of the lease has passed without a renewal.
 func (k *keeper) expect(deadline int64) {
 	const jitter = int64(time.Millisecond)
 	if deadline == 0 || k.deadline == 0 || deadline > k.deadline+jitter {
@@ -385,7 +385,7 @@ func (k *keeper) expect(deadline int64) {
 	k.deadline = deadline
 }
 
-// forget has the family be counted again.
+// forget drops the census, so that the family is counted again.
 func (k *keeper) forget() {
 	k.counted, k.early = false, 0
 	k.census.close()

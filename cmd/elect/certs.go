@@ -25,17 +25,18 @@ import (
 	"github.com/electd/elect/protocol"
 )
 
-const certsHelp = `Make certificates for peers, for those who have no authority of their own: a small
-one (ca.crt and ca.key) in --dir, a certificate and a key for each ID, and those of
-an operator, to ask with, who may do what the role operate may. HOSTs are the names or addresses under which the others
-reach ID. The id in a certificate is what counts: who shows that of n1 is n1.
+const certsHelp = `Make certificates for peers, if you have no authority of your own: a small authority
+(ca.crt and ca.key) in --dir, a certificate and a key for each ID, and a certificate
+and a key for an operator with the role operate. HOSTs are the names or addresses
+under which the others reach ID. Only the id in a certificate counts: a process that
+shows the certificate of n1 is n1.
 
 An authority that is in --dir already is used, so that nodes can be added later.
 Nothing is overwritten. Keys are for their owner alone (0600). Keep ca.key off the
-machines: whoever has it can be everybody.
+machines: it can sign a certificate for any id.
 
-With --role it makes certificates for people and programs that ask, and nothing else:
-one for each NAME, which logs of nodes show, or one without a name. The roles:
+With --role it makes certificates for operators only, which are people and programs:
+one for each NAME, which the logs of the nodes show, or one without a name. The roles:
 
   observe     status, members, watch, history
   operate     and resign, transfer, pause, resume
@@ -44,8 +45,8 @@ one for each NAME, which logs of nodes show, or one without a name. The roles:
 A verb takes the strongest one that it can read in the directory of certs=DIR. A
 node's own certificate counts as operate while the node takes part.
 
-"elect certs show" says what certificates say, "elect certs renew" makes them anew
-before they expire, "elect certs rollover" the authority.`
+"elect certs show" prints what is in certificates, "elect certs renew" makes them anew
+before they expire, and "elect certs rollover" replaces the authority.`
 
 // installed is where the printed lines put certificates: anywhere will do.
 const installed = "/etc/elect/certs"

@@ -42,7 +42,7 @@ func certifyPeople(w io.Writer, dir, cluster, role string, names []string, valid
 		return ofCerts(err, dir, append(slices.Clone(names), role)[:max(len(names), 1)])
 	}
 	made := slices.DeleteFunc(filesIn(dir), func(name string) bool { return slices.Contains(before, name) })
-	_, err = fmt.Fprintf(w, "Written to %s: %s.\n\nWho has them, with ca.crt, in one directory asks with certs=DIR, and has the role %s.\n", dir, strings.Join(made, ", "), r)
+	_, err = fmt.Fprintf(w, "Written to %s: %s.\n\nA client with these files and ca.crt in one directory asks with certs=DIR, and has the role %s.\n", dir, strings.Join(made, ", "), r)
 	return err
 }
 
@@ -62,14 +62,14 @@ func hasKey(dir string) error {
 	return nil
 }
 
-const certsRenewHelp = `Make certificates in --dir anew, with new keys: those of each NAME, which is the id of
-a node or the name of an operator as its files have it, or all that are there. Ids,
-roles and hosts stay as they are. It needs ca.key in --dir, and takes certificates
+const certsRenewHelp = `Make certificates in --dir anew, with new keys: that of each NAME, or all of them. NAME
+is the id of a node, or the name of an operator, as in the names of its files. Ids,
+roles and hosts stay as they are. It needs ca.key in --dir, and accepts certificates
 that have expired.
 
-Copy the new files to where the old ones are. No node has to be restarted: it reads
-them at its next connection, and within a minute makes its connections anew with
-them. A node whose certificate has expired does not start until it has a new one.`
+Copy the new files over the old ones. No node has to be restarted: it reads them at
+its next connection, and makes its connections anew with them within a minute. A node
+whose certificate has expired does not start until it has a new one.`
 
 func newCertsRenew() *cobra.Command {
 	var dir string
@@ -117,8 +117,8 @@ func tellRenewed(w io.Writer, dir string, done []certs.Renewed) error {
 	return err
 }
 
-const certsRolloverHelp = `Put a new authority in the place of the one in --dir, before it ends or when its key
-may be known to others, while the cluster runs:
+const certsRolloverHelp = `Replace the authority in --dir while the cluster runs, before it ends or when others
+may know its key:
 
   1. elect certs rollover            a new ca.key, and a ca.crt with both authorities
      copy ca.crt to all nodes and operators
@@ -127,17 +127,17 @@ may be known to others, while the cluster runs:
   3. elect certs rollover --finish   a ca.crt without the old authority
      copy ca.crt to all nodes and operators
 
-No node has to be restarted. "elect members -o json" tells at each node
-(status.certificate.authority) of which authority its certificate is. Before a copy
-has reached all nodes, do not take the next step: those of two steps apart refuse
-each other. --finish is refused while --dir has a certificate of the old authority.`
+No node has to be restarted. "elect members -o json" shows the authority of each
+node's certificate (status.certificate.authority). Take the next step only when the
+copy has reached all nodes: nodes that are two steps apart refuse each other. --finish
+is refused while --dir has a certificate of the old authority.`
 
 func newCertsRollover() *cobra.Command {
 	var dir string
 	var finish bool
 	cmd := &cobra.Command{
 		Use:     "rollover [flags]",
-		Short:   "put a new authority in the place of the old one",
+		Short:   "replace the authority, in three steps",
 		Long:    certsRolloverHelp,
 		Example: "  elect certs rollover\n  elect certs renew\n  elect certs rollover --finish",
 		Args:    noArgs,

@@ -13,19 +13,19 @@ import (
 	"github.com/electd/elect/file"
 )
 
-const forgetHelp = `Remove the files of an election in a directory (file:) that is over, so that elect
-status does not list it any more. It takes the lock first: where somebody leads, or
-has the lock for another reason, nothing is removed.
+const forgetHelp = `Remove the files of a file: election that is over, so that elect status does not list
+it any more. It takes the lock first: if somebody leads, or has the lock for another
+reason, nothing is removed.
 
 The counter of tokens stays, a file of a few bytes. If the election is held again its
-tokens go on rising, and a resource that has seen the last one takes the next. With
---tokens the counter and the directory are removed, too. Tokens begin at 1 then: a
-resource with a mark refuses the new leaders until it is uninstalled and installed
-anew, and one whose mark was lost takes a leader of the old election for a new one.
+tokens go on rising, and a resource that has seen the last one accepts the next. With
+--tokens the counter and the directory are removed, too. Tokens begin at 1 then. A
+resource with a mark refuses the new leaders until its mark is uninstalled and installed
+anew. A resource whose mark was lost accepts a leader of the old election as a new one.
 
-It follows no links, removes no file that candidates do not make, and refuses a
-directory that contains one. What COMMAND and elect fence have made stays. The data
-directory of a peer is not removed: others may count on what it has promised.
+It follows no links, and refuses a directory that contains a file that candidates do
+not make. What COMMAND and elect fence have made stays. The data directory of a peer is
+not removed: other nodes may rely on its promises.
 
 -o json writes one object on one line: election, name, tokens (whether the counter
 was removed) and last_token, a string, left out when it is not known.

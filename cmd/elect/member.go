@@ -23,9 +23,10 @@ answers passes it on.
   elect member replace ID[@HOST:PORT] give its vote to another disk, or move it
 
 Where the nodes have certificates it needs one with the role administer: elect certs
---role administer. What is not safe now is refused with the reason, and nothing changes. A change of
-several steps that came to an end half-way says what holds, and the same command goes
-on from there. What is so already is no error; to remove what is no member is one.
+--role administer makes it. A change that is not safe now is refused with the reason,
+and nothing changes. If a change of several steps ends half-way, the command says what
+holds, and the same command goes on from there. A change that is already made is no
+error, except the removal of an id that is no member.
 
 `
 
@@ -52,18 +53,18 @@ it. To add a voter, a majority of the voters that there will be must answer with
 const memberRemoveHelp = `Take a voter or an observer out. Its process need not run. If it does, it is told, does
 not disturb the others, and elect run ends with 69. The leader cannot be removed: let
 it hand over first, with elect transfer. A majority of the voters that are left must
-answer. An id that is no member, or no member any more, is refused with 69 and the
-members that there are: so is the same command said again after it was done.
+answer. An id that is no member, or no member any more, is refused with 69 and a list
+of the members. So is the same command when it is repeated after it was done.
 
 `
 
 const memberReplaceHelp = `Give the vote of ID to another data directory: that of the process that runs at
-HOST:PORT, or where ID was before, with join=true in its URL. It is what to do when
-its disk was lost. The old directory is removed, and then the new one is added, as by
-elect member add. With the directory that ID has already it moves to HOST:PORT.
-Said again after an interruption it goes on from there: where the old directory is
-removed, and where the new one is an observer. Who is an observer by its own URL is
-refused, because it had no vote.
+HOST:PORT, or where ID was before, with join=true in its URL. Use it when the disk of
+ID was lost. The old directory is removed, and then the new one is added, as by
+elect member add. If that process has the directory of ID, ID moves to HOST:PORT.
+After an interruption, repeat the command: it goes on from there, also if the old
+directory is removed already or the new one is an observer. A node that is an observer
+by its own URL is refused, because it had no vote.
 
 `
 

@@ -24,16 +24,16 @@ paused node goes on voting, and stays paused when it is started again. One that 
 gives up: its work is stopped, within its own --grace, and the next candidate
 leads. Where all voters are paused nobody leads, and elect status says so.
 
-It needs a certificate with the role operate, where the nodes have certificates. It
-returns when the nodes have written it down; with --all it waits, for 10 s at most,
-until nobody leads, and says what it has seen. elect members and elect history
-show which nodes are paused, since when and by whom.
+Where the nodes have certificates it needs one with the role operate. It returns
+when the nodes have written it down. With --all it waits until nobody leads, for
+10 s at most, and says what it has seen. elect members and elect history show
+which nodes are paused, since when and by whom.
 
 `
 
-const resumeHelp = `Take elect pause back: the nodes of --node, which may be given several times, or with
+const resumeHelp = `Undo elect pause: the nodes of --node, which may be given several times, or with
 --all all voters that answer, may stand again. A node that is not paused stays as it is.
-It needs a certificate with the role operate, where the nodes have certificates.
+Where the nodes have certificates it needs one with the role operate.
 
 `
 
@@ -43,7 +43,7 @@ has leader, too: null, or the id of the one that was seen to lead last.
 
 Exit codes: 0 all nodes of --node have done so, or with --all those that
 answered; those that did not are named on stderr. 69 one of --node has not, or
-nobody has; 77 because the certificate has not the role operate.`
+nobody has; 77 because the certificate does not have the role operate.`
 
 func newPause(openers elect.Openers) *cobra.Command {
 	return pausing(openers, true, "pause", "have nodes not stand, until they are resumed", pauseHelp+pauseCodes,

@@ -25,8 +25,8 @@ leader may still resign when it goes on.
 
 Among peers with certificates it needs one with the role operate.
 
-Exit codes: 0 it has accepted; 3 nobody leads; 69 it did not answer, or somebody
-else leads than the one with --token; 77 the certificate has not the role.`
+Exit codes: 0 it has accepted; 3 nobody leads; 69 it did not answer, or --token is
+not that of the leader; 77 the certificate does not have the role.`
 
 func newResign(openers elect.Openers) *cobra.Command {
 	var p place

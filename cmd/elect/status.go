@@ -37,7 +37,7 @@ cannot tell.
               metadata  what it says about itself; left out when there is none
               no_lease  true: it was elected by a protocol without leases, and
                         another may think that it leads; else left out
-  stale     true: the back end did not answer, and leader is who was last known
+  stale     true: the back end did not answer, and leader is the last one known
   cause     why nothing better is known; left out when there is nothing to say
   warnings  among peers, of one election: certificates that end soon, a node's or the
             one that was asked with; left out when there are none. On stderr, too

@@ -16,14 +16,15 @@ import (
 )
 
 const transferHelp = `Ask the leader of an election to hand over to the candidate with the id --to, or
-to whom it finds best, and wait until somebody else leads: for --wait at most, within
-which the leader's work has to stop. Nobody else leads before it has.
+to the best one, and wait until another candidate leads: for --wait at most. The
+leader's work must stop within that time. Nobody else leads before it has stopped.
 
-A candidate that the leader knows not to be able to take over is refused with the
-reason, and the leader leads on: one that does not stand by, is paused, has not
-answered lately. One that leads already is a success, and nothing changes. If it fails after that, or its position
-stays behind for two promises, another one may lead, and the answer says who. Priorities go on counting: a peer with a greater one gets
-leadership back after ten promises; elect pause keeps it from that.
+The leader refuses a candidate that cannot take over, says why, and goes on leading:
+one that does not stand by, is paused, or has not answered lately. If the candidate
+leads already, the command succeeds and nothing changes. If the candidate fails later,
+or its position stays behind for two promises, another one may lead, and the answer
+says which. Priorities still count: a peer with a greater one gets leadership back
+after ten promises, unless it is paused (elect pause).
 
 Among peers with certificates it needs one with the role operate.
 
@@ -31,9 +32,9 @@ Among peers with certificates it needs one with the role operate.
 with id and token, of which the latter is a string; where it led already they are equal.
 
 Exit codes: 0 the candidate leads; 3 nobody led; 69 the leader did not answer or
-refused, somebody else leads than the one with --token or the one in --to, nobody
-else leads after --wait, or the back end cannot choose who comes next; 77 the
-certificate has not the role.`
+refused, --token is not that of the leader, another candidate than --to leads,
+nobody else leads after --wait, or the back end cannot choose the next leader; 77
+the certificate does not have the role.`
 
 // transferWait is the default of --wait: the default of --grace, three times.
 const transferWait = 30 * time.Second

@@ -35,10 +35,10 @@ func openDir(at int, path string) (*Dir, error) {
 // Again opens the directory once more, for another lock on it.
 func (d *Dir) Again() (*Dir, error) { return openDir(d.fd(), d.path) }
 
-// File is the open directory. It stays the Dir's.
+// File is the open directory. The Dir still owns it.
 func (d *Dir) File() *os.File { return d.f }
 
-// Path is the one by which it was opened.
+// Path is the path by which the directory was opened.
 func (d *Dir) Path() string { return d.path }
 
 // Info is how the directory was when it was opened.
@@ -59,7 +59,7 @@ func (d *Dir) error(op, name string, err error) error {
 // Open opens a file that exists. The flags are O_RDONLY, O_WRONLY or O_RDWR, and
 // O_APPEND.
 func (d *Dir) Open(name string, flags int) (*os.File, error) {
-	// O_NONBLOCK is for a pipe, whose opening would wait for the other end.
+	// Without O_NONBLOCK, to open a pipe would wait for its other end.
 	fd, err := openat(d.fd(), name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, notOpened(d.fd(), name, filepath.Join(d.path, name), "a regular file", err)
@@ -100,7 +100,7 @@ func (d *Dir) Create(name string, flags int, mode fs.FileMode) (*os.File, error)
 	return os.NewFile(uintptr(fd), filepath.Join(d.path, name)), nil
 }
 
-// Replace is Create, and removes first what has that name.
+// Replace is Create, and first removes a file of that name.
 func (d *Dir) Replace(name string, flags int, mode fs.FileMode) (*os.File, error) {
 	if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -108,9 +108,9 @@ func (d *Dir) Replace(name string, flags int, mode fs.FileMode) (*os.File, error
 	return d.Create(name, flags, mode)
 }
 
-// OpenOrCreate is Open, and Create if there is no such file. It says which. It never
-// creates without O_EXCL: with the sysctl fs.protected_regular, O_CREAT alone fails
-// on another user's file.
+// OpenOrCreate is Open, or Create if there is no such file; made reports which. It
+// always creates with O_EXCL: with the sysctl fs.protected_regular, O_CREAT alone
+// fails on another user's file.
 func (d *Dir) OpenOrCreate(name string, flags int, mode fs.FileMode) (f *os.File, made bool, err error) {
 	for range 100 {
 		if f, err = d.Open(name, flags); !errors.Is(err, fs.ErrNotExist) {
@@ -123,7 +123,7 @@ func (d *Dir) OpenOrCreate(name string, flags int, mode fs.FileMode) (f *os.File
 	return nil, false, &Refused{filepath.Join(d.path, name), "comes and goes; want nobody to delete it"}
 }
 
-// Lstat tells of what has a name; of a link, of itself.
+// Lstat describes the file of that name; if it is a link, the link itself.
 func (d *Dir) Lstat(name string) (Info, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(d.fd(), name, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -140,9 +140,9 @@ func (d *Dir) Rename(from, to string) error {
 	return d.error("rename", to, unix.Renameat(d.fd(), from, d.fd(), to))
 }
 
-// Names are all that is in the directory.
+// Names returns the names in the directory.
 func (d *Dir) Names() ([]string, error) {
-	again, err := d.Again() // which begins at the beginning
+	again, err := d.Again() // a new descriptor reads from the beginning
 	if err != nil {
 		return nil, err
 	}
@@ -150,10 +150,10 @@ func (d *Dir) Names() ([]string, error) {
 	return again.f.Readdirnames(-1)
 }
 
-// Sync puts the names in the directory on the disk.
+// Sync writes the names in the directory to the disk.
 func (d *Dir) Sync() error { return d.f.Sync() }
 
-// Stat tells of an open file.
+// Stat describes an open file.
 func Stat(f *os.File) (Info, error) {
 	var st unix.Stat_t
 	if err := fstat(int(f.Fd()), &st); err != nil {

@@ -18,7 +18,7 @@ import (
 // Open opens a directory that exists.
 func (a At) Open() (*Dir, error) { return a.open(false) }
 
-// Make is Open, and makes what is missing, durably.
+// Make is Open, and durably makes the directories that are missing.
 func (a At) Make() (*Dir, error) { return a.open(true) }
 
 func (a At) open(missing bool) (*Dir, error) {
@@ -56,13 +56,13 @@ func (a At) open(missing bool) (*Dir, error) {
 // way is the way to one directory.
 type way struct {
 	At
-	missing bool // what is missing is made
-	wary    bool // of other users
+	missing bool // make what is missing
+	wary    bool // do not trust other users
 }
 
 const toSearch = search | unix.O_DIRECTORY | unix.O_CLOEXEC
 
-// reach opens a path as the kernel does: who has chosen it has chosen its links.
+// reach opens a path as the kernel does: the links in a configured path are trusted.
 func (w *way) reach(path string) (int, error) {
 	fd, err := openat(unix.AT_FDCWD, path, toSearch, 0)
 	switch {
@@ -79,8 +79,8 @@ func (w *way) reach(path string) (int, error) {
 	return w.enter(above, path)
 }
 
-// enter opens path, the last element of which is in the directory above, and
-// follows no link.
+// enter opens path, whose last element is in the directory above, and follows no
+// link.
 func (w *way) enter(above int, path string) (int, error) {
 	name := filepath.Base(path)
 	for range 100 {
@@ -106,7 +106,7 @@ func (w *way) enter(above int, path string) (int, error) {
 	return -1, &Refused{path, "comes and goes; want nobody to delete it"}
 }
 
-// notOpened is the error of what is a link, or cannot be opened.
+// notOpened is the error for a path that is a link, or cannot be opened.
 func notOpened(above int, name, path, want string, err error) error {
 	if isLink(above, name) {
 		return &Refused{path, "is a link, and none is followed here; want " + want + ", or none"}
@@ -114,10 +114,10 @@ func notOpened(above int, name, path, want string, err error) error {
 	return &fs.PathError{Op: "open", Path: path, Err: err}
 }
 
-// give gives the directory that this process has just made to those for whom the
-// one above it is. Others may be able to rename in that one: so what is touched
-// is an own directory with nothing in it. Where that fails, the error that another
-// user gets names the mode.
+// give gives the directory that this process has just made the owner, group and mode
+// that At.Group says. Other users may be able to rename in the one above, so give
+// changes only an empty directory of this user. If it fails, the error that another
+// user gets later names the mode.
 func give(above int, name string) {
 	fd, err := openat(above, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -159,7 +159,7 @@ func (w *way) walk() (int, error) {
 	}
 	todo := strings.Split(from, "/")
 	todo[0] = "/"
-	said := 0 // so many of todo, the first ones, were said by a link
+	said := 0 // how many elements of todo, from the first on, come from a link
 	links := 0
 	for len(todo) > 0 {
 		name := todo[0]
@@ -196,7 +196,7 @@ func (w *way) walk() (int, error) {
 				continue
 			}
 			path = filepath.Join(path, name)
-			if byLink || name == ".." { // a link that leads nowhere leads to a disk that is not there
+			if byLink || name == ".." { // make nothing behind a link: its disk may not be mounted
 				var fd int
 				if fd, err = openat(here, name, toSearch|unix.O_NOFOLLOW, 0); err != nil {
 					err = &fs.PathError{Op: "open", Path: path, Err: err}
@@ -220,8 +220,8 @@ func (w *way) walk() (int, error) {
 // wanted ends the refusals of directories.
 const wanted = "; want one that only root can write, or --shared-place (in a URL shared-place=true) if they are trusted"
 
-// passable refuses a directory in which another user can exchange what root relies
-// on. In a sticky one nobody can but the owner of the name.
+// passable refuses a directory in which another user can replace what root relies
+// on. In a sticky directory only the owner of a name can do so.
 func passable(fd int, path string) error {
 	var st unix.Stat_t
 	switch err := fstat(fd, &st); {
@@ -249,8 +249,7 @@ func private(fd int, path string) error {
 	return nil
 }
 
-// ownLink refuses a link that another user has put into a directory that all may
-// write.
+// ownLink refuses a link of another user in a directory that other users may write.
 func ownLink(above int, name, path string) error {
 	var over, st unix.Stat_t
 	if err := fstat(above, &over); err != nil {
@@ -270,7 +269,7 @@ func isLink(above int, name string) bool {
 	return err == nil
 }
 
-// link returns where a link leads. What is no link is EINVAL.
+// link returns the target of a link. For what is no link the error is EINVAL.
 func link(above int, name string) (string, error) {
 	b := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(above, name, b)
@@ -280,8 +279,8 @@ func link(above int, name string) (string, error) {
 	return string(b[:n]), nil
 }
 
-// syncDir puts the names in a directory on the disk. One that may not be read, and
-// a file system that has no such operation, are passed over.
+// syncDir writes the names in a directory to the disk. It ignores a directory that
+// may not be read, and a file system without such an operation.
 func syncDir(at int, path string) error {
 	fd, err := openat(at, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -295,7 +294,7 @@ func syncDir(at int, path string) error {
 	return nil
 }
 
-// closing closes fd if there is an error, and returns that.
+// closing closes fd if there is an error, and returns the error.
 func closing(fd int, err error) error {
 	if err != nil && fd >= 0 {
 		_ = unix.Close(fd)

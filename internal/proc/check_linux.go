@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Check returns nil if /proc shows this process and its descendants by the numbers that
-// they have here: it is a procfs, and that of this pid namespace. With another
-// namespace's, numbers of other processes would be taken for those of the descendants.
+// Check returns nil if /proc is a procfs of this pid namespace, so that it shows this
+// process and its descendants under their own numbers. In the procfs of another
+// namespace these numbers are those of other processes.
 func Check() error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs("/proc", &fs); err != nil {
@@ -21,8 +21,8 @@ func Check() error {
 	if fs.Type != unix.PROC_SUPER_MAGIC {
 		return errors.New("no procfs is mounted there; want one: mount -t proc proc /proc")
 	}
-	// The status lists the numbers of a process from the namespace that /proc was
-	// mounted in to its own.
+	// The status lists the numbers of a process in each namespace, from the one that
+	// /proc was mounted in down to the one of the process.
 	var ids []byte
 	for line := range bytes.Lines(ReadFile("/proc/self/status", make([]byte, 4096))) {
 		if list, ok := bytes.CutPrefix(line, []byte("NSpid:")); ok {

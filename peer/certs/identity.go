@@ -23,13 +23,13 @@ type Identity struct {
 	ID      string // of a node or of an operator, see [RoleOf]
 
 	files [3]string // authority, certificate, key
-	once  bool      // they are not read again, see LoadRoot
+	once  bool      // the files are not read again, see LoadRoot
 
 	mu     sync.Mutex
 	loaded *material
 	stamps [3]stamp // of the files as they were last read
 	stale  error    // why they are not in force
-	reads  uint64   // how often what they held came into force
+	reads  uint64   // how often new contents came into force
 }
 
 // material is what the files held when they were read.
@@ -50,9 +50,9 @@ type stamp struct {
 	info fs.FileInfo
 }
 
-// LoadDir reads what [Make] wrote into a directory for a node. Of id "" it reads the
-// certificate of the operator with the strongest role whose key can be read; of
-// equals the one with the first file name.
+// LoadDir reads what [Make] wrote into a directory for a node. If id is "" it reads the
+// operator's certificate with the strongest role whose key can be read; of several
+// with that role, the one with the first file name.
 func LoadDir(dir, id string) (*Identity, error) {
 	name, want := id, id
 	if id == "" {
@@ -72,8 +72,8 @@ func LoadDir(dir, id string) (*Identity, error) {
 	return i, err
 }
 
-// strongest finds the operator's certificate to ask with; without any it is
-// operator.crt, which then is not there.
+// strongest finds the operator's certificate for a client. If there is none it returns
+// operator.crt, so that the error names that file.
 func strongest(dir string) (name, id string, err error) {
 	name, id = operatorFile, Operator
 	if _, err := os.Stat(filepath.Join(dir, caFile+certExt)); err != nil {
@@ -87,7 +87,7 @@ func strongest(dir string) (name, id string, err error) {
 	for _, file := range files {
 		_, h, err := readNamed(dir, file)
 		if err != nil {
-			continue // it is somebody else's, or broken, and nobody asked for it
+			continue // it cannot be read or is damaged, and the caller did not name it
 		}
 		role, _ := RoleOf(h.id)
 		if role.rank() <= best.rank() {
@@ -171,8 +171,7 @@ func (i *Identity) read() (m *material, cluster, id string, err error) {
 	return m, cluster, id, nil
 }
 
-// authorityEnd is the end of the authorities that a certificate, which holds, rests
-// on.
+// authorityEnd is when the authorities end on which a valid certificate depends.
 func (m *material) authorityEnd(chain []*x509.Certificate) (end time.Time) {
 	ways, err := chain[0].Verify(x509.VerifyOptions{
 		Roots: m.roots, Intermediates: poolOf(chain[1:]), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
@@ -225,7 +224,8 @@ func readCerts(name string) (all []*x509.Certificate, err error) {
 	return all, nil
 }
 
-// current is what the files hold now, or held when they last could be used.
+// current returns the contents of the files: the present ones if they can be used, or
+// else the last ones that could.
 func (i *Identity) current() *material {
 	if i.once {
 		return i.loaded
@@ -256,7 +256,7 @@ func (i *Identity) current() *material {
 	return i.loaded
 }
 
-// Version looks at the files, and rises when what they hold has come into force: a
+// Version checks the files, and rises when new contents come into force: a
 // connection made at an earlier version was made with another certificate, or
 // with another authority.
 func (i *Identity) Version() uint64 {
@@ -266,8 +266,8 @@ func (i *Identity) Version() uint64 {
 	return i.reads
 }
 
-// Stale looks at the files, and says why what they hold now is not in force, or
-// nil.
+// Stale checks the files, and returns why their present contents are not in force, or
+// nil if they are.
 func (i *Identity) Stale() error {
 	i.current()
 	i.mu.Lock()
@@ -283,12 +283,12 @@ func (i *Identity) Expires() time.Time { return i.current().pair.Leaf.NotAfter }
 func (i *Identity) AuthorityExpires() time.Time { return i.current().caEnd }
 
 // Authority is the beginning of the key identifier of the authority that signed the
-// certificate in force: two that have the same name have different ones.
+// certificate in force. It differs for two authorities that have the same name.
 func (i *Identity) Authority() string { return fingerprint(i.current().pair.Leaf.AuthorityKeyId) }
 
-// How long before its end a certificate should have been renewed. One that is
-// short-lived is renewed by a machine, and has a third of its life for that. An
-// authority takes three copies to every node.
+// How long before its end a certificate should be renewed. A short-lived one is
+// renewed automatically, and has a third of its life for that. A new authority takes
+// longer, because files are copied to every node three times.
 const (
 	soon          = 30 * 24 * time.Hour
 	soonAuthority = 90 * 24 * time.Hour
@@ -304,10 +304,9 @@ func Soon(cert *x509.Certificate, at time.Time) bool {
 	return cert.NotAfter.Sub(at) < min(before, cert.NotAfter.Sub(cert.NotBefore)/3)
 }
 
-// Warnings looks at the files, and says what an operator should mend while all is
-// well yet: files that are not in force, an end that is near, that of the authority
-// included, a key that everybody may read. The texts stay the same as long as the
-// causes do.
+// Warnings checks the files, and returns what an operator should mend before it does
+// harm: files that are not in force, a certificate or an authority that ends soon, a
+// key that every user may read. The texts stay the same as long as the causes do.
 func (i *Identity) Warnings() (all []string) {
 	m := i.current()
 	leaf := m.pair.Leaf
@@ -344,7 +343,7 @@ func (m *material) caLife() time.Duration {
 	return ValidCA // it is an intermediate one
 }
 
-// String is whom the certificate is for and who signed it, for people.
+// String names the holder of the certificate and its authority, for people.
 func (i *Identity) String() string {
 	m := i.current()
 	return fmt.Sprintf("%s, CA key %s", who(i.Cluster, i.ID), fingerprint(m.pair.Leaf.AuthorityKeyId))
@@ -355,7 +354,7 @@ func (i *Identity) String() string {
 func (i *Identity) Server() *tls.Config {
 	return &tls.Config{
 		MinVersion:                  tls.VersionTLS13,
-		ClientAuth:                  tls.RequestClientCert, // its absence is told in words, below
+		ClientAuth:                  tls.RequestClientCert, // below, its absence is an error with an explanation
 		SessionTicketsDisabled:      true,                  // a resumed session would outlive a certificate
 		DynamicRecordSizingDisabled: true,                  // what is written at once is one record
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -368,8 +367,8 @@ func (i *Identity) Server() *tls.Config {
 	}
 }
 
-// Client is the configuration for dialling a node of the cluster: that one, or
-// if expect is "" any. The caller owns it.
+// Client is the configuration for dialling a node of the cluster: the node expect, or
+// any node if expect is "". The caller owns it.
 func (i *Identity) Client(expect protocol.NodeID) *tls.Config {
 	return &tls.Config{
 		MinVersion:                  tls.VersionTLS13,

@@ -71,7 +71,7 @@ type Options struct {
 // (NAME.crt, NAME.key). Keys are ECDSA on P-256 and can be read by their owner only.
 //
 // Nothing is overwritten. With the authority already there it adds what is
-// missing; if nothing is, the error is fs.ErrExist. A node needs ca.crt and its
+// missing; if nothing is missing, the error matches fs.ErrExist. A node needs ca.crt and its
 // own two files; ca.key belongs on no node.
 func Make(dir string, o Options) error {
 	if err := o.check(); err != nil {
@@ -166,7 +166,7 @@ func (o *Options) make(dir string) error {
 	return nil
 }
 
-// subjectOf is one to issue a certificate to.
+// subjectOf is a node or an operator to issue a certificate to.
 type subjectOf struct {
 	id, file string
 	hosts    []string
@@ -186,7 +186,7 @@ func (o *Options) subjects() (all []subjectOf) {
 	return all
 }
 
-// has says what is wrong with the certificate that is there already.
+// has says what is wrong with the certificate that exists already.
 func (s *subjectOf) has(dir, cluster string) error {
 	name := filepath.Join(dir, s.file+certExt)
 	chain, err := readCerts(name)
@@ -255,8 +255,8 @@ func authorityFor(cluster string, now time.Time, valid time.Duration) *x509.Cert
 	}
 }
 
-// readAuthority is the authority in dir whose key is there, and all that are
-// trusted: while one takes the place of another, ca.crt has both.
+// readAuthority returns the authority in dir whose key is ca.key, and all trusted
+// authorities: during a rollover ca.crt has two.
 func readAuthority(dir string) (ca *issuer, all []*x509.Certificate, err error) {
 	certName, keyName := filepath.Join(dir, caFile+certExt), filepath.Join(dir, caFile+keyExt)
 	if all, err = readCerts(certName); err != nil {
@@ -281,7 +281,7 @@ func readAuthority(dir string) (ca *issuer, all []*x509.Certificate, err error) 
 	return nil, nil, fmt.Errorf("%s with %s: %w", certName, keyName, err)
 }
 
-// signs says why an authority signs nothing any more.
+// signs returns why an authority must not sign any more; nil if it may.
 func (ca *issuer) signs(dir string, now time.Time) error {
 	if !now.After(ca.cert.NotAfter) {
 		return nil
@@ -294,8 +294,8 @@ func block(cert *x509.Certificate) *pem.Block {
 	return &pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}
 }
 
-// pairThere reports whether a certificate and its key are there; one without the
-// other is an error.
+// pairThere reports whether a certificate and its key exist; one without the other is
+// an error.
 func pairThere(dir, name string) (bool, error) {
 	var there, missing []string
 	for _, ext := range []string{certExt, keyExt} {
@@ -315,7 +315,7 @@ func pairThere(dir, name string) (bool, error) {
 	return len(there) == 2, nil
 }
 
-// issue writes a certificate and its key by means of put.
+// issue signs a certificate, and writes it and its key with put.
 func issue(dir, name string, cert *x509.Certificate, by *issuer, put putter) (*issuer, error) {
 	made, secret, err := sign(name, cert, by)
 	if err != nil {
@@ -327,8 +327,8 @@ func issue(dir, name string, cert *x509.Certificate, by *issuer, put putter) (*i
 	return made, put(filepath.Join(dir, name+certExt), 0o644, block(made.cert))
 }
 
-// sign draws a key, and has the certificate signed: by itself, without an
-// authority.
+// sign draws a key, and signs the certificate: with by, or with its own key if by is
+// nil.
 func sign(name string, cert *x509.Certificate, by *issuer) (made *issuer, secret *pem.Block, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -352,16 +352,16 @@ func sign(name string, cert *x509.Certificate, by *issuer) (made *issuer, secret
 	return &issuer{cert, key}, &pem.Block{Type: "PRIVATE KEY", Bytes: bytes}, nil
 }
 
-// putter writes a file that is there whole or not at all.
+// putter writes a file atomically.
 type putter func(name string, mode fs.FileMode, blocks ...*pem.Block) error
 
-// create is a putter that replaces no file.
+// create is a putter that fails if the file exists.
 func create(name string, mode fs.FileMode, blocks ...*pem.Block) error {
 	// Unlike a rename, a link fails if name is there.
 	return write(name, mode, blocks, func(temp string) error { return os.Link(temp, name) })
 }
 
-// replace is a putter that replaces the file that is there.
+// replace is a putter that replaces an existing file.
 func replace(name string, mode fs.FileMode, blocks ...*pem.Block) error {
 	return write(name, mode, blocks, func(temp string) error { return os.Rename(temp, name) })
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/electd/elect/protocol"
 )
 
-// Operator is the id of an operator's certificate that has no name and the role
-// [Operate]. It is the only one that builds without roles made, and know; see
-// [OperatorID] for the others.
+// Operator is the id of an operator's certificate without a name and with the role
+// [Operate]. Builds without roles make and accept no other; see [OperatorID] for the
+// others.
 const Operator = "~operator"
 
 const (
@@ -36,9 +36,9 @@ func uriOf(cluster, id string) *url.URL {
 	return &url.URL{Scheme: scheme, Host: cluster, Path: "/" + id}
 }
 
-// PeerOf says whom the other side's certificate names: the cluster, and the id
-// of a node or of an operator, see [RoleOf]. It verifies nothing: that was for the
-// handshake to do.
+// PeerOf returns the holder of the other side's certificate: the cluster, and the id
+// of a node or of an operator, see [RoleOf]. It verifies nothing: the handshake has
+// done so.
 func PeerOf(state tls.ConnectionState) (cluster, id string, err error) {
 	if len(state.PeerCertificates) == 0 {
 		return "", "", errNoCertificate
@@ -83,7 +83,7 @@ func parse(u *url.URL) (cluster, id string, err error) {
 	return cluster, id, err
 }
 
-// who is a cluster and an id in words.
+// who describes a cluster and an id in words.
 func who(cluster, id string) string {
 	switch role, name := RoleOf(id); {
 	case name != "":
@@ -96,8 +96,8 @@ func who(cluster, id string) string {
 	return id + " of cluster " + cluster
 }
 
-// subject is whom a certificate is for in words, as far as it says so. A stranger
-// may have put anything into it: what is no name is quoted and cut.
+// subject describes the holder of a certificate in words. The certificate may come from
+// a stranger and contain any text: what is not a name is quoted and cut.
 func subject(cert *x509.Certificate) string {
 	for _, u := range cert.URIs {
 		if u.Scheme == scheme {
@@ -110,8 +110,8 @@ func subject(cert *x509.Certificate) string {
 	return fmt.Sprintf("%.100q", cert.Subject)
 }
 
-// fingerprint is the beginning of a key's identifier: two authorities that have
-// the same name have different ones.
+// fingerprint is the beginning of a key's identifier. It differs for two authorities
+// that have the same name.
 func fingerprint(keyID []byte) string {
 	if len(keyID) == 0 {
 		return "unknown"

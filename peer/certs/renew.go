@@ -14,8 +14,8 @@ import (
 
 // RenewOptions says what to renew.
 type RenewOptions struct {
-	// Names are ids of nodes and names of operators, as their files have them; nil
-	// is all that are in the directory.
+	// Names are the names of files, without .crt: ids of nodes and names of operators.
+	// nil is all that are in the directory.
 	Names []string
 	// Valid is how long the new certificates are valid; 0 is [DefaultValid]. None
 	// outlives its authority.
@@ -31,13 +31,13 @@ type Renewed struct {
 	Expires time.Time
 }
 
-// Renew issues certificates of a directory that [Make] wrote anew, with new keys
-// and a new end, and with the id, the role and the hosts that they have. It needs
-// ca.key, and takes certificates that have expired, too. Each pair is replaced by
-// two renames, the key first. An [Identity] that reads between the two keeps what
-// it has. After an error, or a crash, what is returned has been renewed; the rest
-// is as it was, except that one key may not fit its certificate until Renew is
-// called again.
+// Renew issues new certificates for those in a directory that [Make] wrote. They have
+// new keys and a new end, and the same ids, roles and hosts. Renew needs ca.key, and
+// accepts certificates that have expired. Each pair is replaced by two renames, the
+// key first. An [Identity] that reads between the two keeps what it has. After an
+// error, the certificates in done are renewed, and the others are as they were. After
+// an error or a crash one key may not match its certificate until Renew is called
+// again.
 func Renew(dir string, o RenewOptions) (done []Renewed, err error) {
 	defer func() {
 		if err != nil {
@@ -92,11 +92,11 @@ func Renew(dir string, o RenewOptions) (done []Renewed, err error) {
 	return done, nil
 }
 
-// BeginRollover makes a new authority in a directory that [Make] wrote. ca.crt has
-// both authorities afterwards, the new one first, and ca.key is that of the new one,
-// so that [Renew] and [Make] sign with it; the old key is gone. ca.crt goes to all
-// nodes and operators before any certificate of the new authority does.
-// [FinishRollover] ends what this begins.
+// BeginRollover makes a new authority in a directory that [Make] wrote. Afterwards
+// ca.crt has both authorities, the new one first, and ca.key is that of the new one,
+// so that [Renew] and [Make] sign with it. The old key is removed. Copy ca.crt to all
+// nodes and operators before any certificate of the new authority.
+// [FinishRollover] completes the rollover.
 func BeginRollover(dir string, now func() time.Time) error {
 	if err := beginRollover(dir, clock(now)); err != nil {
 		return fmt.Errorf("certs: %w", err)
@@ -109,8 +109,8 @@ func beginRollover(dir string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	// Where the key is not that of the first one, an earlier call was interrupted
-	// before it had written the key: nothing was ever signed by that authority.
+	// If the key is not that of the first authority, an earlier call was interrupted
+	// before it wrote the key. Then that authority has never signed anything.
 	if len(all) > 1 && ca.cert.Equal(all[0]) {
 		return fmt.Errorf("%s has %d authorities already; want the rollover that is under way finished first", filepath.Join(dir, caFile+certExt), len(all))
 	}
@@ -128,9 +128,9 @@ func beginRollover(dir string, now time.Time) error {
 	return replace(filepath.Join(dir, caFile+keyExt), 0o600, secret)
 }
 
-// FinishRollover takes the old authorities out of ca.crt. It refuses while a
-// certificate in the directory is of an old one. ca.crt goes to all nodes and operators
-// afterwards: a node that reads it accepts no certificate of the old authority any more.
+// FinishRollover removes the old authorities from ca.crt. It fails if a certificate in
+// the directory is of an old one. Copy ca.crt to all nodes and operators afterwards: a
+// node that reads it accepts no certificate of the old authority any more.
 func FinishRollover(dir string) error {
 	if err := finishRollover(dir); err != nil {
 		return fmt.Errorf("certs: %w", err)
@@ -161,7 +161,7 @@ func finishRollover(dir string) error {
 	return replace(name, 0o644, block(ca.cert))
 }
 
-// signer is readAuthority with a word for who is in another directory.
+// signer is readAuthority, with a hint in the error for a wrong directory.
 func signer(dir string) (*issuer, []*x509.Certificate, error) {
 	ca, all, err := readAuthority(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -170,8 +170,8 @@ func signer(dir string) (*issuer, []*x509.Certificate, error) {
 	return ca, all, err
 }
 
-// pairs are the names of the certificates in dir, but the authority's, that have
-// their key beside them.
+// pairs returns the names of the certificates in dir that have their key beside them,
+// without the authority's.
 func pairs(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -189,7 +189,7 @@ func pairs(dir string) (names []string, err error) {
 	return names, nil
 }
 
-// holder is whom a certificate is for.
+// holder is a certificate and the id in it.
 type holder struct {
 	id   string
 	cert *x509.Certificate

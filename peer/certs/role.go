@@ -7,8 +7,8 @@ import (
 	"github.com/electd/elect/protocol"
 )
 
-// Role says what the holder of an operator's certificate may ask of a node. Each
-// role includes the ones before it.
+// Role says which requests the holder of an operator's certificate may make. Each role
+// includes the weaker ones.
 type Role string
 
 // The roles, the weakest first.
@@ -18,7 +18,7 @@ const (
 	Administer Role = "administer" // and change the membership
 )
 
-// Roles are all roles, the weakest first.
+// Roles returns all roles, the weakest first.
 func Roles() []Role { return []Role{Observe, Operate, Administer} }
 
 // ParseRole returns text as a role, or says what is wrong with it.
@@ -39,12 +39,12 @@ func (r Role) rank() int {
 	return 0
 }
 
-// Includes reports whether r may do all that other may. What is no role may do
-// nothing.
+// Includes reports whether r permits everything that other permits. An unknown role
+// permits nothing.
 func (r Role) Includes(other Role) bool { return r.rank() > 0 && r.rank() >= other.rank() }
 
-// OperatorID is the id in the certificate of an operator: ~ROLE/NAME, or without
-// a name ~ROLE, which for [Operate] is [Operator].
+// OperatorID returns the id in the certificate of an operator: ~ROLE/NAME, or without
+// a name ~ROLE. For [Operate] without a name it is [Operator].
 func OperatorID(role Role, name string) string {
 	switch {
 	case name != "":
@@ -55,8 +55,8 @@ func OperatorID(role Role, name string) string {
 	return "~" + string(role)
 }
 
-// RoleOf reads the id of a certificate. The role is "" if it is not that of an
-// operator, and the name is "" if it has none.
+// RoleOf returns the role and the name in the id of a certificate. The role is "" if
+// the certificate is not an operator's, and the name is "" if the id has none.
 func RoleOf(id string) (role Role, name string) {
 	for _, r := range Roles() {
 		if id == OperatorID(r, "") {
@@ -88,8 +88,8 @@ func fileOf(role Role, name string) string {
 	return string(role)
 }
 
-// reserved reports whether a file of that name is for something else than a node
-// or the name of an operator. Some file systems take upper and lower case as the same.
+// reserved reports whether no node and no operator may have that name, because its
+// files have another purpose. Some file systems do not distinguish case.
 func reserved(name string) bool {
 	switch strings.ToLower(name) {
 	case caFile, operatorFile, string(Observe), string(Operate), string(Administer):

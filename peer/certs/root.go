@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// LoadRoot reads from an open directory what [LoadDir] reads by its name, of id ""
-// the certificate of the operator with the role [Administer], and reads it once: the
-// identity stays what it is when the files are replaced, or the
-// directory above them. The authority is one certificate, as [Make] writes it. An
-// error about a certificate of another authority ends with otherwise.
+// LoadRoot is [LoadDir] for an open directory. If id is "" it reads the certificate of
+// the operator without a name and with the role [Administer]. It reads the files once:
+// the identity does not change when the files or the directory are replaced. The
+// authority is one certificate, as [Make] writes it. Errors about a certificate of
+// another authority end with the text otherwise.
 func LoadRoot(dir *os.Root, id, otherwise string) (*Identity, error) {
 	name := id
 	if id == "" {

@@ -36,8 +36,8 @@ func (m *material) verify(shown []*x509.Certificate, usage x509.ExtKeyUsage, clu
 	return id, nil
 }
 
-// ErrExpired is the reason of an error about a certificate that has expired, one's
-// own or that of the other side. A renewed one mends it.
+// ErrExpired is matched by errors about a certificate that has expired, the own one or
+// that of the other side. A renewed certificate mends it.
 var ErrExpired = errors.New("the certificate has expired")
 
 // expired is a text that matches [ErrExpired].
@@ -48,7 +48,7 @@ func (e *expired) Is(target error) bool { return target == ErrExpired }
 
 const dateLayout = "2006-01-02 15:04 MST"
 
-// explain says in words why a chain does not hold.
+// explain says in words why a chain is not valid.
 func (m *material) explain(leaf *x509.Certificate, err error, now time.Time) error {
 	if bad, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
 		switch cert := bad.Cert; {
@@ -76,7 +76,7 @@ func (m *material) explain(leaf *x509.Certificate, err error, now time.Time) err
 	return fmt.Errorf("the certificate of %s: %w", subject(leaf), err)
 }
 
-// remedy is how a certificate is renewed.
+// remedy says how to renew a certificate.
 func remedy(cert *x509.Certificate) string {
 	_, id, err := named(cert)
 	if err != nil {
@@ -87,9 +87,9 @@ func remedy(cert *x509.Certificate) string {
 	return fmt.Sprintf("elect certs renew %s in the directory with ca.key, and then copy %s.crt and %s.key to where the old ones are", id, id, id)
 }
 
-// Caller verifies the certificate of somebody who called, and says whose it is:
-// the id of a node or of an operator, see [RoleOf]. Server's configuration has done so already,
-// unless its VerifyConnection was taken out in order to answer with reasons.
+// Caller verifies the certificate of the calling side, and returns the id of the node
+// or the operator, see [RoleOf]. The configuration of Server has verified it already,
+// unless its VerifyConnection was removed in order to answer with reasons.
 func (i *Identity) Caller(state tls.ConnectionState) (id string, err error) {
 	return i.current().verify(state.PeerCertificates, x509.ExtKeyUsageClientAuth, i.Cluster, "", time.Now())
 }
@@ -99,11 +99,11 @@ func (i *Identity) Caller(state tls.ConnectionState) (id string, err error) {
 // is less.
 const grace = 7 * 24 * time.Hour
 
-// Recheck verifies the certificate that was shown on a connection again, by what the
-// files hold now. refused is why a new connection would not be accepted, and nil if it
-// would. over says that this one should not go on, either: the certificate is not
-// accepted for another reason than its date, or has expired longer ago than seven
-// days, or a third of its life.
+// Recheck verifies again the certificate that was shown on a connection, by the present
+// contents of the files. refused is why a new connection would not be accepted; nil if
+// it would. over reports that this connection must end, too: the certificate is refused
+// for another reason than its date, or expired more than seven days ago, or more than
+// a third of its life ago if that is less.
 func (i *Identity) Recheck(state tls.ConnectionState) (refused error, over bool) {
 	m, now := i.current(), time.Now()
 	check := func(at time.Time) error {

@@ -6,47 +6,48 @@ import (
 	"github.com/electd/elect/protocol"
 )
 
-// A lease holds as long as clocks run alike (protocol.Drift). A leader checks
-// that (R17): each ack says how long the voter's clock has run, and lies between
-// two readings of the leader's own clock, that before the heartbeat left and that
-// after the ack arrived. Two acks bound how fast one clock runs by the other:
+// A lease is safe only if clocks run at nearly the same rate (protocol.Drift). A
+// leader checks that (R17). Each ack carries a reading of the voter's clock, which
+// was taken between two readings of the leader's own clock: sent, before the
+// heartbeat left, and got, after the ack arrived. Two acks bound the rate of the
+// voter's clock as measured by the leader's:
 //
-//	C / (got₂ − sent₁)  ≤  rate  ≤  C / (got₁ … sent₂)
+//	C / (got₂ − sent₁)  ≤  rate  ≤  C / (sent₂ − got₁)
 //
-// where C is what the voter's clock counted in between. Delays widen the bounds
-// and never shift them, so a clock within the assumption is never found apart.
+// where C is the time between the two readings of the voter's clock. Delays widen
+// the bounds and never shift them, so a clock within the assumption is never found
+// apart.
 //
-// A voter that is found apart promises nothing that could be claimed: its acks are
-// neither promises nor evidence. A leader without a quorum of voters whose clocks
-// run like its own gives up. Both stand aside for a while, the voter because the
-// leader's heartbeats tell it so.
+// The acks of a voter that is found apart are neither promises nor evidence. A
+// leader without a quorum of voters whose clocks run like its own gives up. Both
+// do not stand for a while, the voter because the leader's heartbeats say so.
 
 const (
-	// paceWindow is how many promises lie between two acks that are compared,
-	// at most; half of it at least, once there have been as many.
+	// paceWindow is the greatest time between two acks that are compared, in
+	// promises. The least is half of it, once that much time has passed.
 	paceWindow = 8
-	// asidePromises is for how many promises a voter that was found apart does
-	// not count and does not stand, from the latest finding on. It is longer
-	// than a window: the next leader finds it again before the end.
+	// asidePromises is the time, in promises, for which a voter does not count
+	// and does not stand after it was last found apart. It is longer than a
+	// window, so that the next leader finds the voter apart again before the end.
 	asidePromises = 2 * paceWindow
 )
 
 // sample is one ack, as a comparison of two clocks.
 type sample struct {
-	sent, got protocol.Instant // of the own clock: around the voter's reading
+	sent, got protocol.Instant // of the own clock, before and after the voter's reading
 	read      time.Duration    // of the voter's clock
 }
 
-// pace is what a leader knows of how a voter's clock runs by its own. The zero
-// pace knows nothing.
+// pace is what a leader knows of the rate of a voter's clock. The zero pace knows
+// nothing.
 type pace struct {
 	incarnation   uint64 // of the voter; 0 is none
 	jumps         uint64 // of its clock, in that incarnation
 	seq           uint64 // of the heartbeat that the latest sample answers
-	first, second sample // what is compared with; first is the older one
+	first, second sample // new samples are compared with these; first is the older one
 	last          sample
-	apartUntil    protocol.Instant // it does not count before; 0: it was never found apart
-	apartSince    protocol.Instant // the first finding of this time
+	apartUntil    protocol.Instant // the voter does not count before; 0: it was never found apart
+	apartSince    protocol.Instant // when it was first found apart in this period
 }
 
 // ratio is the greatest ratio of two rates that the assumption allows, as a
@@ -70,7 +71,7 @@ func (d differ) apart(since, s sample) bool {
 	return ran > scaled(most, d.num, d.den)+d.guard || least > scaled(ran, d.num, d.den)+d.guard
 }
 
-// differ is what two clocks may differ by.
+// differ is how much two clocks may differ.
 type differ struct {
 	num, den int64
 	// For the granularity of clocks, and for jumps that are too small to be noticed:
@@ -79,8 +80,8 @@ type differ struct {
 	guard time.Duration
 }
 
-// clocked takes an ack as a sample. It reports whether the voter counts: its
-// clock was not found apart lately.
+// clocked takes an ack as a sample. It reports whether the voter counts, because
+// its clock was not found apart lately.
 func (m *Machine) clocked(i int, sent mark, msg *protocol.Message, fx *protocol.Effects) bool {
 	p := &m.known[i].pace
 	now := m.now.Boot
@@ -112,8 +113,8 @@ func (m *Machine) clocked(i int, sent mark, msg *protocol.Message, fx *protocol.
 	return true
 }
 
-// agree gives leadership up if there is no quorum whose clocks run alike: then
-// the own one is as likely wrong as the others.
+// agree gives up leadership if there is no quorum whose clocks run alike: then the
+// own clock is as likely wrong as the others.
 func (m *Machine) agree(fx *protocol.Effects) {
 	n := len(m.ballot.Membership.Voters)
 	for i := range m.ballot.Membership.Voters {
@@ -156,9 +157,9 @@ func (m *Machine) apart(i int) bool {
 	return until != 0 && m.now.Boot < until
 }
 
-// Apart says whose clocks do not run alike (R17): of one who leads, the places
-// of the voters whose clocks do not run like its own, a bit each, and whether
-// this participant stands aside because of its own.
+// Apart reports clocks that do not run alike (R17). voters has, in a leader, a bit
+// for the place of each voter whose clock does not run like the leader's. self
+// reports whether this participant does not stand because of its own clock.
 func (m *Machine) Apart() (voters uint16, self bool) {
 	if m.reigning() {
 		for i := range m.ballot.Membership.Voters {
@@ -170,15 +171,15 @@ func (m *Machine) Apart() (voters uint16, self bool) {
 	return voters, m.now.Boot < m.asideUntil
 }
 
-// tells reports whether the voter at a place is told that it is apart. A leader
-// whose own clock is wrong finds one voter after the other apart, and must not
-// keep them from replacing it: it has given up before half a window is over.
+// tells reports whether to tell the voter at a place that it is apart. A leader
+// whose own clock is wrong finds all voters apart one by one, and must not keep
+// them from replacing it. So it waits for half a window: it has given up by then.
 func (m *Machine) tells(i int) bool {
 	return m.apart(i) && m.now.Boot >= m.known[i].pace.apartSince.Add(paceWindow*m.cfg.Promise/2)
 }
 
-// aside has this participant not stand for a while: its clock does not run like
-// those of the others.
+// aside keeps this participant from standing for a while, because its clock does
+// not run like those of the others.
 func (m *Machine) aside() { m.asideUntil = m.now.Boot.Add(asidePromises * m.cfg.Promise) }
 
 // forgetPaces forgets all samples: the own clock jumped. Who was apart is so for no
@@ -194,7 +195,7 @@ func (m *Machine) forgetPaces() {
 	}
 }
 
-// rate is how fast a voter's clock runs by the own one.
+// rate is the rate of a voter's clock as measured by the own clock.
 func (p *pace) rate() protocol.Rate {
 	most, least := p.last.got.Sub(p.first.sent), p.last.sent.Sub(p.first.got)
 	if p.incarnation == 0 || least <= 0 {

@@ -169,9 +169,9 @@ func (l *Link) failed(p *peer, err error) {
 	}
 }
 
-// locate looks, once, whether a node that has called is to be found at the address that
-// this side has for it. While it calls nobody misses that address; when this side has to
-// call it would be too late to hear that it is wrong.
+// locate checks once whether a node that has called answers at the address that this
+// side has for it. While that node calls, a wrong address does no harm; when this side
+// has to call, it would be too late to learn that the address is wrong.
 func (l *Link) locate(p *peer) {
 	late := time.NewTimer(starting) // it may listen only now
 	defer late.Stop()

@@ -52,11 +52,11 @@
 //
 // # Certificates
 //
-// Each minute the Link looks at its own files and at what was shown on the connections
-// that there are; what is wrong is said in the log once a day. When the files have
-// changed, connections with nodes are made anew, beside the old ones. Those on which a
-// certificate has expired since go on for the time that [certs.Identity.Recheck] gives
-// them, and what it does not accept for another reason, such as an authority that was
-// removed, is ended when a new connection fails. Connections of clients are ended at
-// once. Those of witnesses stay: all that one can say is that its own node is dead.
+// Each minute the Link checks its own files and the certificates that were shown on its
+// connections, and logs once a day what is wrong. When the files have changed, it makes
+// connections with nodes anew, beside the old ones. A connection whose certificate has
+// expired goes on for the time that [certs.Identity.Recheck] allows. If Recheck refuses
+// the certificate for another reason, such as an authority that was removed, the
+// connection ends when a new one fails. Connections of clients end at once. Those of
+// witnesses stay: a witness can only say that its own node is dead.
 package link

@@ -17,8 +17,8 @@ const (
 	sameWorry = 24 * time.Hour // before the same is said about them again
 )
 
-// watchIdentity looks at this node's certificate and at those of the others. It says in
-// the log what an operator should know before others refuse this node.
+// watchIdentity checks this node's certificate and those of the others. It logs what an
+// operator should know before others refuse this node.
 func (l *Link) watchIdentity() {
 	w := worries{said: make(map[string]time.Time)}
 	w.last = l.cfg.TLS.Warnings() // so that at the start all of it is said
@@ -36,13 +36,13 @@ func (l *Link) watchIdentity() {
 	}
 }
 
-// review looks at the connections that are there, by what the files hold now. One with
-// a node that was made with another certificate of this node's, or on which a
-// certificate was shown that is not accepted any more, is made anew beside the one that
-// there is, which it replaces: nothing is cut, and nobody takes it for a death. Where
-// that fails the connection goes on for as long as Identity.Recheck bears it. A client's
-// connection is ended, because a client can make another one. What is said about a node
-// is returned.
+// review checks the existing connections by the present contents of the files. A
+// connection with a node is made anew if it was made with another certificate of this
+// node, or if the certificate shown on it is not accepted any more. The new connection is
+// made beside the old one and replaces it, so that no side takes the change for a death.
+// If that fails, the old connection goes on for as long as Identity.Recheck allows. A
+// client's connection is ended, because a client can make another one. review returns
+// the problems with nodes.
 func (l *Link) review() (problems []string) {
 	version := l.cfg.TLS.Version()
 	var all []*conn
@@ -93,9 +93,9 @@ func notAccepted(err error) *wire.Refusal {
 	return &wire.Refusal{Code: wire.CodeCertificate, Says: err.Error()}
 }
 
-// calls notes that a node has begun a handshake, until over is called. While its
-// connection is being made anew by this side, the node with the smaller id, it is to
-// wait: of two that are made at once one would be taken for a death.
+// calls records that a node has begun a handshake, until over is called. While this
+// side, the node with the smaller id, makes its connection anew, that node has to wait:
+// of two connections that are made at once, the end of one would be taken for a death.
 func (l *Link) calls(id protocol.NodeID) (over func(), r *wire.Refusal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +114,7 @@ func (l *Link) calls(id protocol.NodeID) (over func(), r *wire.Refusal) {
 	}), nil
 }
 
-// renew makes the connection with a node anew, and says what is wrong if that fails.
+// renew makes the connection with a node anew, and returns what is wrong if that fails.
 func (l *Link) renew(c *conn, refused error, over bool) string {
 	p := c.peer
 	l.mu.Lock()

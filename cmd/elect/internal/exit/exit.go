@@ -49,7 +49,7 @@ var table = []struct {
 	{num(NoProc), "run: /proc is not mounted, or is another pid namespace's"},
 	{num(CannotCreate), "a state directory, or a file or answer of a verb, is refused or cannot be written"},
 	{num(Lost), "leadership was lost: run --once, during a change by member, fence claim with a stale token"},
-	{num(NotPermitted), "not permitted: the certificate has not the role that the verb needs"},
+	{num(NotPermitted), "not permitted: the certificate does not have the role that the verb needs"},
 	{num(Safety), "sim, check: safety was violated, as by two that lead at once"},
 	{num(Liveness), "sim: a run violated liveness: nobody led in time"},
 	{num(Crash), "sim, check: a machine crashed"},
