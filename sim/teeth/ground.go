@@ -282,6 +282,24 @@ func ofQuorum(mutant string) Ground {
 			first(s, 3)
 			s.Ops = append(s.Ops, sim.Op{At: ms(10_000), Kind: sim.OpRate, Node: "n1", Value: -300_000})
 		}}
+	case "apart-leads-again":
+		// n1 hears n2 only, which is no candidate, and whose promises it cannot use.
+		return Ground{Name: "a fast clock that hears one of two", Options: bent(3, 60*time.Second), judge: func(r *sim.Result, _ *watcher) (sim.Invariant, string) {
+			if r.Stats.Elections > 8 {
+				return alike, fmt.Sprintf("%d elections: n1 comes back again and again, and nobody stays leader", r.Stats.Elections)
+			}
+			return "", ""
+		}, script: func(s *sim.Schedule) {
+			straight(s)
+			first(s, 3)
+			at := ms(8_000) + sim.Time(s.Seed%50)*ms(97)
+			s.Ops = append(s.Ops,
+				sim.Op{At: ms(6_000), Kind: sim.OpWithdraw, Node: "n2", For: s.Faults},
+				sim.Op{At: at, Kind: sim.OpRate, Node: "n2", Value: -524_000}, // n1 is 2.1 times as fast
+				sim.Op{At: at, Kind: sim.OpRate, Node: "n3", Value: -524_000},
+				sim.Op{At: at, Kind: sim.OpHalfOpen, Node: "n1", Peer: "n3", For: s.Faults},
+				sim.Op{At: at, Kind: sim.OpHalfOpen, Node: "n3", Peer: "n1", For: s.Faults})
+		}}
 	case "apart-stands":
 		// When n1 dies n2 is the only candidate. It has been told that its clock
 		// does not run like the others, and stands aside for longer than this lasts.
