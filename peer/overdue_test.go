@@ -108,7 +108,7 @@ func TestOverdueLeader(t *testing.T) {
 		if err := nodes[0].SetPaused(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
-		m = win(t, nodes[0])
+		win(t, nodes[0])
 		_ = nodes[2].Close()
 		v.isolate("n1", true)
 		<-time.After(10 * promise)

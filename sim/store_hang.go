@@ -27,22 +27,22 @@ type hang struct {
 }
 
 // hang lets the leader hang for d; 0 is until the faults end.
-func (q *etcd) hang(s *store, w *World, d time.Duration, paused bool) {
-	h := &q.hung
+func (d *etcd) hang(s *store, w *World, span time.Duration, paused bool) {
+	h := &d.hung
 	if h.on || s.noise.Replicated {
 		return
 	}
-	if d == 0 {
-		d = w.schedule.Faults
+	if span == 0 {
+		span = w.schedule.Faults
 	}
-	*h = hang{on: true, paused: paused, until: w.Now() + Time(d), leads: w.Now() + Time(q.elects(s, 0))}
+	*h = hang{on: true, paused: paused, until: w.Now() + Time(span), leads: w.Now() + Time(d.elects(s, 0))}
 	h.over = h.until
 	if slack := below(s.random.Uint64(), hangSlack); paused {
 		h.over += Time(slack)
 	}
 	s.serving = max(s.serving, h.leads)
-	for i := range q.sessions {
-		z := &q.sessions[i]
+	for i := range d.sessions {
+		z := &d.sessions[i]
 		z.atOld = z.expiry
 	}
 	for i := range s.routes {
@@ -54,19 +54,19 @@ func (q *etcd) hang(s *store, w *World, d time.Duration, paused bool) {
 }
 
 // succeeds begins the reign of the next leader, unless the one before goes on.
-func (q *etcd) succeeds(s *store, w *World) {
-	if h := &q.hung; h.on && w.Now() == h.leads && h.leads < h.until {
-		q.leads(s, w)
+func (d *etcd) succeeds(s *store, w *World) {
+	if h := &d.hung; h.on && w.Now() == h.leads && h.leads < h.until {
+		d.leads(s, w)
 	}
 }
 
 // resume is the old leader that has heard of its successor, or that leads on.
-func (q *etcd) resume(s *store, w *World) {
-	h := q.hung
+func (d *etcd) resume(s *store, w *World) {
+	h := d.hung
 	if !h.on {
 		return
 	}
-	q.hung = hang{}
+	d.hung = hang{}
 	for i := range s.routes {
 		s.routes[i].hung = false
 	}
@@ -80,15 +80,15 @@ func (q *etcd) resume(s *store, w *World) {
 		return
 	}
 	now := s.clock(w.Now())
-	for id := q.opened; id > 0; id-- {
-		z := q.live(id)
+	for id := d.opened; id > 0; id-- {
+		z := d.live(id)
 		if z == nil || z.atOld == 0 || now < z.atOld {
 			continue
 		}
 		if now < z.expiry {
 			w.seen.add(SawRevokedEarly)
 		}
-		q.end(s, w, z, false)
+		d.end(s, w, z, false)
 	}
 }
 
@@ -107,8 +107,8 @@ func (s *store) atHung(p *parcel) bool {
 }
 
 // answerHung is a keep-alive there.
-func (q *etcd) answerHung(s *store, w *World, p *parcel) bool {
-	z, a, now := q.session(p.ask.Session), &p.answer, s.clock(w.Now())
+func (d *etcd) answerHung(s *store, w *World, p *parcel) bool {
+	z, a, now := d.session(p.ask.Session), &p.answer, s.clock(w.Now())
 	if z == nil || z.atOld == 0 || now >= z.atOld {
 		return false // it waits for the end of a lease that it cannot end
 	}
@@ -116,9 +116,9 @@ func (q *etcd) answerHung(s *store, w *World, p *parcel) bool {
 	switch {
 	case z.closed != 0:
 		w.seen.add(SawRenewedInVain)
-	case w.Now() < q.hung.leads:
+	case w.Now() < d.hung.leads:
 		z.expiry = z.atOld
 	}
-	a.Status, a.Session, a.TTL, a.Revision = protocol.StatusDone, z.id, z.ttl, q.rev
+	a.Status, a.Session, a.TTL, a.Revision = protocol.StatusDone, z.id, z.ttl, d.rev
 	return true
 }

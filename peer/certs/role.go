@@ -72,7 +72,7 @@ func RoleOf(id string) (role Role, name string) {
 // checkName says what is wrong with the name of an operator.
 func checkName(name string) error {
 	if _, err := protocol.ParseNodeID(name); err != nil || name == "." || name == ".." {
-		return fmt.Errorf("operator name %.80q; want 1 to 64 letters, digits, '.', '_' and '-', and not . or ..", name)
+		return fmt.Errorf("operator name %.80q; want 1 to 64 letters, digits, '.', '_' and '-', and neither . nor .. alone", name)
 	}
 	return nil
 }
