@@ -26,7 +26,7 @@ type hang struct {
 	over   Time // when it has heard of that
 }
 
-// hang lets the leader hang for d; 0 is until the faults end.
+// hang lets the leader hang for a span; 0 is until the faults end.
 func (d *etcd) hang(s *store, w *World, span time.Duration, paused bool) {
 	h := &d.hung
 	if h.on || s.noise.Replicated {
