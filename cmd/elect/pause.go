@@ -25,9 +25,9 @@ gives up: its work is stopped, within its own --grace, and the next candidate
 leads. Where all voters are paused nobody leads, and elect status says so.
 
 Where the nodes have certificates it needs one with the role operate. It returns
-when the nodes have written it down. With --all it waits until nobody leads, for
-10 s at most, and says what it has seen. elect members and elect history show
-which nodes are paused, since when and by whom.
+when the nodes have written it down. With --all, and when every voter is paused
+then, it waits until nobody leads, for 10 s at most, and says what it has seen.
+elect members and elect history show which nodes are paused, since when and by whom.
 
 `
 
@@ -38,8 +38,8 @@ Where the nodes have certificates it needs one with the role operate.
 `
 
 const pauseCodes = `-o json writes one object on one line: election, name, and nodes, a list of objects
-with id, paused, and, if it did not do so, error; paused is null then. pause --all
-has leader, too: null, or the id of the one that was seen to lead last.
+with id, paused, and, if it did not do so, error; paused is null then. Where
+pause has waited until nobody leads there is leader, too: null, or the id of the one that was seen to lead last.
 
 Exit codes: 0 all nodes of --node have done so, or with --all those that
 answered; those that did not are named on stderr. 69 one of --node has not, or
@@ -88,7 +88,7 @@ func pausing(openers elect.Openers, on bool, verb, short, long, example string) 
 			}
 			r := setPaused(ctx, c, which, on)
 			r.Election, r.Name = p.shown(), p.name
-			if on && all && slices.ContainsFunc(r.Nodes, func(n pausedNode) bool { return n.err == nil }) {
+			if on && slices.ContainsFunc(r.Nodes, func(n pausedNode) bool { return n.err == nil }) && (all || allPaused(c.Members(ctx))) {
 				r.awaitNobody(cmd, c)
 			}
 			if err := format.write(cmd.OutOrStdout(), r, r.write); err != nil {
@@ -102,6 +102,20 @@ func pausing(openers elect.Openers, on bool, verb, short, long, example string) 
 	cmd.Flags().BoolVar(&all, "all", false, "all voters that answer")
 	format.flag(cmd.Flags())
 	return cmd
+}
+
+// allPaused reports whether every voter is known to be paused: then nobody leads.
+func allPaused(nodes []peer.NodeResult) bool {
+	newest := peer.Newest(nodes)
+	if newest == nil {
+		return false
+	}
+	for _, v := range newest.Voters {
+		if !slices.ContainsFunc(nodes, func(r peer.NodeResult) bool { return r.Peer.ID == v.ID && r.Status != nil && r.Status.Paused }) {
+			return false
+		}
+	}
+	return true
 }
 
 // pausable are the nodes that are meant: those named, or all voters of the newest
@@ -155,7 +169,7 @@ type paused struct {
 	Election string       `json:"election"`
 	Name     string       `json:"name"`
 	Nodes    []pausedNode `json:"nodes"`
-	Leader   any          `json:"leader,omitempty"` // pause --all: an id, or null
+	Leader   any          `json:"leader,omitempty"` // where it has waited until nobody leads: an id, or null
 
 	on   bool
 	then string // who leads now, for people
