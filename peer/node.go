@@ -239,7 +239,7 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 
 func notListed(c *Config) error {
 	all := slices.Concat(ids(c.Voters), ids(c.Observers))
-	return fmt.Errorf("id %q takes no part here; want Config.ID to be one of %s", string(c.ID), list(all))
+	return fmt.Errorf("id %q takes no part here; want peer.Config.ID to be one of %s", string(c.ID), list(all))
 }
 
 // listen opens the port, if there is one to open.

@@ -106,7 +106,7 @@ func same(a, b *protocol.Message) bool {
 		a.Promise == b.Promise && a.Residual == b.Residual && a.PrevTerm == b.PrevTerm && a.RetryAfter == b.RetryAfter &&
 		a.Unhealthy == b.Unhealthy && a.Reason == b.Reason && a.Priority == b.Priority && a.Position == b.Position &&
 		a.Held == b.Held && a.Handover == b.Handover && a.Leader == b.Leader && sameRanking(a.Ranking, b.Ranking) &&
-		a.Metadata == b.Metadata && a.Body == b.Body
+		a.Metadata == b.Metadata && a.Body == b.Body && a.Clock == b.Clock && a.Jumps == b.Jumps
 }
 
 func sameRanking(a, b []protocol.NodeID) bool {
