@@ -55,9 +55,8 @@ func crowdMember(p *place, phase time.Duration) {
 	syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
 }
 
-// startCrowd starts a family of that many besides its command, and returns when
-// all are there.
-func startCrowd(t testing.TB, size int) (*supervise.Family, *board) {
+// newBoard is an empty board in a directory of the test's own.
+func newBoard(t testing.TB) (string, *board) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "board")
 	if err := os.WriteFile(path, make([]byte, 8192), 0o666); err != nil {
@@ -67,6 +66,14 @@ func startCrowd(t testing.TB, size int) (*supervise.Family, *board) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return path, b
+}
+
+// startCrowd starts a family of that many besides its command, and returns when
+// all are there.
+func startCrowd(t testing.TB, size int) (*supervise.Family, *board) {
+	t.Helper()
+	path, b := newBoard(t)
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

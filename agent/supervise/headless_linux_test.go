@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -84,14 +83,7 @@ func TestMainThreadEnded(t *testing.T) {
 		{"member without its keeper", true, (*supervise.Family).KillKeeper, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "board")
-			if err := os.WriteFile(path, make([]byte, 8192), 0o666); err != nil {
-				t.Fatal(err)
-			}
-			b, err := openBoard(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			path, b := newBoard(t)
 			exe, err := os.Executable()
 			if err != nil {
 				t.Fatal(err)
