@@ -1,3 +1,5 @@
+//go:build unix
+
 // Guarded runs workers, processes of their own, in exactly one of however many
 // copies of it are started. Start it in three terminals, and kill whichever one
 // leads, in any way:
@@ -115,6 +117,9 @@ func runWorker(ctx context.Context, path string, token elect.Token) error {
 	}
 	cmd := exec.CommandContext(ctx, self, "-log", path, "-worker", token.String())
 	cmd.Stderr = os.Stderr
+	// The keeper sends SIGTERM to the program's process group. A worker in that group
+	// could die of it before this process has read its own signal, and look as if it had failed.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	err = cmd.Run()
 	if ctx.Err() != nil {
 		return nil // Lead knows why

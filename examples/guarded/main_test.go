@@ -32,6 +32,7 @@ func TestTakeover(t *testing.T) {
 	start := func() {
 		cmd := exec.Command(os.Args[0], "-election", "file:"+dir, "-log", path)
 		cmd.Env = append(os.Environ(), "GUARDED_UNDER_TEST=1")
+		cmd.Stderr = t.Output()
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
