@@ -94,7 +94,7 @@ GROUND   ?= .
 
 .PHONY: sim-long
 sim-long: ## hold the machines on each ground of the hunts and each profile for SEEDS seeds (PROTOCOL= GROUND=)
-	@nice -n 19 go test ./sim/teeth -count=1 -timeout 0 -v -run 'TestGroundsAreFair/^$(PROTOCOL)/^$(GROUND)' -seeds '$(SEEDS)' | grep -E --line-buffered 'seeds,|seed |^(ok|FAIL)'
+	@nice -n 19 go test ./lab/sim/teeth -count=1 -timeout 0 -v -run 'TestGroundsAreFair/^$(PROTOCOL)/^$(GROUND)' -seeds '$(SEEDS)' | grep -E --line-buffered 'seeds,|seed |^(ok|FAIL)'
 
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=regexp)

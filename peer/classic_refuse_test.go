@@ -14,14 +14,14 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/blazingmq"
+	"github.com/electd/elect/internal/protocol/bully"
+	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/internal/protocol/raft"
+	"github.com/electd/elect/internal/protocol/ring"
+	"github.com/electd/elect/internal/protocol/trace"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/blazingmq"
-	"github.com/electd/elect/protocol/bully"
-	"github.com/electd/elect/protocol/quorum"
-	"github.com/electd/elect/protocol/raft"
-	"github.com/electd/elect/protocol/ring"
-	"github.com/electd/elect/protocol/trace"
 )
 
 func classicConfig(name string) Config {

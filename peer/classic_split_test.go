@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // TestSplitBrain: with bully and ring the two sides of a cut have a leader each, and nothing tells

@@ -11,7 +11,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // inClassicVillage is inVillage for each classic protocol.

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/electd/elect/protocol/blazingmq"
-	"github.com/electd/elect/protocol/bully"
-	"github.com/electd/elect/protocol/quorum"
-	"github.com/electd/elect/protocol/raft"
-	"github.com/electd/elect/protocol/ring"
+	"github.com/electd/elect/internal/protocol/blazingmq"
+	"github.com/electd/elect/internal/protocol/bully"
+	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/internal/protocol/raft"
+	"github.com/electd/elect/internal/protocol/ring"
 )
 
 // What the token of each is worth, for people.

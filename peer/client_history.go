@@ -9,7 +9,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // History asks every node at the same time what it remembers, those that have

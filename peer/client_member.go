@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // AddMember makes p a voter of the election, or an observer. Its node must run,

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // A client and real nodes: who leads, how they are, asked back from outside, and

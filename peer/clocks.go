@@ -3,8 +3,8 @@ package peer
 import (
 	"slices"
 
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 )
 
 // clocks records what was logged of clocks that do not run alike. The loop owns it.

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 )
 
 // dialect is what a node has to know of the protocol that its machine follows.

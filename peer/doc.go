@@ -1,6 +1,6 @@
 // Package peer is the back end for a few machines that elect among themselves,
 // with no service to run beside them. It puts the machine of package
-// protocol/quorum on real networks, clocks and disks.
+// internal/protocol/quorum on real networks, clocks and disks.
 //
 //	peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs
 //

@@ -10,15 +10,15 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
 )
 
-// These tests hold what the driver of a machine owes it, as protocol/effects.go and
-// protocol/input.go say. Package mutation lists the mistakes that they catch, and
+// These tests hold what the driver of a machine owes it, as internal/protocol/effects.go and
+// internal/protocol/input.go say. Package mutation lists the mistakes that they catch, and
 // TestDrivingTeeth makes each.
 
 // TestSendsAfterSaves: a message leaves when the save that it names is durable, and

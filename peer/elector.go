@@ -10,8 +10,8 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/disk"
-	"github.com/electd/elect/protocol"
 )
 
 // candidacy is a Campaign that waits. What is below result is the loop's.

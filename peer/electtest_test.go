@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/electd/elect/driver/electtest"
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // cannot says which faults peers cannot be put through.

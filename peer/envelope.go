@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 )
 
 // envelope is what a data directory keeps of a classic protocol, whose ballots

@@ -13,8 +13,8 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
-	"github.com/electd/elect/protocol"
 )
 
 // Three voters, here in one process. On three machines each of them makes its

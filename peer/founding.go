@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
 )
 
 // Founding binds the voters to their data directories, once. A voter is its id

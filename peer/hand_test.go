@@ -11,7 +11,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 func (f *fakeNode) Appoint(ctx context.Context, token fence.Token, to string) error {

@@ -3,8 +3,8 @@ package peer
 import (
 	"sync"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 // maxLetters bounds the letters of one sender that wait, so that one who floods

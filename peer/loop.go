@@ -5,9 +5,9 @@ import (
 
 	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/mutation"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
 )
 
 // loop owns the machine. Everything that happens to it passes through a turn, and

@@ -18,10 +18,10 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
 )
 
 // ticking is a machine that wants to be called at once, always.

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/disk"
-	"github.com/electd/elect/protocol"
 )
 
 // Every user of a machine can reach every port on the loopback. So nodes without

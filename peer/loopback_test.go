@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
-	"github.com/electd/elect/protocol"
 )
 
 // alone is the configuration of a node on the loopback that has nothing else.

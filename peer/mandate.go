@@ -10,11 +10,11 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/internal/mutation"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/blazingmq"
-	"github.com/electd/elect/protocol/bully"
-	"github.com/electd/elect/protocol/quorum"
-	"github.com/electd/elect/protocol/raft"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/blazingmq"
+	"github.com/electd/elect/internal/protocol/bully"
+	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/internal/protocol/raft"
 )
 
 var errClosed = fmt.Errorf("%w: the node was closed", driver.ErrClosed)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/link"
-	"github.com/electd/elect/protocol"
 )
 
 // The leader's node changes who takes part, one voter at a time, each time by a

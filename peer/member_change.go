@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 )
 
 // change is one change on the leader's node. Its methods are called by the

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // TestChangeOfLeader: to say that the leader is what it is changes nothing, also

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // MembershipStatus is the newest membership that a node knows of. Its form in JSON

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
 )
 
 // TestBootsWithItsDirectoryOnly: a node without a ballot takes a membership that

@@ -3,8 +3,8 @@
 package peer
 
 import (
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 )
 
 // There are no mutants in this build, and these do nothing.

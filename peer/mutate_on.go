@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/mutation"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 )
 
 // mutate switches on the mutant of the machine that the environment chooses, if

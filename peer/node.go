@@ -20,13 +20,13 @@ import (
 	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/internal/place"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/flight"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
 )
 
 // Node is a voter or an observer. It takes part from New on, whether it

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/link"
-	"github.com/electd/elect/protocol"
 )
 
 // NoLeaderKnown is the message of a warning in [Config.Logger]. A node logs it once, with

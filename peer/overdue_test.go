@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // notes is what each node of a village has logged.

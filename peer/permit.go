@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
-	"github.com/electd/elect/protocol"
 )
 
 // ErrNotPermitted means that the certificate of the client does not have the role that

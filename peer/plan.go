@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 )
 
 // Plan is what a configuration comes to: its times, and what they promise.

@@ -10,8 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 )
 
 // locator asks the application how far it is (R13), and has it catch up. It does

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // TestReady: a voter that was restarted owes a promise, and is not ready before that

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
-	"github.com/electd/elect/protocol"
 )
 
 // These tests use real sockets on the loopback.

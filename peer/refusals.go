@@ -12,8 +12,8 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 // A refusal is said again at each attempt to connect, at least every second or

@@ -12,10 +12,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 // certified gives a cluster certificates, and operators of each role, with a name and

@@ -8,11 +8,11 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/link"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
 )
 
 // Event is a change of leadership as a node saw it and remembers it: when by

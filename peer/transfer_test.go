@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/disk"
-	"github.com/electd/elect/protocol"
 )
 
 func ineligible(t *testing.T, err error, says string) {

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 // village connects nodes within one process and one bubble of fake time: every

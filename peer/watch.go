@@ -13,11 +13,11 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
 )
 
 // leadership is what a leader says of itself, with its heartbeats.

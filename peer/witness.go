@@ -11,11 +11,11 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/mutation"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
 )
 
 // testament is what a keeper needs to be the witness of a node: everything but

@@ -19,7 +19,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/failover"
 	"github.com/electd/elect/cmd/elect/internal/fleet"
 	"github.com/electd/elect/cmd/elect/internal/stamp"
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 func newBench(openers elect.Openers) *cobra.Command {

@@ -18,7 +18,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/failover"
 	"github.com/electd/elect/cmd/elect/internal/fleet"
 	"github.com/electd/elect/cmd/elect/internal/steady"
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // killsNamed are the ways to bring a leader down that a flag names: all is every

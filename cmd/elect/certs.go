@@ -20,9 +20,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/peer/certs"
-	"github.com/electd/elect/protocol"
 )
 
 const certsHelp = `Make certificates for peers, if you have no authority of your own: a small authority

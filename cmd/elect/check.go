@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/electd/elect/check"
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/lab/check"
 )
 
 const checkHelp = `Go through every interleaving of a small world: a few machines of the quorum

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/electd/elect/check"
 	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/lab/check"
 )
 
 // TestKeepTrail: what --keep writes is what --replay reads, and what cannot be

@@ -15,9 +15,9 @@ import (
 
 	"github.com/electd/elect/cmd/elect/internal/doctor"
 	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/peer/certs"
-	"github.com/electd/elect/protocol/quorum"
 )
 
 const doctorHelp = `Measure what an election among peers rests on, and say which times fit:

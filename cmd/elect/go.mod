@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/electd/elect v0.0.0
+	github.com/electd/elect/lab v0.0.0
 	github.com/electd/elect/peer v0.0.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rogpeppe/go-internal v1.16.0
@@ -41,6 +42,8 @@ require (
 )
 
 replace github.com/electd/elect => ../..
+
+replace github.com/electd/elect/lab => ../../lab
 
 replace github.com/electd/elect/peer => ../../peer
 

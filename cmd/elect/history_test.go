@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
-	"github.com/electd/elect/protocol"
 )
 
 // TestHistoryTable: neither an end that was noticed late nor one that nobody told

@@ -10,8 +10,8 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
-	"github.com/electd/elect/protocol"
 )
 
 const memberHelp = `Change who takes part in an election among peers, while it goes on: one node at a

@@ -9,8 +9,8 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
-	"github.com/electd/elect/protocol"
 )
 
 // node is what one of three voters says of itself.

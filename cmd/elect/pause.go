@@ -14,8 +14,8 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
-	"github.com/electd/elect/protocol"
 )
 
 const pauseHelp = `Have nodes of an election among peers not stand until they are resumed: the nodes

@@ -18,8 +18,8 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer"
-	"github.com/electd/elect/protocol/quorum"
 )
 
 // peerScheme is that of the URLs of elections among peers.

@@ -13,9 +13,9 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/hook"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
 )
 
 // positionFlags are the commands of elect run by which a peer's position becomes

@@ -12,7 +12,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/runner"
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/internal/protocol/quorum"
 )
 
 const runHelp = `Run COMMAND while, and only while, this candidate leads. Start the same line as

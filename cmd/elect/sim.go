@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/protocol/trace"
-	"github.com/electd/elect/sim"
-	"github.com/electd/elect/sim/protocols"
-	"github.com/electd/elect/sim/story"
+	"github.com/electd/elect/internal/protocol/trace"
+	"github.com/electd/elect/lab/sim"
+	"github.com/electd/elect/lab/sim/protocols"
+	"github.com/electd/elect/lab/sim/story"
 )
 
 const simHelp = `Run election protocols, the very code that runs in production, in a simulated world

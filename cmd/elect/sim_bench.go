@@ -14,8 +14,8 @@ import (
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/machine"
-	"github.com/electd/elect/sim"
-	"github.com/electd/elect/sim/protocols"
+	"github.com/electd/elect/lab/sim"
+	"github.com/electd/elect/lab/sim/protocols"
 )
 
 const simBenchHelp = `Measure how fast the simulator is, on one core, with all invariants checked after

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/sim"
-	"github.com/electd/elect/sim/compare"
+	"github.com/electd/elect/lab/sim"
+	"github.com/electd/elect/lab/sim/compare"
 )
 
 const simCompareHelp = `Run the same faults through several protocols, on all cores, and compare what each
@@ -25,7 +25,7 @@ With FILE it runs that schedule (- is stdin); else it draws --seeds schedules of
 --profile, one for each seed from --seed on. Each protocol has the faults as it can
 have them: stores are replicated on the participants' machines, and suffer with
 them. What operators do is left out for all. The documentation of package
-sim/compare has all the rules.
+lab/sim/compare has all the rules.
 
 Each protocol runs with its own defaults, which differ: --detection D gives each
 one a configuration in which a silent leader is noticed after about D. The column

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/sim"
-	"github.com/electd/elect/sim/compare"
+	"github.com/electd/elect/lab/sim"
+	"github.com/electd/elect/lab/sim/compare"
 )
 
 // What was violated decides the exit code, safety before liveness and crashes.

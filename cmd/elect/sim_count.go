@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/sim/count"
+	"github.com/electd/elect/lab/sim/count"
 )
 
 const simCountHelp = `Count what one election costs, message by message, and compare it with the formulas

@@ -14,8 +14,8 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/sim"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/lab/sim"
 )
 
 // violating is a protocol that some seed shows to be wrong, with the command line

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/protocol/trace"
-	"github.com/electd/elect/sim"
+	"github.com/electd/elect/internal/protocol/trace"
+	"github.com/electd/elect/lab/sim"
 )
 
 // readSchedule reads a schedule, or the one in a trace, and what came of it when

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/electd/elect/sim"
+	"github.com/electd/elect/lab/sim"
 )
 
 // hunt is a series of runs with one seed after the other.

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/sim"
-	"github.com/electd/elect/sim/protocols"
-	"github.com/electd/elect/sim/scenario"
+	"github.com/electd/elect/lab/sim"
+	"github.com/electd/elect/lab/sim/protocols"
+	"github.com/electd/elect/lab/sim/scenario"
 )
 
 const simListHelp = `List what there is: protocols, scenarios, profiles (families of faults), faults,

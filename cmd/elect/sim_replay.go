@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/sim"
-	"github.com/electd/elect/sim/story"
+	"github.com/electd/elect/lab/sim"
+	"github.com/electd/elect/lab/sim/story"
 )
 
 const simReplayHelp = `Run a schedule again: one that elect sim run has kept, or the one in a trace of

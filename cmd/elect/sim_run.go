@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/sim"
-	"github.com/electd/elect/sim/story"
+	"github.com/electd/elect/lab/sim"
+	"github.com/electd/elect/lab/sim/story"
 )
 
 const simRunHelp = `Run a protocol in the simulated world: one seed after the other, on all cores,

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/sim/protocols"
-	"github.com/electd/elect/sim/scenario"
-	"github.com/electd/elect/sim/story"
+	"github.com/electd/elect/lab/sim/protocols"
+	"github.com/electd/elect/lab/sim/scenario"
+	"github.com/electd/elect/lab/sim/story"
 )
 
 // allScenarios is --scenario's word for every one of them.

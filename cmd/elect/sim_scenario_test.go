@@ -9,7 +9,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/sim/scenario"
+	"github.com/electd/elect/lab/sim/scenario"
 )
 
 // TestScenarioThatDoesNotHold: no machine of ours comes to anything but what is

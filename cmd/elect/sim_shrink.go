@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/sim"
+	"github.com/electd/elect/lab/sim"
 )
 
 const simShrinkHelp = `Shrink a schedule that violates something to the few faults that it takes: fewer

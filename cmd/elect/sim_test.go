@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/sim"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/lab/sim"
 )
 
 // TestCodeOf: no machine of ours panics for a script, so the codes are compared

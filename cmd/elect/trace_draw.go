@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/protocol/trace"
-	"github.com/electd/elect/sim/picture"
-	"github.com/electd/elect/sim/protocols"
+	"github.com/electd/elect/internal/protocol/trace"
+	"github.com/electd/elect/lab/sim/picture"
+	"github.com/electd/elect/lab/sim/protocols"
 )
 
 const traceDrawHelp = `Draw a trace as a space-time picture, an SVG: a column for each node, time

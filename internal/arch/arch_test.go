@@ -41,7 +41,7 @@ var rules = []rule{
 	},
 	{
 		name:  "pure",
-		says:  "protocol/... is pure: no I/O, goroutine, lock, clock, randomness or log; time and chance are inputs",
+		says:  "internal/protocol/... is pure: no I/O, goroutine, lock, clock, randomness or log; time and chance are inputs",
 		todo:  "make what is needed a field of an input or of an effect, and do it in the runtime that drives the machine",
 		check: pure,
 	},

@@ -47,7 +47,7 @@ func (d *direction) refuses(importPath string, f *goFile) string {
 			return ""
 		case strings.HasSuffix(d.at, "/...") && covers(d.at, target):
 			return ""
-		case slices.ContainsFunc(may, func(at string) bool { return covers(at, target) }):
+		case slices.ContainsFunc(may, func(at string) bool { return allows(at, target) }):
 			return ""
 		case len(may) == 0:
 			return "it may import nothing of this repository"
@@ -73,6 +73,12 @@ func directionOf(all []direction, dir string) *direction {
 		}
 	}
 	return best
+}
+
+// allows is covers, but that the small tools below internal are one thing and the
+// machines there another: who may import the first names the second by itself.
+func allows(at, target string) bool {
+	return covers(at, target) && (at != "internal/..." || !covers("internal/protocol/...", target))
 }
 
 func covers(at, dir string) bool {

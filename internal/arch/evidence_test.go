@@ -34,15 +34,15 @@ func collect(t *testing.T) *evidence {
 	_, quorum, _ := strings.Cut(teeth, "\n## quorum\n")
 	quorum, _, _ = strings.Cut(quorum, "\n## ")
 	e.ofQuorum = names(`(?m)^\| ([a-z-]+) \| (?:R[0-9]+|links) \|`, quorum)
-	e.simulated = names(`(?m)Invariant = "([a-z-]+)"`, e.read(t, "sim/protocol.go"))
-	e.checked = names(`(?m)Invariant = "([a-z-]+)"`, e.read(t, "check/judge.go"))
-	told := e.read(t, "protocol/quorum/mutants.go")
-	for _, constant := range names(`(?m)Invariant = quorum\.([A-Za-z]+)$`, e.read(t, "check/judge.go")) {
+	e.simulated = names(`(?m)Invariant = "([a-z-]+)"`, e.read(t, "lab/sim/protocol.go"))
+	e.checked = names(`(?m)Invariant = "([a-z-]+)"`, e.read(t, "lab/check/judge.go"))
+	told := e.read(t, "internal/protocol/quorum/mutants.go")
+	for _, constant := range names(`(?m)Invariant = quorum\.([A-Za-z]+)$`, e.read(t, "lab/check/judge.go")) {
 		e.checked = append(e.checked, names(`(?m)^\t`+constant+` += "([a-z-]+)"`, told)...)
 	}
-	e.situation = names(`(?m)^\tSaw[A-Za-z]+: +\{"([a-z-]+)"`, e.read(t, "sim/sometimes.go"))
+	e.situation = names(`(?m)^\tSaw[A-Za-z]+: +\{"([a-z-]+)"`, e.read(t, "lab/sim/sometimes.go"))
 	e.scenarios = names(`(?m)^### ([a-z0-9-]+)$`, e.read(t, "docs/scenarios.md")) // a test there holds it to the code
-	e.models, e.switches = modelled(t, filepath.Join(e.root, "check", "spin"))
+	e.models, e.switches = modelled(t, filepath.Join(e.root, "lab", "check", "spin"))
 	for what, n := range map[string]int{
 		"tests": len(e.tests) / 100, "mutants": len(e.mutants) / 80, "mutants of quorum": len(e.ofQuorum) / 45,
 		"invariants of the simulator": len(e.simulated) / 19, "invariants of the checker": len(e.checked) / 14,
@@ -131,7 +131,7 @@ func (e *evidence) lookUp(t *testing.T, page string) (looked int) {
 }
 
 // schedules is where those are that the simulator replays.
-const schedules = "sim/testdata/schedules"
+const schedules = "lab/sim/testdata/schedules"
 
 var testName = regexp.MustCompile(`^(?:Test|Fuzz)[A-Za-z]+$`)
 

@@ -27,7 +27,7 @@ var timeless = []string{
 func pure(t *tree, _ house) []finding {
 	var found []finding
 	for _, f := range t.files {
-		if f.test || !covers("protocol/...", f.dir) {
+		if f.test || !covers("internal/protocol/...", f.dir) {
 			continue
 		}
 		report := func(n ast.Node, format string, args ...any) {

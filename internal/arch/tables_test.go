@@ -69,31 +69,31 @@ var repository = house{
 			why: "the conformance suite sees a back end as its contract and as nothing more",
 		},
 		{
-			at: "protocol/...", tests: []string{"internal/golden", "internal/classictest", "internal/race"}, others: nothing,
+			at: "internal/protocol/...", tests: []string{"internal/golden", "internal/classictest", "internal/race"}, others: nothing,
 			why: "pure state machines with types of their own: the same bytes are simulated, checked and shipped",
 		},
 		{
-			at: "sim/...", may: []string{"protocol/...", "fence"}, tests: []string{"internal/golden", "internal/race"}, others: nothing,
+			at: "lab/sim/...", may: []string{"internal/protocol/...", "fence"}, tests: []string{"internal/golden", "internal/race"}, others: nothing,
 			why: "a driver of the machines; it must not see how production drives them",
 		},
 		{
-			at: "sim/compare/...", may: []string{"sim/...", "protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden", "internal/race"}, others: nothing,
+			at: "lab/sim/compare/...", may: []string{"lab/sim/...", "internal/protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden", "internal/race"}, others: nothing,
 			why: "it runs protocols side by side, and draws what came of them",
 		},
 		{
-			at: "sim/count/...", may: []string{"sim/...", "protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden"}, others: nothing,
+			at: "lab/sim/count/...", may: []string{"lab/sim/...", "internal/protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden"}, others: nothing,
 			why: "it counts messages, and draws how they grow",
 		},
 		{
-			at: "sim/picture/...", may: []string{"sim/...", "protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden"}, others: nothing,
+			at: "lab/sim/picture/...", may: []string{"lab/sim/...", "internal/protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden"}, others: nothing,
 			why: "it draws traces",
 		},
 		{
-			at: "sim/teeth/...", may: []string{"sim/...", "check/...", "protocol/...", "fence", "internal/mutation"}, tests: []string{"internal/race"}, others: nothing,
+			at: "lab/sim/teeth/...", may: []string{"lab/sim/...", "lab/check/...", "internal/protocol/...", "fence", "internal/mutation"}, tests: []string{"internal/race"}, others: nothing,
 			why: "it hunts mutants with both drivers of the machines, and writes one table",
 		},
 		{
-			at: "check/...", may: []string{"protocol/...", "fence"}, tests: []string{"internal/race"}, others: nothing,
+			at: "lab/check/...", may: []string{"internal/protocol/...", "fence"}, tests: []string{"internal/race"}, others: nothing,
 			why: "a driver of the machines; it must not see how production drives them",
 		},
 		{
@@ -105,7 +105,7 @@ var repository = house{
 			why: "small tools that everything above protocol may share, and that know nothing of elections",
 		},
 		{
-			at: "internal/classictest", may: []string{"protocol", "internal/golden"}, others: nothing,
+			at: "internal/classictest", may: []string{"internal/protocol", "internal/golden"}, others: nothing,
 			why: "a world for the tests of machines, and the stories told of it",
 		},
 		{
@@ -113,11 +113,11 @@ var repository = house{
 			why: "it reads the code and must not depend on what it judges",
 		},
 		{
-			at: "file/...", may: []string{"driver", "fence", "protocol/...", "internal/..."}, tests: []string{".", "driver/electtest", "store/memory"}, others: system,
+			at: "file/...", may: []string{"driver", "fence", "internal/..."}, tests: []string{".", "driver/electtest", "store/memory"}, others: system,
 			why: "a back end knows the contract, not the portable layer above it nor the other back ends",
 		},
 		{
-			at: "peer/...", may: []string{"driver", "fence", "protocol/...", "internal/..."}, tests: []string{".", "driver/electtest", "sim/..."}, others: listed,
+			at: "peer/...", may: []string{"driver", "fence", "internal/protocol/...", "internal/..."}, tests: []string{".", "driver/electtest", "lab/sim/..."}, others: listed,
 			why: "a back end knows the contract, not the portable layer above it nor the other back ends",
 		},
 		{
@@ -125,7 +125,7 @@ var repository = house{
 			why: "an example can do what a user's program can; it lives in the module of its back end",
 		},
 		{
-			at: "store/...", may: []string{"driver", "fence", "protocol/...", "internal/..."}, tests: []string{".", "driver/electtest", "sim/..."}, others: listed,
+			at: "store/...", may: []string{"driver", "fence", "internal/protocol/...", "internal/..."}, tests: []string{".", "driver/electtest"}, others: listed,
 			why: "a back end knows the contract, not the portable layer above it nor the other back ends",
 		},
 		{
@@ -137,7 +137,7 @@ var repository = house{
 			why: "it runs and kills processes by a deadline and needs no notion of an election for that",
 		},
 		{
-			at: "lab/...", may: []string{"sim/...", "check/...", "protocol/...", "fence", "internal/..."}, others: listed,
+			at: "lab/...", may: []string{"lab/sim/...", "lab/check/...", "internal/protocol/...", "fence", "internal/..."}, others: listed,
 			why: "the page shows the simulated world, never a real one",
 		},
 		{
@@ -145,12 +145,12 @@ var repository = house{
 			why: "an example can do what a user's program can, so it imports nothing internal",
 		},
 		{
-			at: "test/...", may: []string{".", "driver", "fence/...", "protocol/...", "file", "peer", "peer/certs", "peer/cable", "agent/...", "internal/..."}, others: listed,
+			at: "test/...", may: []string{".", "driver", "fence/...", "internal/protocol/...", "file", "peer", "peer/certs", "peer/cable", "agent/...", "internal/..."}, others: listed,
 			why: "it runs finished programs as users do, some of them with the library in them, and replays what they recorded through the machines",
 		},
 		{
 			at: "cmd/...", may: []string{
-				".", "driver/...", "fence/...", "protocol/...", "sim/...", "check/...", "file/...", "peer/...", "store/...", "agent/...", "lab/...", "internal/...",
+				".", "driver/...", "fence/...", "internal/protocol/...", "lab/sim/...", "lab/check/...", "file/...", "peer/...", "store/...", "agent/...", "lab/...", "internal/...",
 			}, others: listed,
 			why: "wiring: the one place that knows everything, and that nothing imports",
 		},

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/golden"
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // Golden tells the stories of testdata, or with rewrite writes them anew. cluster

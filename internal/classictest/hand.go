@@ -1,6 +1,6 @@
 package classictest
 
-import "github.com/electd/elect/protocol"
+import "github.com/electd/elect/internal/protocol"
 
 // Hand drives machines by hand, and allocates nothing for it.
 type Hand struct {

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // IDs are n1 to n, in order.

@@ -1,7 +1,7 @@
 // Package mutation switches on, in a real program, one of a few mistakes that
 // chaos runs must catch. In a build without the tag "mutants", which is every
 // build but those tests', Is is the constant false, and the compiler removes what
-// depends on it. The mistakes of machines are in protocol/internal/mutant; those
+// depends on it. The mistakes of machines are in internal/protocol/internal/mutant; those
 // of them that a real program can be given have a name here too.
 //
 // With the tag, the environment variable ELECT_MUTANT of the process chooses the

@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
-	"github.com/electd/elect/protocol"
 )
 
 func nodes(ids ...protocol.NodeID) (all []certs.Node) {

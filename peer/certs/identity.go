@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // Identity is a certificate with its key, and the authority whose certificates

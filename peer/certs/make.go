@@ -20,7 +20,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // How long certificates are valid where nothing else is said.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // Operator is the id of an operator's certificate without a name and with the role

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // Role says which requests the holder of an operator's certificate may make. Each role

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
-	"github.com/electd/elect/protocol"
 )
 
 func TestRoles(t *testing.T) {

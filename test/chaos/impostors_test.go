@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
-	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/test/chaos/crew"
 	"github.com/electd/elect/test/chaos/network"
 )

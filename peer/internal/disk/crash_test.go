@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/race"
-	"github.com/electd/elect/protocol"
 )
 
 // all is more sectors than there are.

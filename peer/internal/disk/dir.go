@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/place"
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // The names of the files.

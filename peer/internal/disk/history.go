@@ -13,7 +13,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/internal/place"
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // History is a change of leadership as this node saw it.

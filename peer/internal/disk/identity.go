@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // Identity is whose a data directory is.

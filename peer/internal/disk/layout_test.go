@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // TestLayout: the files as they are on the disk. A change here is another

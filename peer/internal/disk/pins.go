@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // pinsFile is what the file pins has.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/place"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 )
 
 // leading is a leader of three voters, and the answer to its next heartbeat.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/place"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/trace"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/trace"
 )
 
 // Config says what is recorded, and where.

@@ -1,7 +1,7 @@
 package flight
 
 import (
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // entry is a step on its way to the disk, a state, or a step and the state after

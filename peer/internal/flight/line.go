@@ -7,8 +7,8 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/trace"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/trace"
 )
 
 // lines writes the line of an ordinary step by hand, byte for byte as

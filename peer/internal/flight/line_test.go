@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/trace"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/trace"
 )
 
 // drawn fills a value with random contents, all fields of it or few.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/place"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/trace"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/trace"
 )
 
 // settle waits until the recorder has written all that is waiting. A simulator,

@@ -10,12 +10,12 @@ import (
 	"testing"
 
 	"github.com/electd/elect/internal/place"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
-	"github.com/electd/elect/protocol/trace"
-	"github.com/electd/elect/protocol/trace/replay"
-	"github.com/electd/elect/sim"
-	"github.com/electd/elect/sim/protocols"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/internal/protocol/trace"
+	"github.com/electd/elect/internal/protocol/trace/replay"
+	"github.com/electd/elect/lab/sim"
+	"github.com/electd/elect/lab/sim/protocols"
 )
 
 // makers makes machines from what a recorder writes.

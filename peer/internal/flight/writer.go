@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/trace"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/trace"
 )
 
 const (

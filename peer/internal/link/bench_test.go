@@ -6,9 +6,9 @@ import (
 	"net"
 	"testing"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 // bench is two nodes with certificates; a letter to n2 comes back.

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 // ClientConfig says whom a client calls.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 // Bounds of what others can make this process hold.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 // FuzzAccept gives the accepting side what anybody may send. It must end, start

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 // Link is the connections of one node. Make it with [Start].

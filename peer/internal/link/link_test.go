@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/cable"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 func TestLetters(t *testing.T) {

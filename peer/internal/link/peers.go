@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 // SetPeers changes with whom connections are kept, while they are used: new ones

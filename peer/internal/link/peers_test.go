@@ -5,8 +5,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 func removed(id protocol.NodeID) *wire.Refusal {

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 // verbCancel takes back the request with the same call number. The Link answers

@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 // stream is a connection that frames are read from and written to, and who is

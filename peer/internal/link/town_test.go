@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 // deadline is for what must happen; it is waited for as an event, and passes only

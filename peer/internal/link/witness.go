@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/wire"
-	"github.com/electd/elect/protocol"
 )
 
 // WitnessConfig says for whom a witness may speak, and to whom.

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // Bounds of what a frame may hold. Texts are counted in bytes.

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire/wirepb"
-	"github.com/electd/elect/protocol"
 )
 
 // Decode reads the payload of a frame and keeps no reference to it. It never

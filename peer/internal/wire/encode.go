@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire/wirepb"
-	"github.com/electd/elect/protocol"
 )
 
 const prefixSize = 4 // of the length before a payload

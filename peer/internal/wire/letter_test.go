@@ -12,8 +12,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire/wirepb"
-	"github.com/electd/elect/protocol"
 )
 
 // letterpb is all that an ordinary letter consists of, in one piece of memory.

@@ -15,7 +15,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // Sizes of a frame's payload, in bytes.

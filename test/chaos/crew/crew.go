@@ -17,10 +17,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/spawn"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/peer/certs"
-	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/lives"
 )

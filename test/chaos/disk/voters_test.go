@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/internal/proc"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
-	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/test/chaos/crew"
 	"github.com/electd/elect/test/chaos/disk"
 )

@@ -17,11 +17,11 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/internal/protocol/trace"
+	"github.com/electd/elect/internal/protocol/trace/replay"
 	"github.com/electd/elect/peer"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
-	"github.com/electd/elect/protocol/trace"
-	"github.com/electd/elect/protocol/trace/replay"
 )
 
 // The places below the directory of a run where records are. Whoever is about to

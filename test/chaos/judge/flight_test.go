@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
-	"github.com/electd/elect/protocol/trace"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/internal/protocol/trace"
 )
 
 // tape is a node that elects itself, alone, and what its recorder would write.

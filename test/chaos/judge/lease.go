@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/electd/elect/protocol"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // lease is a time throughout which a node could prove by its own clock that it

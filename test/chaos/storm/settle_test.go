@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
-	"github.com/electd/elect/protocol"
 	"github.com/electd/elect/test/chaos/crew"
 	"github.com/electd/elect/test/chaos/judge"
 )

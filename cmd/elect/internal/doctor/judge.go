@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/cmd/elect/internal/brief"
-	"github.com/electd/elect/protocol"
-	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/quorum"
 )
 
 // The least that a node needs of its machine.

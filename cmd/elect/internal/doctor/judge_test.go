@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/cmd/elect/internal/doctor"
-	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/internal/protocol/quorum"
 )
 
 const (

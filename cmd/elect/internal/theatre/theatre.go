@@ -18,7 +18,7 @@ import (
 	"github.com/electd/elect/cmd/elect/internal/fleet"
 	"github.com/electd/elect/cmd/elect/internal/stamp"
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/protocol/quorum"
+	"github.com/electd/elect/internal/protocol/quorum"
 )
 
 // Config says where and how to play. What is not marked as optional is required.

@@ -1,0 +1,361 @@
+package blazingmq
+
+import (
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/internal/members"
+)
+
+// nobody is the place of no member.
+const nobody = -1
+
+// Machine is one participant. It implements [protocol.Machine].
+type Machine struct {
+	cfg  Config
+	self int // the own place among the members
+
+	// role is Down, Follower, PreCandidate (it scouts), Candidate, Leader or
+	// Halted. A follower whose work has not returned shows as Fencing.
+	role  protocol.Role
+	fault string
+	now   protocol.Instant // of the latest step
+	rand  uint64           // of the current step; no part of the state
+
+	ballot  Ballot
+	saveNo  uint64 // of the latest save that was asked for
+	saved   uint64 // of the latest that is durable
+	dirty   bool   // the step ends with a save
+	badDisk bool   // the latest save failed
+	saveAt  protocol.Instant
+
+	bootSave uint64 // holds Incarnation
+	termSave uint64 // holds term, with Durable
+
+	candidate, sick bool
+
+	term      uint64
+	seen      uint64 // the highest term in any refusal
+	leader    int    // who is followed, or self
+	tentative int    // who has the vote in term and was not heard as a leader yet
+	life      uint64 // the incarnation of leader or tentative
+	heard     protocol.Instant
+	lsn       LSN
+
+	electAt protocol.Instant // of the next try, while nobody is followed
+
+	// As one who scouts, stands or leads.
+	asked uint64           // the term that it scouts for
+	ends  protocol.Instant // of the present try
+	yes   members.Set      // who supports, itself among them
+	heeds members.Set      // who answered the scouting request
+
+	// As one who leads, or whose work has not returned.
+	beatAt  protocol.Instant
+	token   uint64
+	fencing bool
+}
+
+var _ protocol.Machine = (*Machine)(nil)
+
+// New returns a machine that waits for its Boot, or says what in the
+// configuration cannot hold.
+func New(cfg Config) (*Machine, error) {
+	cfg, err := cfg.normal()
+	if err != nil {
+		return nil, err
+	}
+	n := len(cfg.Members)
+	return &Machine{cfg: cfg, self: members.Place(cfg.Members, cfg.Self), role: protocol.Down, yes: members.NewSet(n), heeds: members.NewSet(n)}, nil
+}
+
+// Step implements [protocol.Machine].
+func (m *Machine) Step(in *protocol.Input, fx *protocol.Effects) {
+	switch m.role {
+	case protocol.Halted:
+		return
+	case protocol.Down:
+		if in.Kind == protocol.Boot {
+			m.now, m.rand = in.Now.Boot, in.Rand
+			m.boot(in.Durable)
+			m.flush(fx)
+		}
+		return
+	}
+	m.now, m.rand = in.Now.Boot, in.Rand
+	switch in.Kind {
+	case protocol.Receive:
+		m.receive(in.From, &in.Message, fx)
+	case protocol.Fire:
+		m.fire(fx)
+	case protocol.Saved:
+		m.onSaved(in.Number, in.Failed, fx)
+	case protocol.PeerClosed:
+		m.onClosed(in.From, in.Incarnation, fx)
+	case protocol.Do:
+		m.do(in.Command, fx)
+	}
+	m.flush(fx)
+}
+
+// boot begins a life. Only what the ledger holds is known: a vote that was given
+// in a higher term is forgotten, unless terms are durable.
+func (m *Machine) boot(durable []byte) {
+	if durable != nil {
+		b, err := DecodeBallot(durable)
+		if err != nil {
+			m.role, m.fault = protocol.Halted, err.Error()
+			return
+		}
+		m.ballot = b
+	}
+	m.ballot.Incarnation++
+	m.bootSave, m.saveAt = m.touch(), protocol.Never
+	m.role, m.term, m.leader, m.tentative = protocol.Follower, m.ballot.Term, nobody, nobody
+	m.electAt = m.now.Add(m.cfg.InitialWait + m.chance())
+}
+
+func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
+	i := members.Place(m.cfg.Members, from)
+	if i < 0 || i == m.self || msg.Term > MaxTerm {
+		return
+	}
+	if msg.Term == 0 && msg.Type != ScoutingResponse && msg.Type != ElectionResponse {
+		return // only an answer can come from somebody who knows of no term yet
+	}
+	switch msg.Type {
+	case ScoutingRequest:
+		m.onScoutingRequest(i, msg, fx)
+	case ScoutingResponse:
+		m.onScoutingResponse(i, msg, fx)
+	case ElectionProposal:
+		m.onProposal(i, msg, fx)
+	case ElectionResponse:
+		m.onElectionResponse(i, msg, fx)
+	case LeaderHeartbeat:
+		m.onHeartbeat(i, msg, fx)
+	case HeartbeatResponse:
+		m.onHeartbeatResponse(msg, fx)
+	case LeadershipCession:
+		m.onCession(i, msg, fx)
+	}
+}
+
+// fire acts on the timers that have expired.
+func (m *Machine) fire(fx *protocol.Effects) {
+	switch m.role {
+	case protocol.Leader:
+		if m.now >= m.beatAt {
+			m.beat(fx)
+		}
+	case protocol.PreCandidate, protocol.Candidate:
+		if m.now >= m.ends {
+			m.rest()
+		}
+	case protocol.Follower:
+		if m.follows() && m.now >= m.lost() {
+			m.leader, m.tentative = nobody, nobody
+			m.wait()
+		}
+		if m.mayStand() && m.now >= m.electAt {
+			m.stand(fx)
+		}
+	}
+	if m.badDisk && m.now >= m.saveAt {
+		m.touch()
+	}
+}
+
+// NextFire implements [protocol.Machine].
+func (m *Machine) NextFire() protocol.Instant {
+	at := protocol.Never
+	switch m.role {
+	case protocol.Down, protocol.Halted:
+		return at
+	case protocol.Leader:
+		at = m.beatAt
+	case protocol.PreCandidate, protocol.Candidate:
+		at = m.ends
+	case protocol.Follower:
+		if m.follows() {
+			at = m.lost()
+		} else if m.mayStand() {
+			at = m.electAt
+		}
+	}
+	if m.badDisk {
+		at = min(at, m.saveAt)
+	}
+	return at
+}
+
+// do carries a command out.
+func (m *Machine) do(c protocol.Command, fx *protocol.Effects) {
+	switch c.Verb {
+	case protocol.Campaign:
+		m.candidate = true
+		m.rouse()
+	case protocol.Recover:
+		m.sick = false
+		m.rouse()
+	case protocol.Withdraw:
+		m.candidate = false
+		m.quit(Withdrawn, fx)
+	case protocol.Sicken:
+		m.sick = true
+		m.quit(Unhealthy, fx)
+	case protocol.Resign:
+		if m.role == protocol.Leader {
+			m.quit(Resigned, fx)
+			m.electAt = m.now.Add(m.cfg.silence() + m.chance())
+		}
+	case protocol.Joined:
+		if m.fencing && c.Token == m.token {
+			m.fencing, m.token = false, 0
+			m.rouse()
+		}
+	}
+}
+
+// quit ends what this one has begun: leading, standing or scouting.
+func (m *Machine) quit(reason protocol.Reason, fx *protocol.Effects) {
+	switch m.role {
+	case protocol.Leader:
+		m.cede(reason, m.term, fx)
+	case protocol.PreCandidate, protocol.Candidate:
+		m.rest()
+	}
+}
+
+// onSaved takes notice of what is durable.
+func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
+	switch {
+	case number > m.saveNo:
+	case !failed:
+		m.saved = max(m.saved, number)
+		m.count(fx)
+	case number == m.saveNo:
+		m.badDisk, m.saveAt = true, m.now.Add(m.cfg.Heartbeat)
+	}
+}
+
+// touch says that the step ends with a save, and returns its number.
+func (m *Machine) touch() uint64 {
+	if !m.dirty {
+		m.dirty, m.badDisk = true, false
+		m.saveNo++
+	}
+	return m.saveNo
+}
+
+func (m *Machine) flush(fx *protocol.Effects) {
+	if m.dirty {
+		m.dirty = false
+		fx.Save(m.saveNo, m.ballot.Append)
+	}
+}
+
+// raise makes a higher term the own one. It is durable before anything is said in
+// it only with Durable.
+func (m *Machine) raise(term uint64) {
+	if term <= m.term {
+		return
+	}
+	m.term = term
+	if m.cfg.Durable && term > m.ballot.Term {
+		m.ballot.Term = term
+		m.termSave = m.touch()
+	}
+}
+
+// record puts the present term into the ledger: somebody leads in it.
+func (m *Machine) record() {
+	if m.term > m.ballot.Term {
+		m.ballot.Term = m.term
+		m.termSave = m.touch()
+	}
+}
+
+// send sends a message once the incarnation is durable, and with Durable the term.
+// What would wait for a save that has failed is not sent.
+func (m *Machine) send(fx *protocol.Effects, to int, msg *protocol.Message) {
+	after := m.bootSave
+	if m.cfg.Durable {
+		after = max(after, m.termSave)
+	}
+	if after <= m.saved {
+		after = 0
+	}
+	if after > 0 && m.badDisk {
+		return
+	}
+	fx.Sends = append(fx.Sends, protocol.Send{To: m.cfg.Members[to], After: after, Message: *msg})
+}
+
+func (m *Machine) toAll(msg *protocol.Message, fx *protocol.Effects) {
+	for i := range m.cfg.Members {
+		if i != m.self {
+			m.send(fx, i, msg)
+		}
+	}
+}
+
+func (m *Machine) message(kind protocol.MessageType, term uint64) protocol.Message {
+	return protocol.Message{Type: kind, Incarnation: m.ballot.Incarnation, Term: term}
+}
+
+// answer answers a message of one member.
+func (m *Machine) answer(to int, kind protocol.MessageType, granted bool, q *protocol.Message, fx *protocol.Effects) {
+	msg := m.message(kind, m.term)
+	msg.Granted, msg.Echo = granted, q.Incarnation
+	m.send(fx, to, &msg)
+}
+
+func (m *Machine) quorum() int { return len(m.cfg.Members)/2 + 1 }
+
+// follows reports whether a leader is followed, or about to be.
+func (m *Machine) follows() bool { return m.leader != nobody || m.tentative != nobody }
+
+// lost is when the leader counts as lost.
+func (m *Machine) lost() protocol.Instant { return m.heard.Add(m.cfg.silence()) }
+
+// mayStand reports whether there is nothing that forbids a try, but the time.
+func (m *Machine) mayStand() bool {
+	return m.role == protocol.Follower && m.candidate && !m.sick && !m.fencing && !m.follows()
+}
+
+// chance is a random wait.
+func (m *Machine) chance() time.Duration {
+	return time.Duration(m.rand % uint64(m.cfg.RandomWait+1))
+}
+
+func (m *Machine) wait() { m.electAt = m.now.Add(m.chance()) }
+
+// rouse draws a wait for one who could have stood long ago.
+func (m *Machine) rouse() {
+	if m.mayStand() && m.electAt <= m.now {
+		m.wait()
+	}
+}
+
+// rest makes a follower, who will try again, of one who scouts or stands.
+func (m *Machine) rest() {
+	m.role = protocol.Follower
+	m.wait()
+}
+
+// View implements [protocol.Machine]. Leader.Incarnation is that which was heard.
+func (m *Machine) View() protocol.View {
+	v := protocol.View{Role: m.role, Term: m.term, Fault: m.fault}
+	switch {
+	case m.role == protocol.Leader:
+		v.Leader = protocol.Leadership{ID: m.cfg.Self, Incarnation: m.ballot.Incarnation, Term: m.term}
+		v.Elected, v.Token = true, m.token
+	case m.role == protocol.Follower && m.leader != nobody:
+		v.Leader = protocol.Leadership{ID: m.cfg.Members[m.leader], Incarnation: m.life, Term: m.term}
+	}
+	if m.fencing {
+		v.Role = protocol.Fencing
+	}
+	return v
+}

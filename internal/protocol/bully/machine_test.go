@@ -1,0 +1,130 @@
+package bully
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+)
+
+// TestCounts counts the messages of one election in a perfect network, for every
+// n and every beginner, against the formulas of the package comment.
+func TestCounts(t *testing.T) {
+	for n := 2; n <= 16; n++ {
+		for i := 1; i < n; i++ {
+			w := newNet(t, n, nil)
+			w.StandAll()
+			w.Run(2 * time.Second)
+			if got := w.Leaders(); len(got) != 1 || got[0] != w.Nodes[n-1].ID {
+				t.Fatalf("n = %d: %v lead", n, got)
+			}
+			w.Kill(n - 1)
+			clear(w.Sent)
+			w.Nodes[i-1].Ahead += w.Nodes[i-1].Machine.cfg.WorstTakeover() // it misses the leader first
+			w.Step(i-1, protocol.Input{Kind: protocol.Fire})
+			w.Run(600 * time.Millisecond)
+			m := n - i
+			want := map[protocol.MessageType]int{Election: m * (m + 1) / 2, OK: m * (m - 1) / 2, Coordinator: n - 2}
+			maps.DeleteFunc(want, func(_ protocol.MessageType, v int) bool { return v == 0 })
+			delete(w.Sent, Alive)
+			if !maps.Equal(w.Sent, want) {
+				t.Errorf("n = %d, n%d begins: %v, want %v", n, i, w.Sent, want)
+			}
+			if total := w.Sent[Election] + w.Sent[OK] + w.Sent[Coordinator]; total != m*m+n-2 || i == 1 && total != n*n-n-1 {
+				t.Errorf("n = %d, n%d begins: %d messages", n, i, total)
+			}
+			w.Run(2 * time.Second)
+			if got := w.Leaders(); len(got) != 1 || got[0] != w.Nodes[n-2].ID {
+				t.Errorf("n = %d, n%d begins: %v lead", n, i, got)
+			}
+		}
+	}
+}
+
+// TestRandom: whatever happens, orders come in order and no token comes twice
+// (the net sees to both), a loaded machine goes the same way, and once all is
+// well the highest leads and all follow it.
+func TestRandom(t *testing.T) {
+	steps := 0
+	for seed := uint64(1); seed <= 60; seed++ {
+		w := newNet(t, 2+int(seed%4), nil)
+		w.Check = seed <= 20
+		w.Random(seed)
+		top := w.Nodes[len(w.Nodes)-1]
+		if got := w.Leaders(); !slices.Equal(got, []protocol.NodeID{top.ID}) {
+			t.Fatalf("seed %d: %v lead", seed, got)
+		}
+		for _, n := range w.Nodes {
+			v := n.Machine.View()
+			if v.Leader.ID != top.ID || v.Leader.Term != top.Token {
+				t.Errorf("seed %d: %s follows %+v, and %s leads with %d", seed, n.ID, v.Leader, top.ID, top.Token)
+			}
+			for token := range n.Used {
+				if token > top.Token {
+					t.Errorf("seed %d: %s has led with %d, and %s leads with %d", seed, n.ID, token, top.ID, top.Token)
+				}
+			}
+		}
+		steps += w.Steps
+	}
+	t.Logf("%d steps", steps)
+}
+
+// TestSplit: each side of a partition has its coordinator, and when they meet
+// the higher one leads, with a token above both.
+func TestSplit(t *testing.T) {
+	w := newNet(t, 5, nil)
+	w.StandAll()
+	w.Run(2 * time.Second)
+	w.Cut = func(from, to int) bool { return (from < 3) != (to < 3) }
+	w.Run(3 * time.Second)
+	if got := w.Leaders(); !slices.Equal(got, []protocol.NodeID{"n3", "n5"}) {
+		t.Fatalf("%v lead in a partition", got)
+	}
+	low := w.Nodes[2].Token
+	w.Cut = nil
+	w.Run(3 * time.Second)
+	if got := w.Leaders(); !slices.Equal(got, []protocol.NodeID{"n5"}) || w.Nodes[4].Token <= low {
+		t.Errorf("%v lead after it, with %d, and n3 had %d", got, w.Nodes[4].Token, low)
+	}
+}
+
+// TestResign: another one wins, and is bullied afterwards.
+func TestResign(t *testing.T) {
+	w := newNet(t, 3, nil)
+	w.StandAll()
+	w.Run(2 * time.Second)
+	w.Do(2, protocol.Resign)
+	w.Run(w.Nodes[0].Machine.cfg.WorstTakeover())
+	if got := w.Leaders(); !slices.Equal(got, []protocol.NodeID{"n2"}) {
+		t.Errorf("%v lead after n3 has resigned", got)
+	}
+	w.Run(time.Second)
+	if got := w.Leaders(); !slices.Equal(got, []protocol.NodeID{"n3"}) {
+		t.Errorf("%v lead later", got)
+	}
+}
+
+// TestLastEpoch: who claims it to all ends elections for good, across restarts.
+func TestLastEpoch(t *testing.T) {
+	w := newNet(t, 4, nil)
+	w.StandAll()
+	w.Run(2 * time.Second)
+	w.Kill(0) // and somebody speaks in its name
+	for i := range w.Nodes[1:] {
+		w.Step(i+1, protocol.Input{Kind: protocol.Receive, From: "n1", Message: protocol.Message{Type: Election, Term: MaxEpoch}})
+	}
+	w.Run(10 * time.Second)
+	for i := range w.Nodes {
+		w.Kill(i)
+	}
+	for i := range w.Nodes[1:] {
+		w.Stand(i + 1)
+	}
+	w.Run(10 * time.Second)
+	if got := w.Leaders(); len(got) != 0 {
+		t.Errorf("%v lead after the last epoch", got)
+	}
+}

@@ -1,0 +1,87 @@
+package protocol_test
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+)
+
+// thing is one of everything that the codec knows.
+type thing struct {
+	u          uint64
+	i          protocol.Instant
+	d          time.Duration
+	yes, no    bool
+	s          string
+	b          []byte
+	voter      protocol.Voter
+	reading    protocol.Reading
+	membership *protocol.Membership
+	none       *protocol.Membership
+}
+
+func (x thing) append(dst []byte) []byte {
+	dst = protocol.AppendUint(dst, x.u)
+	dst = protocol.AppendInstant(dst, x.i)
+	dst = protocol.AppendDuration(dst, x.d)
+	dst = protocol.AppendBool(dst, x.yes)
+	dst = protocol.AppendBool(dst, x.no)
+	dst = protocol.AppendString(dst, x.s)
+	dst = protocol.AppendString(dst, x.b)
+	dst = protocol.AppendVoter(dst, x.voter)
+	dst = protocol.AppendReading(dst, x.reading)
+	dst = protocol.AppendMembership(dst, x.membership)
+	return protocol.AppendMembership(dst, x.none)
+}
+
+func read(src []byte) (x thing, err error) {
+	d := protocol.NewDecoder(src)
+	x.u, x.i, x.d = d.Uint(), d.Instant(), d.Duration()
+	x.yes, x.no = d.Bool(), d.Bool()
+	x.s, x.b = d.String(), d.Bytes()
+	x.voter, x.reading = d.Voter(), d.Reading()
+	x.membership, x.none = d.Membership(), d.Membership()
+	return x, d.Done()
+}
+
+var everything = thing{
+	u: 1<<64 - 1, i: protocol.Never, d: -time.Second, yes: true, s: "ä", b: []byte{0},
+	voter:   protocol.Voter{ID: "n1", Dir: protocol.DirID{7}},
+	reading: protocol.Reading{Boot: 1, Mono: protocol.Always},
+	membership: &protocol.Membership{
+		ConfigTerm: 3, Version: 4, Voters: []protocol.Voter{{ID: "n1"}, {ID: "n2"}}, Observers: []protocol.NodeID{"o1"},
+	},
+}
+
+func TestCodec(t *testing.T) {
+	whole := everything.append(nil)
+	got, err := read(whole)
+	if err != nil || !reflect.DeepEqual(got, everything) {
+		t.Errorf("read back %+v, %v", got, err)
+	}
+	for n := range whole {
+		if _, err := read(whole[:n]); err == nil {
+			t.Fatalf("the first %d of %d bytes are accepted", n, len(whole))
+		}
+	}
+	if _, err := read(append(whole, 0)); err == nil {
+		t.Error("a byte too many is accepted")
+	}
+}
+
+func FuzzDecoder(f *testing.F) {
+	f.Add(everything.append(nil))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, src []byte) {
+		x, err := read(src)
+		if err != nil {
+			return
+		}
+		if again := x.append(nil); !bytes.Equal(again, src) {
+			t.Errorf("not canonical: %x is written as %x", src, again)
+		}
+	})
+}

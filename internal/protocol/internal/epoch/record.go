@@ -1,0 +1,129 @@
+package epoch
+
+import "github.com/electd/elect/internal/protocol"
+
+// Record is a participant's ballot as it has it in mind, and how much of that is
+// durable. All that a step changes is saved once, at its end.
+type Record struct {
+	Ballot
+
+	asked   uint64           // the latest save that was asked for
+	saved   uint64           // the latest that is durable
+	booted  uint64           // the first that holds Incarnation
+	dirty   bool             // the step ends with a save
+	bad     bool             // the latest save failed
+	againAt protocol.Instant // when it is tried again
+}
+
+// Boot begins a life with what was saved in those before; nil is nothing. rand is
+// 64 random bits, as protocol.Input has them, and name the protocol's, for the
+// error.
+func (r *Record) Boot(name string, durable []byte, rand uint64) error {
+	if durable == nil {
+		// Answers name the life that they are for. What is still on its way to one
+		// whose disk was wiped must not fit the one that has taken its name.
+		r.Incarnation = rand >> 16
+	} else {
+		b, err := Decode(name, durable)
+		if err != nil {
+			return err
+		}
+		r.Ballot = b
+	}
+	r.Incarnation++
+	r.booted, r.againAt = r.Touch(), protocol.Never
+	return nil
+}
+
+// Note remembers an epoch, and reports whether it is above all that were known.
+func (r *Record) Note(epoch uint64) bool {
+	if epoch <= r.Epoch {
+		return false
+	}
+	r.Epoch = epoch
+	r.Touch()
+	return true
+}
+
+// Touch makes the step end with a save and returns its number.
+func (r *Record) Touch() uint64 {
+	r.dirty = true
+	return r.asked + 1
+}
+
+// Flush ends a step: it begins the save of what the step has changed, if anything.
+func (r *Record) Flush(fx *protocol.Effects) {
+	if r.dirty {
+		r.dirty = false
+		r.asked++
+		fx.Save(r.asked, r.Append)
+	}
+}
+
+// Saved takes notice of a save, and reports whether it is news. If it has failed,
+// and is the latest, it is tried again at the time again.
+func (r *Record) Saved(number uint64, failed bool, again protocol.Instant) bool {
+	if number > r.asked || number <= r.saved {
+		return false
+	}
+	latest := number == r.asked
+	if failed {
+		r.bad = true
+		if r.booted > r.saved && r.booted <= number {
+			r.booted = max(r.asked, number+1) // the latest holds it, or the one to come
+		}
+		if latest {
+			r.againAt = again
+		}
+		return true
+	}
+	r.saved = number
+	if latest {
+		r.bad, r.againAt = false, protocol.Never
+	}
+	return true
+}
+
+// Ready reports whether the incarnation is durable, and the latest save has not
+// failed.
+func (r *Record) Ready() bool { return r.saved >= r.booted && !r.bad }
+
+// After is the save that a message has to wait for which must not leave before
+// the save with that number, nor before the incarnation is durable; 0 is none. ok
+// is false if it cannot leave: the save has failed, and there is none in flight.
+func (r *Record) After(number uint64) (after uint64, ok bool) {
+	after = max(number, r.booted)
+	if after <= r.saved {
+		return 0, true
+	}
+	return after, after <= r.asked || r.dirty
+}
+
+// RetryAt is when the save that has failed is tried again, or Never.
+func (r *Record) RetryAt() protocol.Instant {
+	if !r.bad {
+		return protocol.Never
+	}
+	return r.againAt
+}
+
+// Retry has the step end with a save if it is time to try again.
+func (r *Record) Retry(now protocol.Instant) {
+	if r.bad && now >= r.againAt {
+		r.againAt = protocol.Never
+		r.Touch()
+	}
+}
+
+// AppendState appends the whole record. It is called between two steps, when nothing
+// is waiting for Flush.
+func (r *Record) AppendState(dst []byte) []byte {
+	dst = r.append(dst)
+	dst = protocol.AppendUint(protocol.AppendUint(protocol.AppendUint(dst, r.asked), r.saved), r.booted)
+	return protocol.AppendInstant(protocol.AppendBool(dst, r.bad), r.againAt)
+}
+
+// LoadState reads what AppendState wrote.
+func (r *Record) LoadState(d *protocol.Decoder) {
+	*r = Record{Ballot: read(d), asked: d.Uint(), saved: d.Uint(), booted: d.Uint(), bad: d.Bool(), againAt: d.Instant()}
+}

@@ -1,0 +1,161 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/internal/mutant"
+)
+
+// MaxCount is the greatest count: a token has 48 bits for it.
+const MaxCount = 1<<48 - 1
+
+// The limits and defaults of a configuration.
+const (
+	defaultDuration = 15 * time.Second
+	defaultRTT      = 5 * time.Millisecond
+	longest         = 24 * time.Hour
+	slowest         = time.Minute
+)
+
+// Config is how a participant takes part. Self is required; zero means the
+// documented default elsewhere.
+type Config struct {
+	// Self is the name that the record shows of this participant. Two that have
+	// the same by mistake are told from each other by their nonces.
+	Self protocol.NodeID `json:"self"`
+
+	// Duration is D, how long the others wait for a holder that has fallen
+	// silent. The default is 15 s, or MaxDuration if that is less. It may
+	// differ between participants, and may be below a second.
+	Duration time.Duration `json:"duration,omitzero"`
+	// MaxDuration is the longest Duration that any participant may have. It is
+	// one setting for the whole election: it is waited for where the record
+	// itself cannot tell whose lease may be left, which is when it is absent,
+	// was emptied by a foreign hand, or comes from another incarnation of the
+	// store. The default is 15 s; a longer Duration is refused (L11).
+	MaxDuration time.Duration `json:"max_duration,omitzero"`
+	// Drift is the assumption about clocks; protocol.DefaultDrift() by default.
+	// Its guard is at least 4·protocol.JumpTolerance.
+	Drift protocol.Drift `json:"drift,omitzero"`
+	// RenewEvery is the time from the sending of one renewal to the next. The
+	// default is a quarter of Duration. A back end should give up on an answer
+	// after as long (StatusUnknown).
+	RenewEvery time.Duration `json:"renew_every,omitzero"`
+	// Poll is the mean time between two reads of one that waits, watch or no
+	// watch. The default is a quarter of Duration; where watches can be relied
+	// on it may be longer than Duration.
+	Poll time.Duration `json:"poll,omitzero"`
+	// RTT is a usual round trip to the store, 5 ms by default, at most a
+	// minute: candidates spread their attempts over 8 of them (L10).
+	RTT time.Duration `json:"rtt,omitzero"`
+	// GlobalVersions says that the versions of the store rise over all of its
+	// records and lives: then a count is above the version it replaces, and
+	// tokens go on rising even after the record was deleted (L6).
+	GlobalVersions bool `json:"global_versions,omitzero"`
+
+	mutants mutant.Switch
+}
+
+// normal returns c with its defaults filled in, or says what cannot hold.
+func (c Config) normal() (Config, error) {
+	if c.MaxDuration == 0 {
+		c.MaxDuration = defaultDuration
+	}
+	if c.Duration == 0 {
+		c.Duration = min(defaultDuration, c.MaxDuration)
+	}
+	if c.Drift == (protocol.Drift{}) {
+		c.Drift = protocol.DefaultDrift()
+	}
+	if c.RenewEvery == 0 {
+		c.RenewEvery = c.Duration / 4
+	}
+	if c.Poll == 0 {
+		c.Poll = c.Duration / 4
+	}
+	if c.RTT == 0 {
+		c.RTT = defaultRTT
+	}
+	if _, err := protocol.ParseNodeID(string(c.Self)); err != nil {
+		return c, fmt.Errorf("lease: self: %w", err)
+	}
+	if err := c.Drift.Validate(); err != nil {
+		return c, fmt.Errorf("lease: %w", err)
+	}
+	return c, c.possible()
+}
+
+// possible says which of the times cannot hold together, and why.
+func (c Config) possible() error {
+	switch {
+	case c.MaxDuration < 0 || c.MaxDuration > longest:
+		return fmt.Errorf("lease: a longest duration of %v; want more than 0 and at most %v", c.MaxDuration, longest)
+	case c.Duration < 0:
+		return fmt.Errorf("lease: a duration of %v; want more than 0", c.Duration)
+	case c.Duration > c.MaxDuration:
+		return fmt.Errorf("lease: a duration of %v is above the longest allowed, %v; raise max_duration at every participant first, or after a deletion of the record another would wait too short", c.Duration, c.MaxDuration)
+	case c.Drift.Guard < 4*protocol.JumpTolerance:
+		return fmt.Errorf("lease: a guard of %v; want at least %v, four times the precision to which a clock's jump can be told", c.Drift.Guard, 4*protocol.JumpTolerance)
+	case c.RenewEvery <= 0:
+		return fmt.Errorf("lease: a renewal every %v; want more than 0", c.RenewEvery)
+	case c.Poll <= 0 || c.Poll > longest:
+		return fmt.Errorf("lease: a poll every %v; want more than 0 and at most %v", c.Poll, longest)
+	case c.RTT <= 0 || c.RTT > slowest:
+		return fmt.Errorf("lease: a round trip of %v; want more than 0 and at most %v", c.RTT, slowest)
+	}
+	// A renewal that is never answered costs one RenewEvery until that is
+	// known; then the outcome is read, and the next one sent.
+	rho := float64(c.Drift.PPM) / 1e6
+	claim, need := c.claim(), 2*c.RenewEvery+2*c.RTT
+	if claim <= need {
+		return fmt.Errorf("lease: of a duration of %v a holder may claim %v · (1 − %g) / (1 + %g) − %v = %v; want more than 2 renewals and 2 round trips, 2 · %v + 2 · %v = %v, so that one lost answer does not cost the lease",
+			c.Duration, c.Duration, rho, rho, c.Drift.Guard, claim, c.RenewEvery, c.RTT, need)
+	}
+	return nil
+}
+
+// claim is how long after the sending of a write its holder may lead.
+func (c Config) claim() time.Duration { return c.Drift.Claim(c.Duration) }
+
+// spread is J, over how long candidates spread their attempts (L10).
+func (c Config) spread() time.Duration { return 8 * c.RTT }
+
+// pause is the mean time until something that failed is tried again.
+func (c Config) pause() time.Duration { return max(c.RenewEvery/4, 1) }
+
+// WorstTakeover is how long it takes at most, in true time, from the moment
+// when a holder falls silent until another leads: when the store answers within
+// RTT, watches tell nothing, every participant has this configuration, and
+// nobody's attempt collides. That is, on the slowest clock allowed,
+//
+//	(lag + Duration + 8 · RTT + 2 · RTT) / (1 − ρ)
+//
+// where lag is how late the last renewal may be seen: 3/2 · Poll, or, if that
+// leaves no time for a read before Duration is over, Duration + 10 · RTT,
+// because then the own write finds out. A watch that works saves the lag. Where
+// the record does not tell whose lease may be left, MaxDuration takes the place
+// of Duration. An invalid configuration has none: 0.
+func (c Config) WorstTakeover() time.Duration {
+	c, err := c.normal()
+	if err != nil {
+		return 0
+	}
+	attempt := c.spread() + 2*c.RTT
+	lag := c.Poll + c.Poll/2
+	if lag+c.RenewEvery > c.Duration {
+		lag = c.Duration + attempt
+	}
+	return time.Duration(float64(lag+c.Duration+attempt) / (1 - float64(c.Drift.PPM)/1e6))
+}
+
+// RequestTimeout is how long a back end should wait for an answer before it
+// says StatusUnknown.
+func (c Config) RequestTimeout() time.Duration {
+	c, err := c.normal()
+	if err != nil {
+		return 0
+	}
+	return c.RenewEvery
+}

@@ -1,0 +1,281 @@
+package queue
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/internal/mutant"
+)
+
+// Dialect is the kind of store that the queue is in.
+type Dialect uint8
+
+// The dialects.
+const (
+	_ Dialect = iota
+	// Etcd: sessions are leases, prolonged by KeepAlive asks and ended by the
+	// server's clock alone; Enter can be repeated; List and Verify are
+	// linearizable.
+	Etcd
+	// ZooKeeper: the runtime keeps the session alive; List and Verify may lag
+	// behind, though not behind what the session itself has done; Enter repeated
+	// makes a second entry.
+	ZooKeeper
+)
+
+var dialectNames = [...]string{Etcd: "etcd", ZooKeeper: "zookeeper"}
+
+// ParseDialect returns the dialect of that name: etcd or zookeeper.
+func ParseDialect(text string) (Dialect, error) {
+	for d, name := range dialectNames {
+		if name != "" && name == text {
+			return Dialect(d), nil
+		}
+	}
+	return 0, fmt.Errorf("dialect %q; want etcd or zookeeper", text)
+}
+
+// String is the dialect's name, such as etcd.
+func (d Dialect) String() string {
+	if int(d) < len(dialectNames) && dialectNames[d] != "" {
+		return dialectNames[d]
+	}
+	return fmt.Sprintf("unknown-%d", d)
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Dialect) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Dialect) UnmarshalText(text []byte) (err error) {
+	*d, err = ParseDialect(string(text))
+	return err
+}
+
+const (
+	// MaxTTL is the longest session and hold. etcd checkpoints what is left of
+	// a lease every five minutes; beyond that a change of its leader may give a
+	// lease anew what it had used up, and no takeover time could be told.
+	MaxTTL         = 300 * time.Second
+	defaultMaxHold = 5 * time.Second
+	// MaxOrder is the greatest order of an entry that can be a token's count (Q9).
+	MaxOrder = 1<<48 - 1
+)
+
+// Config is how a participant takes part. All participants of one election
+// have the same, but for Self and Hold.
+type Config struct {
+	Self protocol.NodeID `json:"self"`
+	// Dialect is required.
+	Dialect Dialect `json:"dialect"`
+	// TTL is the session's time to live. The default is 10 s. etcd: whole
+	// seconds, not below one and a half times ServerElection, because the server
+	// would raise it silently. ZooKeeper: whole milliseconds; the server may
+	// change it, but not to less than Hold.
+	TTL time.Duration `json:"ttl,omitzero"`
+	// Hold is how long a tenure may go on after its entry was last known to
+	// exist, and so how long the next one waits unless it ended in good order
+	// (Q6). At most TTL and MaxHold. The default is half of TTL, or MaxHold if
+	// that is less, and none with ServersMended. It may differ between
+	// participants: each winner waits for the longer of its own and that of the
+	// last tenure, which is in the queue's mark.
+	Hold time.Duration `json:"hold,omitzero"`
+	// MaxHold is the longest Hold that any participant may have. It is one
+	// setting for the whole election: it is waited for where no mark tells the
+	// last tenure's hold, as in a queue that was made anew. The default is 5 s; a
+	// longer Hold is refused.
+	MaxHold time.Duration `json:"max_hold,omitzero"`
+	// ServersMended says that each of etcd's servers is known to have the mend of
+	// its issue 15247: version 3.4.31 or a later 3.4, 3.5.13 or a later 3.5, or
+	// 3.6.0 or later. Then claims rest on the TTL alone, and Hold may be none. One
+	// server without the mend is enough to have two leaders at one time without a
+	// Hold; so all participants must agree in this, and it is false unless the
+	// versions were looked at. It must be false in ZooKeeper's dialect.
+	ServersMended bool `json:"servers_mended,omitzero"`
+	// Drift is the assumption about clocks; the default is protocol.DefaultDrift.
+	Drift protocol.Drift `json:"drift,omitzero"`
+	// ServerElection is E, the election timeout of etcd's servers; the default
+	// is 1 s, as theirs. A leader that was cut off may prolong leases for up to
+	// 2E after its followers last heard it, while another counts them already,
+	// by another clock: 4ρE are taken off each claim beside the guard (Q5). It
+	// has no use in ZooKeeper's dialect and must be zero there.
+	ServerElection time.Duration `json:"server_election,omitzero"`
+	// KeepAliveEvery is the time from one renewal of the claim to the next:
+	// KeepAlive in etcd's dialect, Touch in ZooKeeper's. The default is a
+	// quarter of TTL or, if it is set, of Hold. The back end should give up on a
+	// request after no more than this.
+	KeepAliveEvery time.Duration `json:"keep_alive_every,omitzero"`
+	// Poll is the mean time between two looks of a waiter whose watches are
+	// silent, and of a leader at its own entry in etcd's dialect. The default is
+	// TTL.
+	Poll time.Duration `json:"poll,omitzero"`
+	// Backoff is the mean time until a request is repeated that has failed; it
+	// doubles up to 16-fold. The default is 100 ms.
+	Backoff time.Duration `json:"backoff,omitzero"`
+
+	mutants mutant.Switch
+}
+
+// withDefaults fills in what is zero.
+func (c Config) withDefaults() Config {
+	if c.TTL == 0 {
+		c.TTL = 10 * time.Second
+	}
+	if c.MaxHold == 0 {
+		c.MaxHold = defaultMaxHold
+	}
+	if c.Dialect == Etcd && c.mutants.Has("servers-taken-for-mended") {
+		c.ServersMended = true
+	}
+	if c.Hold == 0 && !c.ServersMended {
+		c.Hold = min((c.TTL / 2).Truncate(time.Millisecond), c.MaxHold)
+	}
+	if c.Drift == (protocol.Drift{}) {
+		c.Drift = protocol.DefaultDrift()
+	}
+	if c.ServerElection == 0 && c.Dialect == Etcd {
+		c.ServerElection = time.Second
+	}
+	if c.KeepAliveEvery == 0 {
+		c.KeepAliveEvery = c.TTL / 4
+		if c.Hold > 0 {
+			c.KeepAliveEvery = min(c.TTL, c.Hold) / 4
+		}
+	}
+	if c.Poll == 0 {
+		c.Poll = c.TTL
+	}
+	if c.Backoff == 0 {
+		c.Backoff = 100 * time.Millisecond
+	}
+	return c
+}
+
+// Validate says what is wrong with the configuration once its zeros are filled
+// in, with the arithmetic.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	if _, err := protocol.ParseNodeID(string(c.Self)); err != nil {
+		return fmt.Errorf("queue: self: %w", err)
+	}
+	if err := c.Drift.Validate(); err != nil {
+		return fmt.Errorf("queue: %w", err)
+	}
+	if c.Drift.Guard > MaxTTL {
+		return fmt.Errorf("queue: drift: a guard of %v; want at most %v", c.Drift.Guard, MaxTTL)
+	}
+	switch c.Dialect {
+	case Etcd:
+		if err := c.validateEtcd(); err != nil {
+			return err
+		}
+	case ZooKeeper:
+		if c.TTL < time.Millisecond || c.TTL > MaxTTL || c.TTL%time.Millisecond != 0 {
+			return fmt.Errorf("queue: a TTL of %v; want 1ms to %v in whole milliseconds, as ZooKeeper counts", c.TTL, MaxTTL)
+		}
+		if c.ServerElection != 0 {
+			return fmt.Errorf("queue: server_election of %v; it is etcd's, want 0 in ZooKeeper's dialect", c.ServerElection)
+		}
+		if c.ServersMended {
+			return fmt.Errorf("queue: servers_mended is about etcd's servers; want false in ZooKeeper's dialect")
+		}
+	default:
+		return fmt.Errorf("queue: dialect %v; want etcd or zookeeper", c.Dialect)
+	}
+	switch {
+	case c.MaxHold < 0 || c.MaxHold > MaxTTL:
+		return fmt.Errorf("queue: max_hold of %v; want more than 0, at most %v", c.MaxHold, MaxTTL)
+	case c.Hold < 0 || c.Hold > c.TTL:
+		return fmt.Errorf("queue: a hold of %v; want at most the TTL of %v, or a leader that the store has given up leads on", c.Hold, c.TTL)
+	case c.Hold > c.MaxHold:
+		return fmt.Errorf("queue: a hold of %v is above max_hold, %v; raise max_hold at every participant first, or in a queue that was made anew another would wait too short", c.Hold, c.MaxHold)
+	case c.Hold == 0 && !c.ServersMended:
+		return fmt.Errorf("queue: no hold; want more than 0 and at most the TTL of %v: only etcd's servers that are known to be mended need none (servers_mended)", c.TTL)
+	}
+	if c.Backoff <= 0 || c.Backoff > MaxTTL || c.Poll <= 0 || c.Poll > 24*time.Hour {
+		return fmt.Errorf("queue: a backoff of %v and a poll of %v; want more than 0, and at most %v and 24h", c.Backoff, c.Poll, MaxTTL)
+	}
+	if c.KeepAliveEvery <= 0 {
+		return fmt.Errorf("queue: keep_alive_every of %v; want more than 0", c.KeepAliveEvery)
+	}
+	if c.Dialect == Etcd {
+		if err := c.validateClaim("TTL", c.TTL); err != nil {
+			return err
+		}
+	}
+	if c.Hold > 0 {
+		return c.validateClaim("hold", c.Hold)
+	}
+	return nil
+}
+
+// validateEtcd is Q5's limits.
+func (c Config) validateEtcd() error {
+	if c.ServerElection < 0 || c.ServerElection > MaxTTL {
+		return fmt.Errorf("queue: server_election of %v; want more than 0, at most %v", c.ServerElection, MaxTTL)
+	}
+	// What etcd does: ⌈3/2 of its election timeout⌉ in seconds.
+	least := (c.ServerElection*3/2 + time.Second - 1).Truncate(time.Second)
+	if c.TTL < least || c.TTL > MaxTTL || c.TTL%time.Second != 0 {
+		return fmt.Errorf("queue: a TTL of %v; etcd counts whole seconds and raises silently what is below 3/2 × %v (server_election): want %v to %v",
+			c.TTL, c.ServerElection, least, MaxTTL)
+	}
+	return nil
+}
+
+// validateClaim refuses a promise of which too little is left to renew it.
+func (c Config) validateClaim(what string, promise time.Duration) error {
+	margin := c.margin()
+	if left := margin.Claim(promise); left <= c.KeepAliveEvery {
+		return fmt.Errorf("queue: of a %s of %v a holder may claim %v × (1−ρ)/(1+ρ) − %v = %v (ρ = %d ppm), which is not more than keep_alive_every, %v: it would lapse before it is renewed",
+			what, promise, promise, margin.Guard, left, margin.PPM, c.KeepAliveEvery)
+	}
+	return nil
+}
+
+// margin is the drift with all that is taken off a claim (Q5).
+//
+// An etcd leader answers keep-alives until it steps down. It does so when a
+// whole E of its ticks has passed in which no majority answered (raft.go:
+// tickHeartbeat, MsgCheckQuorum): if the last answers came just after one check,
+// the second one after it, up to 2E/(1−ρ) later, is what ends it. A follower
+// waits for E of its ticks since the last heartbeat, and so does who is to vote
+// for it (tickElection, inLease): from E/(1+ρ) on there may be a successor. That
+// gives each lease TTL + E anew (lessor.Promote), by its clock: it ends
+// (TTL + 2E)/(1+ρ) after the last heartbeat at the soonest, which is
+// X = 2E/(1−ρ) − 2E/(1+ρ) = 4ρE/(1−ρ²) sooner than TTL/(1+ρ) after the old
+// leader's last answer. A claim lasts longest in true time on the slowest clock;
+// there 4ρE taken off it are worth 4ρE/(1−ρ) ≥ X.
+//
+// That takes heartbeats and their answers for prompt, ticks for fine, and the
+// old leader's process for one that is not paused between its look at the lease
+// and its answer. What there is of the first two beyond the time that an
+// election itself takes is the guard's to cover. A server that asks a majority
+// whether it leads before it answers a keep-alive needs none of this.
+func (c Config) margin() protocol.Drift {
+	d := c.Drift
+	if c.Dialect == Etcd {
+		const million = 1_000_000
+		d.Guard += (4*c.ServerElection*time.Duration(d.PPM) + million - 1) / million // at most 4 · 300 s · MaxPPM: it fits
+	}
+	return d
+}
+
+// WorstTakeover is how long it takes at most until another may lead exclusively
+// after a leader has fallen silent, without the requests that this takes: the
+// session's TTL by the slowest clock that is allowed, and the hold-off, when
+// every participant has this configuration. Where no mark tells the last
+// tenure's hold, MaxHold takes the place of Hold. A store that changes its own
+// leader meanwhile may give sessions a second TTL.
+//
+// It is the same for a leader that lives on without a claim, whether or not its
+// work has returned; in ZooKeeper's dialect as soon as its CloseSession is heard
+// or its client gives up. One that resigns keeps the others waiting until its
+// work has returned.
+func (c Config) WorstTakeover() time.Duration {
+	c = c.withDefaults()
+	const million = 1_000_000
+	both := c.TTL + c.Hold // at most ten minutes
+	return both * million / (million - time.Duration(c.Drift.PPM))
+}

@@ -1,0 +1,519 @@
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+)
+
+// script drives one machine by hand.
+type script struct {
+	t   testing.TB
+	m   *Machine
+	now protocol.Reading
+	fx  protocol.Effects
+	in  protocol.Input
+
+	todo []protocol.Ask // of renew
+}
+
+const ms = time.Millisecond
+
+func newScript(t testing.TB, cfg Config) *script {
+	m, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &script{t: t, m: m, now: protocol.Reading{Boot: 1e9, Mono: 1e9}}
+	s.step(protocol.Input{Kind: protocol.Boot})
+	return s
+}
+
+func (s *script) step(in protocol.Input) {
+	s.in = in
+	s.in.Now, s.in.Rand = s.now, uint64(s.now.Boot)*0x9e3779b97f4a7c15|1
+	s.fx.Reset()
+	s.m.Step(&s.in, &s.fx)
+}
+
+func (s *script) after(d time.Duration) {
+	s.now.Boot, s.now.Mono = s.now.Boot.Add(d), s.now.Mono.Add(d)
+}
+
+func (s *script) do(v protocol.Verb) {
+	s.step(protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: v, Token: s.m.own.Order}})
+}
+
+// fire goes to NextFire.
+func (s *script) fire() {
+	s.t.Helper()
+	at := s.m.NextFire()
+	if at == protocol.Never {
+		s.t.Fatalf("it waits for nothing, in %s", phaseName(s.m.phase))
+	}
+	s.after(max(0, at.Sub(s.now.Boot)))
+	s.step(protocol.Input{Kind: protocol.Fire})
+}
+
+// asked is the ask of that kind that the last step made.
+func (s *script) asked(op protocol.Op) protocol.Ask {
+	s.t.Helper()
+	for _, a := range s.fx.Asks {
+		if a.Op == op {
+			return a
+		}
+	}
+	s.t.Fatalf("no %s among %+v, in %s", op, s.fx.Asks, phaseName(s.m.phase))
+	return protocol.Ask{}
+}
+
+func (s *script) answer(to protocol.Ask, a protocol.Answer) {
+	a.Number = to.Number
+	if a.Status == 0 {
+		a.Status = protocol.StatusDone
+	}
+	s.step(protocol.Input{Kind: protocol.Replied, Answer: a})
+}
+
+// enter brings the machine into the queue: it has asked for a List.
+func (s *script) enter(order uint64) {
+	s.t.Helper()
+	s.do(protocol.Campaign)
+	s.answer(s.asked(protocol.OpenSession), protocol.Answer{Session: 7, TTL: s.m.cfg.TTL})
+	e := s.asked(protocol.Enter)
+	s.answer(e, protocol.Answer{Entry: protocol.Entry{Order: order, Session: 7, Holder: s.m.cfg.Self, Nonce: e.Nonce}})
+}
+
+// list answers a List with strangers of these orders, and the own entry.
+func (s *script) list(mark protocol.QueueMark, before ...uint64) {
+	s.t.Helper()
+	var all []protocol.Entry
+	for _, o := range before {
+		all = append(all, protocol.Entry{Order: o, Session: 100 + o, Holder: "other"})
+	}
+	s.answer(s.asked(protocol.List), protocol.Answer{Entries: append(all, s.m.own), Mark: mark, Revision: 50})
+}
+
+// lead brings the machine to lead, with the order as its token.
+func (s *script) lead(order uint64) {
+	s.t.Helper()
+	free := protocol.QueueMark{Order: 1}
+	s.enter(order)
+	s.list(free)
+	if s.m.cfg.Dialect == ZooKeeper {
+		s.answer(s.asked(protocol.Touch), protocol.Answer{})
+		s.list(free)
+	} else {
+		s.answer(s.asked(protocol.Verify), protocol.Answer{Entry: s.m.own, Revision: 51})
+	}
+	if s.m.cfg.Hold > 0 {
+		s.answer(s.asked(protocol.Mark), protocol.Answer{})
+	}
+	if v := s.m.View(); !v.Active || v.Token != order {
+		s.t.Fatalf("it does not lead: %+v", v)
+	}
+}
+
+func (s *script) want(p phase) {
+	s.t.Helper()
+	if s.m.phase != p {
+		s.t.Fatalf("in %s; want %s", phaseName(s.m.phase), phaseName(p))
+	}
+}
+
+func (s *script) ordered(k protocol.OrderKind, why protocol.Reason) {
+	s.t.Helper()
+	for _, o := range s.fx.Orders {
+		if o.Kind == k && o.Reason == why {
+			return
+		}
+	}
+	s.t.Fatalf("no %s %s among %+v", k, why, s.fx.Orders)
+}
+
+// Q5: a lease that was not granted as asked is given back, and the machine
+// halts.
+func TestGrantedOtherwise(t *testing.T) {
+	for _, c := range []struct {
+		cfg     Config
+		granted time.Duration
+		halts   bool
+	}{
+		{Config{Self: "n1", Dialect: Etcd, TTL: 3 * time.Second, ServersMended: true}, 5 * time.Second, true},
+		{Config{Self: "n1", Dialect: Etcd, TTL: 3 * time.Second, ServersMended: true}, 0, true},
+		{Config{Self: "n1", Dialect: ZooKeeper, Hold: 5 * time.Second}, 4 * time.Second, true},
+		{Config{Self: "n1", Dialect: ZooKeeper, Hold: 5 * time.Second}, 5 * time.Second, false},
+		{Config{Self: "n1", Dialect: ZooKeeper, Hold: 5 * time.Second}, 40 * time.Second, false},
+	} {
+		s := newScript(t, c.cfg)
+		s.do(protocol.Campaign)
+		s.answer(s.asked(protocol.OpenSession), protocol.Answer{Session: 7, TTL: c.granted})
+		if !c.halts {
+			s.want(entering)
+			continue
+		}
+		if v := s.m.View(); v.Role != protocol.Halted || v.Fault == "" {
+			t.Errorf("granted %v: view %+v", c.granted, v)
+		}
+		s.answer(s.asked(protocol.CloseSession), protocol.Answer{})
+		s.want(halted)
+		s.do(protocol.Campaign)
+		if len(s.fx.Asks) != 0 || s.m.NextFire() != protocol.Never {
+			t.Errorf("it goes on after %q", s.m.View().Fault)
+		}
+	}
+}
+
+// Q9: what does not fit a token is refused.
+func TestOrderTooGreat(t *testing.T) {
+	s := newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
+	s.enter(MaxOrder + 1)
+	s.asked(protocol.CloseSession)
+	if s.m.View().Fault == "" {
+		t.Error("no fault")
+	}
+	s = newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
+	s.enter(MaxOrder)
+	s.want(listing)
+}
+
+// Q3: only the one behind the entry that went is woken.
+func TestWatchesThePredecessor(t *testing.T) {
+	if got := watches(t, Config{Self: "n1", Dialect: Etcd, ServersMended: true}); got != [2]uint64{8, 9} {
+		t.Errorf("watches %v; want the one before it, 8, and its own, 9", got)
+	}
+}
+
+// watches are the entries that the last of four watches.
+func watches(t *testing.T, cfg Config) (orders [2]uint64) {
+	s := newScript(t, cfg)
+	s.enter(9)
+	s.list(protocol.QueueMark{}, 3, 5, 8)
+	if len(s.fx.Asks) != len(orders) {
+		t.Fatalf("asks %+v; want two watches", s.fx.Asks)
+	}
+	for i, a := range s.fx.Asks {
+		if a.Op != protocol.WatchEntry || a.Revision != 50 {
+			t.Fatalf("asks %+v; want watches from revision 50", s.fx.Asks)
+		}
+		orders[i] = a.Entry.Order
+	}
+	return orders
+}
+
+// Q7: a suspicion changes nothing.
+func TestSuspect(t *testing.T) {
+	for _, cfg := range settings() {
+		s := newScript(t, cfg)
+		s.lead(9)
+		before := s.m.AppendState(nil)
+		s.step(protocol.Input{Kind: protocol.PeerClosed})
+		if v := s.m.View(); !v.Proven(s.now) || string(s.m.AppendState(nil)) != string(before) || len(s.fx.Asks)+len(s.fx.Orders) != 0 {
+			t.Errorf("%v: a disconnection did something: %+v", cfg.Dialect, s.fx)
+		}
+	}
+}
+
+// A Confirm counts when an ask that was sent after it is answered, and not
+// before.
+func TestConfirm(t *testing.T) {
+	for name, cfg := range settings() {
+		op := protocol.Verify
+		if cfg.Dialect == ZooKeeper {
+			op = protocol.Touch
+		}
+		s := newScript(t, cfg)
+		s.lead(9)
+		s.after(10 * ms)
+		s.do(protocol.Confirm)
+		first := s.asked(op)
+		s.do(protocol.Confirm)
+		s.do(protocol.Confirm)
+		if len(s.fx.Asks) != 0 {
+			t.Errorf("%s: two at once: %+v", name, s.fx.Asks)
+		}
+		s.after(10 * ms)
+		s.answer(first, protocol.Answer{Entry: s.m.own})
+		if got := s.m.View().Confirmed; got != 1 {
+			t.Errorf("%s: %d confirmed; want 1", name, got)
+		}
+		second := s.asked(op)
+		s.answer(second, protocol.Answer{Status: protocol.StatusUnknown})
+		if got := s.m.View().Confirmed; got != 1 {
+			t.Errorf("%s: %d confirmed by nothing; want 1", name, got)
+		}
+		s.fire()
+		s.answer(s.asked(op), protocol.Answer{Entry: s.m.own})
+		if got := s.m.View().Confirmed; got != 3 {
+			t.Errorf("%s: %d confirmed; want 3", name, got)
+		}
+		s.do(protocol.Confirm)
+		s.answer(s.asked(op), protocol.Answer{Status: protocol.StatusGone})
+		s.ordered(protocol.Stop, EntryGone)
+		if got := s.m.View().Confirmed; got != 3 {
+			t.Errorf("%s: %d confirmed after the loss; want 3", name, got)
+		}
+	}
+}
+
+// A winner whose claim lapsed while it waited renews first, and leaves if even
+// that is answered too late.
+func TestTooSlowToLead(t *testing.T) {
+	s := newScript(t, Config{Self: "n1", Dialect: Etcd, ServersMended: true})
+	s.enter(9)
+	list := s.asked(protocol.List)
+	s.after(20 * time.Second)
+	s.answer(list, protocol.Answer{Entries: []protocol.Entry{s.m.own}})
+	s.want(renewing)
+	s.answer(s.asked(protocol.KeepAlive), protocol.Answer{TTL: s.m.cfg.TTL})
+	s.want(verifying)
+	verify := s.asked(protocol.Verify)
+	s.after(20 * time.Second)
+	s.answer(verify, protocol.Answer{Entry: s.m.own})
+	s.want(closing)
+
+	s = newScript(t, Config{Self: "n1", Dialect: Etcd, ServersMended: true})
+	s.enter(9)
+	list = s.asked(protocol.List)
+	s.after(20 * time.Second)
+	s.answer(list, protocol.Answer{Entries: []protocol.Entry{s.m.own}})
+	alive := s.asked(protocol.KeepAlive)
+	s.after(20 * time.Second)
+	s.answer(alive, protocol.Answer{TTL: s.m.cfg.TTL})
+	s.want(closing)
+}
+
+// Q6: a hold in the mark that is longer than one's own is waited for; one
+// beyond all reason is not.
+func TestHoldOff(t *testing.T) {
+	for _, c := range []struct {
+		mark protocol.QueueMark
+		want time.Duration
+	}{
+		{protocol.QueueMark{Order: 3}, 0},
+		{protocol.QueueMark{}, 5 * time.Second},         // MaxHold: whose hold it was is not known
+		{protocol.QueueMark{Order: 9}, 5 * time.Second}, // nobody behind us can have led
+		{protocol.QueueMark{Order: 3, Held: true}, 5 * time.Second},
+		{protocol.QueueMark{Order: 3, Held: true, Hold: 3 * time.Second}, 4 * time.Second},
+		{protocol.QueueMark{Order: 3, Held: true, Hold: 6 * time.Second}, 6 * time.Second},
+		{protocol.QueueMark{Order: 3, Held: true, Hold: 1 << 62}, MaxTTL},
+		{protocol.QueueMark{Order: 3, Held: true, Hold: -1 << 62}, 5 * time.Second},
+	} {
+		s := newScript(t, Config{Self: "n1", Dialect: ZooKeeper, Hold: 4 * time.Second})
+		s.enter(9)
+		s.list(c.mark)
+		from := s.now.Boot
+		s.after(100 * ms)
+		s.answer(s.asked(protocol.Touch), protocol.Answer{})
+		s.list(c.mark)
+		s.ordered(protocol.Elected, "")
+		for s.m.main.op != protocol.Mark && s.m.phase == leading {
+			s.fire()
+			if len(s.fx.Asks) > 0 && s.fx.Asks[0].Op == protocol.Touch {
+				s.answer(s.fx.Asks[0], protocol.Answer{})
+			}
+		}
+		s.want(leading)
+		if got := s.now.Boot.Sub(from); c.want == 0 && got != 100*ms || c.want != 0 && got != c.want {
+			t.Errorf("%+v: the mark is written after %v; want %v", c.mark, got, c.want)
+		}
+	}
+}
+
+// Q8: an Enter that was under way at Withdraw may have been carried out in a
+// session that the client opened by itself; that one is closed too.
+func TestStrayEnter(t *testing.T) {
+	for _, c := range []struct {
+		answer protocol.Answer
+		early  bool // before CloseSession is answered
+		closes uint64
+	}{
+		{protocol.Answer{Session: 8}, true, 8},
+		{protocol.Answer{Session: 8}, false, 8},
+		{protocol.Answer{Status: protocol.StatusUnknown}, true, 7},
+		{protocol.Answer{Status: protocol.StatusUnknown}, false, 0},
+		{protocol.Answer{Status: protocol.StatusGone, Session: 7}, false, 0},
+	} {
+		s := newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
+		s.do(protocol.Campaign)
+		s.answer(s.asked(protocol.OpenSession), protocol.Answer{Session: 7, TTL: s.m.cfg.TTL})
+		enter := s.asked(protocol.Enter)
+		s.do(protocol.Withdraw)
+		ask := s.asked(protocol.CloseSession)
+		if !c.early {
+			s.answer(ask, protocol.Answer{Status: protocol.StatusGone})
+			s.want(closing)
+		}
+		s.answer(enter, c.answer)
+		if c.closes == 8 {
+			if ask = s.asked(protocol.CloseSession); ask.Session != 8 {
+				t.Errorf("closes session %d; want 8", ask.Session)
+			}
+		}
+		if c.closes != 0 {
+			s.answer(ask, protocol.Answer{})
+		}
+		s.want(idle)
+	}
+}
+
+// vainly lets time pass, and answers in vain whatever is asked, until a session
+// is to be closed. It returns how long that took.
+func (s *script) vainly(status protocol.Status, most time.Duration) time.Duration {
+	s.t.Helper()
+	from := s.now.Boot
+	for s.now.Boot.Sub(from) < most {
+		for _, a := range append([]protocol.Ask(nil), s.fx.Asks...) {
+			switch a.Op {
+			case protocol.CloseSession:
+				return s.now.Boot.Sub(from)
+			case protocol.WatchEntry:
+			case protocol.KeepAlive: // is heard
+				s.answer(a, protocol.Answer{TTL: s.m.cfg.TTL})
+			default:
+				s.after(10 * ms)
+				s.answer(a, protocol.Answer{Status: status})
+			}
+		}
+		if len(s.fx.Asks) == 0 {
+			s.fire()
+		}
+	}
+	s.t.Fatalf("after %v it still asks in vain, in %s", most, phaseName(s.m.phase))
+	return 0
+}
+
+// Q8: whoever asks in vain for the time of a session leaves if it may be first:
+// its session may live on, and others wait for it. Behind another it stays.
+func TestAsksInVain(t *testing.T) {
+	for name, cfg := range settings() {
+		for _, status := range []protocol.Status{protocol.StatusUnknown, protocol.StatusRefused} {
+			s := newScript(t, cfg)
+			s.enter(9)
+			ttl := s.m.cfg.TTL
+			if took := s.vainly(status, time.Hour); took < ttl-ms || took > ttl+2*time.Second {
+				t.Errorf("%s, %s from the list on: left after %v; want %v", name, status, took, ttl)
+			}
+			s.want(closing)
+
+			// The one before it has gone, and the list that would show it fails.
+			s = newScript(t, cfg)
+			s.enter(9)
+			s.list(protocol.QueueMark{}, 8)
+			watch := s.asked(protocol.WatchEntry)
+			s.answer(watch, protocol.Answer{Status: protocol.StatusEvent})
+			if took := s.vainly(status, time.Hour); took < ttl-ms || took > ttl+2*time.Second {
+				t.Errorf("%s, %s after an event: left after %v; want %v", name, status, took, ttl)
+			}
+
+			// A watch that ends says nothing of it.
+			s = newScript(t, cfg)
+			s.enter(9)
+			s.list(protocol.QueueMark{}, 8)
+			watch = s.asked(protocol.WatchEntry)
+			s.answer(watch, protocol.Answer{Status: protocol.StatusClosed})
+			if took := s.vainly(status, time.Hour); took < MaxTTL-ms || took > MaxTTL+2*time.Second {
+				t.Errorf("%s, %s behind another: left after %v; want %v", name, status, took, MaxTTL)
+			}
+		}
+	}
+}
+
+// An answer in between is enough to stay.
+func TestHeardInTime(t *testing.T) {
+	for name, cfg := range settings() {
+		s := newScript(t, cfg)
+		s.enter(9)
+		for range 20 {
+			s.after(s.m.cfg.TTL / 2)
+			s.answer(s.asked(protocol.List), protocol.Answer{Status: protocol.StatusUnknown})
+			for len(s.fx.Asks) == 0 || s.fx.Asks[0].Op != protocol.List {
+				s.fire()
+			}
+			s.list(protocol.QueueMark{}, 8)
+			if s.m.phase != waiting {
+				t.Fatalf("%s: in %s; want waiting", name, phaseName(s.m.phase))
+			}
+			for _, a := range s.fx.Asks {
+				if a.Op == protocol.WatchEntry && a.Entry.Order == 8 {
+					s.answer(a, protocol.Answer{Status: protocol.StatusEvent})
+					break
+				}
+			}
+		}
+	}
+}
+
+// Q8: an entry that cannot be deleted goes with its session, when it has been
+// tried for as long as the next one would wait anyway.
+func TestLeavesInVain(t *testing.T) {
+	for name, cfg := range settings() {
+		if cfg.Hold == 0 && cfg.Dialect == Etcd {
+			continue // it leaves by its session alone
+		}
+		s := newScript(t, cfg)
+		s.lead(9)
+		s.do(protocol.Resign)
+		s.do(protocol.Joined)
+		s.asked(protocol.Leave)
+		if took, hold := s.vainly(protocol.StatusRefused, time.Hour), s.m.cfg.Hold; took < hold-ms || took > hold+2*time.Second {
+			t.Errorf("%s: closes its session after %v; want %v", name, took, hold)
+		}
+		s.want(closing)
+	}
+}
+
+// Work that does not return keeps nobody out for ever: with its claim lapsed the
+// session is closed, the session's TTL after the claim was last renewed. The
+// candidacy goes on until the work has returned.
+func TestWorkThatNeverReturns(t *testing.T) {
+	s := newScript(t, Config{Self: "n1", Dialect: ZooKeeper, TTL: 10 * time.Second, Hold: 4 * time.Second})
+	s.lead(9)
+	for s.m.phase == leading {
+		s.fire()
+		for _, a := range append([]protocol.Ask(nil), s.fx.Asks...) {
+			s.answer(a, protocol.Answer{Status: protocol.StatusRefused})
+		}
+	}
+	s.ordered(protocol.Stop, Expired)
+	stopped := s.now.Boot
+	s.fire()
+	ask := s.asked(protocol.CloseSession)
+	if got := s.now.Boot.Sub(stopped); got != 6*time.Second {
+		t.Errorf("closes its session %v after its claim; want 6s", got)
+	}
+	s.answer(ask, protocol.Answer{Status: protocol.StatusUnknown})
+	s.want(fencing)
+	s.fire()
+	s.answer(s.asked(protocol.CloseSession), protocol.Answer{})
+	s.want(fencing)
+	if at := s.m.NextFire(); at != protocol.Never {
+		t.Errorf("wants to be woken at %v; want nothing until the work has returned", at)
+	}
+	s.do(protocol.Joined)
+	s.want(opening)
+
+	// By its own will it keeps its claim, and its entry, for as long as it takes.
+	s = newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
+	s.lead(9)
+	s.do(protocol.Resign)
+	for range 100 {
+		s.fire()
+		s.answer(s.asked(protocol.Touch), protocol.Answer{})
+	}
+	s.do(protocol.Joined)
+	s.asked(protocol.Leave)
+
+	// What returns in time says "free".
+	s = newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
+	s.lead(9)
+	s.after(20 * time.Second)
+	s.step(protocol.Input{Kind: protocol.Fire})
+	s.ordered(protocol.Stop, Expired)
+	s.after(ms)
+	s.do(protocol.Joined)
+	if a := s.asked(protocol.Leave); !a.SetMark || a.Mark.Held {
+		t.Errorf("leaves with %+v; want the mark free", a)
+	}
+}

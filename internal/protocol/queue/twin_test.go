@@ -1,0 +1,181 @@
+package queue
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+)
+
+// twin remembers all that one machine asked and heard, and works out from the
+// whole of it, naively, until when it may claim and when it may lead.
+type twin struct {
+	cfg  Config
+	asks []asked
+	now  []protocol.Reading // of each step
+
+	won       protocol.Instant // when Elected was ordered; 0: not elected
+	token     uint64
+	stopped   bool
+	sinceJump int // steps before that one do not count
+	base      protocol.Reading
+}
+
+type asked struct {
+	ask        protocol.Ask
+	sent       protocol.Reading
+	step       int
+	answer     protocol.Answer
+	answeredAt protocol.Reading
+	answered   int // step; 0: not yet
+}
+
+func newTwin(cfg Config) *twin { return &twin{cfg: cfg} }
+
+func (t *twin) step(in *protocol.Input, fx *protocol.Effects) {
+	t.now = append(t.now, in.Now)
+	n := len(t.now)
+	if n == 1 {
+		t.base = in.Now
+	}
+	if in.Now.Jumped(t.base) {
+		t.base, t.sinceJump = in.Now, n
+	}
+	if in.Kind == protocol.Replied {
+		for i := range t.asks {
+			if a := &t.asks[i]; a.ask.Number == in.Answer.Number && a.answered == 0 {
+				if a.ask.Op == protocol.WatchEntry && (in.Answer.Status == protocol.StatusEvent || in.Answer.Status == protocol.StatusGone) {
+					t.unsettle(a.ask.Entry.Order)
+				}
+				a.answer, a.answered, a.answeredAt = in.Answer, n, in.Now
+				a.answer.Entries = append([]protocol.Entry(nil), in.Answer.Entries...)
+			}
+		}
+	}
+	for _, o := range fx.Orders {
+		switch o.Kind {
+		case protocol.Elected:
+			t.won, t.token, t.stopped = in.Now.Boot, o.Token, false
+		case protocol.Stop:
+			t.stopped = true
+		}
+	}
+	for _, a := range fx.Asks {
+		t.asks = append(t.asks, asked{ask: a, sent: in.Now, step: n})
+	}
+	// What belongs to candidacies before the last is of no use.
+	for i := len(t.asks) - 1; i > 0 && len(t.asks) > 1000; i-- {
+		if t.asks[i].ask.Op == protocol.OpenSession {
+			t.asks = append([]asked(nil), t.asks[i:]...)
+			break
+		}
+	}
+}
+
+// unsettle: the own entry may have gone. What was asked before is not heard.
+func (t *twin) unsettle(order uint64) {
+	if t.cfg.Dialect != Etcd || t.won == 0 || t.stopped || order != t.token {
+		return
+	}
+	for i := range t.asks {
+		if a := &t.asks[i]; a.ask.Op == protocol.Verify && a.answered == 0 {
+			a.answered = -1
+		}
+	}
+}
+
+// claims is Q5 and Q6 read aloud.
+func (t *twin) claims(session, order uint64) (lease, hold protocol.Instant) {
+	lease, hold = protocol.Always, protocol.Always
+	for _, a := range t.asks {
+		if a.answered <= 0 || a.answer.Status != protocol.StatusDone || a.step < t.sinceJump {
+			continue
+		}
+		opens := a.ask.Op == protocol.OpenSession && a.answer.Session == session
+		keeps := a.ask.Op == protocol.KeepAlive && a.ask.Session == session && a.answer.TTL > 0
+		if opens || keeps {
+			lease = max(lease, a.sent.Boot.Add(t.margin().Claim(a.answer.TTL)))
+		}
+		proof := a.ask.Op == protocol.Touch || a.ask.Op == protocol.Mark || a.ask.Op == protocol.Verify && t.cfg.Dialect == Etcd && a.answer.Entry.Order == order
+		if proof && a.ask.Entry.Order == order {
+			hold = max(hold, a.sent.Boot.Add(t.margin().Claim(t.cfg.Hold)))
+		}
+	}
+	return lease, hold
+}
+
+func (t *twin) margin() protocol.Drift {
+	d := t.cfg.Drift
+	if t.cfg.Dialect == Etcd {
+		d.Guard += time.Duration(math.Ceil(4 * float64(d.PPM) * float64(t.cfg.ServerElection) / 1e6))
+	}
+	return d
+}
+
+// notBefore is Q6's hold-off: from the first list without a lower entry since
+// the last one with one.
+func (t *twin) notBefore(session, order uint64) protocol.Instant {
+	if t.cfg.Hold == 0 {
+		return protocol.Always
+	}
+	view, at := protocol.Never, protocol.Always
+	for _, a := range t.asks {
+		if a.ask.Op != protocol.List || a.ask.Session != session || a.answered == 0 || a.answer.Status != protocol.StatusDone {
+			continue
+		}
+		lower, has := false, false
+		for _, e := range a.answer.Entries {
+			lower = lower || e.Order < order
+			has = has || e.Order == order
+		}
+		if lower || !has {
+			view = protocol.Never
+			continue
+		}
+		if view == protocol.Never {
+			view = a.answeredAt.Boot
+		}
+		if a.answered < t.sinceJump {
+			view = t.now[t.sinceJump-1].Boot // waited for by the new clock from the jump on
+		}
+		switch mark := a.answer.Mark; {
+		case !mark.Held && mark.Order != 0 && mark.Order < order:
+			at = protocol.Always
+		case mark.Held && mark.Hold > 0:
+			at = view.Add(max(mark.Hold, t.cfg.Hold))
+		default:
+			at = view.Add(max(t.cfg.Hold, t.cfg.MaxHold))
+		}
+	}
+	return at
+}
+
+// compare says how the machine differs from what its history says; it asks
+// only while the machine leads.
+func (t *twin) compare(m *Machine, now protocol.Instant) string {
+	if (m.phase == leading) != (t.won != 0 && !t.stopped) {
+		return fmt.Sprintf("leading %v, orders say %v", m.phase == leading, t.won != 0 && !t.stopped)
+	}
+	if m.phase != leading {
+		return ""
+	}
+	lease, hold := t.claims(m.session, t.token)
+	end := lease
+	switch {
+	case t.cfg.Dialect == ZooKeeper:
+		end = hold
+	case t.cfg.Hold > 0:
+		end = min(lease, hold)
+	}
+	if got := m.claimEnd(); got != end {
+		return fmt.Sprintf("claim ends at %v, history says %v", got, end)
+	}
+	if want := t.notBefore(m.session, t.token); m.notBefore != want {
+		return fmt.Sprintf("not before %v, history says %v", m.notBefore, want)
+	}
+	if m.active && now < m.notBefore {
+		return fmt.Sprintf("leads at %v, before %v", now, m.notBefore)
+	}
+	return ""
+}

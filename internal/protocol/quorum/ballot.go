@@ -1,0 +1,81 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+)
+
+// MaxTerm is the greatest term: a token's count has 48 bits.
+const MaxTerm = 1<<48 - 1
+
+// Ballot is a voter's durable state: all that it must remember for its word to
+// be worth anything after a restart. It is never deleted on close.
+type Ballot struct {
+	// Term is the highest term that the voter has voted in or followed.
+	Term uint64
+	// VotedFor is who has the vote in Term; the zero Voter is nobody.
+	VotedFor protocol.Voter
+	// Membership is the newest that the voter knows of.
+	Membership *protocol.Membership
+	// MaxPromise bounds every promise that was given, or claimed as a leader,
+	// and may still be live. It never shrinks before its old value has elapsed.
+	MaxPromise time.Duration
+	// Incarnation counts the boots.
+	Incarnation uint64
+}
+
+// format is the first byte of a ballot.
+const format = 2
+
+// Append appends the ballot in its canonical encoding.
+func (b Ballot) Append(dst []byte) []byte { return b.append(append(dst, format)) }
+
+func (b *Ballot) append(dst []byte) []byte {
+	dst = protocol.AppendUint(dst, b.Term)
+	dst = protocol.AppendVoter(dst, b.VotedFor)
+	dst = protocol.AppendMembership(dst, b.Membership)
+	dst = protocol.AppendDuration(dst, b.MaxPromise)
+	return protocol.AppendUint(dst, b.Incarnation)
+}
+
+// DecodeBallot reads what Append wrote, and nothing else: a ballot that it
+// accepts encodes to the same bytes. The checksum is the business of whoever
+// stored it.
+func DecodeBallot(data []byte) (Ballot, error) {
+	if len(data) == 0 || data[0] != format {
+		return Ballot{}, fmt.Errorf("ballot: of %d bytes, the first is not %d: not a ballot of this version", len(data), format)
+	}
+	d := protocol.NewDecoder(data[1:])
+	b := readBallot(d)
+	if err := d.Done(); err != nil {
+		return Ballot{}, fmt.Errorf("ballot: %w", err)
+	}
+	return b, nil
+}
+
+// readBallot returns the zero Ballot if what it read cannot be one.
+func readBallot(d *protocol.Decoder) Ballot {
+	b := Ballot{Term: d.Uint(), VotedFor: d.Voter(), Membership: d.Membership(), MaxPromise: d.Duration(), Incarnation: d.Uint()}
+	if err := b.validate(); err != nil {
+		d.Fail(err)
+		return Ballot{}
+	}
+	return b
+}
+
+func (b *Ballot) validate() error {
+	switch {
+	case b.Membership == nil:
+		return errors.New("no membership")
+	case b.Term > MaxTerm:
+		return fmt.Errorf("term %d; want at most %d", b.Term, uint64(MaxTerm))
+	case b.MaxPromise < 0 || b.MaxPromise > LongestPromise:
+		return fmt.Errorf("a promise of %v; want 0 to %v", b.MaxPromise, LongestPromise)
+	case b.Incarnation == 0:
+		return errors.New("incarnation 0; the first is 1")
+	}
+	return b.Membership.Validate()
+}

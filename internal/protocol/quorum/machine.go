@@ -1,0 +1,293 @@
+package quorum
+
+import (
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+)
+
+// Machine is one participant. It implements [protocol.Machine].
+type Machine struct {
+	cfg Config
+
+	role  protocol.Role
+	fault string
+	now   protocol.Reading // of the latest step
+	clock protocol.Reading // the anchor: of the boot, or of the latest jump that was noticed
+	jumps uint64           // how many were noticed
+	rand  uint64           // of the current step; no part of the state
+
+	// Durable state, and how much of it is durable. What a save number stands
+	// for is true once saved has reached it (R3).
+	ballot      Ballot
+	saveNo      uint64               // of the latest save that was asked for
+	saved       uint64               // of the latest that is durable
+	bootSave    uint64               // holds Incarnation
+	termSave    uint64               // holds Term and VotedFor
+	promiseSave uint64               // holds MaxPromise
+	configSave  uint64               // holds Membership
+	held        protocol.ConfigID    // of the newest membership that is durable
+	next        *protocol.Membership // that a leader is saving (R15)
+	nextSave    uint64               // holds next
+	dirty       bool                 // the step ends with a save
+	badDisk     bool                 // the latest save failed
+	saveAt      protocol.Instant
+
+	self      int // the own place among the voters, or -1
+	candidate bool
+	sick      bool
+	paused    bool
+	priority  int // NeverLead, or 1 to MaxPriority
+	position  string
+	located   bool             // it has been told its position in this life
+	placeBy   protocol.Instant // until then it waits to be told
+	metadata  string           // of the next heartbeats
+
+	asideUntil protocol.Instant // it does not stand before: its clock does not run like those of others (R17); Always if it never was found so
+
+	// As a voter.
+	bootUntil  protocol.Instant // the boot residual (R1, R16)
+	quietUntil protocol.Instant // no pre-vote is granted before (R1)
+	promises   promises
+	graves     graves
+	heard      heard
+	votePrev   uint64           // the term before the vote in Term
+	votedAt    protocol.Instant // when that was asked for, while it is being saved
+	given      time.Duration
+	known      [protocol.MaxVoters]standing // by place; the own is not used
+	graceUntil protocol.Instant             // a candidate that is behind is held up until then, Always if none is
+
+	// As one who stands.
+	electAt protocol.Instant
+	cause   protocol.Reason
+	ranking []protocol.NodeID
+	failed  uint64 // elections in a row that no leader has come of
+	voted   uint64 // votes in a row that none has come of, own or for others, mostDoubled at most
+	rounds  uint64
+	maxSeen uint64 // the highest term in any answer
+	round   round
+
+	yielded protocol.NodeID // whom this one handed over to because it is outranked (R12), and who has not led since
+	yields  uint64          // how often
+
+	// As one who leads, or whose work has not returned.
+	seq    uint64
+	reign  reign
+	asked  uint64 // Confirm commands
+	proven uint64 // of them, those that a round trip has answered
+}
+
+var _ protocol.Machine = (*Machine)(nil)
+
+// New returns a machine that waits for its Boot, or says what in the
+// configuration cannot hold, with the arithmetic.
+func New(cfg Config) (*Machine, error) {
+	cfg, err := cfg.normal()
+	if err != nil {
+		return nil, err
+	}
+	return &Machine{cfg: cfg, role: protocol.Down}, nil
+}
+
+// Step implements [protocol.Machine].
+func (m *Machine) Step(in *protocol.Input, fx *protocol.Effects) {
+	switch m.role {
+	case protocol.Halted:
+		return
+	case protocol.Down:
+		if in.Kind == protocol.Boot {
+			m.now, m.clock, m.rand = in.Now, in.Now, in.Rand
+			m.boot(in.Durable)
+			m.settle(fx)
+		}
+		return
+	}
+	m.now, m.rand = in.Now, in.Rand
+	if in.Now.Jumped(m.clock) {
+		m.clock = in.Now
+		m.jumps++
+		m.jump(fx)
+	}
+	m.expire(fx)
+	switch in.Kind {
+	case protocol.Receive:
+		m.receive(in.From, &in.Message, fx)
+	case protocol.Fire:
+		m.fire(fx)
+	case protocol.Saved:
+		m.onSaved(in.Number, in.Failed, fx)
+	case protocol.PeerClosed:
+		m.onClosed(in.From, in.Incarnation)
+	case protocol.Do:
+		m.do(in.Command, fx)
+	}
+	m.settle(fx)
+}
+
+// receive sorts out what cannot be meant, and hands the rest on.
+func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
+	if from == m.cfg.Self.ID && msg.Type != WitnessRelease || !wellFormed(msg) {
+		return
+	}
+	sender := protocol.Voter{ID: from, Dir: msg.Dir}
+	if msg.Type == WitnessRelease {
+		m.onWitness(sender, msg.Echo, fx)
+		return
+	}
+	if m.graves.holds(sender, msg.Incarnation) {
+		return
+	}
+	m.learn(msg.Membership)
+	m.note(sender, msg)
+	switch msg.Type {
+	case Heartbeat:
+		m.onHeartbeat(sender, msg, fx)
+	case HeartbeatAck:
+		m.onAck(sender, msg, fx)
+	case PreVote:
+		m.onPreVote(sender, msg, fx)
+	case Vote:
+		m.onVote(sender, msg, fx)
+	case PreVoteReply, VoteReply:
+		m.onReply(sender, msg, fx)
+	case Release:
+		m.onRelease(sender, msg, fx)
+	case TransferNow:
+		m.onTransferNow(sender, msg, fx)
+	}
+}
+
+// fire acts on the timers that have expired. Only a Fire does, and the driver
+// hands in what has arrived before it: a late process must not take its own
+// pause for a silent leader (R16).
+func (m *Machine) fire(fx *protocol.Effects) {
+	now := m.now.Boot
+	if m.reigning() && now >= m.reign.beatAt {
+		m.beat(fx)
+		if m.role == protocol.Leader {
+			m.yield(fx)
+		}
+	}
+	if m.round.kind != idle && now >= m.round.ends && !m.prolong() {
+		m.endRound(fx)
+	}
+	if m.mayStand() && now >= m.electAt && m.saved >= m.termSave {
+		m.stand(fx)
+	}
+	if m.idles() && now >= m.electAt {
+		m.spread(fx)
+	}
+	if m.badDisk && now >= m.saveAt {
+		m.saveAt = protocol.Never
+		m.touch()
+	}
+}
+
+// NextFire implements [protocol.Machine].
+func (m *Machine) NextFire() protocol.Instant {
+	at := protocol.Never
+	if m.role == protocol.Down || m.role == protocol.Halted {
+		return at
+	}
+	if m.badDisk {
+		at = m.saveAt
+	}
+	if m.round.kind != idle {
+		at = min(at, m.round.ends)
+	}
+	switch {
+	case m.reigning():
+		at = min(at, m.reign.beatAt, m.reignEnds())
+		if m.role == protocol.Leader && !m.reign.active && m.reign.notBefore > m.now.Boot {
+			at = min(at, m.reign.notBefore)
+		}
+	case m.mayStand() && m.saved < m.termSave: // it cannot stand before; see onSaved
+	case m.mayStand(), m.idles():
+		at = min(at, m.electAt)
+	}
+	if m.role == protocol.Follower && m.candidate && m.unplaced() {
+		at = min(at, m.placeBy)
+	}
+	if m.role == protocol.Follower && m.asideUntil > m.now.Boot {
+		at = min(at, m.asideUntil)
+	}
+	if m.heard.contact != protocol.Always && !m.reigning() {
+		at = min(at, m.heard.contact.Add(m.cfg.Promise))
+	}
+	return at
+}
+
+// settle ends a step: it does what has become possible, and saves.
+func (m *Machine) settle(fx *protocol.Effects) {
+	if m.reigning() {
+		m.advance(fx)
+	}
+	m.flush(fx)
+}
+
+// View implements [protocol.Machine]. While the role is Fencing and the lease is
+// still renewed, LeaseEnd says until when the work may take to return; 0 is no
+// later than it was.
+func (m *Machine) View() protocol.View {
+	v := protocol.View{Role: m.role, Term: m.ballot.Term, Confirmed: m.proven, Fault: m.fault, Read: m.clock}
+	switch {
+	case m.reigning():
+		v.Leader = protocol.Leadership{ID: m.cfg.Self.ID, Incarnation: m.ballot.Incarnation, Term: m.reign.term}
+		v.LeaseEnd, v.NotBefore = m.reign.leaseEnd, m.reign.notBefore
+		if m.reign.again && !m.cfg.mutants.Has("overtaken-work-renews") { // what is renewed is the next tenure's, not that of the work which has been told to stop
+			v.LeaseEnd = 0
+		}
+	case m.heard.contact != protocol.Always:
+		v.Leader = m.heard.leadership()
+	}
+	if m.role == protocol.Leader {
+		v.Elected, v.Active, v.Token = true, m.reign.active, m.reign.token
+	}
+	return v
+}
+
+// OwesUntil is until when this voter may still be promised to somebody by what it said
+// before it started, or before its clock jumped (R1, R16): a leader that needs its vote
+// may have to wait as long. Always if it owes nothing.
+func (m *Machine) OwesUntil() protocol.Instant { return m.bootUntil }
+
+// message is a message with what all of them carry.
+func (m *Machine) message(kind protocol.MessageType, term uint64) protocol.Message {
+	return protocol.Message{
+		Type: kind, Dir: m.cfg.Self.Dir, Incarnation: m.ballot.Incarnation, Term: term, Membership: m.ballot.Membership,
+		Priority: m.priority, Position: m.position,
+	}
+}
+
+// send sends a message after a save, 0 being none, and never before the
+// incarnation is durable. What would wait for a save that has failed is not
+// sent: there is none in flight to wait for.
+func (m *Machine) send(fx *protocol.Effects, to protocol.NodeID, after uint64, msg *protocol.Message) {
+	after = max(after, m.bootSave)
+	if after <= m.saved {
+		after = 0
+	}
+	if after > m.saveNo && !m.dirty {
+		return
+	}
+	fx.Sends = append(fx.Sends, protocol.Send{To: to, After: after, Message: *msg})
+}
+
+// toVoters sends a message to all other voters; it waits for no save.
+func (m *Machine) toVoters(msg *protocol.Message, fx *protocol.Effects) {
+	for i := range m.ballot.Membership.Voters {
+		if i != m.self {
+			m.send(fx, m.ballot.Membership.Voters[i].ID, 0, msg)
+		}
+	}
+}
+
+// wellFormed reports whether a message can be meant: no honest sender exceeds
+// these bounds.
+func wellFormed(msg *protocol.Message) bool {
+	return msg.Term <= MaxTerm && msg.PrevTerm <= MaxTerm && (msg.Handover == nil || msg.Handover.Term <= MaxTerm) &&
+		msg.Priority >= protocol.NeverLead && msg.Priority <= MaxPriority && len(msg.Position) <= MaxPosition && len(msg.Ranking) <= protocol.MaxVoters &&
+		msg.Promise >= 0 && msg.Promise <= LongestPromise &&
+		msg.Residual >= 0 && msg.Residual <= LongestPromise &&
+		msg.RetryAfter >= 0 && msg.RetryAfter <= LongestPromise
+}

@@ -1,0 +1,75 @@
+package quorum
+
+import "github.com/electd/elect/internal/protocol"
+
+// learn installs a newer membership from any message, unless this participant
+// leads: otherwise a hub with an old one would deadlock for ever (R2, R14).
+func (m *Machine) learn(ms *protocol.Membership) {
+	if ms == nil || ms == m.ballot.Membership || m.reigning() || ms.Compare(m.ballot.Membership) <= 0 || ms.Validate() != nil {
+		return
+	}
+	if !m.cfg.mutants.Has("round-outlives-membership") || !ms.Has(m.cfg.Self) {
+		m.abandon() // a round is of one membership
+	}
+	old, was := m.ballot.Membership, m.self
+	m.ballot.Membership = ms
+	m.configSave = m.touch()
+	m.reseat(old)
+	m.round.ahead = 0           // it is a place in the membership before
+	if was < 0 && m.self >= 0 { // a new voter has missed nothing yet
+		m.electIn(m.cfg.Promise+m.stagger(), Timeout)
+	}
+	if m.role != protocol.Fencing {
+		m.role = m.rest()
+	}
+}
+
+// seat finds the own place among the voters. A voter with another directory is
+// another voter: its disk was wiped, and it has to be admitted again.
+func (m *Machine) seat() { m.self = m.place(m.cfg.Self) }
+
+// place is the place of a voter, or -1.
+func (m *Machine) place(v protocol.Voter) int {
+	i := m.ballot.Membership.Index(v.ID)
+	if i >= 0 && m.ballot.Membership.Voters[i].Dir != v.Dir {
+		return -1
+	}
+	return i
+}
+
+// rest is the role of one who does nothing. An observer never counts; that it
+// keeps promises and votes all the same, once it learns that it is a voter, is
+// because it learns it from the very message that asks (R14).
+func (m *Machine) rest() protocol.Role {
+	if m.self < 0 {
+		return protocol.Observer
+	}
+	return protocol.Follower
+}
+
+// idles reports whether this is a voter without a leader that does not stand: it
+// may be the only one to have the newest membership, which others learn from
+// those who ask them. One that never changed is known to all.
+func (m *Machine) idles() bool {
+	return m.role == protocol.Follower && !m.fit() && m.ballot.Membership.Version > 1 && m.saved >= m.configSave
+}
+
+// spread tells the others the membership, once a promise.
+func (m *Machine) spread(fx *protocol.Effects) {
+	m.electIn(m.cfg.Promise, Timeout)
+	msg := m.message(News, m.ballot.Term)
+	m.toVoters(&msg, fx)
+}
+
+// stamp makes the membership that of the leader's term (R4).
+func (m *Machine) stamp(term uint64) {
+	old := m.ballot.Membership
+	if old.ConfigTerm == term || m.cfg.mutants.Has("new-term-not-stamped") {
+		return
+	}
+	next := *old
+	next.ConfigTerm = term
+	m.ballot.Membership = &next
+	m.configSave = m.touch()
+	m.overtake()
+}

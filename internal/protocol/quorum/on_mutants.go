@@ -1,0 +1,9 @@
+//go:build mutants
+
+package quorum
+
+import "github.com/electd/elect/internal/protocol/internal/mutant"
+
+// Mutate switches the mutant with that name on. It exists in builds with the
+// tag mutants only.
+func (c *Config) Mutate(name string) { c.mutants = mutant.On(name) }

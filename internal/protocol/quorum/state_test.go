@@ -1,0 +1,249 @@
+package quorum
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/race"
+)
+
+// TestStateIsComplete makes each step of random worlds a second time, in a
+// machine that was loaded from the state before it: effects and the state after
+// it must be the same.
+func TestStateIsComplete(t *testing.T) {
+	steps := 0
+	for seed := uint64(1); seed <= race.Or[uint64](25, 5); seed++ {
+		w := chaos(seed, nil)
+		before := make(map[*node][]byte)
+		w.after = func(n *node, in *protocol.Input, fx *protocol.Effects) {
+			after := n.m.AppendState(nil)
+			m, err := New(n.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if in.Kind != protocol.Boot {
+				if err := m.LoadState(before[n]); err != nil {
+					t.Fatalf("seed %d, %s: %v", seed, n.name(), err)
+				}
+				var again protocol.Effects
+				m.Step(in, &again)
+				if got := m.AppendState(nil); !bytes.Equal(got, after) {
+					t.Fatalf("seed %d, %v, %s: after %v the loaded machine has another state\n%+v\n%+v", seed, w.now, n.name(), in.Kind, n.m, m)
+				}
+				if !sameEffects(fx, &again) {
+					t.Fatalf("seed %d, %v, %s: after %v the loaded machine has other effects", seed, w.now, n.name(), in.Kind)
+				}
+				if a, b := n.m.View(), m.View(); a != b || n.m.NextFire() != m.NextFire() {
+					t.Fatalf("seed %d, %v, %s: other views: %+v and %+v, or timers", seed, w.now, n.name(), a, b)
+				}
+			}
+			before[n] = after
+			steps++
+		}
+		w.run(3 * time.Second)
+		if len(w.violations) > 0 {
+			t.Fatalf("seed %d: %v", seed, w.violations)
+		}
+	}
+	t.Logf("%d steps", steps)
+}
+
+// TestStateKnowsAllFields changes every field of a machine, wherever it is, and
+// looks whether its state has changed with it, and can be loaded or is refused. A
+// new field must not be forgotten.
+func TestStateKnowsAllFields(t *testing.T) {
+	busy := func() *Machine {
+		m, err := New(Config{Self: voter(0), Membership: members(protocol.MaxVoters)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		step(m, &protocol.Input{Kind: protocol.Boot, Now: at(time.Hour)})
+		m.role, m.round.kind = protocol.Leader, voting
+		m.ballot.VotedFor, m.termSave = voter(1), 9
+		next := members(protocol.MaxVoters)
+		next.Version = 2
+		m.next, m.nextSave = next, 7
+		m.promises.n, m.graves.n = protocol.MaxVoters-1, protocol.MaxVoters-1
+		for i := range m.known {
+			m.known[i].pace.incarnation = 1
+		}
+		for i := range m.reign.marks {
+			m.reign.marks[i].seq = uint64(i + marks)
+		}
+		return m
+	}
+	apart := map[string]string{
+		"cfg":   "it is given",
+		"rand":  "of the step",
+		"dirty": "false between steps",
+		"self":  "follows from the membership",
+		"fault": "of another role",
+	}
+	for i := range protocol.MaxVoters {
+		if i == protocol.MaxVoters-1 {
+			apart[fmt.Sprintf("promises.all[%d]", i)] = "empty"
+			apart[fmt.Sprintf("graves.all[%d]", i)] = "empty"
+		}
+	}
+	count := 0
+	var walk func(path []int, typ reflect.Type, name string)
+	walk = func(path []int, typ reflect.Type, name string) {
+		switch {
+		case apart[name] != "":
+			return
+		case typ.Kind() == reflect.Struct:
+			for i := range typ.NumField() {
+				walk(append(slices.Clone(path), i), typ.Field(i).Type, strings.TrimPrefix(name+"."+typ.Field(i).Name, "."))
+			}
+			return
+		case typ.Kind() == reflect.Array && typ.Elem().Kind() != reflect.Uint8:
+			for i := range typ.Len() {
+				walk(append(slices.Clone(path), i), typ.Elem(), fmt.Sprintf("%s[%d]", name, i))
+			}
+			return
+		}
+		m := busy()
+		before := m.AppendState(nil)
+		field := reflect.ValueOf(m).Elem()
+		for _, i := range path {
+			if field.Kind() == reflect.Array {
+				field = field.Index(i)
+			} else {
+				field = field.Field(i)
+			}
+		}
+		p := field.Addr().UnsafePointer()
+		switch field.Kind() {
+		case reflect.Bool:
+			*(*bool)(p) = !*(*bool)(p)
+		case reflect.Uint8, reflect.Array:
+			*(*uint8)(p)++
+		case reflect.Uint16:
+			*(*uint16)(p) ^= 1
+		case reflect.Int, reflect.Int64, reflect.Uint64:
+			if *(*uint64)(p)++; strings.HasPrefix(name, "reign.marks[") && strings.HasSuffix(name, ".seq") {
+				*(*uint64)(p) += marks - 1 // its place follows from it
+			}
+		case reflect.String:
+			*(*string)(p) += "x"
+		case reflect.Slice:
+			*(*[]protocol.NodeID)(p) = []protocol.NodeID{"other"}
+		case reflect.Pointer:
+			other := **(**protocol.Membership)(p)
+			other.Version++
+			*(**protocol.Membership)(p) = &other
+		default:
+			t.Fatalf("%s is a %v, which this test cannot change", name, typ)
+		}
+		count++
+		after := m.AppendState(nil)
+		if bytes.Equal(before, after) {
+			t.Errorf("%s (%v) is no part of the state", name, typ)
+			return
+		}
+		loaded, err := New(m.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := loaded.LoadState(after); err == nil && !bytes.Equal(loaded.AppendState(nil), after) {
+			t.Errorf("%s (%v) is lost when the state is loaded", name, typ)
+		}
+	}
+	walk(nil, reflect.TypeFor[Machine](), "")
+	if count < 300 {
+		t.Errorf("only %d fields were found", count)
+	}
+}
+
+func sameEffects(a, b *protocol.Effects) bool {
+	if len(a.Orders) != len(b.Orders) || len(a.Saves) != len(b.Saves) || len(a.Sends) != len(b.Sends) || len(b.Asks) > 0 {
+		return false
+	}
+	for i := range a.Orders {
+		if a.Orders[i] != b.Orders[i] {
+			return false
+		}
+	}
+	for i := range a.Saves {
+		if a.Saves[i].Number != b.Saves[i].Number || !bytes.Equal(a.Saves[i].Data, b.Saves[i].Data) {
+			return false
+		}
+	}
+	for i := range a.Sends {
+		if len(a.Sends[i].Message.Ranking) == 0 && len(b.Sends[i].Message.Ranking) == 0 {
+			a.Sends[i].Message.Ranking, b.Sends[i].Message.Ranking = nil, nil
+		}
+		if !reflect.DeepEqual(a.Sends[i], b.Sends[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestLoadStateRefuses(t *testing.T) {
+	cfg := Config{Self: voter(0), Membership: members(3)}
+	m, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step(m, &protocol.Input{Kind: protocol.Boot})
+	good := m.AppendState(nil)
+	for name, bad := range map[string][]byte{
+		"nothing":          nil,
+		"half of it":       good[:len(good)/2],
+		"a byte too many":  append(bytes.Clone(good), 0),
+		"a role of others": append([]byte{byte(protocol.Releasing)}, good[1:]...),
+		"no round":         append([]byte{byte(protocol.Candidate)}, good[1:]...),
+	} {
+		m, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.LoadState(bad); err == nil {
+			t.Errorf("%s: loaded without an error", name)
+		}
+	}
+}
+
+// TestLoadStateRefusesTheImpossible loads the states of machines that cannot be.
+func TestLoadStateRefusesTheImpossible(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Machine)
+		says   string
+	}{
+		{func(m *Machine) { m.ballot.Membership = among() }, "0 voters"},
+		{func(m *Machine) { m.ballot.Membership = among(1, 2) }, "is no voter"},
+		{func(m *Machine) { m.ballot.MaxPromise = -1 }, "a promise of -1ns"},
+		{func(m *Machine) { m.next = among() }, "0 voters"},
+		{func(m *Machine) { m.failed = mostFailures + 1 }, "65 failures"},
+		{func(m *Machine) { m.yields = mostYields + 1 }, "want at most"},
+		{func(m *Machine) { m.priority = MaxPriority + 1 }, "a priority of 1001"},
+		{func(m *Machine) { m.known[1].priority = MaxPriority + 1 }, "a priority of 1001"},
+		{func(m *Machine) { m.known[2].priority = protocol.NeverLead - 1 }, "a priority of -2"},
+		{func(m *Machine) { m.role, m.round.kind = protocol.Candidate, voting; m.round.ahead = 4 }, "place 4 is ahead"},
+		{func(m *Machine) { m.role, m.round.kind = protocol.Candidate, voting; m.round.granted = 1 << 9 }, "0x200"},
+		{func(m *Machine) { m.role, m.round.kind = protocol.Candidate, voting+1 }, "a round of kind 3"},
+		{func(m *Machine) { m.role = protocol.Candidate }, "does not go with its round"},
+	} {
+		m := start(t, Config{Self: voter(0), Membership: members(3)}, nil)
+		other := *m
+		c.change(&other)
+		state := other.AppendState(nil)
+		if err := m.LoadState(state); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("want an error that says %q: %v", c.says, err)
+		}
+	}
+}
+
+// step makes one step and returns its effects.
+func step(m *Machine, in *protocol.Input) *protocol.Effects {
+	fx := new(protocol.Effects)
+	m.Step(in, fx)
+	return fx
+}

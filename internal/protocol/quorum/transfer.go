@@ -1,0 +1,100 @@
+package quorum
+
+import "github.com/electd/elect/internal/protocol"
+
+// A transfer (R10) is a release with a named successor. The work is told to
+// stop, the lease is renewed until it has returned, and only then is the token
+// made: a leader's word that all it did is over. Whoever has the token has the
+// release: the successor need not ask whether it could win, and shows it to the
+// voters that the release itself has not reached yet.
+//
+// Every release hands over in this way if some successor answers and would
+// stand. When it is dead, or cannot win, the next in the ranking stands a slot
+// later, and who gave up after all others.
+
+// transfer gives leadership up in favour of target, or of the best successor.
+func (m *Machine) transfer(target protocol.NodeID, reason protocol.Reason, fx *protocol.Effects) {
+	if !m.reigning() || target == m.cfg.Self.ID || target != "" && m.ballot.Membership.Index(target) < 0 {
+		return
+	}
+	leads := m.role == protocol.Leader
+	m.reign.target = target
+	m.giveUp(reason, fx)
+	if leads && m.cfg.mutants.Has("handover-before-the-work-returned") {
+		m.release(fx)
+		m.reign.renewing = false
+	}
+}
+
+// heir is to whom a leader hands over: who was named, or else the first of the
+// ranking, if there is one that answers and would stand.
+func (m *Machine) heir() protocol.NodeID {
+	if m.reign.target != "" {
+		return m.reign.target
+	}
+	if ranking := m.successors(); len(ranking) > 0 && m.good(m.ballot.Membership.Index(ranking[0])) {
+		return ranking[0]
+	}
+	return ""
+}
+
+// handOver tells the successor that it is its turn.
+func (m *Machine) handOver(fx *protocol.Effects) {
+	heir := m.heir()
+	if heir == "" {
+		return
+	}
+	msg := m.message(TransferNow, m.reign.term)
+	msg.Handover = &protocol.Handover{
+		Leader: m.cfg.Self, Incarnation: m.ballot.Incarnation, Term: m.reign.term, Seq: m.seq, Target: heir,
+	}
+	m.send(fx, heir, 0, &msg)
+}
+
+// onTransferNow stands at once, without asking first, unless somebody has stood
+// since or the successor cannot.
+func (m *Machine) onTransferNow(leader protocol.Voter, msg *protocol.Message, fx *protocol.Effects) {
+	h := msg.Handover
+	if h == nil || h.Leader != leader || h.Incarnation != msg.Incarnation || h.Target != m.cfg.Self.ID {
+		return
+	}
+	m.honour(h, fx)
+	term := m.nextTerm(h.Term)
+	if !m.mayStand() || m.ballot.Term > h.Term || m.sticky(m.cfg.Self) > 0 || term > MaxTerm {
+		return
+	}
+	m.role, m.cause = protocol.PreCandidate, HandedOver
+	m.begin(asking, term)
+	m.heard.contact = protocol.Always
+	m.vote(h, fx)
+}
+
+// honour drops what was promised to a leader up to the last heartbeat of the
+// term that it gave up, and nothing else: neither what was promised to another
+// life of that node, nor to a later reign of this one, nor before this voter
+// started. It reports whether this voter took that leader for the present one.
+func (m *Machine) honour(h *protocol.Handover, fx *protocol.Effects) (followed bool) {
+	dropped := false
+	for i := m.promises.n - 1; i >= 0; i-- {
+		w := &m.promises.all[i]
+		exact := w.holder == h.Leader && w.incarnation == h.Incarnation &&
+			(w.term < h.Term || w.term == h.Term && w.seq <= h.Seq || m.cfg.mutants.Has("handover-any-seq"))
+		if exact || m.cfg.mutants.Has("release-by-node-id") && w.holder.ID == h.Leader.ID {
+			m.promises.remove(i)
+			dropped = true
+		}
+	}
+	if m.cfg.mutants.Has("boot-residual-waived") {
+		m.bootUntil = protocol.Always
+	}
+	if g := &m.heard; g.is(h.Leader, h.Incarnation) && g.term <= h.Term && g.seq <= h.Seq && !m.reigning() {
+		g.seq, g.asked = h.Seq, 0 // what is still on its way is old
+		g.at, g.contact = protocol.Always, protocol.Always
+		followed = true
+	}
+	if dropped && m.reigning() {
+		m.recount()
+	}
+	m.tellResidual(dropped, fx)
+	return followed
+}

@@ -1,0 +1,162 @@
+package raft
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+)
+
+var (
+	seeds = flag.Uint64("seeds", 150, "how many random worlds")
+	first = flag.Uint64("seed", 1, "the first of them")
+)
+
+const (
+	chaosTime = 4 * time.Second
+	quietTime = 6 * time.Second
+)
+
+// chaos draws a world and what goes wrong in it.
+func chaos(seed uint64) *world {
+	r := rand.New(rand.NewPCG(seed, 2))
+	upTo := func(d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d) + 1)) }
+	cfg := Config{PreVote: r.IntN(2) == 0, CheckQuorum: r.IntN(2) == 0}
+	if r.IntN(3) == 0 {
+		cfg.Position = RequirePosition
+	}
+	w := newWorld(seed, []int{1, 2, 3, 3, 4, 5, 7}[r.IntN(7)], cfg)
+	w.reload = seed%8 == 0 // it is slow
+	w.loss = []float64{0, 0, 0.02, 0.2}[r.IntN(4)]
+	w.dup = []float64{0, 0.1}[r.IntN(2)]
+	slow := []time.Duration{time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond}[r.IntN(3)]
+	w.delay = func() time.Duration { return 50*time.Microsecond + upTo(slow) }
+	disk := []time.Duration{time.Millisecond, 40 * time.Millisecond}[r.IntN(2)]
+	w.fsync = func() time.Duration { return 100*time.Microsecond + upTo(disk) }
+	work := []time.Duration{time.Millisecond, 400 * time.Millisecond}[r.IntN(2)]
+	w.join = func() time.Duration { return upTo(work) }
+	for _, n := range w.nodes {
+		w.In(upTo(20*time.Millisecond), func() {
+			n.start()
+			n.locate("1")
+		})
+	}
+	one := func() *node { return w.nodes[r.IntN(len(w.nodes))] }
+	verbs := []protocol.Verb{protocol.Resign, protocol.Withdraw, protocol.Campaign, protocol.Sicken, protocol.Recover}
+	kinds := []func(*node){
+		func(n *node) { n.crash(); w.In(upTo(300*time.Millisecond), n.start) },
+		func(n *node) { n.pause(upTo(500 * time.Millisecond)) },
+		func(n *node) { w.cut[n.i][one().i] = true },
+		func(n *node) { w.cut[one().i][n.i] = true },
+		func(n *node) {
+			for i := range w.nodes {
+				w.cut[n.i][i], w.cut[i][n.i] = true, true
+			}
+		},
+		func(n *node) { n.do(protocol.Command{Verb: verbs[r.IntN(len(verbs))]}) },
+		func(n *node) { n.bad = true; w.In(upTo(300*time.Millisecond), func() { n.bad = false }) },
+		func(n *node) {
+			at, _ := strconv.Atoi(n.position)
+			n.locate(strconv.Itoa(at + 1))
+		},
+		func(*node) { w.cut = [16][16]bool{} },
+	}
+	pace := []time.Duration{20, 100, 400}[r.IntN(3)] * time.Millisecond
+	var next func()
+	next = func() {
+		kinds[r.IntN(len(kinds))](one())
+		if w.Now < chaosTime {
+			w.In(upTo(pace), next)
+		}
+	}
+	w.In(upTo(pace), next)
+	return w
+}
+
+// In random worlds nothing is violated, and when all is well again one leads,
+// until the end, in the eyes of all.
+func TestRandom(t *testing.T) {
+	elections := 0
+	for seed := *first; seed < *first+*seeds; seed++ {
+		w := chaos(seed)
+		w.run(chaosTime + time.Second)
+		w.cut, w.loss, w.dup = [16][16]bool{}, 0, 0
+		w.delay = func() time.Duration { return time.Millisecond }
+		w.fsync = func() time.Duration { return time.Millisecond }
+		for _, n := range w.nodes {
+			n.bad = false
+			n.start()
+			n.do(protocol.Command{Verb: protocol.Recover})
+			n.do(protocol.Command{Verb: protocol.Campaign})
+		}
+		w.run(quietTime)
+		led := w.leaders()
+		for _, v := range w.violations {
+			t.Errorf("seed %d: %s", seed, v)
+		}
+		if len(led) != 1 {
+			t.Errorf("seed %d: %d lead in the end", seed, len(led))
+			continue
+		}
+		token := led[0].view.Token
+		w.run(quietTime)
+		for _, n := range w.nodes {
+			if v := n.view; v.Leader.ID != led[0].cfg.Self || v.Leader.Term != token {
+				t.Errorf("seed %d: %s has leader %+v in the end; want %s in term %d", seed, n.cfg.Self, v.Leader, led[0].cfg.Self, token)
+			}
+		}
+		elections += len(w.winner)
+	}
+	if most := uint64(elections); most < 2*(*seeds) {
+		t.Errorf("%d elections in %d worlds: there was little to judge", elections, *seeds)
+	}
+}
+
+// TestElection counts the messages of an election on a perfect network, from the
+// expiry of one timer to the first heartbeats: the old leader is dead.
+func TestElection(t *testing.T) {
+	for n := 2; n <= 16; n++ {
+		for _, preVote := range []bool{false, true} {
+			t.Run(fmt.Sprintf("n=%d,prevote=%t", n, preVote), func(t *testing.T) {
+				if n == 2 {
+					n1n2(t, preVote)
+					return
+				}
+				w := newWorld(1, n, Config{PreVote: preVote})
+				for _, o := range w.nodes[1:] { // n1 is the old leader
+					o.start()
+					o.do(protocol.Command{Verb: protocol.Withdraw})
+				}
+				w.nodes[1].do(protocol.Command{Verb: protocol.Campaign})
+				w.run(400 * time.Millisecond)
+				for end := w.Now + time.Second; w.kinds[Heartbeat] == 0 && w.Now < end; {
+					w.run(time.Millisecond)
+				}
+				sum := w.kinds[PreVote] + w.kinds[PreVoteReply] + w.kinds[Vote] + w.kinds[VoteReply] + n - 1
+				want := 3*n - 4
+				if preVote {
+					want = 5*n - 7
+				}
+				if sum != want || len(w.winner) != 1 || w.winner[1] != "n2" {
+					t.Errorf("%d messages, %v, winners %v; want %d and n2 in term 1", sum, w.kinds, w.winner, want)
+				}
+			})
+		}
+	}
+}
+
+// n1n2: of two, one that is dead leaves no majority. Nobody wins, and with a
+// pre-vote nobody's term rises.
+func n1n2(t *testing.T, preVote bool) {
+	w := newWorld(1, 2, Config{PreVote: preVote})
+	w.nodes[1].start()
+	w.run(2 * time.Second)
+	asked, term := w.kinds[Vote] > 0, w.nodes[1].view.Term > 0
+	if len(w.winner) > 0 || asked == preVote || term == preVote {
+		t.Errorf("winners %v, messages %v, term %d", w.winner, w.kinds, w.nodes[1].view.Term)
+	}
+}

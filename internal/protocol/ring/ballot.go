@@ -1,0 +1,15 @@
+package ring
+
+import "github.com/electd/elect/internal/protocol/internal/epoch"
+
+// MaxEpoch is the greatest epoch: a token's count has 48 bits.
+const MaxEpoch = epoch.Max
+
+// Ballot is a participant's durable state: Epoch is the highest that it has led in
+// or heard of, and Incarnation one higher with each boot. On an empty disk the
+// first is random, of up to 48 bits, not 1.
+type Ballot = epoch.Ballot
+
+// DecodeBallot reads what was saved, and nothing else: a ballot that it accepts
+// encodes to the same bytes. The checksum is the business of whoever stored it.
+func DecodeBallot(data []byte) (Ballot, error) { return epoch.Decode(Name, data) }

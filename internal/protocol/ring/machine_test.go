@@ -1,0 +1,254 @@
+package ring
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/internal/classictest"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/race"
+)
+
+// settled is a perfect network in which everybody knows its successor, and
+// nobody stands yet.
+func settled(t *testing.T, n int, change func(*Config)) *net {
+	w := newNet(t, n, change)
+	for i := range w.Nodes {
+		w.Start(i)
+	}
+	w.Run(300 * time.Millisecond)
+	if len(w.Sent) != 2 && n > 1 {
+		t.Fatalf("n = %d: before anybody stands: %v", n, w.Sent)
+	}
+	clear(w.Sent)
+	return w
+}
+
+// follow fails unless who leads leads alone, and all follow it; or, without who,
+// unless nobody leads and nobody is followed.
+func (w *net) follow(who protocol.NodeID) {
+	w.T.Helper()
+	var want []protocol.NodeID
+	if who != "" {
+		want = append(want, who)
+	}
+	if got := w.Leaders(); !slices.Equal(got, want) {
+		w.T.Fatalf("%v lead, want %v", got, want)
+	}
+	for _, n := range w.Nodes {
+		if v := n.Machine.View(); n.Up && v.Leader.ID != who {
+			w.T.Errorf("%s follows %+v", n.ID, v.Leader)
+		}
+	}
+}
+
+// TestCounts: k that begin at once send 2kn messages in a perfect network.
+func TestCounts(t *testing.T) {
+	for n := 2; n <= 16; n++ {
+		for k := 1; k <= n; k++ {
+			w := settled(t, n, nil)
+			for i := n - k; i < n; i++ {
+				w.Do(i, protocol.Campaign)
+			}
+			w.Run(100 * time.Millisecond)
+			if w.Sent[Election] != k*n || w.Sent[Coordinator] != k*n {
+				t.Errorf("n = %d, %d begin: %d elections, %d coordinators, want %d of each", n, k, w.Sent[Election], w.Sent[Coordinator], k*n)
+			}
+			w.follow(w.Nodes[n-1].ID)
+		}
+	}
+}
+
+// TestCountsOfACrash: when the leader has died, its predecessor alone begins,
+// and it takes 2n messages on the n that live.
+func TestCountsOfACrash(t *testing.T) {
+	for n := 3; n <= 16; n++ {
+		w := settled(t, n, nil)
+		for i := range n {
+			w.Do(i, protocol.Campaign)
+		}
+		w.Run(time.Second)
+		clear(w.Sent)
+		w.Kill(n - 1)
+		w.Run(3 * time.Second)
+		if w.Sent[Election] != n-1 || w.Sent[Coordinator] != n-1 {
+			t.Errorf("%d live: %d elections, %d coordinators", n-1, w.Sent[Election], w.Sent[Coordinator])
+		}
+		w.follow(w.Nodes[n-2].ID)
+	}
+}
+
+// TestChangRoberts: all begin at once. Around the ring in rising order it takes
+// 2n−1, in falling order n(n+1)/2, and in any other order something between, plus n
+// to tell.
+func TestChangRoberts(t *testing.T) {
+	count := func(n int, ring []protocol.NodeID) int {
+		w := settled(t, n, func(c *Config) { c.ChangRoberts, c.Ring = true, ring })
+		for i := range n {
+			w.Do(i, protocol.Campaign)
+		}
+		w.Run(100 * time.Millisecond)
+		w.follow(w.Nodes[n-1].ID)
+		if w.Sent[Coordinator] != n {
+			t.Errorf("n = %d: %d coordinators", n, w.Sent[Coordinator])
+		}
+		return w.Sent[Election]
+	}
+	for n := 2; n <= 16; n++ {
+		all := classictest.IDs(n)
+		if got := count(n, all); got != 2*n-1 {
+			t.Errorf("n = %d: %d at best, want %d", n, got, 2*n-1)
+		}
+		slices.Reverse(all)
+		if got := count(n, all); got != n*(n+1)/2 {
+			t.Errorf("n = %d: %d at worst, want %d", n, got, n*(n+1)/2)
+		}
+	}
+	// The mean over all orders is n·Hₙ, exactly: 5·(1+1/2+1/3+1/4+1/5).
+	const n = 5
+	sum, orders := 0, 0
+	all := classictest.IDs(n)
+	var each func(k int)
+	each = func(k int) {
+		if k == n {
+			sum += count(n, slices.Clone(all))
+			orders++
+			return
+		}
+		for i := k; i < n; i++ {
+			all[k], all[i] = all[i], all[k]
+			each(k + 1)
+			all[k], all[i] = all[i], all[k]
+		}
+	}
+	each(0)
+	if sum*60 != orders*n*137 { // H₅ is 137/60
+		t.Errorf("%d elections in %d orders of %d, want a mean of %d/60", sum, orders, n, n*137)
+	}
+}
+
+// TestTokenLoss: who holds the token dies with it, and after Silence it is begun
+// anew.
+func TestTokenLoss(t *testing.T) {
+	for _, cr := range []bool{false, true} {
+		w := settled(t, 5, func(c *Config) { c.ChangRoberts = cr })
+		w.Do(4, protocol.Campaign) // n5 begins
+		w.Run(1500 * time.Microsecond)
+		w.Kill(1) // the token has reached n1 and is on its way to n2
+		w.Run(500 * time.Millisecond)
+		if got := w.Leaders(); len(got) != 0 {
+			t.Fatalf("%v lead, and the token is lost", got)
+		}
+		w.Run(2 * time.Second)
+		w.follow("n5")
+	}
+}
+
+// TestSplit: each side of a partition has its leader, and when they meet one is
+// left, with the latest token.
+func TestSplit(t *testing.T) {
+	w := settled(t, 5, nil)
+	for i := range w.Nodes {
+		w.Do(i, protocol.Campaign)
+	}
+	w.Run(2 * time.Second)
+	w.Cut = func(from, to int) bool { return (from < 3) != (to < 3) }
+	w.Run(3 * time.Second)
+	if got := w.Leaders(); !slices.Equal(got, []protocol.NodeID{"n3", "n5"}) {
+		t.Fatalf("%v lead in a partition", got)
+	}
+	before := max(w.Nodes[2].Token, w.Nodes[4].Token)
+	w.Cut = nil
+	w.Run(3 * time.Second)
+	got := w.Leaders()
+	if len(got) != 1 {
+		t.Fatalf("%v lead when they have met", got)
+	}
+	w.follow(got[0])
+	if after := max(w.Nodes[2].Token, w.Nodes[4].Token); after < before {
+		t.Errorf("%s leads with %d, and %d was led with", got[0], after, before)
+	}
+}
+
+// TestResign: another one wins, and stays.
+func TestResign(t *testing.T) {
+	w := settled(t, 3, nil)
+	for i := range w.Nodes {
+		w.Do(i, protocol.Campaign)
+	}
+	w.Run(2 * time.Second)
+	w.Do(2, protocol.Resign)
+	w.Run(w.Nodes[0].Machine.cfg.WorstTakeover())
+	w.follow("n2")
+	w.Run(5 * time.Second)
+	w.follow("n2")
+}
+
+// TestAlone: one that hears nobody leads, and joins the others when it hears them.
+func TestAlone(t *testing.T) {
+	w := newNet(t, 1, nil)
+	w.StandAll()
+	w.Run(time.Second)
+	w.follow("n1")
+}
+
+// TestRandom: whatever happens, orders come in order and no token comes twice
+// (the net sees to both), a loaded machine goes the same way, and once all is
+// well one leads and all follow it, with the latest token.
+func TestRandom(t *testing.T) {
+	steps := 0
+	for seed := uint64(1); seed <= race.Or[uint64](120, 20); seed++ {
+		n := 2 + int(seed%4)
+		if seed%10 == 0 {
+			n = 13 // more than are asked at a time
+		}
+		w := newNet(t, n, func(c *Config) {
+			c.ChangRoberts = seed%2 == 0
+			if seed%3 == 0 {
+				c.Ring = slices.Clone(c.Members)
+				r := rand.New(rand.NewPCG(seed, 2))
+				r.Shuffle(len(c.Ring), func(i, j int) { c.Ring[i], c.Ring[j] = c.Ring[j], c.Ring[i] })
+			}
+		})
+		w.Check = seed <= 40
+		w.Random(seed)
+		got := w.Leaders()
+		if len(got) != 1 {
+			t.Fatalf("seed %d: %v lead", seed, got)
+		}
+		w.follow(got[0])
+		token := uint64(0)
+		for _, n := range w.Nodes {
+			token = max(token, n.Token)
+		}
+		for _, n := range w.Nodes {
+			if v := n.Machine.View(); v.Leader.Term != token {
+				t.Errorf("seed %d: %s follows %+v, who leads with %d", seed, n.ID, v.Leader, token)
+			}
+			for used := range n.Used {
+				if used > token {
+					t.Errorf("seed %d: %s has led with %d, and the last one is %d", seed, n.ID, used, token)
+				}
+			}
+		}
+		steps += w.Steps
+	}
+	t.Logf("%d steps", steps)
+}
+
+// TestLastEpoch: who claims it to one ends elections for good, across restarts.
+func TestLastEpoch(t *testing.T) {
+	both(t, func(t *testing.T, change func(*Config)) {
+		w := led(t, 4, change)
+		w.Step(1, protocol.Input{Kind: protocol.Receive, From: "n1", Message: protocol.Message{Type: Alive, Term: MaxEpoch}})
+		w.Run(10 * time.Second)
+		for i := range w.Nodes {
+			w.Kill(i)
+		}
+		w.StandAll()
+		w.Run(10 * time.Second)
+		w.follow("")
+	})
+}

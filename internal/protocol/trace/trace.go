@@ -1,0 +1,281 @@
+package trace
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/electd/elect/internal/protocol"
+)
+
+// Format is the format that this package writes, and the only one it reads.
+const Format = 1
+
+// The greatest lengths of lines, in bytes. The header has a schedule in it, which
+// may be long.
+const (
+	MaxHeader = 64 << 20
+	MaxLine   = 1 << 20 // of an event
+)
+
+// longest is the greatest length of a line by its number, from 1.
+func longest(line int) int {
+	if line == 1 {
+		return MaxHeader
+	}
+	return MaxLine
+}
+
+// MaxNodes is the greatest number of participants.
+const MaxNodes = 1000
+
+// Source says who wrote a trace.
+type Source string
+
+// The sources.
+const (
+	Sim      Source = "sim"      // the simulator
+	Chaos    Source = "chaos"    // a test with real processes
+	Recorder Source = "recorder" // a participant in production, of itself
+)
+
+// Header is the first line of a trace.
+type Header struct {
+	Format   int    `json:"format"` // 1
+	Protocol string `json:"protocol"`
+	Source   Source `json:"source"`
+	Seed     uint64 `json:"seed,omitempty"`
+	Nodes    []Node `json:"nodes"`
+	// Schedule is what was played, in the simulator's format, where it was one.
+	Schedule json.RawMessage `json:"schedule,omitempty"`
+	// Build is the version of the program that wrote it, where it is known.
+	Build string `json:"build,omitempty"`
+}
+
+// Node is a participant.
+type Node struct {
+	ID protocol.NodeID `json:"id"`
+	// Config is what its machine was made from, in a form of the protocol's own.
+	Config json.RawMessage `json:"config,omitempty"`
+}
+
+// Validate says what is wrong with the header.
+func (h *Header) Validate() error {
+	switch {
+	case h.Format != Format:
+		return at("format", fmt.Errorf("%d; want %d", h.Format, Format))
+	case h.Protocol == "":
+		return at("protocol", errors.New("it is missing; want the name of one, such as quorum"))
+	case h.Source != Sim && h.Source != Chaos && h.Source != Recorder:
+		return at("source", fmt.Errorf("%q; want %s, %s or %s", h.Source, Sim, Chaos, Recorder))
+	case len(h.Nodes) == 0 || len(h.Nodes) > MaxNodes:
+		return at("nodes", fmt.Errorf("%d; want 1 to %d", len(h.Nodes), MaxNodes))
+	}
+	seen := make(map[protocol.NodeID]bool, len(h.Nodes))
+	for i, n := range h.Nodes {
+		field := fmt.Sprintf("nodes[%d].id", i)
+		if _, err := protocol.ParseNodeID(string(n.ID)); err != nil {
+			return at(field, err)
+		}
+		if seen[n.ID] {
+			return at(field, fmt.Errorf("%s is there twice; want each node once", n.ID))
+		}
+		seen[n.ID] = true
+	}
+	return nil
+}
+
+// Kind says what an [Event] is.
+type Kind string
+
+// The kinds.
+const (
+	Step      Kind = "step"      // Node's machine took Input
+	State     Kind = "state"     // Node's machine is in State: its life goes on from here
+	Down      Kind = "down"      // a process of Node has ended
+	Freeze    Kind = "freeze"    // it is stopped, or its machine sleeps
+	Thaw      Kind = "thaw"      // it runs again
+	Lost      Kind = "lost"      // Send, which Node sent, will not arrive; Says why
+	Fault     Kind = "fault"     // a fault, or an act of an operator, begins
+	Heal      Kind = "heal"      // one ends
+	Work      Kind = "work"      // something about the leader's program, such as a write
+	Note      Kind = "note"      // anything else that is worth telling
+	Violation Kind = "violation" // Invariant is broken; Says how
+	End       Kind = "end"       // the run was over; the last line
+)
+
+func (k Kind) known() bool {
+	switch k {
+	case Step, State, Down, Freeze, Thaw, Lost, Fault, Heal, Work, Note, Violation, End:
+		return true
+	}
+	return false
+}
+
+// Event is one line after the header.
+type Event struct {
+	// N numbers events; it rises from line to line, and may leave numbers out.
+	N uint64 `json:"n"`
+	// Cause is the N of the event that this one came of: the step that sent the
+	// message or asked the store, the fault that killed; 0 if none is known.
+	Cause uint64 `json:"cause,omitempty"`
+	// At is when it happened by a clock that all nodes share, and never falls
+	// from line to line. A recorder, which has only its own clock, has none.
+	At   int64           `json:"at,omitempty"`
+	Node protocol.NodeID `json:"node,omitempty"`
+	// Life tells the processes of a node apart; each has a number of its own.
+	Life uint64 `json:"life,omitempty"`
+	Kind Kind   `json:"kind"`
+	// Now is what Node's clocks showed. Of a step it is in the input.
+	Now protocol.Reading `json:"now,omitzero"`
+
+	// Of a step: what the machine was told; what it then wanted, whole or as the
+	// Digest of it; and what could be seen of it afterwards. Of a state: what can
+	// be seen of it.
+	Input   *protocol.Input   `json:"input,omitempty"`
+	Effects *protocol.Effects `json:"effects,omitempty"`
+	Digest  string            `json:"digest,omitempty"`
+	View    *protocol.View    `json:"view,omitempty"`
+	// Config is, with a Boot, what this life's machine was made from, where that
+	// is not the header's: a wiped disk is another voter.
+	Config json.RawMessage `json:"config,omitempty"`
+
+	// State is, of a state, what the machine's AppendState had. View is there too.
+	State []byte `json:"state,omitempty"`
+
+	// Panic is, of a step, what the machine panicked with. Of its effects and its
+	// view there is then no telling.
+	Panic string `json:"panic,omitempty"`
+
+	Send *protocol.Send `json:"send,omitempty"` // Lost
+	// Invariant is what a Violation violates; of an End, the one that ended the run.
+	Invariant string `json:"invariant,omitempty"`
+	// Hash is, of an End, the digest of the whole run, as 16 hexadecimal digits:
+	// equal for two runs of one schedule with one build.
+	Hash string `json:"hash,omitempty"`
+	// Says is for people.
+	Says string `json:"says,omitempty"`
+}
+
+// Reading is what the node's clocks showed.
+func (e *Event) Reading() protocol.Reading {
+	if e.Input != nil {
+		return e.Input.Now
+	}
+	return e.Now
+}
+
+// validate says what is wrong with the event by itself.
+func (e *Event) validate() error {
+	switch {
+	case e.N == 0:
+		return at("n", errors.New("it is missing or 0; want numbers from 1"))
+	case e.Cause >= e.N:
+		return at("cause", fmt.Errorf("%d of event %d; want an earlier one", e.Cause, e.N))
+	case e.At < 0:
+		return at("at", fmt.Errorf("%d; want 0 or more", e.At))
+	case !e.Kind.known():
+		return at("kind", fmt.Errorf("%q; want %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s or %s", e.Kind, Step, State, Down, Freeze, Thaw, Lost, Fault, Heal, Work, Note, Violation, End))
+	case e.Kind != Step && (e.Input != nil || e.Effects != nil || e.Digest != "" || e.View != nil && e.Kind != State || e.Config != nil || e.Panic != ""):
+		return at("kind", fmt.Errorf("%s with input, effects, digest, view, config or panic; only a step has these", e.Kind))
+	case (e.Kind == State) != (e.State != nil):
+		return at("state", fmt.Errorf("kind %s; every state has one, and nothing else", e.Kind))
+	case e.Kind == State && e.View == nil:
+		return at("view", errors.New("it is missing; every state has one"))
+	case (e.Kind == Lost) != (e.Send != nil):
+		return at("send", fmt.Errorf("kind %s; every lost has one, and nothing else", e.Kind))
+	case e.Kind == Violation && e.Invariant == "":
+		return at("invariant", errors.New("it is missing; every violation has one"))
+	case e.Kind != Violation && e.Kind != End && e.Invariant != "":
+		return at("invariant", fmt.Errorf("kind %s; only a violation and an end have one", e.Kind))
+	case e.Kind != End && e.Hash != "":
+		return at("hash", fmt.Errorf("kind %s; only an end has one", e.Kind))
+	case (e.Kind == Step || e.Kind == State || e.Kind == Down || e.Kind == Freeze || e.Kind == Thaw || e.Kind == Lost) && e.Node == "":
+		return at("node", fmt.Errorf("it is missing; every %s has one", e.Kind))
+	}
+	if e.Kind != Step {
+		return nil
+	}
+	switch {
+	case e.Input == nil:
+		return at("input", errors.New("it is missing; every step has one"))
+	case e.Input.Kind < protocol.Boot || e.Input.Kind > protocol.Do:
+		return at("input.kind", errors.New("it is missing; want one such as boot"))
+	case e.View == nil:
+		return at("view", errors.New("it is missing; every step has one"))
+	case e.Effects != nil && e.Digest != "":
+		return at("digest", errors.New("it is there beside the effects; want one of them"))
+	case e.Now != protocol.Reading{}:
+		return at("now", errors.New("a step has it in its input"))
+	case e.Config != nil && e.Input.Kind != protocol.Boot:
+		return at("config", fmt.Errorf("with the input %s; only a boot has one", e.Input.Kind))
+	}
+	return nil
+}
+
+// order is what both ends of a trace keep count of.
+type order struct {
+	nodes map[protocol.NodeID]bool
+	last  uint64
+	at    int64
+	over  bool
+}
+
+func newOrder(h *Header) order {
+	o := order{nodes: make(map[protocol.NodeID]bool, len(h.Nodes))}
+	for _, n := range h.Nodes {
+		o.nodes[n.ID] = true
+	}
+	return o
+}
+
+// next says what is wrong with the event as the next one of its trace.
+func (o *order) next(e *Event) error {
+	if err := e.validate(); err != nil {
+		return err
+	}
+	switch {
+	case o.over:
+		return at("kind", fmt.Errorf("%s after the end", e.Kind))
+	case e.N <= o.last:
+		return at("n", fmt.Errorf("%d after %d; want them to rise", e.N, o.last))
+	case e.At < o.at:
+		return at("at", fmt.Errorf("%d after %d; time does not fall", e.At, o.at))
+	case e.Node != "" && !o.nodes[e.Node]:
+		return at("node", fmt.Errorf("%q is not among the header's nodes", e.Node))
+	}
+	o.last, o.at, o.over = e.N, e.At, e.Kind == End
+	return nil
+}
+
+// Error is what is wrong with a trace.
+type Error struct {
+	Line  int    // from 1; 0 if it is not known
+	Field string // such as input.message.term; empty if it is the whole line
+	Err   error
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	text := e.Err.Error()
+	if e.Field != "" {
+		text = "field " + e.Field + ": " + text
+	}
+	if e.Line > 0 {
+		text = fmt.Sprintf("line %d: %s", e.Line, text)
+	}
+	return text
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+func at(field string, err error) error { return &Error{Field: field, Err: err} }
+
+// onLine gives an error its line.
+func onLine(line int, err error) error {
+	if e, ok := errors.AsType[*Error](err); ok && e.Line == 0 {
+		return &Error{Line: line, Field: e.Field, Err: e.Err}
+	}
+	return &Error{Line: line, Err: err}
+}

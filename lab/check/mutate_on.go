@@ -1,0 +1,22 @@
+//go:build mutants
+
+package check
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/electd/elect/internal/protocol/quorum"
+)
+
+// ErrNoMutants says that rules cannot be switched off in this build.
+var ErrNoMutants = errors.New("this build has mutants")
+
+func mutate(c *quorum.Config, name string) error {
+	if !slices.ContainsFunc(quorum.Mutants(), func(m quorum.Mutant) bool { return m.Name == name }) {
+		return fmt.Errorf("mutant %q; package quorum lists those that there are", name)
+	}
+	c.Mutate(name)
+	return nil
+}

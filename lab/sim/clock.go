@@ -1,0 +1,73 @@
+package sim
+
+import "github.com/electd/elect/internal/protocol"
+
+// million is what a clock's rate is a part of.
+const million = 1_000_000
+
+// clock is a participant's two clocks. From at on they show boot and mono and
+// run at one rate; whatever changes that begins a new stretch. All of it is
+// integers, so that equal runs are equal on every machine.
+type clock struct {
+	at         Time
+	boot, mono protocol.Instant
+	rate       int64 // parts per million that it is fast
+	asleep     bool  // mono stands still
+}
+
+// elapsed is how much a clock advances in d of true time, rounded down.
+func elapsed(d Time, rate int64) protocol.Instant {
+	whole, rest := int64(d)/million, int64(d)%million
+	return protocol.Instant(whole*(million+rate) + rest*(million+rate)/million)
+}
+
+// takes is the least true time in which a clock advances by d.
+func takes(d protocol.Instant, rate int64) Time {
+	den := million + rate
+	whole, rest := int64(d)/den, int64(d)%den
+	return Time(whole*million + (rest*million+den-1)/den)
+}
+
+func (c *clock) read(now Time) protocol.Reading {
+	by := elapsed(now-c.at, c.rate)
+	r := protocol.Reading{Boot: c.boot + by, Mono: c.mono + by}
+	if c.asleep {
+		r.Mono = c.mono
+	}
+	return r
+}
+
+// settle begins a new stretch with what the clocks show now.
+func (c *clock) settle(now Time) {
+	r := c.read(now)
+	c.at, c.boot, c.mono = now, r.Boot, r.Mono
+}
+
+// reading is what n's clocks show now.
+func (w *World) reading(n *node) protocol.Reading { return n.clock.read(w.now) }
+
+// trueAt is when n's boot clock will show i, at its present rate; now if it
+// does already.
+func (w *World) trueAt(n *node, i protocol.Instant) Time {
+	if i == protocol.Never {
+		return never
+	}
+	shows := n.clock.boot + elapsed(w.now-n.clock.at, n.clock.rate)
+	if i <= shows {
+		return w.now
+	}
+	if i-n.clock.boot < 0 { // further away than an Instant can say
+		return never
+	}
+	return n.clock.at + takes(i-n.clock.boot, n.clock.rate)
+}
+
+// setClock changes n's clock, and tells who relies on it.
+func (w *World) setClock(n *node, change func(c *clock)) {
+	n.clock.settle(w.now)
+	change(&n.clock)
+	if n.up {
+		w.oracle.clock(w, n)
+		w.arm(n)
+	}
+}

@@ -1,0 +1,145 @@
+package compare
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/lab/sim"
+	"github.com/electd/elect/lab/sim/protocols"
+)
+
+// Adapt returns the same faults as p can have them, by the rules that the package's
+// documentation lists, for p in its default configuration. s is not changed; what
+// is returned shares no memory with it that anybody writes.
+func Adapt(s *sim.Schedule, p *sim.Protocol) *sim.Schedule { return adapt(s, p, nil) }
+
+func adapt(s *sim.Schedule, p *sim.Protocol, config json.RawMessage) *sim.Schedule {
+	a := &sim.Schedule{
+		Format: s.Format, Protocol: p.Name, Config: config, Seed: s.Seed, Profile: s.Profile, Nodes: s.Nodes,
+		Faults: s.Faults, Beyond: s.Beyond, Links: s.Links, Disks: s.Disks, Store: s.Store, Work: s.Work,
+		Clocks: s.Clocks[:min(len(s.Clocks), s.Nodes)],
+	}
+	a.Work.NonExclusive = false
+	if p.Silence != nil {
+		// A program that is told longer before the end of its lease than that lasts
+		// gives up as soon as it leads.
+		if silence, err := p.Silence(config); err == nil {
+			a.Work.Drain = min(a.Work.Drain, silence/4)
+		}
+	}
+	a.Ops = takingPart(s)
+	switch stored := overStore(s); {
+	case p.Store == sim.StoreNone:
+		a.Ops = toLinked(a.Ops)
+	case !stored:
+		a.Store = throughLinks(s)
+		a.Ops = toStored(a.Ops)
+	}
+	if p.Breaks != nil {
+		breaks, err := p.Breaks(config) // an error is sim.New's to tell
+		a.Beyond = a.Beyond || err == nil && slices.ContainsFunc(a.Ops, func(op sim.Op) bool { return slices.Contains(breaks, op.Kind) })
+	}
+	return a
+}
+
+// overStore reports whether a schedule was made for a protocol over a store.
+func overStore(s *sim.Schedule) bool {
+	p, ok := protocols.ByName(s.Protocol)
+	return ok && p.Store != sim.StoreNone
+}
+
+// takingPart lists the operations, without those of operators and those that are
+// about somebody who is left out.
+func takingPart(s *sim.Schedule) []sim.Op {
+	ops := []sim.Op{}
+	for _, op := range s.Ops {
+		grouped := len(op.Group) > 0
+		op.Group = slices.DeleteFunc(slices.Clone(op.Group), func(id protocol.NodeID) bool { return place(id) >= s.Nodes })
+		if byOperator(op.Kind) || place(op.Node) >= s.Nodes || place(op.Peer) >= s.Nodes || grouped && len(op.Group) == 0 {
+			continue
+		}
+		ops = append(ops, op)
+	}
+	return ops
+}
+
+// place is where a voter or candidate is, from 0; -1 is nobody in particular (all,
+// or whoever leads), and somebody else is beyond all places.
+func place(id protocol.NodeID) int {
+	if id == "" || id == sim.Leader {
+		return -1
+	}
+	k, err := strconv.Atoi(string(id[1:]))
+	if id[0] != 'n' || err != nil {
+		return math.MaxInt
+	}
+	return k - 1
+}
+
+func byOperator(k sim.OpKind) bool {
+	switch k {
+	case sim.OpResign, sim.OpWithdraw, sim.OpSicken, sim.OpConfirm, sim.OpTransfer, sim.OpStandBack, sim.OpLocate,
+		sim.OpAdd, sim.OpRemove, sim.OpReplace, sim.OpReconfigure:
+		return true
+	}
+	return false
+}
+
+// toLinked is for protocols whose participants talk to each other.
+func toLinked(ops []sim.Op) []sim.Op {
+	kept := []sim.Op{}
+	for _, op := range ops {
+		switch op.Kind {
+		case sim.OpStoreDown:
+			if op.Node == "" {
+				continue
+			}
+			op.Kind = sim.OpIsolate
+		case sim.OpStoreSlow, sim.OpStoreUnknown, sim.OpStaleRead, sim.OpWatchLoss, sim.OpWatchDouble, sim.OpWatchClose,
+			sim.OpExpireEarly, sim.OpExpireLate, sim.OpFailover, sim.OpRollback, sim.OpStoreElect, sim.OpStoreHang, sim.OpThrottle, sim.OpForeign:
+			continue
+		}
+		kept = append(kept, op)
+	}
+	return kept
+}
+
+// toStored is for protocols over a store that is replicated. Cuts, crashes and
+// failing disks are the world's to translate.
+func toStored(ops []sim.Op) []sim.Op {
+	kept := []sim.Op{}
+	for _, op := range ops {
+		switch op.Kind {
+		case sim.OpReset:
+			if op.Peer != "" {
+				continue
+			}
+			op.Kind = sim.OpWatchClose
+		case sim.OpDelay, sim.OpDuplicate, sim.OpReorder, sim.OpReplay, sim.OpDrop, sim.OpImpostor, sim.OpFlip, sim.OpSlowSync:
+			continue
+		case sim.OpLoss:
+			if op.Value < 1 {
+				continue
+			}
+		}
+		kept = append(kept, op)
+	}
+	return kept
+}
+
+// throughLinks is the noise of a store whose servers are where the participants
+// are.
+func throughLinks(s *sim.Schedule) sim.StoreNoise {
+	n := sim.StoreNoise{
+		Delay: 2*s.Links.Delay + s.Disks.Sync/2, Jitter: 2*s.Links.Jitter + s.Disks.Jitter/2, Tail: s.Links.Tail,
+		Timeout: s.Store.Timeout, LostAsk: s.Links.Loss, Unknown: s.Links.Loss,
+		Replicated: true,
+	}
+	if len(s.Clocks) > 0 {
+		n.Rate = s.Clocks[0].Rate
+	}
+	return n
+}

@@ -1,0 +1,256 @@
+package sim
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+)
+
+// The liveness phase: when the faults have ended, the world heals a core of
+// participants who can all talk to each other (or to the store), and leaves the
+// rest as it is. Then within settleWithin patiences somebody leads, and goes on
+// without a gap until the end, at least settleHold patiences later; in between
+// there are few terms.
+//
+// Somebody outside the core may lead too, if enough of the world is left to it.
+// But nobody promises how long that lasts: when it ends, the time begins anew. So
+// it does when a leader hands over to one of a higher priority.
+const (
+	settleWithin = 10
+	settleHold   = 5
+	// fewTerms is how many terms may begin, each after another of the core's. A
+	// leader that hands over by itself may cost two more: a favourite that it hears
+	// and that cannot win is tried again, after twice the time.
+	fewTerms = 5
+)
+
+// LeastSettle is how long a Settle has to be for the liveness phase to be judged.
+// A protocol whose leaders hand over by themselves needs what it Yields on top.
+func LeastSettle(patience time.Duration) time.Duration { return (settleWithin + settleHold) * patience }
+
+// leastSettle is LeastSettle of the protocol, in that configuration.
+func (p *Protocol) leastSettle(config json.RawMessage) (least, patience, yields time.Duration, err error) {
+	if patience, err = p.Patience(config); err != nil {
+		return 0, 0, 0, err
+	}
+	if p.Yields != nil {
+		if yields, err = p.Yields(config); err != nil {
+			return 0, 0, 0, err
+		}
+	}
+	return LeastSettle(patience) + yields, patience, yields, nil
+}
+
+// liveness is what is kept of the liveness phase.
+type liveness struct {
+	on       bool
+	inside   bool // the last term that began is the core's
+	healed   Time
+	patience Time
+	terms    int    // that began since, in the core, after others of the core
+	yielded  int    // how often a leader has handed over to one of a higher priority since
+	holder   uint64 // the term that leads; 0: none does, or more than one
+	outsider bool   // its leader is not of the core
+	since    Time   // since when that is so
+	from     Time   // when the time to settle began: the healing, or the end of the last outsider's term
+}
+
+// healing is called when the liveness phase begins.
+func (o *oracle) healing(w *World) {
+	for i := range o.seats {
+		o.seats[i].mark.cut = 0
+	}
+	least, patience, _, err := w.protocol.leastSettle(w.schedule.Config)
+	if err != nil || w.schedule.Settle < least || w.hopeless {
+		return
+	}
+	o.live = liveness{on: true, healed: w.now, patience: Time(patience), since: w.now, from: w.now}
+	o.changed(w)
+}
+
+// crowned is called when n's term begins, if it is a leader that counts.
+func (l *liveness) crowned(w *World, n *node) {
+	inside := w.inCore(n)
+	if inside && l.inside {
+		l.terms++
+	}
+	l.inside = inside
+}
+
+// yields is called when a leader hands over by itself, to one who ranks higher.
+// Then the time begins anew.
+func (l *liveness) yields(w *World) {
+	if l.on {
+		l.yielded++
+		l.from = w.now
+	}
+}
+
+// look sees who leads now. If somebody's lease has lapsed, that was at the time
+// lapsed. Where elected counts one of the core has to be the only one that is:
+// an outsider who believes that it leads disturbs nobody. Of several outsiders it
+// is the last that was elected whom the core may follow.
+func (l *liveness) look(w *World, o *oracle, lapsed Time) {
+	if !l.on {
+		return
+	}
+	var insiders, outsiders int
+	var in, out uint64
+	for i := range o.seats {
+		s := &o.seats[i]
+		if s.servesUntil(w) <= w.now {
+			continue
+		}
+		if w.inCore(w.nodes[i]) {
+			insiders++
+			in = s.mark.crown
+		} else {
+			outsiders++
+			out = max(out, s.mark.crown)
+		}
+	}
+	holder, outsider := in, false
+	switch {
+	case insiders > 1 || insiders == 0 && outsiders == 0:
+		holder = 0
+	case insiders == 0:
+		holder, outsider = out, true
+	}
+	if holder == l.holder && lapsed > w.now {
+		return
+	}
+	if l.outsider {
+		l.from = min(w.now, lapsed)
+	}
+	l.holder, l.outsider, l.since = holder, outsider, min(w.now, lapsed)
+	if holder != 0 {
+		l.since = w.now
+	}
+}
+
+// judge is called at the end.
+func (o *oracle) judge(w *World) {
+	l := &o.live
+	if !l.on || w.now < l.healed+Time(w.schedule.Settle) {
+		return
+	}
+	limit := l.from + settleWithin*l.patience
+	if l.since > limit && w.now < limit+settleHold*l.patience || l.holder == 0 && w.now < limit {
+		return // an outsider's term has ended too late to tell
+	}
+	w.stats.Judged++
+	switch {
+	case l.outsider && !w.followed(o):
+		w.fail(Live, nil, "nobody of those who can talk to each other leads at the end, and no majority follows one who does; the world was healed at %s", l.healed)
+	case l.holder == 0 && o.serving.led:
+		w.fail(Live, nil, "more than one of those who can talk to each other is elected at the end, and since %s; the world was healed at %s", l.since, l.healed)
+	case l.holder == 0:
+		w.fail(Live, nil, "nobody leads at the end, and since %s; the world was healed at %s", l.since, l.healed)
+	case l.since > limit && !l.outsider:
+		w.fail(Live, nil, "the term that leads at the end has done so without a gap since %s; want since %s at the latest, %d patiences after the healing, the last outsider's term, or the last that was handed over by itself", l.since, limit, settleWithin)
+	case l.terms > fewTerms+2*l.yielded:
+		w.fail(Live, nil, "%d terms of the core followed each other after the healing at %s; want at most %d, and two for each of %d leaders that handed over by themselves", l.terms, l.healed, fewTerms, l.yielded)
+	default:
+		w.seen.add(SawSettled)
+		for _, n := range w.nodes[:w.width] {
+			if !n.observer && !w.inCore(n) {
+				w.seen.add(SawSettledInPart)
+			}
+		}
+	}
+}
+
+// followed reports whether a majority takes the same one for the leader, and it
+// leads. A proven lease says that by itself.
+func (w *World) followed(o *oracle) bool {
+	if !w.protocol.Leaseless {
+		return true
+	}
+	follow := make(map[protocol.NodeID]int)
+	for _, n := range w.nodes[:w.width] {
+		if n.up {
+			follow[n.view.Leader.ID]++
+		}
+	}
+	for i := range o.seats {
+		if s := &o.seats[i]; s.servesUntil(w) > w.now && 2*follow[w.nodes[i].id] > w.width {
+			return true
+		}
+	}
+	return false
+}
+
+// chooseCore finds out who is healed: the schedule's core, and with it as many
+// voters as it takes for a majority of each membership that may still count, the
+// newest settled one among them. Where disks were wiped there may be none; then
+// nobody can be asked to be live.
+func (w *World) chooseCore() {
+	w.core = places{}
+	for _, id := range w.schedule.Core {
+		w.core.add(w.index(id))
+	}
+	if len(w.schedule.Core) == 0 {
+		for i := range w.width {
+			w.core.add(i)
+		}
+	}
+	if w.protocol.Members == nil {
+		return
+	}
+	for _, ms := range w.living() {
+		in, leaders := 0, 0
+		for _, add := range [...]bool{false, true} {
+			for _, v := range ms.Voters {
+				n := w.named(v.ID)
+				if n == nil || n.self != v {
+					continue // its disk was wiped
+				}
+				leads := w.never>>n.base&1 == 0
+				if w.inCore(n) == add || add && in >= ms.Quorum() && (leaders > 0 || !leads) {
+					continue
+				}
+				w.core.add(n.base)
+				in++
+				if leads {
+					leaders++
+				}
+			}
+		}
+		w.hopeless = w.hopeless || in < ms.Quorum() || leaders == 0
+	}
+}
+
+// living are the memberships that somebody has, has on its disk, is writing there,
+// or was asked to make and may be about to, and that no settled one has replaced.
+func (w *World) living() []*protocol.Membership {
+	var all []*protocol.Membership
+	add := func(ms *protocol.Membership) {
+		if ms != nil && ms.Compare(w.oracle.members.settled) >= 0 && !slices.ContainsFunc(all, func(o *protocol.Membership) bool { return alike(o, ms) }) {
+			all = append(all, ms)
+		}
+	}
+	add(w.oracle.members.settled)
+	for _, n := range w.nodes {
+		if m, ok := n.machine.(protocol.Reconfigurable); ok {
+			ms, _ := m.Membership()
+			add(ms)
+			add(n.asked)
+		}
+		stored := func(data []byte) {
+			if data == nil {
+				return
+			}
+			if ms, err := w.protocol.Members(data); err == nil {
+				add(ms)
+			}
+		}
+		data, _ := n.disk.content()
+		stored(data)
+		for i := range n.disk.queue {
+			stored(n.disk.queue[i].data)
+		}
+	}
+	return all
+}

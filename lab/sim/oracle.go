@@ -1,0 +1,261 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/electd/elect/internal/protocol"
+)
+
+// oracle judges a run: after every event, by true time, which no participant
+// sees. It never acts on the world. What it costs grows with how often
+// leadership changes, not with the number of events.
+type oracle struct {
+	seats   []seat   // by node.index
+	reigns  []reign  // by rising token
+	ballots []ballot // one for each disk that ever was
+	proven  uint64   // the greatest token that was ever led with
+	rose    int32    // the seat that led with it
+	serving serving
+	live    liveness
+	members memberships
+
+	// For the sometimes-properties only.
+	restarts  bool
+	contested uint64 // a term in which two stood, and that nobody has won so far
+	fallen    fallen // the last leader that is one no more
+	handing   handing
+}
+
+// stage is how far the orders of one term have come.
+type stage uint8
+
+const (
+	stageNone stage = iota
+	stageElected
+	stageLeading
+)
+
+// seat is what the oracle keeps of one process: its place, not its life.
+type seat struct {
+	stage   stage
+	up      bool
+	frozen  bool
+	renews  bool   // it gave up by itself, and renews its lease until it is joined
+	joining uint64 // a token that was stopped and whose work is not joined yet; 0: none
+	token   uint64 // while elected
+	ballot  int32  // of the disk it has; -1: none yet
+
+	// The proof that Check consults, and the true time from and until which it
+	// says yes, whatever the process does meanwhile: [since, until). The proof of
+	// a term that was stopped counts until its work is joined: the work may act
+	// until then, and nobody is told before that the lease is free.
+	active       bool
+	end          protocol.Instant
+	read         protocol.Reading
+	since, until Time
+	proved       uint64 // the token of the latest such interval
+	broken       bool   // a clock has ended it, not time
+
+	// What a killed process has left behind, with which token, may go on until
+	// then.
+	orphan Time
+	parent uint64
+
+	durable Vote // what its disk says of its vote
+
+	members *protocol.Membership // as its machine has it
+	told    *protocol.Membership // that it has sent last
+	held    protocol.ConfigID    // of the membership on its disk
+	paused  bool                 // its machine was told to pause
+
+	shown shown // of a register
+
+	mark mark // for the sometimes-properties
+}
+
+// seat returns what is kept of n. A twin's seat is made when it comes.
+func (o *oracle) seat(n *node) *seat {
+	for n.index >= len(o.seats) {
+		o.seats = append(o.seats, seat{ballot: -1})
+	}
+	return &o.seats[n.index]
+}
+
+func (o *oracle) clone() oracle {
+	c := *o
+	c.seats = slices.Clone(o.seats)
+	c.reigns = slices.Clone(o.reigns)
+	c.members.book = slices.Clone(o.members.book)
+	c.ballots = slices.Clone(o.ballots)
+	for i := range c.ballots {
+		c.ballots[i] = o.ballots[i].clone()
+	}
+	return c
+}
+
+// electedCounts reports whether a leader is one once it is elected: where work
+// needs no proven lease, or the protocol has none to offer.
+func electedCounts(w *World) bool { return w.schedule.Work.NonExclusive || w.protocol.Leaseless }
+
+// stepped is called after every Step, before its effects are carried out.
+func (o *oracle) stepped(w *World, n *node, in *protocol.Input, fx *protocol.Effects) {
+	s := o.seat(n)
+	v := &n.view
+	back := w.protocol.Store == StoreRegister && s.shown.see(in)
+	for i := range fx.Orders {
+		o.order(w, n, s, in, &fx.Orders[i])
+	}
+	if w.protocol.Store == StoreRegister {
+		o.below(w, n, s, fx, back)
+	}
+	if v.Elected != (s.stage != stageNone) || v.Active != (s.stage == stageLeading) || v.Elected && v.Token != s.token {
+		w.fail(Orders, n, "its view says elected %t, active %t, token %d; what it ordered is %s, token %d", v.Elected, v.Active, v.Token, s.stage, s.token)
+	}
+	if v.Elected && w.protocol.Store == StoreNone && v.Leader.ID == n.id && v.Leader.Term > s.token {
+		o.anchors(w, n, s, v.Leader.Term)
+	}
+	if s.joining == 0 && (v.Active != s.active || v.Active && (v.LeaseEnd != s.end || v.Read != s.read)) {
+		o.prove(w, n, s)
+	}
+	if s.joining != 0 && s.active && s.until > w.now && v.LeaseEnd > s.end {
+		s.end, s.read = v.LeaseEnd, v.Read // it renews until its work has returned
+		o.refresh(w, n, s)
+	}
+	o.notice(w, n, s, in, fx)
+	if w.protocol.Members != nil {
+		o.member(w, n, s, fx)
+	}
+	if w.strict {
+		o.votes(w, n, in, fx)
+	}
+}
+
+// ordered is called for each order as it is carried out.
+func (o *oracle) ordered(w *World, n *node, ord *protocol.Order) {
+	s := o.seat(n)
+	switch ord.Kind {
+	case protocol.CatchUp:
+		w.catchUp(n, ord)
+	case protocol.Elected:
+		w.work.elected(w, n, ord.Token)
+	case protocol.Lead:
+		w.work.lead(w, n, ord.Token)
+	case protocol.Stop:
+		until := s.until
+		if s.renews {
+			until = never
+		}
+		w.work.stop(w, n, ord.Token, until)
+	}
+}
+
+// sent is called when a message leaves.
+func (o *oracle) sent(w *World, n *node, m *protocol.Send) {
+	w.stats.Messages++
+	if p := w.protocol; p.Heartbeat == nil || !p.Heartbeat(&m.Message) {
+		w.stats.Electing++
+	}
+	if w.protocol.Grants != nil {
+		o.granted(w, n, m)
+	}
+	if ms := m.Message.Membership; ms != nil && w.protocol.Members != nil {
+		o.told(w, n, ms)
+	}
+	if m.Message.Handover != nil {
+		o.handing.target = int32(w.index(m.Message.Handover.Target))
+	}
+	if m.Message.Incarnation != 0 {
+		o.seat(n).mark.incarnation = m.Message.Incarnation
+	}
+}
+
+// asked is called when a request to the store leaves.
+func (o *oracle) asked(w *World, n *node, a *protocol.Ask) {
+	w.stats.Asks++
+	looks := a.Op == protocol.KeepAlive
+	switch a.Op {
+	case protocol.Read, protocol.Watch, protocol.List, protocol.Sync, protocol.WatchEntry:
+		looks = n.view.Role == protocol.Follower
+	}
+	if !looks && !n.view.Active {
+		w.stats.Electing++
+	}
+}
+
+// booted is called when a life begins.
+func (o *oracle) booted(w *World, n *node) {
+	s := o.seat(n)
+	s.up, s.frozen, s.paused, s.shown = true, false, false, shown{}
+	o.board(w, n, s)
+	o.noticeBoot(w, s)
+}
+
+// died is called when a life has ended, however.
+func (o *oracle) died(w *World, n *node) {
+	s := o.seat(n)
+	o.noticeDeath(w, n, s)
+	if s.stage != stageNone {
+		o.fell(w, n, s, fallen{died: true})
+	}
+	s.up, s.frozen, s.joining, s.stage, s.token = false, false, 0, stageNone, 0
+	s.active = false
+	s.until = min(s.until, w.now)
+	o.changed(w)
+	w.work.died(w, n)
+}
+
+// froze and thawed are called when a process stops running for a while, and when
+// it runs again, before it is given anything.
+func (o *oracle) froze(w *World, n *node) {
+	o.seat(n).frozen = true
+	o.changed(w)
+}
+
+func (o *oracle) thawed(w *World, n *node) {
+	s := o.seat(n)
+	s.frozen = false
+	if w.protocol.Leaseless && s.stage != stageNone {
+		o.alone(w, n, s)
+	}
+	o.noticeThaw(w, s)
+	o.changed(w)
+	w.work.thawed(w, n)
+}
+
+// clock is called when the law of n's clocks has changed.
+func (o *oracle) clock(w *World, n *node) {
+	s := o.seat(n)
+	if !s.active {
+		return
+	}
+	was, broken := s.until, s.broken
+	s.broken = true // what a clock brings back while nobody looks is no revival
+	o.refresh(w, n, s)
+	if s.broken = false; s.until <= w.now {
+		s.broken = broken || was > w.now
+	}
+	if was > w.now && s.until < w.trueAt(n, s.end) {
+		s.broken = true
+		w.seen.add(SawJumpEndsLease)
+	}
+	w.work.clock(w, n)
+}
+
+// event is called for evWork and evWrite.
+func (o *oracle) event(w *World, e event) {
+	if e.kind == evWrite {
+		w.resource.arrive(w, e)
+		return
+	}
+	w.work.event(w, e)
+}
+
+// over is called at the end of the run.
+func (o *oracle) over(w *World) {
+	o.changed(w)
+	o.judge(w)
+}
+
+var stageNames = [...]string{"nothing", "elected", "elected and leading"}
+
+func (s stage) String() string { return stageNames[s] }

@@ -1,0 +1,96 @@
+package sim
+
+import "github.com/electd/elect/internal/protocol"
+
+// prove takes over what n's view proves from now on.
+func (o *oracle) prove(w *World, n *node, s *seat) {
+	v := &n.view
+	s.active, s.end, s.read = v.Active, v.LeaseEnd, v.Read
+	o.refresh(w, n, s)
+	w.work.renewed(w, n)
+}
+
+// refresh computes anew until when n's proof holds, after a change of the proof
+// or of a clock. Between two such changes a clock runs straight, so the proof
+// holds in one interval of true time, whose end is known when it begins; and an
+// interval begins at an event only. So two intervals overlap if and only if one
+// begins while another is not over, and comparing them there is exact at every
+// true instant, between events too.
+func (o *oracle) refresh(w *World, n *node, s *seat) {
+	was := s.until > w.now
+	until := provenUntil(w, n, s)
+	if until > w.now && !was {
+		o.begins(w, n, s)
+		for i := range o.seats {
+			if r := &o.seats[i]; r != s && r.until > w.now {
+				w.fail(Exclusive, n, "its lease is proven, with token %d, while that of %s is, with token %d, since %s and until %s%s",
+					s.token, w.nodes[i].id, max(r.token, r.joining), r.since, r.until, r.unjoined())
+			}
+		}
+	}
+	if was || until > w.now {
+		s.until = until
+		o.renewed(w, s)
+	}
+}
+
+// begins is called when an interval begins in which s's proof holds.
+func (o *oracle) begins(w *World, n *node, s *seat) {
+	if s.active && s.joining == 0 && s.proved == s.token && !s.broken {
+		w.fail(Once, n, "its lease with token %d is proven anew, and it had lapsed at %s", s.token, s.until)
+	}
+	s.since, s.proved, s.broken = w.now, s.token, false
+	for i := range o.seats {
+		if r := &o.seats[i]; r.orphan > w.now {
+			w.fail(Exclusive, n, "its lease is proven, with token %d, while the work of token %d, which has outlived a process of %s, may go on until %s",
+				s.token, r.parent, w.nodes[i].id, r.orphan)
+		}
+	}
+}
+
+// alone judges one that is elected and runs, where nobody proves a lease.
+func (o *oracle) alone(w *World, n *node, s *seat) {
+	for i := range o.seats {
+		if r := &o.seats[i]; r != s && r.stage != stageNone && r.up && !r.frozen {
+			w.fail(Exclusive, n, "it is elected, with token %d, while %s is, with token %d", s.token, w.nodes[i].id, r.token)
+			return
+		}
+	}
+}
+
+// outlives is called when n's process was killed and its work goes on: until the
+// proof ends that it knows of, or somebody buries it.
+func (o *oracle) outlives(w *World, n *node) {
+	if s := o.seat(n); s.until > w.now && s.until > s.orphan {
+		s.orphan, s.parent = s.until, max(s.token, s.joining)
+	}
+}
+
+// buried is called when all work of n's former lives is known to be dead.
+func (o *oracle) buried(n *node) { o.seat(n).orphan = 0 }
+
+// provenUntil is the first true time from now on at which Proven says no, if
+// nothing changes; now if it says no now. A process that is frozen could be
+// thawed at any time, and a machine that sleeps woken, so neither matters.
+func provenUntil(w *World, n *node, s *seat) Time {
+	now := w.reading(n)
+	proof := protocol.View{Active: s.active, LeaseEnd: s.end, Read: s.read}
+	if !proof.Proven(now) {
+		return w.now
+	}
+	end := s.end
+	if n.clock.asleep {
+		// Only the boot clock runs: its distance from the other one passes the
+		// tolerance when it has gone that far.
+		end = min(end, now.Boot.Add(protocol.JumpTolerance-(now.Offset()-s.read.Offset())+1))
+	}
+	return w.trueAt(n, end)
+}
+
+// unjoined says of a proof that its term was stopped.
+func (s *seat) unjoined() string {
+	if s.joining == 0 {
+		return ""
+	}
+	return "; it was told to stop, and its work has not returned"
+}

@@ -1,0 +1,165 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/electd/elect/internal/protocol"
+)
+
+// reign is one token that somebody was elected with.
+type reign struct {
+	token  uint64
+	ballot int32 // whose: the disk, which a restart keeps
+	seat   int32
+	led    bool
+	anchor uint64 // the highest term that its leader has led in with it
+}
+
+// order follows one order as the machine gives it.
+func (o *oracle) order(w *World, n *node, s *seat, in *protocol.Input, ord *protocol.Order) {
+	switch ord.Kind {
+	case protocol.Elected:
+		if s.stage != stageNone || ord.Token == 0 {
+			w.fail(Orders, n, "elected with token %d while it is %s with token %d", ord.Token, s.stage, s.token)
+		}
+		s.stage, s.token = stageElected, ord.Token
+		o.wins(w, n, s)
+		if w.protocol.Leaseless {
+			o.alone(w, n, s)
+		}
+		o.may(w, n, s)
+		o.noticeElected(w, n, s)
+		if electedCounts(w) {
+			o.crowned(w, n, s)
+		}
+		w.stats.Elections++
+		o.changed(w)
+	case protocol.Lead:
+		if s.stage != stageElected || ord.Token != s.token {
+			w.fail(Orders, n, "leads with token %d while it is %s with token %d", ord.Token, s.stage, s.token)
+		}
+		if s.joining != 0 {
+			w.fail(Orders, n, "leads with token %d before its work of token %d was joined", ord.Token, s.joining)
+		}
+		s.stage, s.token = stageLeading, ord.Token
+		o.leads(w, n, s)
+		o.noticeLead(w, n, s)
+		if !electedCounts(w) {
+			o.crowned(w, n, s)
+		}
+		w.stats.Tenures++
+	case protocol.Stop:
+		if s.stage == stageNone || ord.Token != s.token {
+			w.fail(Orders, n, "stops token %d while it is %s with token %d", ord.Token, s.stage, s.token)
+		}
+		o.noticeStop(w, n, s, in)
+		s.renews = in.Kind == protocol.Do || ord.Reason == outranked
+		if ord.Reason == wentBack {
+			w.seen.add(SawWentBack)
+		}
+		if ord.Reason == outranked {
+			o.live.yields(w)
+		}
+		o.fell(w, n, s, fallen{resigned: s.renews, outranked: ord.Reason == outranked})
+		s.stage, s.token, s.joining = stageNone, 0, ord.Token
+		o.changed(w)
+	case protocol.CatchUp:
+	default:
+		w.fail(Orders, n, "order %s", ord.Kind)
+	}
+}
+
+// wins enters a token into the book of reigns.
+func (o *oracle) wins(w *World, n *node, s *seat) {
+	i, known := o.find(s.token)
+	if !known {
+		o.reigns = slices.Insert(o.reigns, i, reign{token: s.token, ballot: s.ballot, seat: int32(n.index)})
+		if i > 0 && o.reigns[i-1].anchor >= s.token {
+			o.between(w, n, i-1)
+		}
+	} else if r := &o.reigns[i]; r.ballot != s.ballot || int(r.seat) != n.index {
+		w.fail(OneLeader, n, "elected with token %d, and so was %s", s.token, w.nodes[r.seat].id)
+	} else {
+		w.fail(Once, n, "elected with token %d a second time", s.token)
+	}
+	if w.protocol.Vote != nil && !s.vouches(s.token, n.self) {
+		w.fail(VoteSaved, n, "elected in term %d, and its own vote is not durable: its disk says %s in term %d", s.token, s.durable.For, s.durable.Term)
+	}
+	if first, ok := firstEntry(w.store); ok && first < s.token {
+		w.fail(FIFO, n, "elected with entry %d while entry %d is before it", s.token, first)
+	}
+}
+
+// anchors judges a leader that goes on with its token in a higher term (R5). It may
+// do so only if nobody can have won a term in between, or can win one later: then no
+// other token lies between the two, ever. So each token's terms end before the next
+// one, and it takes a look at that one only.
+func (o *oracle) anchors(w *World, n *node, s *seat, term uint64) {
+	i, known := o.find(s.token)
+	if !known || o.reigns[i].anchor >= term {
+		return
+	}
+	o.reigns[i].anchor = term
+	if i+1 < len(o.reigns) && o.reigns[i+1].token <= term {
+		o.between(w, n, i)
+	}
+}
+
+// between tells that the token after the i-th was won below that one's term.
+func (o *oracle) between(w *World, n *node, i int) {
+	r, won := &o.reigns[i], &o.reigns[i+1]
+	w.fail(Anchored, n, "%s has led on with token %d in term %d, and %s was elected with token %d",
+		w.nodes[r.seat].id, r.token, r.anchor, w.nodes[won.seat].id, won.token)
+}
+
+// leads judges a tenure that begins.
+func (o *oracle) leads(w *World, n *node, s *seat) {
+	i, known := o.find(s.token)
+	if known {
+		r := &o.reigns[i]
+		if r.led {
+			w.fail(Once, n, "active a second time with token %d", s.token)
+		}
+		r.led = true
+	}
+	if s.token < o.proven {
+		w.fail(TokensRise, n, "active with token %d after %s was with token %d", s.token, w.nodes[o.rose].id, o.proven)
+	} else {
+		o.proven, o.rose = s.token, int32(n.index)
+	}
+}
+
+// joined is called when the work of the term with token has been joined.
+func (o *oracle) joined(w *World, n *node, token uint64) {
+	if s := o.seat(n); s.joining == token {
+		s.joining = 0
+		o.prove(w, n, s)
+	}
+}
+
+// find finds a token in the book of reigns, or where it belongs.
+func (o *oracle) find(token uint64) (int, bool) {
+	return slices.BinarySearchFunc(o.reigns, token, func(r reign, token uint64) int { return cmp.Compare(r.token, token) })
+}
+
+// firstEntry is the least order of all entries that are in the store now.
+func firstEntry(model storeModel) (uint64, bool) {
+	m, ok := model.(*store)
+	if !ok {
+		return 0, false
+	}
+	var items []item
+	switch q := m.server.(type) {
+	case *etcd:
+		items = q.items
+	case *zookeeper:
+		items = q.items
+	}
+	for i := range items {
+		if items[i].gone == 0 {
+			return items[i].entry.Order, true
+		}
+	}
+	return 0, false
+}

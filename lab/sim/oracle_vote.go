@@ -1,0 +1,102 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/electd/elect/internal/protocol"
+)
+
+// ballot is every vote that was ever given by the owner of one disk.
+type ballot struct {
+	voter   protocol.Voter
+	durable []Vote // by rising term: what became durable
+	granted []Vote // by rising term: what was told (For.Dir is not)
+}
+
+func (b *ballot) clone() ballot {
+	return ballot{b.voter, slices.Clone(b.durable), slices.Clone(b.granted)}
+}
+
+// board finds the ballot of n's disk. A wiped disk is another voter's; a twin has
+// a copy, and votes in the same name.
+func (o *oracle) board(w *World, n *node, s *seat) {
+	if s.ballot >= 0 && o.ballots[s.ballot].voter == n.self {
+		return
+	}
+	if s.ballot >= 0 {
+		w.seen.add(SawWipedReturns)
+	}
+	s.durable, s.held = Vote{}, protocol.ConfigID{}
+	for i := range o.ballots {
+		if o.ballots[i].voter == n.self {
+			s.ballot = int32(i)
+			return
+		}
+	}
+	s.ballot = int32(len(o.ballots))
+	o.ballots = append(o.ballots, ballot{voter: n.self})
+}
+
+// durable is called when a save became durable, and when a restart reads one.
+func (o *oracle) durable(w *World, n *node, data []byte) {
+	if w.protocol.Members != nil && len(data) > 0 {
+		o.holds(w, n, data)
+	}
+	if w.protocol.Vote == nil || len(data) == 0 {
+		return
+	}
+	v, err := w.protocol.Vote(data)
+	if err != nil {
+		w.fail(OneVote, n, "what it saved cannot be read: %v", err)
+		return
+	}
+	s := o.seat(n)
+	o.board(w, n, s)
+	s.durable = v
+	if v.For == (protocol.Voter{}) {
+		return
+	}
+	if was, ok := enter(&o.ballots[s.ballot].durable, v); !ok {
+		w.fail(OneVote, n, "its disk says a vote for %s in term %d, and has said one for %s", v.For, v.Term, was.For)
+	}
+}
+
+// granted judges a message that may grant a vote.
+func (o *oracle) granted(w *World, n *node, m *protocol.Send) {
+	term, ok := w.protocol.Grants(&m.Message)
+	if !ok {
+		return
+	}
+	s := o.seat(n)
+	o.board(w, n, s)
+	if n.observer {
+		w.seen.add(SawPromotedVotes)
+	}
+	if s.durable.Term < term || s.durable.Term == term && s.durable.For.ID != m.To {
+		w.fail(VoteSaved, n, "grants %s its vote in term %d while its disk says %s in term %d", m.To, term, s.durable.For, s.durable.Term)
+	}
+	if was, ok := enter(&o.ballots[s.ballot].granted, Vote{term, protocol.Voter{ID: m.To}}); !ok {
+		w.fail(OneVote, n, "grants %s its vote in term %d, and has granted it to %s", m.To, term, was.For.ID)
+	}
+}
+
+// vouches reports whether s's disk keeps it from voting for anybody but v in that
+// term: by that vote, or by a higher term. Votes of protocols that know nothing of
+// directories are for an id.
+func (s *seat) vouches(term uint64, v protocol.Voter) bool {
+	return s.durable.Term > term || s.durable.Term == term && (s.durable.For == v || s.durable.For == protocol.Voter{ID: v.ID})
+}
+
+// enter enters v, and returns false and what is there if that is another vote.
+func enter(votes *[]Vote, v Vote) (Vote, bool) {
+	i := len(*votes)
+	for i > 0 && (*votes)[i-1].Term > v.Term {
+		i-- // terms rise, so this is not taken but for old data
+	}
+	if i > 0 && (*votes)[i-1].Term == v.Term {
+		was := (*votes)[i-1]
+		return was, was.For == v.For
+	}
+	*votes = slices.Insert(*votes, i, v)
+	return v, true
+}

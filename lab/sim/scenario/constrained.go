@@ -1,0 +1,104 @@
+package scenario
+
+import (
+	"time"
+
+	"github.com/electd/elect/lab/sim"
+)
+
+// constrained asks for positions where there are any.
+func constrained(st *stage) {
+	st.appoint()
+	st.during(sim.Op{Kind: sim.OpIsolate, Node: st.ids[0]})
+	st.during(st.only([2]int{1, 2}, [2]int{3, 2}, [2]int{4, 2}, [2]int{0, 1}, [2]int{0, 2}, [2]int{0, 3}, [2]int{0, 4})...)
+	if st.protocol.Compare == nil {
+		return
+	}
+	st.during(sim.Op{Kind: sim.OpLocate, Node: st.ids[2]}) // it does not catch up
+	for i, id := range st.ids {
+		if i != 2 {
+			st.op(sim.Op{At: st.fault - sim.Time(time.Duration(10-i)*time.Millisecond), Kind: sim.OpLocate, Node: id, Count: 1})
+		}
+	}
+	policy := func(name string) {
+		st.configure(struct {
+			Position string `json:"position"`
+		}{name})
+	}
+	if st.name == "quorum" {
+		policy("ignore")
+		st.fork()
+		policy("prefer")
+		st.fork()
+	}
+	policy("require")
+}
+
+// hubLeads wants the hub to lead until the healing, and says how long after the cut.
+func (c *court) hubLeads(runs []*run) (after []time.Duration) {
+	for i, r := range runs {
+		g := r.leader(c.heal - 1)
+		if g == nil || g.Who != c.ids[2] {
+			c.want(false, "run %d: %v leads before the healing; want %s", i+1, g, c.ids[2])
+			continue
+		}
+		s, _ := r.counts(g)
+		after = append(after, c.since(s.From))
+		c.want(s.From > c.fault, "run %d: %s leads since %s; want it to be elected in the cut", i+1, g.Who, s.From)
+		c.sound(r)
+	}
+	return after
+}
+
+// nobodyWon wants no election to be won in the cut, and one to be after it.
+func (c *court) nobodyWon(runs []*run) {
+	for i, r := range runs {
+		w := r.won(Span{c.fault, c.heal})
+		c.want(len(w) == 0, "run %d: %s won in the cut; want none", i+1, plural(len(w), "election"))
+		c.want(r.who(r.end-1) != "", "run %d: nobody leads in the end, though all is healed", i+1)
+		c.sound(r)
+	}
+}
+
+func judgeConstrained(c *court) {
+	n := len(c.runs) / 3
+	ignore, prefer := c.hubLeads(c.runs[:n]), c.hubLeads(c.runs[n:2*n])
+	c.nobodyWon(c.runs[2*n:])
+	c.want(quantile(prefer, 0) > quantile(ignore, 1), "it leads after %s where positions are preferred, and %s where they are ignored; want the grace between them", shown(quantile(prefer, 0)), shown(quantile(ignore, 1)))
+	for _, r := range c.runs {
+		c.safe(r)
+	}
+	c.say("with positions ignored the hub leads %s after the cut, with positions preferred %s after the cut, and with positions required nobody is elected before the healing%s",
+		shown(quantile(ignore, .5)), shown(quantile(prefer, .5)), c.all())
+}
+
+func nobodyElected(c *court) {
+	c.nobodyWon(c.runs)
+	c.want(!c.first.leases, "it proves leases; want none")
+	c.claim("nobody is elected in %s%s, though terms go from %d to %d", shown(c.span(10)), c.all(), c.first.term(c.fault), c.first.term(c.heal))
+}
+
+func hubAnyhow(c *court) {
+	after := c.hubLeads(c.runs)
+	c.say("the hub leads %s after the cut (median of %d runs; %s at most)", shown(quantile(after, .5)), len(c.runs), shown(quantile(after, 1)))
+}
+
+// hubOrNobody wants nobody but the hub to win, and that it does in some runs and
+// not in others.
+func hubOrNobody(c *court) {
+	won := 0
+	for i, r := range c.runs {
+		w := r.won(Span{c.fault, c.heal})
+		for _, g := range w {
+			c.want(g.Who == c.ids[2], "run %d: %s is elected; want nobody but %s", i+1, g.Who, c.ids[2])
+		}
+		if len(w) > 0 {
+			won++
+		}
+		old := r.leader(c.fault)
+		c.want(old != nil && old.Until >= c.heal, "run %d: %v led; want it to lead on, cut off, until the healing", i+1, old)
+		c.sound(r)
+	}
+	c.want(won > 0 && won < len(c.runs), "the hub is elected in %d of %d; want some and not all", won, len(c.runs))
+	c.say("the hub is elected in %d of %d runs, and nobody is in the others", won, len(c.runs))
+}

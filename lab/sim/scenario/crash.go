@@ -1,0 +1,87 @@
+package scenario
+
+import (
+	"slices"
+	"time"
+
+	"github.com/electd/elect/lab/sim"
+)
+
+// crashes are the scenarios in which a leader goes away.
+func crashes() []*Scenario {
+	kill := func(kind sim.OpKind) func(*stage) {
+		return func(st *stage) {
+			st.appoint()
+			st.op(sim.Op{At: st.fault, Kind: kind, Node: st.ids[0]})
+		}
+	}
+	others := slices.Concat(highestFirst, byTerm, storeOnes)
+	return []*Scenario{
+		{
+			Name: "crash", Says: "The leader's process dies, and its kernel closes its connections.",
+			build: kill(sim.OpKill), seeds: 20,
+			parts: []part{
+				{on: quorumOnly, expected: "the next one is elected two round trips and two syncs later, and leads when the promises to the dead one are over", judge: hinted},
+				{on: blazings, expected: "who sees its channel close stands after a random wait of 3 s at most", judge: afterWait},
+				{on: slices.Concat(highestFirst, rafts, storeOnes), expected: "nobody makes use of that; the next one leads after the timeout", judge: byTimeout},
+			},
+		},
+		{
+			Name: "crash-silent", Says: "The leader's machine loses power: nobody is told.",
+			build: kill(sim.OpPowerLoss), seeds: 20,
+			parts: []part{
+				{on: slices.Concat(quorumOnly, others), expected: "the next one leads after the timeout", judge: byTimeout},
+			},
+		},
+	}
+}
+
+// hinted wants a takeover that begins with the end of the connections.
+func hinted(c *court) {
+	elected, leads := c.takeovers(c.fault)
+	for i, d := range elected {
+		c.want(d <= 10*time.Millisecond, "run %d: elected %s after the crash; want 10ms at most", i+1, shown(d))
+	}
+	longest := c.span(1)*100/95 + 10*time.Millisecond
+	for i, d := range leads {
+		c.want(d <= longest, "run %d: it leads %s after the crash; want %s at most, the promise on the slowest clock", i+1, shown(d), shown(longest))
+	}
+	for _, r := range c.runs {
+		c.safe(r)
+	}
+	c.say("the next one is elected %s after the crash (median of %d runs; %s at most) and leads %s after the crash (%s at most)",
+		shown(quantile(elected, .5)), len(elected), shown(quantile(elected, 1)), shown(quantile(leads, .5)), shown(quantile(leads, 1)))
+}
+
+// afterWait wants a takeover within the random wait.
+func afterWait(c *court) {
+	elected, _ := c.takeovers(c.fault)
+	const most = 3100 * time.Millisecond
+	c.want(quantile(elected, 1) <= most, "elected %s after the crash; want %s at most", shown(quantile(elected, 1)), shown(most))
+	c.want(quantile(elected, 1) > 100*time.Millisecond, "elected %s after the crash at most; want a random wait", shown(quantile(elected, 1)))
+	c.want(quantile(elected, 0) < c.least()-c.beat, "elected %s after the crash at the least; want it before a timeout can be over, at %s", shown(quantile(elected, 0)), shown(c.least()-c.beat))
+	for _, r := range c.runs {
+		c.safe(r)
+	}
+	c.say("the next one is elected %s after the crash (median of %d runs; %s to %s)",
+		shown(quantile(elected, .5)), len(elected), shown(quantile(elected, 0)), shown(quantile(elected, 1)))
+}
+
+// byTimeout wants a takeover that begins with a timeout.
+func byTimeout(c *court) {
+	patience, err := c.protocol.Patience(c.schedule.Config)
+	c.want(err == nil, "patience: %v", err)
+	elected, leads := c.takeovers(c.fault)
+	least := c.least() - c.beat
+	for i, d := range elected {
+		c.want(d >= least, "run %d: elected %s after the crash; want a timeout, which cannot be over before %s", i+1, shown(d), shown(least))
+	}
+	for i, d := range leads {
+		c.want(d <= patience, "run %d: it leads %s after the crash; want %s at most", i+1, shown(d), shown(patience))
+	}
+	for _, r := range c.runs {
+		c.safe(r)
+	}
+	c.say("the next one leads %s after the crash (median of %d runs; %s to %s)",
+		shown(quantile(leads, .5)), len(leads), shown(quantile(leads, 0)), shown(quantile(leads, 1)))
+}

@@ -1,0 +1,448 @@
+package scenario
+
+import (
+	"slices"
+	"time"
+
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/lab/sim"
+)
+
+// cuts are the partitions, most of them partial: links are missing while everybody
+// lives.
+func cuts() []*Scenario {
+	const blazingStory = "Leader Election and State Machine Replication in BlazingMQ"
+	const omni = "Ng, Haridi, Carbone, Omni-Paxos (EuroSys 2023)"
+	calm := "nothing: the leader leads on without a gap"
+	sticking := []string{"quorum", "raft-prevote", "raft-checkquorum", "blazingmq"}
+	deposed := "nobody helps the one that misses the leader; at the healing its higher term deposes the leader"
+	return []*Scenario{
+		{
+			Name: "minority-leader", Says: "The leader is cut off with a minority, or from the store; later all is healed.",
+			build: func(st *stage) {
+				st.appoint()
+				if st.store() {
+					st.alone(st.ids[0])
+					return
+				}
+				st.during(sim.Op{Kind: sim.OpHalves, Group: slices.Clone(st.ids[:2])})
+			},
+			parts: []part{
+				{on: slices.Concat(quorumOnly, storeOnes), expected: "the lease of the cut off leader is over before another one's begins", judge: handedOn},
+				{on: slices.Concat([]string{"raft", "raft-prevote"}, blazings), expected: "a stale leader leads beside the new one until all is healed", judge: stale},
+				{on: []string{"raft-checkquorum"}, expected: "the cut off leader steps down when it has not heard a majority for a timeout, which may be after the next one was elected", judge: steppedDown},
+				{on: highestFirst, expected: "split brain: each side has its leader until all is healed", judge: split},
+			},
+		},
+		{
+			Name: "rejoin", Says: "A follower is cut off, and comes back.", Source: blazingStory + ", the non-sticky leader; Ongaro's thesis, 9.6",
+			build: func(st *stage) {
+				st.appoint()
+				st.alone(st.ids[4])
+			},
+			seeds: 20,
+			parts: []part{
+				{on: slices.Concat(sticking, storeOnes), expected: calm, judge: (*court).undisturbed},
+				{on: []string{"raft", "blazingmq-sticky", "blazingmq-naive"}, expected: "the one that comes back has a higher term, which deposes the leader", judge: deposedAtHeal},
+				{on: highestFirst, expected: "split brain: the one that is cut off elects itself", judge: split},
+			},
+		},
+		{
+			Name: "ping-pong", Says: "Two cannot see each other, and both see the rest; one of them leads.", Source: blazingStory + ", leader ping-pong",
+			build: func(st *stage) {
+				st.appoint()
+				st.during(apart(st.ids[0], st.ids[1])...)
+			},
+			seeds: 100,
+			parts: []part{
+				{on: rings, expected: "another is elected, and the old one stops when it is told: the ring closes without the missing link", judge: closes},
+				{on: sticking, expected: calm, judge: (*court).undisturbed},
+				{on: []string{"raft", "blazingmq-naive"}, expected: "the two depose each other for as long as it lasts", judge: pingPong},
+				{on: []string{"blazingmq-sticky"}, expected: deposed, judge: deposedAtHeal},
+				{on: bullies, expected: "split brain: both lead", judge: split},
+			},
+		},
+		{
+			Name: "quorum-loss", Says: "All lose all links but those to one hub, which alone sees a majority, and does not lead.", Source: omni + ", quorum loss",
+			build: func(st *stage) {
+				st.appoint()
+				st.during(st.only([2]int{0, 2}, [2]int{1, 2}, [2]int{3, 2}, [2]int{4, 2})...)
+			},
+			seeds: 100,
+			parts: []part{
+				{on: rings, expected: "another is elected, and the old one stops when it is told: the ring closes without the missing link", judge: closes},
+				{on: []string{"quorum", "raft-checkquorum"}, expected: "the leader gives up, and the hub is elected", judge: hubAtOnce},
+				{on: []string{"raft"}, expected: "the others' higher terms depose the leader, and the hub is elected in the end", judge: hubInTheEnd},
+				{on: []string{"raft-prevote", "blazingmq", "blazingmq-sticky"}, expected: "deadlock: the leader reaches a minority only and leads on, and the hub, which hears it, neither stands nor helps", judge: deadlock},
+				{on: []string{"blazingmq-naive"}, expected: "mostly nobody leads: the leader is deposed, nobody but the hub could win, and it supports every other before it stands", judge: nobodyLeads},
+				{on: bullies, expected: "split brain, again and again: whoever misses a greater one leads", judge: turmoil},
+			},
+		},
+		{
+			Name: "constrained", Says: "The leader is cut off, the others see one hub only, and the hub's position is behind those of all others.",
+			Source: omni + ", constrained election",
+			build:  constrained,
+			seeds:  20,
+			parts: []part{
+				{on: quorumOnly, expected: "where positions are ignored or preferred, the hub is elected; where they are required, nobody is", judge: judgeConstrained},
+				{on: rafts, expected: "nobody is elected: Raft requires what stands for its log", judge: nobodyElected},
+				{on: []string{"blazingmq"}, expected: "the hub is elected: its log is no condition", judge: hubAnyhow},
+				{on: []string{"blazingmq-sticky", "blazingmq-naive"}, expected: "the hub, if anybody: it may support the others, who cannot win, before it stands", judge: hubOrNobody},
+			},
+		},
+		{
+			Name: "chain", Says: "Of three in a row the outer two cannot see each other; one of them leads.", Source: omni + ", chained",
+			build: func(st *stage) {
+				st.cast(3)
+				st.appoint()
+				st.during(apart(st.ids[0], st.ids[2])...)
+			},
+			seeds: 100,
+			parts: []part{
+				{on: rings, expected: calm + ": the ring closes without the missing links", judge: (*court).undisturbed},
+				{on: sticking, expected: calm, judge: (*court).undisturbed},
+				{on: []string{"raft", "blazingmq-naive"}, expected: "the outer two depose each other for as long as it lasts: the one in the middle always hears one of them, and never stands", judge: pingPong},
+				{on: []string{"blazingmq-sticky"}, expected: deposed, judge: deposedAtHeal},
+				{on: bullies, expected: "the leader leads on: the one in the middle answers the least one, which waits for ever", judge: (*court).undisturbed},
+			},
+		},
+		{
+			Name: "cloudflare-2020", Says: "Three see each other; a fourth sees the second only, and a fifth the third.",
+			Source: "Howard and Abraham, Raft does not guarantee liveness in the face of network faults (2020), of Cloudflare's outage of November 2020",
+			build: func(st *stage) {
+				st.appoint()
+				st.during(st.only([2]int{0, 1}, [2]int{0, 2}, [2]int{1, 2}, [2]int{3, 1}, [2]int{4, 2})...)
+			},
+			seeds: 100,
+			parts: []part{
+				{on: rings, expected: calm + ": the ring closes without the missing links", judge: (*court).undisturbed},
+				{on: sticking, expected: calm, judge: (*court).undisturbed},
+				{on: []string{"raft", "blazingmq-naive"}, expected: "never stable: whoever leads, somebody does not hear it, and deposes it", judge: neverStable},
+				{on: []string{"blazingmq-sticky"}, expected: deposed, judge: deposedAtHeal},
+				{on: bullies, expected: "the leader leads on: the two that miss it are answered by greater ones, and wait for ever", judge: (*court).undisturbed},
+			},
+		},
+	}
+}
+
+// oneWays are the cuts of one direction.
+func oneWays() []*Scenario {
+	oneWay := func(value float64) func(*stage) {
+		return func(st *stage) {
+			st.appoint()
+			st.during(sim.Op{Kind: sim.OpOneWay, Node: st.ids[0], Value: value})
+		}
+	}
+	return []*Scenario{
+		{
+			Name: "deaf-leader", Says: "The leader is heard by all, and hears nobody.",
+			build: oneWay(1), seeds: 20,
+			parts: []part{
+				{on: quorumOnly, expected: "the lease of the deaf one is over before another one's begins", judge: handedOn},
+				{on: []string{"raft-checkquorum"}, expected: "the deaf one steps down when it has not heard a majority for a timeout", judge: steppedDown},
+				{on: slices.Concat([]string{"raft", "raft-prevote"}, blazings, bullies), expected: "nobody notices: it leads on, and hears nobody", judge: (*court).undisturbed},
+				{on: rings, expected: "split brain: the ring closes without it and elects another", judge: split},
+			},
+		},
+		{
+			Name: "mute-leader", Says: "The leader hears all, and is heard by nobody.",
+			build: oneWay(0), seeds: 20,
+			parts: []part{
+				{on: quorumOnly, expected: "the lease of the mute one is over before another one's begins, of whom it learns", judge: handedOn},
+				{on: []string{"raft", "raft-prevote", "blazingmq", "blazingmq-sticky", "blazingmq-naive"}, expected: "the mute one leads until it hears of its successor", judge: learns},
+				{on: []string{"raft-checkquorum"}, expected: "the mute one leads until it misses a majority or hears of its successor, whatever comes first", judge: learnsOrMisses},
+				{on: bullies, expected: "split brain: the mute one, which is greater, takes no heed of its successor", judge: split},
+				{on: rings, expected: "split brain: the ring closes without it and elects another, which keeps the lead when all is healed", judge: splitMoves},
+			},
+		},
+	}
+}
+
+// handedOn wants one other to lead, and its proof to begin when the old one's is
+// over.
+func handedOn(c *court) {
+	patience, _ := c.protocol.Patience(c.schedule.Config)
+	for i, r := range c.runs {
+		old, next := r.leader(c.fault), r.next(c.fault)
+		if old == nil || next == nil || !r.leases {
+			c.want(false, "run %d: a leader whose lease is handed on, %v, to another, %v; want both", i+1, old, next)
+			return
+		}
+		was, _ := r.counts(old)
+		is, ok := r.counts(next)
+		c.want(old.Who == c.ids[0] && ok && next.Who != old.Who, "run %d: %s leads, and then %s; want another one than %s", i+1, old.Who, next.Who, c.ids[0])
+		c.want(was.Until <= is.From, "run %d: the lease of %s is proven until %s, and that of %s from %s on; want no overlap", i+1, old.Who, was.Until, next.Who, is.From)
+		c.want(c.since(is.From) <= patience, "run %d: %s leads %s after the cut; want %s at most", i+1, next.Who, shown(c.since(is.From)), shown(patience))
+		c.want(r.changes(Span{c.fault, r.end}) == 1, "run %d: %s; want 1", i+1, plural(r.changes(Span{c.fault, r.end}), "leader change"))
+		c.safe(r)
+		if i == 0 {
+			c.say("the lease of %s is over %s after the cut; %s leads %s after the cut, and goes on when all is healed%s",
+				old.Who, shown(c.since(was.Until)), next.Who, shown(c.since(is.From)), c.all())
+		}
+	}
+}
+
+// stale wants the cut off leader to lead beside its successor until the healing.
+func stale(c *court) {
+	patience, _ := c.protocol.Patience(c.schedule.Config)
+	for i, r := range c.runs {
+		old, next := r.leader(c.fault), r.next(c.fault)
+		if old == nil || next == nil {
+			c.want(false, "run %d: the stale leader %v and the new one %v; want both", i+1, old, next)
+			return
+		}
+		both := r.both(Span{0, r.end})
+		c.want(old.Who == c.ids[0] && old.Until >= c.heal, "run %d: %s leads until %s; want until the healing at %s", i+1, old.Who, old.Until, c.heal)
+		c.want(old.Until <= c.heal+sim.Time(patience), "run %d: %s leads until %s; want it to hear of its successor soon after the healing at %s", i+1, old.Who, old.Until, c.heal)
+		c.want(both >= c.span(5), "run %d: two lead for %s; want half of the cut at least", i+1, shown(both))
+		c.want(r.changes(Span{c.heal, r.end}) == 0, "run %d: the leader changes after the healing", i+1)
+		c.sound(r)
+		if i == 0 {
+			c.say("%s is elected %s after the cut, and %s leads on beside it for %s; %s", next.Who, shown(c.since(next.From)), old.Who, shown(both), refused(&r.result.Stats))
+		}
+	}
+}
+
+// steppedDown wants the leader to give up by itself within two timeouts.
+func steppedDown(c *court) {
+	var longest, both time.Duration
+	for i, r := range c.runs {
+		old, next := r.leader(c.fault), r.next(c.fault)
+		if old == nil || next == nil || r.leases {
+			c.want(false, "run %d: the leader that steps down %v and the next one %v; want both, without leases", i+1, old, next)
+			return
+		}
+		d := c.since(old.Until)
+		longest, both = max(longest, d), max(both, r.both(Span{0, r.end}))
+		c.want(old.Who == c.ids[0] && d <= c.span(2), "run %d: %s leads for %s after the cut; want %s at most", i+1, old.Who, shown(d), shown(c.span(2)))
+		c.want(d >= c.least()/2, "run %d: %s stops %s after the cut; want it to miss the others first", i+1, old.Who, shown(d))
+		c.want(r.changes(Span{c.fault, r.end}) == 1, "run %d: %s; want 1", i+1, plural(r.changes(Span{c.fault, r.end}), "leader change"))
+		c.sound(r)
+	}
+	old, next := c.first.leader(c.fault), c.first.next(c.fault)
+	c.say("%s steps down %s after the cut, and %s is elected %s after the cut; %s%s",
+		old.Who, shown(c.since(old.Until)), next.Who, shown(c.since(next.From)), twoLead(both), c.all())
+}
+
+// split wants two leaders at one time for most of the cut, and the one that led
+// before, the greatest, to be the only one in the end.
+func split(c *court) { splitBrain(c, c.ids[0]) }
+
+// splitMoves wants the one that comes next to be the only one in the end.
+func splitMoves(c *court) { splitBrain(c, c.ids[1]) }
+
+func splitBrain(c *court, last protocol.NodeID) {
+	least := time.Duration(-1)
+	for i, r := range c.runs {
+		both := r.both(Span{c.fault, c.heal})
+		if least < 0 || both < least {
+			least = both
+		}
+		c.want(both >= c.span(5), "run %d: two lead for %s; want half of the cut at least", i+1, shown(both))
+		c.want(r.result.Failure(sim.Exclusive) != nil, "run %d: no split brain was found", i+1)
+		c.want(r.who(r.end-1) == last, "run %d: %s leads in the end; want %s", i+1, r.who(r.end-1), last)
+		c.sound(r)
+	}
+	c.say("two lead at one time for %s of the cut's %s%s; in the end %s; %s", shown(least), shown(c.span(10)), c.all(), c.last(), refused(&c.first.result.Stats))
+}
+
+// deposedAtHeal wants the leader to lead alone until the healing, and no longer.
+func deposedAtHeal(c *court) {
+	patience, _ := c.protocol.Patience(c.schedule.Config)
+	others := 0
+	for i, r := range c.runs {
+		old := r.leader(c.fault)
+		if old == nil {
+			c.want(false, "run %d: nobody leads when the cut begins", i+1)
+			return
+		}
+		c.want(old.Who == c.ids[0] && old.Until >= c.heal, "run %d: the term of %s ends at %s; want it to last until the healing at %s", i+1, old.Who, old.Until, c.heal)
+		c.want(old.Until <= c.heal+sim.Time(patience), "run %d: the term of %s ends at %s; want soon after the healing at %s", i+1, old.Who, old.Until, c.heal)
+		c.want(len(r.won(Span{c.fault, c.heal})) == 0, "run %d: somebody else is elected during the cut", i+1)
+		c.want(r.term(c.heal) > old.Token, "run %d: nobody has a term above %d when all is healed", i+1, old.Token)
+		if r.who(r.end-1) != old.Who {
+			others++
+		}
+		c.sound(r)
+	}
+	old := c.first.leader(c.fault)
+	c.claim("%s leads alone through the cut with term %d; %s after the healing it is deposed by term %d%s, and another one leads in the end in %d of %d",
+		old.Who, old.Token, shown(time.Duration(old.Until-c.heal)), c.first.term(c.heal), c.all(), others, len(c.runs))
+}
+
+// pingPong wants leadership to go to and fro between the two that do not see
+// each other.
+func pingPong(c *court) {
+	ends := []protocol.NodeID{c.ids[0], c.ids[len(c.ids)-1]}
+	if len(c.ids) == 5 {
+		ends[1] = c.ids[1]
+	}
+	var changes []int
+	var longest time.Duration
+	for i, r := range c.runs {
+		cut := Span{c.fault, c.heal}
+		n := r.changes(cut)
+		changes = append(changes, n)
+		longest = max(longest, r.longest(cut))
+		c.want(n >= 5, "run %d: %s during the cut; want 5 at least", i+1, plural(n, "leader change"))
+		c.want(r.longest(cut) <= c.span(4), "run %d: somebody leads for %s; want it to go on to and fro", i+1, shown(r.longest(cut)))
+		for _, g := range r.won(cut) {
+			c.want(slices.Contains(ends, g.Who), "run %d: %s is elected; want %s and %s in turn", i+1, g.Who, ends[0], ends[1])
+		}
+		c.sound(r)
+	}
+	c.claim("leadership goes to and fro between %s and %s, %s times in %s%s; the longest reign lasts %s", ends[0], ends[1],
+		fromTo(changes), shown(c.span(10)), c.all(), shown(longest))
+}
+
+// hubAtOnce wants the hub to be elected with its first try or two.
+func hubAtOnce(c *court) {
+	terms, after := hubElected(c)
+	c.want(quantile(terms, 1) <= 2, "%d terms at most; want 2", quantile(terms, 1))
+	c.want(quantile(after, 1) <= c.span(4), "it leads %s after the cut; want %s at most", shown(quantile(after, 1)), shown(c.span(4)))
+}
+
+// hubInTheEnd wants terms to be spent on those who cannot win.
+func hubInTheEnd(c *court) {
+	terms, _ := hubElected(c)
+	c.want(quantile(terms, 1) > 2, "%d terms at most; want more than 2", quantile(terms, 1))
+}
+
+// hubElected wants the one that sees a majority to lead until the healing, and
+// returns how many terms that took, and how long.
+func hubElected(c *court) (terms []int, after []time.Duration) {
+	hub := c.ids[2]
+	for i, r := range c.runs {
+		g := r.leader(c.heal - 1)
+		if g == nil {
+			c.want(false, "run %d: nobody leads before the healing", i+1)
+			continue
+		}
+		s, _ := r.counts(g)
+		after = append(after, c.since(s.From))
+		terms = append(terms, int(r.term(c.heal)-r.term(c.fault)))
+		c.want(g.Who == hub, "run %d: %s leads before the healing; want %s", i+1, g.Who, hub)
+		c.want(r.changes(Span{c.fault, c.heal}) == 1, "run %d: %s; want 1", i+1, plural(r.changes(Span{c.fault, c.heal}), "leader change"))
+		if r.leases {
+			c.safe(r)
+		}
+		c.sound(r)
+	}
+	c.claim("%s leads %s after the cut (median of %d runs; %s at most); no run takes more than %s", hub, shown(quantile(after, .5)), len(c.runs), shown(quantile(after, 1)), plural(quantile(terms, 1), "term"))
+	return terms, after
+}
+
+// deadlock wants the leader to lead on, and nobody else to be elected.
+func deadlock(c *court) {
+	for i, r := range c.runs {
+		why := r.undisturbed(c.fault, c.heal)
+		c.want(why == "" && r.who(c.heal-1) == c.ids[0], "run %d: %s; want %s to lead on, with a minority", i+1, why, c.ids[0])
+		c.sound(r)
+	}
+	c.claim("%s leads on for the whole of %s, though it reaches one of the other four%s", c.ids[0], shown(c.span(10)), c.all())
+}
+
+// nobodyLeads wants the leader to be deposed, and nobody to follow.
+func nobodyLeads(c *court) {
+	var led []time.Duration
+	won := 0
+	for i, r := range c.runs {
+		cut := Span{c.fault, c.heal}
+		led = append(led, r.led(cut))
+		for _, g := range r.won(cut) {
+			won++
+			c.want(g.Who == c.ids[2], "run %d: %s is elected; want nobody but the hub, %s", i+1, g.Who, c.ids[2])
+		}
+		c.want(r.term(c.heal) >= r.term(c.fault)+1, "run %d: terms %d to %d; want tries that fail", i+1, r.term(c.fault), r.term(c.heal))
+		c.sound(r)
+	}
+	c.want(quantile(led, .8) <= c.span(3), "somebody leads for %s in one of five runs; want nobody after the leader is deposed", shown(quantile(led, .8)))
+	r := c.first
+	c.say("the leader is deposed %s after the cut, and nobody leads for the rest of %s, though terms go from %d to %d; in %d of %d runs the hub wins in the end",
+		shown(led[0]), shown(c.span(10)), r.term(c.fault), r.term(c.heal), won, len(c.runs))
+}
+
+// turmoil wants two leaders at one time again and again.
+func turmoil(c *court) {
+	var changes []int
+	for i, r := range c.runs {
+		cut := Span{c.fault, c.heal}
+		changes = append(changes, r.changes(cut))
+		c.want(r.changes(cut) >= 5, "run %d: %s; want 5 at least", i+1, plural(r.changes(cut), "leader change"))
+		c.want(r.both(cut) >= c.span(3), "run %d: two lead for %s; want a third of the cut at least", i+1, shown(r.both(cut)))
+		c.sound(r)
+	}
+	c.say("the leader changes %s times in %s, and two lead at one time for %s of it%s",
+		fromTo(changes), shown(c.span(10)), shown(c.first.both(Span{c.fault, c.heal})), c.all())
+}
+
+// neverStable wants nobody to lead for long.
+func neverStable(c *court) {
+	var longest time.Duration
+	var terms, down []int
+	for i, r := range c.runs {
+		cut := Span{c.fault, c.heal}
+		l, n := r.longest(cut), int(r.term(c.heal)-r.term(c.fault))
+		longest = max(longest, l)
+		terms = append(terms, n)
+		down = append(down, int(100-100*r.led(cut)/cut.length()))
+		c.want(l <= c.span(3), "run %d: somebody leads for %s; want %s at most", i+1, shown(l), shown(c.span(3)))
+		c.want(n >= 5, "run %d: %d terms; want 5 at least", i+1, n)
+		c.sound(r)
+	}
+	c.say("it takes %s terms in %s, the longest reign lasts %s, and for %d %% of the time nobody leads (median%s)",
+		fromTo(terms), shown(c.span(10)), shown(longest), quantile(down, .5), c.all())
+}
+
+// learns wants the mute one to stop as soon as its successor has told it, and no
+// sooner.
+func learns(c *court) {
+	early := mute(c)
+	c.want(early <= 10*time.Millisecond, "it stops %s before its successor is elected; want 10ms at most", shown(early))
+}
+
+// learnsOrMisses wants it to stop sooner in some runs.
+func learnsOrMisses(c *court) {
+	early := mute(c)
+	c.want(early > 10*time.Millisecond, "it stops %s before its successor is elected, at most; want it to miss a majority in some run", shown(early))
+	c.say("in some runs it has stopped before, %s at most, because it missed a majority", shown(early))
+}
+
+// mute wants two leaders in a row that hardly overlap, and returns how long before
+// the second one's election the first one stops.
+func mute(c *court) (early time.Duration) {
+	var longest time.Duration
+	for i, r := range c.runs {
+		old, next := r.leader(c.fault), r.next(c.fault)
+		if old == nil || next == nil || r.leases {
+			c.want(false, "run %d: the mute leader %v and its successor %v; want both, without leases", i+1, old, next)
+			return 0
+		}
+		both := r.both(Span{0, r.end})
+		longest = max(longest, both)
+		early = max(early, time.Duration(next.From-old.Until))
+		c.want(both <= 10*time.Millisecond, "run %d: two lead for %s; want 10ms at most", i+1, shown(both))
+		c.want(next.Who != old.Who && r.changes(Span{c.fault, r.end}) == 1, "run %d: %s; want 1", i+1, plural(r.changes(Span{c.fault, r.end}), "leader change"))
+		c.sound(r)
+	}
+	r := c.first
+	old, next := r.leader(c.fault), r.next(c.fault)
+	c.say("%s is elected %s after the cut, and %s stops when it hears its messages; %s%s", next.Who, shown(c.since(next.From)), old.Who, twoLead(longest), c.all())
+	return early
+}
+
+// closes wants one leader change, with hardly a moment in which two lead.
+func closes(c *court) {
+	var both time.Duration
+	for i, r := range c.runs {
+		n := r.changes(Span{c.fault, r.end})
+		both = max(both, r.both(Span{0, r.end}))
+		c.want(n == 1, "run %d: %s; want 1", i+1, plural(n, "leader change"))
+		c.want(both <= 2*c.beat, "run %d: two lead for %s; want %s at most", i+1, shown(both), shown(2*c.beat))
+		c.want(both > 0, "run %d: no two lead at one time; want them to until the old one is told", i+1)
+		c.sound(r)
+	}
+	if g := c.first.next(c.fault); g != nil {
+		c.say("%s is elected %s after the cut; %s%s", g.Who, shown(c.since(g.From)), twoLead(both), c.all())
+	}
+}

@@ -1,0 +1,96 @@
+package scenario
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the generated part of docs/scenarios.md")
+
+const (
+	documentPath = "../../../docs/scenarios.md"
+	documentMark = "<!-- From here on it is generated: go test ./lab/sim/scenario -run TestScenarios -rewrite -->\n"
+)
+
+// document is the generated part of docs/scenarios.md.
+func document(reports map[string]*Report) string {
+	var b bytes.Buffer
+	for _, s := range All() {
+		fmt.Fprintf(&b, "\n### %s\n\n%s\n", s.Name, s.Says)
+		if s.Source != "" {
+			fmt.Fprintf(&b, "Source: %s.\n", s.Source)
+		}
+		names := s.Protocols()
+		fmt.Fprint(&b, "\n| protocols | expected | what came of it |\n|---|---|---|\n")
+		first := func(p part) int {
+			return slices.IndexFunc(names, func(name string) bool { return slices.Contains(p.on, name) })
+		}
+		slices.SortFunc(s.parts, func(a, b part) int { return first(a) - first(b) })
+		for i := range s.parts {
+			var on, outcomes []string
+			by := map[string][]string{}
+			for _, p := range names {
+				if s.part(p) != &s.parts[i] {
+					continue
+				}
+				on = append(on, "`"+p+"`")
+				outcome := reports[s.Name+"/"+p].Outcome
+				if by[outcome] == nil {
+					outcomes = append(outcomes, outcome)
+				}
+				by[outcome] = append(by[outcome], "`"+p+"`")
+			}
+			if len(outcomes) > 1 {
+				for k, o := range outcomes {
+					outcomes[k] = strings.Join(by[o], " ") + ": " + o
+				}
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", strings.Join(on, " "), s.parts[i].expected, strings.Join(outcomes, "<br>"))
+		}
+	}
+	return b.String()
+}
+
+// testDocument: docs/scenarios.md says what comes of the scenarios.
+func testDocument(t *testing.T, reports map[string]*Report) {
+	for _, s := range All() {
+		for _, p := range s.Protocols() {
+			if reports[s.Name+"/"+p] == nil {
+				t.Skip("not all of them were run")
+			}
+		}
+	}
+	text, err := os.ReadFile(documentPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, generated, ok := strings.Cut(string(text), documentMark)
+	if !ok {
+		t.Fatalf("%s has no line %q", documentPath, documentMark)
+	}
+	want := document(reports)
+	if *rewrite {
+		if err := os.WriteFile(documentPath, []byte(head+documentMark+want), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, expected := strings.Split(generated, "\n"), strings.Split(want, "\n")
+	for i := range max(len(got), len(expected)) {
+		g, w := "nothing", "nothing"
+		if i < len(got) {
+			g = got[i]
+		}
+		if i < len(expected) {
+			w = expected[i]
+		}
+		if g != w {
+			t.Fatalf("the document has\n%s\nwant\n%s", g, w)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package scenario
+
+import (
+	"slices"
+	"time"
+
+	"github.com/electd/elect/lab/sim"
+)
+
+// slowness are the scenarios in which nothing is broken for good.
+func slowness() []*Scenario {
+	return []*Scenario{
+		{
+			Name: "flapping-link", Says: "The link between the leader and a follower, or the store, comes and goes: cut for a little more than a timeout, and there for as long.",
+			build: func(st *stage) {
+				st.appoint()
+				if st.store() {
+					for t := st.fault; t < st.heal; t += st.times(2.4) {
+						st.op(sim.Op{At: t, Kind: sim.OpStoreDown, Node: st.ids[0], For: st.span(1.2)})
+					}
+					return
+				}
+				st.during(sim.Op{Kind: sim.OpFlap, Node: st.ids[0], Peer: st.ids[1], Every: st.span(1.2)})
+			},
+			seeds: 20,
+			parts: []part{
+				{on: []string{"quorum", "raft-prevote", "raft-checkquorum", "blazingmq"}, expected: "nothing: the leader leads on without a gap", judge: (*court).undisturbed},
+				{on: storeOnes, expected: "one leader change: who has lost its lease gets back in line", judge: handedOn},
+				{on: rings, expected: "one leader change: the ring closes without the link", judge: closes},
+				{on: []string{"blazingmq-sticky"}, expected: "one leader change in most runs, at a healing", judge: onceMostly},
+				{on: []string{"raft", "blazingmq-naive"}, expected: "a leader change or two with most cuts", judge: someChanges},
+				{on: bullies, expected: "two leader changes with each cut: the greatest takes over whenever it can", judge: manyChanges},
+			},
+		},
+		{
+			Name: "slow-disk", Says: "Every sync takes three tenths of the timeout, and the leader dies without a word.",
+			build: func(st *stage) {
+				st.appoint()
+				for _, id := range st.ids {
+					st.during(sim.Op{Kind: sim.OpSlowSync, Node: id, By: st.span(.3)})
+				}
+				st.op(sim.Op{At: st.fault, Kind: sim.OpPowerLoss, Node: st.ids[0]})
+			},
+			seeds: 20,
+			parts: []part{
+				{on: slices.Concat(quorumOnly, highestFirst, blazings), expected: "one election, which takes a few syncs longer, and the next one leads on", judge: slowElection},
+				{on: rafts, expected: "a round may be over before the votes of it are durable: some runs take several, and a leader or two", judge: slowElections},
+			},
+		},
+		{
+			Name: "gray-failure", Says: "All that the leader sends is slow, though nothing is lost; half-way it finds itself unhealthy.",
+			Source: "Huang and others, Gray failure: the Achilles' heel of cloud-scale systems (HotOS 2017)",
+			build: func(st *stage) {
+				st.appoint()
+				half := (st.fault + st.heal) / 2
+				if st.store() {
+					st.during(sim.Op{Kind: sim.OpStoreSlow, Node: st.ids[0], By: st.span(.02)})
+				} else {
+					for _, id := range st.ids[1:] {
+						st.during(sim.Op{Kind: sim.OpDelay, Node: st.ids[0], Peer: id, By: st.span(.2)})
+					}
+				}
+				st.op(sim.Op{At: half, Kind: sim.OpSicken, Node: st.ids[0], For: time.Duration(st.heal - half)})
+			},
+			seeds: 20,
+			parts: []part{
+				{on: slices.Concat(quorumOnly, storeOnes), expected: "being slow deposes nobody; the unhealthy leader releases, and the next one leads as soon as the word has arrived", judge: released},
+				{on: blazings, expected: "being slow deposes nobody; the unhealthy leader cedes, and the next one leads after a random wait", judge: ceded},
+				{on: slices.Concat(highestFirst, rafts), expected: "being slow deposes nobody; the unhealthy leader gives up, and the next one leads after a timeout", judge: gaveUp},
+			},
+		},
+	}
+}
+
+func someChanges(c *court) { c.changesOf(2, 7) }
+func manyChanges(c *court) { c.changesOf(8, 10) }
+
+// onceMostly wants some runs without a leader change, and more with one.
+func onceMostly(c *court) {
+	all := c.changesOf(0, 1)
+	none := within(all, 0)
+	c.want(none > 0 && 2*none < len(all), "no leader change in %d of %d; want some, and fewer than half", none, len(all))
+}
+
+// changesOf wants the leader to change so often while the faults last, and nobody
+// to be elected long after them.
+func (c *court) changesOf(least, most int) (all []int) {
+	var longest time.Duration
+	for i, r := range c.runs {
+		n := r.changes(Span{c.fault, c.heal})
+		all = append(all, n)
+		longest = max(longest, r.longestGap(Span{c.fault, c.heal}))
+		c.want(n >= least && n <= most, "run %d: %s; want %d to %d", i+1, plural(n, "leader change"), least, most)
+		c.want(len(r.won(Span{c.heal + c.times(5), r.end})) == 0, "run %d: somebody is elected long after the healing", i+1)
+		c.sound(r)
+	}
+	c.say("the leader changes %s times in %s%s, and the longest time without a leader is %s", fromTo(all), shown(c.span(10)), c.all(), shown(longest))
+	return all
+}
+
+// slowElection wants one term and one leader change.
+func slowElection(c *court) {
+	patience, _ := c.protocol.Patience(c.schedule.Config)
+	terms, changes, leads := c.elections()
+	c.want(quantile(terms, 1) == 1 && quantile(changes, 1) == 1, "%d terms and %d leader changes at most; want 1", quantile(terms, 1), quantile(changes, 1))
+	c.want(quantile(leads, 1) <= patience+c.span(1), "it takes %s; want %s at most", shown(quantile(leads, 1)), shown(patience+c.span(1)))
+}
+
+// slowElections wants a bounded number of both, and more than one term in some run.
+func slowElections(c *court) {
+	terms, changes, leads := c.elections()
+	c.want(quantile(terms, 1) > 1 && quantile(terms, 1) <= 10, "%d terms at most; want 2 to 10", quantile(terms, 1))
+	c.want(quantile(changes, 1) <= 2, "%d leader changes at most; want 2", quantile(changes, 1))
+	c.want(quantile(leads, 1) <= c.span(10), "it takes %s; want %s at most", shown(quantile(leads, 1)), shown(c.span(10)))
+}
+
+// elections are how many terms each run takes after the leader's death, how many
+// leader changes, and how long.
+func (c *court) elections() (terms, changes []int, leads []time.Duration) {
+	elected, leads := c.takeovers(c.fault)
+	for i, r := range c.runs {
+		changes = append(changes, r.changes(Span{c.fault, r.end}))
+		terms = append(terms, int(r.term(r.end)-r.term(c.fault)))
+		c.want(r.undisturbed(c.heal, r.end) == "", "run %d: the next one does not lead on: %s", i+1, r.undisturbed(c.heal, r.end))
+		c.sound(r)
+	}
+	c.say("the next one is elected %s after the death (median of %d runs; %s at most); no run takes more than %s and %s",
+		shown(quantile(elected, .5)), len(c.runs), shown(quantile(elected, 1)), plural(quantile(terms, 1), "term"), plural(quantile(changes, 1), "leader change"))
+	return terms, changes, leads
+}
+
+// unhealthy wants the leader to give up when it is unhealthy and not before, and
+// returns how long nobody led.
+func (c *court) unhealthy() (gaps []time.Duration) {
+	half := (c.fault + c.heal) / 2
+	for i, r := range c.runs {
+		old := r.leader(c.fault)
+		if old == nil {
+			c.want(false, "run %d: nobody leads", i+1)
+			continue
+		}
+		c.want(old.Who == c.ids[0] && old.Until >= half && old.Until <= half+sim.Time(c.beat), "run %d: %s leads until %s; want until it is unhealthy, at %s", i+1, old.Who, old.Until, half)
+		c.want(r.changes(Span{c.fault, c.heal}) == 1, "run %d: %s; want 1", i+1, plural(r.changes(Span{c.fault, c.heal}), "leader change"))
+		gaps = append(gaps, r.longestGap(Span{half, c.heal}))
+		c.sound(r)
+	}
+	return gaps
+}
+
+func released(c *court) {
+	gaps := c.unhealthy()
+	most := c.span(.25)
+	c.want(quantile(gaps, 1) <= most, "nobody leads for %s; want %s at most", shown(quantile(gaps, 1)), shown(most))
+	for _, r := range c.runs {
+		c.safe(r)
+	}
+	c.say("%s releases when it is unhealthy, and another one leads %s after it (%s at most%s)", c.ids[0], shown(quantile(gaps, .5)), shown(quantile(gaps, 1)), c.all())
+}
+
+func gaveUp(c *court) {
+	gaps := c.unhealthy()
+	least := c.span(.3)
+	c.want(quantile(gaps, .5) > least, "nobody leads for %s; want a timeout", shown(quantile(gaps, .5)))
+	c.say("%s gives up when it is unhealthy, and another one leads %s after it (%s at most%s)", c.ids[0], shown(quantile(gaps, .5)), shown(quantile(gaps, 1)), c.all())
+}
+
+func ceded(c *court) {
+	gaps := c.unhealthy()
+	most := c.span(.25) + 3*time.Second
+	c.want(quantile(gaps, 1) <= most, "nobody leads for %s; want %s at most", shown(quantile(gaps, 1)), shown(most))
+	c.want(quantile(gaps, 1)-quantile(gaps, 0) > 500*time.Millisecond, "nobody leads for %s to %s; want a random wait", shown(quantile(gaps, 0)), shown(quantile(gaps, 1)))
+	c.say("%s cedes when it is unhealthy, and another one leads %s after it (%s to %s%s)", c.ids[0], shown(quantile(gaps, .5)), shown(quantile(gaps, 0)), shown(quantile(gaps, 1)), c.all())
+}

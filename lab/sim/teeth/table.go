@@ -1,0 +1,192 @@
+package teeth
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/electd/elect/internal/mutation"
+	"github.com/electd/elect/internal/protocol/queue"
+	"github.com/electd/elect/internal/protocol/quorum"
+)
+
+// Seeds is how many seeds a mutant has to survive, on each of its grounds, to
+// count as a survivor.
+const Seeds = 2000
+
+// Least is how many seeds of each ground the machine as it is has to hold at least,
+// and times how many of them for each that the hardest mutant took there.
+const (
+	Least = 60
+	times = 3
+)
+
+// Figure is the hardest of the mutants that died on a ground.
+type Figure struct {
+	Protocol, Ground string
+	Mutant           string // "" if none did
+	Seeds            int    // that it took
+}
+
+// Enough is how many seeds of the ground the machine as it is has to hold.
+func (f Figure) Enough() int { return max(Least, times*f.Seeds) }
+
+// Figures lists all grounds on which the mutants were hunted, by protocol and name.
+func Figures(kills []Kill) []Figure {
+	var all []Figure
+	at := map[[2]string]int{}
+	for _, k := range kills {
+		for _, g := range grounds(k.Mutant) {
+			key := [2]string{k.Protocol, g.Name}
+			i, known := at[key]
+			if !known {
+				i = len(all)
+				at[key] = i
+				all = append(all, Figure{Protocol: k.Protocol, Ground: g.Name})
+			}
+			if g.Name == k.Ground.Name && int(k.Seed) > all[i].Seeds {
+				all[i].Mutant, all[i].Seeds = k.Name, int(k.Seed)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Figure) int {
+		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Ground, b.Ground))
+	})
+	return all
+}
+
+// Harmless is a rule that can be switched off in the simulator's world without
+// any harm to what the contract promises.
+type Harmless struct{ Protocol, Name, Rule, Says, Why string }
+
+// Equivalent lists what was tried as a mutant and is none.
+func Equivalent() []Harmless {
+	return []Harmless{
+		{
+			quorum.Name, "older-membership-wins", "R15", "helps candidates whose membership is older than the voter's",
+			"the answer carries the voter's membership, and a candidate that learns of a newer one gives its round up before it counts the answer. A leader does not learn from others; it holds rounds only while its lease lives, and meanwhile nobody else is in a tenure and can change the membership",
+		},
+		{
+			queue.Name + "-zookeeper", "adopt-from-older-session", "Q2", "keeps its nonce, and adopts an entry of another session",
+			"no entry of an older session is left to be adopted: a candidacy ends when the store has said that its session is gone, and the next one looks for its entry only after a write through the quorum. Only a client library that replaced a session which is alive could show the difference; the random net of package queue has one, and there this mutant dies",
+		},
+	}
+}
+
+// Table writes docs/teeth.md.
+func Table(w io.Writer, kills []Kill) {
+	protocols := 0
+	var order []string
+	longest := 0
+	for _, k := range kills {
+		if !slices.Contains(order, k.Protocol) {
+			order = append(order, k.Protocol)
+			protocols++
+		}
+		if k.Seed != 0 {
+			longest = max(longest, k.Runs)
+		}
+	}
+	fmt.Fprintf(w, `# Teeth
+
+<!-- Written by go generate ./lab/sim/teeth. Do not edit. -->
+
+A test that has never failed has shown nothing. So each rule of the protocols that guards something can be switched off, by name, in
+builds with the tag `+"`mutants`"+`, and the simulator hunts what is left of the machine: it runs seed after seed until an invariant fails.
+There are %d such mutants of %d protocols. A mutant that survives %d seeds, and the exhaustive checker besides, fails the build;
+the toughest took %d runs.
+
+`+"```\ngo run -tags mutants ./lab/sim/teeth/hunt                # all of them\ngo run -tags mutants ./lab/sim/teeth/hunt -only no-verify   # one\n```"+`
+
+*Runs* is how many runs it took, counted from seed 1, and *events* how many had happened in the last of these when it was found. *Ground*
+is the kind of world: `+"`swarm`"+` draws which faults there are from the seed; `+"`storm`"+` is that on slow networks, without a rest; the others are for
+rules that are about something which these two seldom have. On every ground the machines as they are hold: a test sees to that. The table
+holds no times and is the same on every machine; it changes when a machine or the world does.
+
+*Checker* is what the exhaustive checker (`+"`elect check`"+`) finds wrong with the same mutant, in how many states of its world it did, and how many steps the
+shortest way there has. It hunts in worlds that are each as small as the mutant's death needs; where there is a dash, it has none: the rule is about
+something that its worlds do not have, or only larger ones.
+
+Most mutants are killed by an invariant of the simulator. Some rules are not about safety, and their grounds judge by more: *undisturbed*, a
+healthy leader stays; *prompt*, a leader that is gone is replaced in time; *joined*, nobody leads before the work of who has resigned has
+returned; *no-herd*, who leaves a queue wakes one; *lawful*, who refuses a vote stays in its own term, nobody renews a session after its tenure ended
+by itself, and one candidacy has one entry in one session.
+`, len(kills), protocols, Seeds, longest)
+	for _, name := range order {
+		checker, rule := "", ""
+		if name == quorum.Name {
+			checker, rule = " checker |", "---|"
+		}
+		fmt.Fprintf(w, "\n## %s\n\n| mutant | rule | what it does | killed by | runs | events | ground |%s\n|---|---|---|---|---|---|---|%s\n", name, checker, rule)
+		for _, k := range kills {
+			if k.Protocol != name {
+				continue
+			}
+			by, ground, events := "**nothing**", "–", "–"
+			if k.Seed != 0 {
+				by, ground, events = string(k.Violation.Invariant), k.Ground.Name, strconv.FormatUint(k.Violation.Event, 10)
+			}
+			if checker != "" {
+				ground += " | " + k.checked()
+			}
+			fmt.Fprintf(w, "| %s | %s | %s | %s | %d | %s | %s |\n", k.Name, k.Rule, sentence(k.Says), by, k.Runs, events, ground)
+		}
+	}
+	fmt.Fprintf(w, "\n## Grounds\n\n"+`On each ground the machine as it is has to hold for %d times as many seeds as the hardest of the mutants that died there took, and
+for %d at least: TestGroundsAreFair reads from this table how many. (Under the race detector, and with -short, it is a few.)
+`+"`make sim-long` takes 10,000 of each, and of each profile; [the track record](track-record.md#long-runs) has what came of it."+`
+
+| protocol | ground | hardest mutant | its seeds | seeds of the machine as it is |
+|---|---|---|---|---|
+`, times, Least)
+	for _, f := range Figures(kills) {
+		fmt.Fprintf(w, "| %s | %s | %s | %d | %d |\n", f.Protocol, f.Ground, cmp.Or(f.Mutant, "–"), f.Seeds, f.Enough())
+	}
+	driving(w)
+	if e := Equivalent(); len(e) > 0 {
+		fmt.Fprint(w, "\n## Harmless\n\nThese were tried as mutants and are none in this world: the rule can be left out, and nothing that is promised breaks.\n\n| rule left out | of | what it does | why it is harmless |\n|---|---|---|---|\n")
+		for _, h := range e {
+			fmt.Fprintf(w, "| %s | %s %s | %s | %s |\n", h.Name, h.Protocol, h.Rule, sentence(h.Says), sentence(h.Why))
+		}
+	}
+}
+
+// driving lists the mutants of what drives a machine among peers. They are caught
+// elsewhere: the simulator drives machines itself.
+func driving(w io.Writer) {
+	fmt.Fprint(w, `
+## Driving a machine
+
+What drives a machine can break rules, too: it can send before it has saved, or read the clock too early. The simulator drives machines by
+code of its own, so it cannot see such a mistake of the peers' runtime. Package `+"`peer`"+` has a test for each, in fake time. It sees a node at
+its machine, links, disk and clocks only. A mutant that survives its test fails the build.
+
+`+"```\ngo test -tags mutants ./peer -run TestDrivingTeeth\n```"+`
+
+| mutant | what it does | killed by |
+|---|---|---|
+`)
+	for _, d := range mutation.OfDriving() {
+		fmt.Fprintf(w, "| %s | %s | %s |\n", d.Name, sentence(d.Says), "`"+d.Test+"`")
+	}
+}
+
+// checked is what the checker has found, in how many states and steps.
+func (k *Kill) checked() string {
+	if k.Checked == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%s in %d states, %d steps", k.Checked.Invariant, k.Checked.States, k.Checked.Steps)
+}
+
+// sentence begins with a capital, ends without a full stop, and fits in a cell.
+func sentence(text string) string {
+	text = strings.ReplaceAll(strings.TrimSuffix(text, "."), "|", `\|`)
+	if text == "" {
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}

@@ -1,0 +1,220 @@
+package teeth
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/lab/sim"
+	"github.com/electd/elect/lab/sim/protocols"
+)
+
+// TestHunt hunts every mutant, in a build that has them, and compares the table
+// with docs/teeth.md. A survivor fails it.
+func TestHunt(t *testing.T) {
+	if testing.Short() || race.Enabled {
+		t.Skip("builds a program of its own, without the race detector, and hunts for a minute or two")
+	}
+	page := filepath.Join("..", "..", "docs", "teeth.md")
+	out, err := exec.CommandContext(t.Context(), "go", "run", "-tags", "mutants", "./hunt", "-check", page).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+func TestHuntNeedsMutants(t *testing.T) {
+	if _, err := Protocol(Mutants()[0]); err == nil {
+		t.Skip("this build has mutants")
+	}
+	if _, err := Hunt(t.Context(), Mutants(), 1, nil); !errors.Is(err, ErrNoMutants) {
+		t.Errorf("error %v; want %v", err, ErrNoMutants)
+	}
+}
+
+// Names are what -only takes and what the table shows.
+func TestMutants(t *testing.T) {
+	all := Mutants()
+	if len(all) < 25 {
+		t.Errorf("%d mutants; want at least 25", len(all))
+	}
+	seen := make(map[string]bool)
+	for _, m := range all {
+		key := m.Protocol + " " + m.Name
+		if seen[key] || m.Name == "" || m.Rule == "" || m.Says == "" {
+			t.Errorf("mutant %+v is doubled or says too little", m)
+		}
+		seen[key] = true
+		if _, ok := protocols.ByName(m.Protocol); !ok {
+			t.Errorf("%s: no protocol %s", m.Name, m.Protocol)
+		}
+	}
+	for _, h := range Equivalent() {
+		if seen[h.Protocol+" "+h.Name] || h.Why == "" {
+			t.Errorf("%s is said to be equivalent, and is hunted or without a reason", h.Name)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	m := Mutant{"lease", "no-wait", "L4", "takes what it can | gets."}
+	var page strings.Builder
+	Table(&page, []Kill{
+		{Mutant: m, Ground: Ground{Name: "swarm"}, Runs: 7, Seed: 3, Violation: &sim.Violation{Invariant: sim.Exclusive, Event: 512}},
+		{Mutant: Mutant{"queue", "other", "Q1", "survives"}, Runs: 4000},
+		{Mutant: Mutant{"quorum", "both", "R4", "wins"}, Ground: Ground{Name: "storm"}, Runs: 1, Seed: 1, Violation: &sim.Violation{Invariant: sim.Once, Event: 9}, Checked: &Checked{"once", 77, 8}},
+		{Mutant: Mutant{"quorum", "one", "R4", "wins"}, Ground: Ground{Name: "storm"}, Runs: 1, Seed: 1, Violation: &sim.Violation{Invariant: sim.Once, Event: 9}},
+	})
+	for _, want := range []string{
+		"| no-wait | L4 | Takes what it can \\| gets | exclusive | 7 | 512 | swarm |",
+		"| other | Q1 | Survives | **nothing** | 4000 | – | – |",
+		"| storm | once in 77 states, 8 steps |", "| storm | – |",
+		"| send-at-once | A message leaves before the save that it names | `TestSendsAfterSaves` |",
+		"4 such mutants of 3 protocols", "the toughest took 7 runs",
+	} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("no %q in\n%s", want, page.String())
+		}
+	}
+}
+
+var long = flag.Int("seeds", 0, "have the machines as they are hold for so many seeds of each ground, and of each profile; 0 is as docs/teeth.md says")
+
+// The machines as they are hold wherever mutants of them are hunted: a ground that
+// they fail on shows nothing. And they hold for longer than the hardest mutant does
+// there, or the ground shows nothing about them.
+func TestGroundsAreFair(t *testing.T) {
+	enough := table(t)
+	for _, p := range protocols.All() {
+		t.Run(p.Name, func(t *testing.T) {
+			for _, g := range groundsOf(t, p.Name) {
+				seeds := enough[[2]string{p.Name, g.Name}]
+				switch {
+				case *long > 0:
+					seeds = *long
+				case race.Enabled:
+					seeds = 2
+				case testing.Short():
+					seeds = Least
+				case seeds == 0:
+					continue // a profile, which TestSuite of package sim has
+				}
+				t.Run(g.Name, func(t *testing.T) {
+					t.Parallel()
+					holds(t, p, g, seeds)
+				})
+			}
+		})
+	}
+}
+
+func holds(t *testing.T, p *sim.Protocol, g Ground, seeds int) {
+	events, violated := uint64(0), 0
+	for seed := range uint64(seeds) {
+		r, err := g.Run(p, seed+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events += r.Events
+		if r.Violation != nil {
+			violated++
+			t.Errorf("seed %d: %v", seed+1, r.Violation)
+		}
+		if violated == 10 {
+			t.Fatal("10 seeds violate something; this is enough")
+		}
+	}
+	t.Logf("%s, %s: %d seeds, %d events, %d violations", p.Name, g.Name, seeds, events, violated)
+}
+
+// groundsOf are the grounds of a protocol's mutants, each once; with -seeds, all
+// profiles, too.
+func groundsOf(t *testing.T, name string) []Ground {
+	var all []Ground
+	if *long > 0 {
+		for _, f := range sim.Profiles() {
+			all = append(all, Ground{Name: f.Name, Options: sim.Options{Profile: f.Name}})
+		}
+	}
+	for _, m := range Mutants() {
+		if m.Protocol != name {
+			continue
+		}
+		for _, g := range grounds(m) {
+			i := slices.IndexFunc(all, func(o Ground) bool { return o.Name == g.Name })
+			if i < 0 {
+				all = append(all, g)
+			} else if o := all[i]; !reflect.DeepEqual(o.Options, g.Options) || (o.script == nil) != (g.script == nil) || (o.judge == nil) != (g.judge == nil) {
+				t.Errorf("%s: two different grounds are called %q; %s is hunted on one of them", name, g.Name, m.Name)
+			}
+		}
+	}
+	return all
+}
+
+// table is how many seeds the machine as it is has to hold, by protocol and ground:
+// the one table that the hunt writes, TestHunt compares, and TestGroundsAreFair reads.
+func table(t *testing.T) map[[2]string]int {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "teeth.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[[2]string]int{}
+	row := regexp.MustCompile(`(?m)^\| ([a-z-]+) \| ([^|]+) \| [^|]+ \| (\d+) \| (\d+) \|$`)
+	_, rows, _ := strings.Cut(string(page), "\n## Grounds\n")
+	for _, m := range row.FindAllStringSubmatch(rows, -1) {
+		hardest, _ := strconv.Atoi(m[3])
+		enough, _ := strconv.Atoi(m[4])
+		if enough < times*hardest || enough < Least {
+			t.Errorf("%s, %s: %d seeds of the machine as it is, and the hardest mutant took %d; want %d times as many, and %d at least", m[1], m[2], enough, hardest, times, Least)
+		}
+		all[[2]string{m[1], m[2]}] = enough
+	}
+	for _, f := range Figures(kills()) {
+		if all[[2]string{f.Protocol, f.Ground}] == 0 {
+			t.Errorf("%s, %s: docs/teeth.md has no figure of this ground; run: make generate", f.Protocol, f.Ground)
+		}
+	}
+	return all
+}
+
+// kills is a hunt in which none has died.
+func kills() []Kill {
+	var all []Kill
+	for _, m := range Mutants() {
+		all = append(all, Kill{Mutant: m})
+	}
+	return all
+}
+
+// TestFigures: the hardest mutant of a ground is the one that took most seeds there.
+func TestFigures(t *testing.T) {
+	all := kills()
+	all[0].Ground, all[0].Seed = Ground{Name: "storm"}, 70
+	all[1].Ground, all[1].Seed = Ground{Name: "storm"}, 7
+	seen := false
+	for _, f := range Figures(all) {
+		switch {
+		case f.Protocol == all[0].Protocol && f.Ground == "storm":
+			seen = true
+			if f.Mutant != all[0].Name || f.Seeds != 70 || f.Enough() != 210 {
+				t.Errorf("%+v, enough are %d; want %s, 70 and 210", f, f.Enough(), all[0].Name)
+			}
+		case f.Mutant != "" || f.Enough() != Least:
+			t.Errorf("%+v: want no mutant, and %d seeds", f, Least)
+		}
+	}
+	if !seen {
+		t.Error("no figure of the ground storm")
+	}
+}

@@ -1,9 +1,0 @@
-//go:build mutants
-
-package lease
-
-import "github.com/electd/elect/protocol/internal/mutant"
-
-// Mutate switches the mutant with that name on. It exists in builds with the
-// tag mutants only.
-func (c *Config) Mutate(name string) { c.mutants = mutant.On(name) }

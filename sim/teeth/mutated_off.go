@@ -1,7 +1,0 @@
-//go:build !mutants
-
-package teeth
-
-import "github.com/electd/elect/sim"
-
-func mutated(Mutant) (*sim.Protocol, error) { return nil, ErrNoMutants }
