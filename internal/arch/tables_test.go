@@ -133,8 +133,8 @@ var repository = house{
 			why: "it serves whatever election it is handed: cmd/elect lists the back ends",
 		},
 		{
-			at: "agent/supervise", may: []string{"internal/clock", "internal/mutation", "internal/proc"}, tests: []string{"internal/terminal"}, others: system,
-			why: "it runs and kills processes by a deadline and needs no notion of an election for that",
+			at: "agent/supervise", may: []string{"driver", "internal/clock", "internal/mutation", "internal/proc"}, tests: []string{".", "internal/terminal"}, others: system,
+			why: "it runs and kills processes by a deadline; of elections it knows the mandate, which has the deadline, and that is all",
 		},
 		{
 			at: "lab/...", may: []string{"lab/sim/...", "lab/check/...", "internal/protocol/...", "fence", "internal/..."}, others: listed,
