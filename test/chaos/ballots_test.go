@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
@@ -126,8 +126,8 @@ func newTenure(s *stage) {
 func othersRestart(s *stage) {
 	s.begins()
 	s.set(network.Isolate(3, 0))
-	s.kill(1, crew.Family)
-	s.kill(2, crew.Family)
+	s.kill(1, cluster.Family)
+	s.kill(2, cluster.Family)
 	s.next(s.fault, soon)
 	s.hold(2 * promise)
 }
@@ -189,30 +189,30 @@ func wiped(s *stage) {
 	s.next(s.heal, soon)
 	node := s.cast[lost]
 	said := func() bool {
-		text, err := os.ReadFile(s.crew.Log(node))
+		text, err := os.ReadFile(s.cluster.Log(node))
 		return err == nil && bytes.Contains(text, []byte("its disk was wiped"))
 	}
-	s.must(s.until(patience, said), "%s does not say that its disk was wiped", s.crew.ID(node))
+	s.must(s.until(patience, said), "%s does not say that its disk was wiped", s.cluster.ID(node))
 	s.readmit(node)
 }
 
 // readmit gives the vote of a node whose disk was lost to the one that it has now.
 func (s *stage) readmit(node int) {
 	s.t.Helper()
-	s.does(s.crew.Down(node))
+	s.does(s.cluster.Down(node))
 	s.lends(node)
 	s.history.Add(judge.Event{Kind: judge.Wiped, Node: node})
 	s.does(s.disks[node].Wipe()) // it has begun to found an election of its own
-	s.crew.Join(node, true)
-	s.does(s.crew.Start(node))
+	s.cluster.Join(node, true)
+	s.does(s.cluster.Start(node))
 	waits := func() bool {
 		m := s.members().Nodes[node]
 		return m != nil && m.Join
 	}
 	if !s.until(patience, waits) {
-		s.lament("%s does not wait to be added", s.crew.ID(node))
+		s.lament("%s does not wait to be added", s.cluster.ID(node))
 	}
-	s.operator("member", "replace", s.crew.ID(node))
+	s.operator("member", "replace", s.cluster.ID(node))
 }
 
 // nobodyUntilHealed wants one to lead after the first, nobody while the two that

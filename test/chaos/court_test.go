@@ -58,7 +58,7 @@ func reignsOf(all []lives.Life) []reign {
 func (s *stage) judge() {
 	s.t.Helper()
 	s.strain = s.strained()
-	s.does(s.crew.Close())
+	s.does(s.cluster.Close())
 	s.does(s.history.Close())
 	s.reigns = reignsOf(s.ledger.Lives())
 	report, err := judge.Judge(s.dir, judge.Options{})
@@ -89,7 +89,7 @@ func (s *stage) keep() error {
 	err := s.report.WriteHTML(filepath.Join(kept, "report.html"))
 	var files []string
 	for i := range s.size {
-		files = append(append(files, s.crew.Log(i)), s.crew.Flight(i)...)
+		files = append(append(files, s.cluster.Log(i)), s.cluster.Flight(i)...)
 	}
 	for _, file := range append(files, filepath.Join(s.dir, judge.HistoryFile)) {
 		name, outside := strings.CutPrefix(file, s.dir+"/")
@@ -164,7 +164,7 @@ func (s *stage) name(node int) string {
 	if node < 0 {
 		return "nobody"
 	}
-	return fmt.Sprintf("%s (role %d)", s.crew.ID(node), s.role(node))
+	return fmt.Sprintf("%s (role %d)", s.cluster.ID(node), s.role(node))
 }
 
 // safe wants what must hold whatever happens: nothing that the judge calls a

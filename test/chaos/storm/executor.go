@@ -12,22 +12,22 @@ import (
 	"sync"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// cast is the processes that a storm goes over: a [crew.Crew], or in this
+// cast is the processes that a storm goes over: a [cluster.Cluster], or in this
 // package's tests one that only takes notes.
 type cast interface {
 	Start(i int) error
 	Up(i int) bool
 	Pid(i int) int // of its main process; 0: it is down
 	Down(i int) error
-	Kill(i int, part crew.Part) error
-	Stop(i int, part crew.Part) error
-	Cont(i int, part crew.Part) error
+	Kill(i int, part cluster.Part) error
+	Stop(i int, part cluster.Part) error
+	Cont(i int, part cluster.Part) error
 	Hold(i int)
 	Release(i int) error
 	Join(i int, on bool)

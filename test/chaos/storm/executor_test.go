@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
 )
@@ -138,7 +138,7 @@ func TestEachKeepsItsClass(t *testing.T) {
 	if err := a.each(func(i int) error {
 		if i == 0 {
 			a.undo("begun", func(context.Context) error { begun = true; return nil })
-			return crew.ErrNone
+			return cluster.ErrNone
 		}
 		return nil
 	}); err != nil {
