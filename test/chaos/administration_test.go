@@ -74,11 +74,11 @@ func transferRaces(s *stage) {
 			s.hold(time.Duration(try) * time.Millisecond) // it is under way
 			began := s.ledger.Now()
 			r.do()
-			met := len(reignsSince(s, asked)) == 0
+			met := len(tenuresSince(s, asked)) == 0
 			s.hold(2 * promise)
 			r.undo()
 			s.recast()
-			led := reignsOf(s.ledger.Lives())
+			led := tenuresOf(s.ledger.Lives())
 			gap := silence(led, began, s.ledger.Now())
 			longest = max(longest, gap)
 			s.want(gap <= 2*soon, "%s: nobody led for %v; want %v at most", r.name, shown(gap), 2*soon)
@@ -111,9 +111,9 @@ func (s *stage) appoint(to int) error {
 }
 
 // silence is the longest time without a leader between two times.
-func silence(reigns []reign, from, until int64) (longest time.Duration) {
+func silence(tenures []tenure, from, until int64) (longest time.Duration) {
 	at := from
-	for _, r := range reigns { // by when they began
+	for _, r := range tenures { // by when they began
 		if r.from > at {
 			longest = max(longest, time.Duration(min(r.from, until)-at))
 		}

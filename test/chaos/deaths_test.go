@@ -112,7 +112,7 @@ func electedThenLeads(s *stage) {
 // happened wants something to be in the history of the nodes that happened to a
 // leader within half a promise of the mark. It is not when its command begins: that
 // takes as long as the machine needs to start it.
-func (s *stage) happened(event string, to reign) {
+func (s *stage) happened(event string, to tenure) {
 	at, ok := s.told[told{event, to.token}]
 	took := time.Duration(at - s.mark)
 	if s.want(ok, "no history of %s being %s", s.name(to.node), event) {

@@ -65,8 +65,8 @@ func TestOneFamilyAtATime(t *testing.T) {
 		},
 		judge: func(s *stage) {
 			s.safe()
-			s.say("%d rounds, %d reigns, %v", rounds, len(s.reigns), done)
-			s.must(len(s.reigns) >= rounds/4, "only %d reigns in %d rounds: the faults did not bite", len(s.reigns), rounds)
+			s.say("%d rounds, %d tenures, %v", rounds, len(s.tenures), done)
+			s.must(len(s.tenures) >= rounds/4, "only %d tenures in %d rounds: the faults did not bite", len(s.tenures), rounds)
 		},
 	}
 	perform(t, sc, p, set{programs: builder(t)()})
@@ -116,7 +116,7 @@ func TestPeersUnderPacketLoss(t *testing.T) {
 		},
 		judge: func(s *stage) {
 			s.safe()
-			s.say("%v, %d reigns; nobody led for %v at most while a majority could have elected", done, len(s.reigns), shown(s.report.Longest))
+			s.say("%v, %d tenures; nobody led for %v at most while a majority could have elected", done, len(s.tenures), shown(s.report.Longest))
 		},
 	}
 	perform(t, sc, p, set{programs: builder(t)()})

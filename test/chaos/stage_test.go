@@ -79,10 +79,10 @@ type stage struct {
 	stranded   bool           // a voter came to a term that nobody had won
 	termsAtEnd uint64         // the leader's term in the end
 
-	reigns []reign
-	report judge.Report
-	ruin   ruin   // why the script could not go on; "": it came to its end
-	strain strain // how much the machine was short of processors
+	tenures []tenure
+	report  judge.Report
+	ruin    ruin   // why the script could not go on; "": it came to its end
+	strain  strain // how much the machine was short of processors
 
 	violated []string // promises that were broken
 	missed   []string // what was expected and did not come

@@ -21,10 +21,10 @@ import (
 // The marks in the environment of all processes of a cluster. Workers go by the
 // first two.
 const (
-	dirEnv     = "CHAOS_DIR"    // of the run
-	nodeEnv    = "CHAOS_NODE"   // the node's number
-	clusterEnv = "CHAOS_CLUSTER"   // whose process it is: see mark
-	besideEnv  = "CHAOS_BESIDE" // what it is, of one that belongs to no node
+	dirEnv     = "CHAOS_DIR"     // of the run
+	nodeEnv    = "CHAOS_NODE"    // the node's number
+	clusterEnv = "CHAOS_CLUSTER" // whose process it is: see mark
+	besideEnv  = "CHAOS_BESIDE"  // what it is, of one that belongs to no node
 )
 
 // keeperName is argv[0] of a keeper.

@@ -63,20 +63,20 @@ type dial interface {
 
 // stage is all that the executor acts upon.
 type stage struct {
-	cast   cast
-	wires  wires // nil: no network
-	disks  []disk.Disk
-	clocks []dial
-	burn   func(n int) (end func() error, err error) // has n processes spin
-	leader func() int                                // who leads now, or who did last; -1: nobody ever did
-	reigns func(since int64) []reign                 // that began after that time, as the work has stamped them
-	keep   func(i int, lost bool) error              // copies what is worth it of a disk aside; lost: it is about to be
-	note   func(judge.Event)
-	now    func() int64 // as the history counts
+	cast    cast
+	wires   wires // nil: no network
+	disks   []disk.Disk
+	clocks  []dial
+	burn    func(n int) (end func() error, err error) // has n processes spin
+	leader  func() int                                // who leads now, or who did last; -1: nobody ever did
+	tenures func(since int64) []tenure                // that began after that time, as the work has stamped them
+	keep    func(i int, lost bool) error              // copies what is worth it of a disk aside; lost: it is about to be
+	note    func(judge.Event)
+	now     func() int64 // as the history counts
 }
 
-// reign is that a node works as leader.
-type reign struct {
+// tenure is that a node works as leader.
+type tenure struct {
 	node   int
 	token  int64
 	lasted time.Duration // so far

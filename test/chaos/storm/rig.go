@@ -200,7 +200,7 @@ func (r *rig) keep(i int, lost bool) error { return r.aside[i].copy(r.disks[i].P
 
 // stage is what the executor acts upon.
 func (r *rig) stage() stage {
-	st := stage{cast: players{r.cluster}, disks: r.disks, burn: r.burn, leader: r.leader, reigns: r.reigns, keep: r.keep, note: r.history.Add, now: r.ledger.Now}
+	st := stage{cast: players{r.cluster}, disks: r.disks, burn: r.burn, leader: r.leader, tenures: r.tenures, keep: r.keep, note: r.history.Add, now: r.ledger.Now}
 	if r.net != nil {
 		st.wires = r.net
 	}
@@ -273,8 +273,8 @@ func (r *rig) leader() int {
 	return int(last.Node)
 }
 
-// reigns are those that began after that time.
-func (r *rig) reigns(since int64) (all []reign) {
+// tenures are those that began after that time.
+func (r *rig) tenures(since int64) (all []tenure) {
 	type key struct{ node, token int64 }
 	spans := map[key][2]int64{}
 	for _, l := range r.ledger.Lives() {
@@ -290,7 +290,7 @@ func (r *rig) reigns(since int64) (all []reign) {
 	}
 	for k, at := range spans {
 		if at[0] > since {
-			all = append(all, reign{int(k.node), k.token, time.Duration(at[1] - at[0])})
+			all = append(all, tenure{int(k.node), k.token, time.Duration(at[1] - at[0])})
 		}
 	}
 	return all

@@ -21,16 +21,16 @@ import (
 // dummies is a stage on which nothing real stands: it takes notes of what is done
 // to it, and says where that is beyond what is promised.
 type dummies struct {
-	mu     sync.Mutex
-	nodes  []dummy
-	spare  int // number of the node that is added
-	links  network.Links
-	events []judge.Event
-	burns  int
-	wrong  []string
-	leads  int
-	reigns []reign // of all times
-	fail   string  // what fails, always
+	mu      sync.Mutex
+	nodes   []dummy
+	spare   int // number of the node that is added
+	links   network.Links
+	events  []judge.Event
+	burns   int
+	wrong   []string
+	leads   int
+	tenures []tenure // of all times
+	fail    string   // what fails, always
 }
 
 type dummy struct {
@@ -58,11 +58,11 @@ func newDummies(s *Schedule) *dummies {
 func (d *dummies) stage(s *Schedule) stage {
 	st := stage{
 		cast: d, wires: d, leader: func() int { d.mu.Lock(); defer d.mu.Unlock(); d.leads = (d.leads + 1) % s.Voters; return d.leads },
-		burn:   func(n int) (func() error, error) { d.add(n); return func() error { d.add(-n); return nil }, nil },
-		keep:   func(int, bool) error { return nil },
-		reigns: func(int64) []reign { d.mu.Lock(); defer d.mu.Unlock(); return d.reigns },
-		note:   func(e judge.Event) { d.mu.Lock(); defer d.mu.Unlock(); d.events = append(d.events, e) },
-		now:    func() int64 { return time.Now().UnixNano() },
+		burn:    func(n int) (func() error, error) { d.add(n); return func() error { d.add(-n); return nil }, nil },
+		keep:    func(int, bool) error { return nil },
+		tenures: func(int64) []tenure { d.mu.Lock(); defer d.mu.Unlock(); return d.tenures },
+		note:    func(e judge.Event) { d.mu.Lock(); defer d.mu.Unlock(); d.events = append(d.events, e) },
+		now:     func() int64 { return time.Now().UnixNano() },
 	}
 	for i := range d.nodes {
 		st.disks = append(st.disks, &dummyDisk{d, i})

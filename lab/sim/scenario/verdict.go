@@ -10,8 +10,8 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// court judges the runs of a scenario.
-type court struct {
+// verdict judges the runs of a scenario.
+type verdict struct {
 	*stage
 	runs  []*run
 	first *run
@@ -20,26 +20,26 @@ type court struct {
 }
 
 // say adds to the outcome what has happened.
-func (c *court) say(format string, args ...any) {
+func (c *verdict) say(format string, args ...any) {
 	c.says = append(c.says, fmt.Sprintf(format, args...))
 }
 
 // claim says what was expected, if nothing was otherwise.
-func (c *court) claim(format string, args ...any) {
+func (c *verdict) claim(format string, args ...any) {
 	if len(c.wrong) == 0 {
 		c.say(format, args...)
 	}
 }
 
 // want notes what was expected and is not so.
-func (c *court) want(ok bool, format string, args ...any) {
+func (c *verdict) want(ok bool, format string, args ...any) {
 	if !ok {
 		c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
 	}
 }
 
 // outcome is what has happened, in a sentence.
-func (c *court) outcome() string {
+func (c *verdict) outcome() string {
 	says := strings.Join(c.says, "; ")
 	if says == "" && len(c.wrong) > 0 {
 		says = c.wrong[0]
@@ -50,9 +50,9 @@ func (c *court) outcome() string {
 	return says + "."
 }
 
-// counts is while a reign counts: while its lease is proven, or where none are
+// counts is while a tenure counts: while its lease is proven, or where none are
 // while it is elected. ok is false if it never does.
-func (r *run) counts(g *Reign) (s Span, ok bool) {
+func (r *run) counts(g *Tenure) (s Span, ok bool) {
 	if !r.leases {
 		return g.Span, true
 	}
@@ -62,11 +62,11 @@ func (r *run) counts(g *Reign) (s Span, ok bool) {
 	return Span{g.Proven[0].From, g.Proven[len(g.Proven)-1].Until}, true
 }
 
-// leader is the reign that counts at t, the latest if there are more; nil if
+// leader is the tenure that counts at t, the latest if there are more; nil if
 // nobody leads.
-func (r *run) leader(t sim.Time) *Reign {
-	for i := len(r.reigns) - 1; i >= 0; i-- {
-		g := &r.reigns[i]
+func (r *run) leader(t sim.Time) *Tenure {
+	for i := len(r.tenures) - 1; i >= 0; i-- {
+		g := &r.tenures[i]
 		if r.leases && slices.ContainsFunc(g.Proven, func(s Span) bool { return s.has(t) }) || !r.leases && g.has(t) {
 			return g
 		}
@@ -84,8 +84,8 @@ func (r *run) who(t sim.Time) protocol.NodeID {
 
 // leaders are all who count at t, by the order in which they were elected.
 func (r *run) leaders(t sim.Time) (all []string) {
-	for i := range r.reigns {
-		g := &r.reigns[i]
+	for i := range r.tenures {
+		g := &r.tenures[i]
 		leads := g.has(t)
 		if r.leases {
 			leads = slices.ContainsFunc(g.Proven, func(s Span) bool { return s.has(t) })
@@ -97,22 +97,22 @@ func (r *run) leaders(t sim.Time) (all []string) {
 	return all
 }
 
-// next is the first reign that is won after t, by one of those who (anybody, if
+// next is the first tenure that is won after t, by one of those who (anybody, if
 // there are none); nil if there is none.
-func (r *run) next(t sim.Time, who ...protocol.NodeID) *Reign {
-	for i := range r.reigns {
-		if g := &r.reigns[i]; g.From > t && (len(who) == 0 || slices.Contains(who, g.Who)) {
+func (r *run) next(t sim.Time, who ...protocol.NodeID) *Tenure {
+	for i := range r.tenures {
+		if g := &r.tenures[i]; g.From > t && (len(who) == 0 || slices.Contains(who, g.Who)) {
 			return g
 		}
 	}
 	return nil
 }
 
-// won are the reigns that were won in a span.
-func (r *run) won(s Span) []*Reign {
-	var all []*Reign
-	for i := range r.reigns {
-		if g := &r.reigns[i]; s.has(g.From) {
+// won are the tenures that were won in a span.
+func (r *run) won(s Span) []*Tenure {
+	var all []*Tenure
+	for i := range r.tenures {
+		if g := &r.tenures[i]; s.has(g.From) {
 			all = append(all, g)
 		}
 	}
@@ -127,9 +127,9 @@ func (r *run) changes(s Span) int {
 		who protocol.NodeID
 	}
 	var all []start
-	for i := range r.reigns {
-		if c, ok := r.counts(&r.reigns[i]); ok {
-			all = append(all, start{c.From, r.reigns[i].Who})
+	for i := range r.tenures {
+		if c, ok := r.counts(&r.tenures[i]); ok {
+			all = append(all, start{c.From, r.tenures[i].Who})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b start) int { return int(a.at - b.at) })
@@ -144,15 +144,15 @@ func (r *run) changes(s Span) int {
 
 // both is how long two participants led at one true instant, within s.
 func (r *run) both(s Span) (sum time.Duration) {
-	spans := func(g *Reign) []Span {
+	spans := func(g *Tenure) []Span {
 		if r.leases {
 			return g.Proven
 		}
 		return []Span{g.Span}
 	}
-	for i := range r.reigns {
+	for i := range r.tenures {
 		for j := range i {
-			a, b := &r.reigns[i], &r.reigns[j]
+			a, b := &r.tenures[i], &r.tenures[j]
 			if a.place == b.place {
 				continue
 			}
@@ -168,8 +168,8 @@ func (r *run) both(s Span) (sum time.Duration) {
 
 // led is how long somebody led, within s; two at one time count twice.
 func (r *run) led(s Span) (sum time.Duration) {
-	for i := range r.reigns {
-		g := &r.reigns[i]
+	for i := range r.tenures {
+		g := &r.tenures[i]
 		if !r.leases {
 			sum += max(0, g.within(s).length())
 			continue
@@ -183,8 +183,8 @@ func (r *run) led(s Span) (sum time.Duration) {
 
 // longest is the longest uninterrupted time for which one led, within s.
 func (r *run) longest(s Span) (most time.Duration) {
-	for i := range r.reigns {
-		if c, ok := r.counts(&r.reigns[i]); ok {
+	for i := range r.tenures {
+		if c, ok := r.counts(&r.tenures[i]); ok {
 			most = max(most, c.within(s).length())
 		}
 	}
@@ -201,7 +201,7 @@ func (r *run) term(t sim.Time) (term uint64) {
 	return term
 }
 
-// undisturbed says why the reign that counts at from does not go on until to: it
+// undisturbed says why the tenure that counts at from does not go on until to: it
 // ends, there is a gap in its proof, or somebody else is elected. It is empty if
 // all is well.
 func (r *run) undisturbed(from, to sim.Time) string {
@@ -223,11 +223,11 @@ func (r *run) undisturbed(from, to sim.Time) string {
 }
 
 // since is the time from the beginning of the faults.
-func (c *court) since(t sim.Time) time.Duration { return time.Duration(t - c.fault) }
+func (c *verdict) since(t sim.Time) time.Duration { return time.Duration(t - c.fault) }
 
 // undisturbed wants in all runs that the first of the cast leads from before the
 // faults until the end, and nobody else is elected.
-func (c *court) undisturbed() {
+func (c *verdict) undisturbed() {
 	for _, r := range c.runs {
 		c.want(r.who(c.fault) == c.ids[0], "seed %d: %s leads when the faults begin; want %s", r.schedule.Seed, r.who(c.fault), c.ids[0])
 		why := r.undisturbed(c.fault, r.end)
@@ -242,7 +242,7 @@ func (c *court) undisturbed() {
 }
 
 // proof is the text, where there are proofs.
-func (c *court) proof(text string) string {
+func (c *verdict) proof(text string) string {
 	if c.first.leases {
 		return text
 	}
@@ -250,7 +250,7 @@ func (c *court) proof(text string) string {
 }
 
 // all says of how many runs something is said.
-func (c *court) all() string {
+func (c *verdict) all() string {
 	if len(c.runs) == 1 {
 		return ""
 	}
@@ -258,7 +258,7 @@ func (c *court) all() string {
 }
 
 // last says who leads in the end.
-func (c *court) last() string {
+func (c *verdict) last() string {
 	var all []string
 	runs := make(map[string]int)
 	for _, r := range c.runs {
@@ -292,7 +292,7 @@ func twoLead(most time.Duration) string {
 }
 
 // safe wants that nothing was violated.
-func (c *court) safe(r *run) {
+func (c *verdict) safe(r *run) {
 	c.want(r.result.Violation == nil, "seed %d: it violates %v", r.schedule.Seed, r.result.Violation)
 	for _, v := range r.result.Found {
 		c.want(false, "seed %d: it is found failing: %v", r.schedule.Seed, &v)
@@ -301,13 +301,13 @@ func (c *court) safe(r *run) {
 }
 
 // sound wants that nothing was violated that must hold.
-func (c *court) sound(r *run) {
+func (c *verdict) sound(r *run) {
 	c.want(r.result.Violation == nil, "seed %d: it violates %v", r.schedule.Seed, r.result.Violation)
 }
 
 // takeover is how long after t, in each run, the next one was elected, and led.
 // It wants one in each of them.
-func (c *court) takeovers(t sim.Time, who ...protocol.NodeID) (elected, leads []time.Duration) {
+func (c *verdict) takeovers(t sim.Time, who ...protocol.NodeID) (elected, leads []time.Duration) {
 	for _, r := range c.runs {
 		g := r.next(t, who...)
 		if g == nil {
