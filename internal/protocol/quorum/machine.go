@@ -246,9 +246,9 @@ func (m *Machine) View() protocol.View {
 	return v
 }
 
-// OwesUntil is the end of the boot residual: until then this voter may be promised to others by
-// what it said before it started, or before its clock jumped (R1, R16). A leader that needs its
-// vote may have to wait as long. Always if it owes nothing.
+// OwesUntil is until when this voter may still be promised to somebody by what it said
+// before it started, or before its clock jumped (R1, R16): a leader that needs its vote
+// may have to wait as long. Always if it owes nothing.
 func (m *Machine) OwesUntil() protocol.Instant { return m.bootUntil }
 
 // message returns a message with the fields that all messages carry.
