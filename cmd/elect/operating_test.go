@@ -26,7 +26,7 @@ func TestOperatingExamples(t *testing.T) {
 	for _, unit := range []string{"elect-file.service", "elect-peer.service"} {
 		text := read(t, filepath.Join(dir, unit))
 		grace := runGrace(t, unit, strings.Fields(setting(t, unit, text, "ExecStart"))[1:])
-		if stop := span(t, unit, setting(t, unit, text, "TimeoutStopSec")); stop <= grace {
+		if stop := durationOf(t, unit, setting(t, unit, text, "TimeoutStopSec")); stop <= grace {
 			t.Errorf("%s: TimeoutStopSec is %v; want more than --grace, which is %v", unit, stop, grace)
 		}
 		if want := setting(t, unit, text, "RestartPreventExitStatus"); want != "64" {
@@ -73,7 +73,7 @@ func TestOperatingExamples(t *testing.T) {
 		t.Errorf("compose.yaml has %d services; want 3", len(compose.Services))
 	}
 	for id, s := range compose.Services {
-		if stop := span(t, id, s.Grace); stop <= grace {
+		if stop := durationOf(t, id, s.Grace); stop <= grace {
 			t.Errorf("compose.yaml: %s stops after %v; want more than --grace, which is %v", id, stop, grace)
 		}
 		for name := range s.Environment {
@@ -137,7 +137,7 @@ func setting(t *testing.T, unit, text, key string) string {
 	return found[0][1]
 }
 
-func span(t *testing.T, file, text string) time.Duration {
+func durationOf(t *testing.T, file, text string) time.Duration {
 	t.Helper()
 	d, err := time.ParseDuration(text)
 	if err != nil {
