@@ -74,9 +74,9 @@ func (d differ) apart(since, s sample) bool {
 // differ is how much two clocks may differ.
 type differ struct {
 	num, den int64
-	// For the granularity of clocks, and for jumps that are too small to be noticed:
-	// on each side two readings may be twice the tolerance apart from the truth, and
-	// one side's count for (1+ρ)/(1−ρ) of that, 1.5 at most.
+	// For the granularity of clocks, and for jumps that are too small to notice: on each side two
+	// readings may be off by twice the tolerance, and one side's error counts (1+ρ)/(1−ρ) times, 1.5
+	// at most.
 	guard time.Duration
 }
 
