@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 func hashOf(t *testing.T, s *Schedule) (uint64, uint64) {
@@ -30,7 +30,7 @@ func hashOf(t *testing.T, s *Schedule) (uint64, uint64) {
 // or not; other seeds give other ones.
 func TestSameSeedSameRun(t *testing.T) {
 	seen := map[uint64]uint64{}
-	for seed := range race.Or[uint64](6, 1) {
+	for seed := range long.Or[uint64](6, 1) {
 		s := troubled(seed)
 		want, events := hashOf(t, s)
 		if other, ok := seen[want]; ok {
@@ -57,7 +57,7 @@ func TestSameSeedSameRun(t *testing.T) {
 
 // A fork goes on as the original does, whenever it is made, and does not disturb it.
 func TestFork(t *testing.T) {
-	for seed := range race.Or[uint64](3, 1) {
+	for seed := range long.Or[uint64](3, 1) {
 		s := troubled(seed)
 		want, events := hashOf(t, s)
 		w, err := New(pulses(), s)
@@ -66,7 +66,7 @@ func TestFork(t *testing.T) {
 		}
 		var forks []*World
 		for i := uint64(0); w.Step(); i++ {
-			if i%(events/race.Or[uint64](25, 4)) == 0 {
+			if i%(events/long.Or[uint64](25, 4)) == 0 {
 				f := w.Fork()
 				forks = append(forks, f)
 				// It goes ahead for a while, and so does a fork of it.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/chaos/crew"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/network"
@@ -29,7 +29,7 @@ type scenario struct {
 
 	disks  func(dir string) (disk.Disk, error) // what disk each node has; nil: a plain directory
 	clocks bool                                // nodes have clocks of their own: programs that were built for that
-	short  bool                                // in go test -short, too
+	short  bool                                // in CI, too
 
 	script func(*stage)
 	parts  []part
@@ -90,8 +90,8 @@ func cut(shape network.Links, d time.Duration) func(*stage) {
 	}
 }
 
-// long is a time that lets all timeouts pass several times.
-const long = 5 * promise
+// lengthy is a time that lets all timeouts pass several times.
+const lengthy = 5 * promise
 
 // catalogue is all scenarios that are about partitions and pauses.
 func catalogue() []scenario {
@@ -104,7 +104,7 @@ func partitions() []scenario {
 	return []scenario{
 		{
 			name: "minority-leader", story: "The leader is cut off with a minority; later all is healed.",
-			nodes: 5, short: true, script: cut(network.Halves(5, 0, 1), long),
+			nodes: 5, short: true, script: cut(network.Halves(5, 0, 1), lengthy),
 			parts: []part{
 				{on: quorum, expected: "the lease of the cut off leader is over before another one's begins", judge: handedOn},
 				plain(raft, "a stale leader leads beside the new one until all is healed", stale),
@@ -113,7 +113,7 @@ func partitions() []scenario {
 		},
 		{
 			name: "rejoin", story: "A follower is cut off, and comes back.",
-			nodes: 5, short: true, script: cut(network.Isolate(5, 4), long),
+			nodes: 5, short: true, script: cut(network.Isolate(5, 4), lengthy),
 			parts: []part{
 				{on: quorum, expected: calmly, judge: undisturbed},
 				plain(raft, "the one that comes back has a higher term, which deposes the leader", deposed),
@@ -121,7 +121,7 @@ func partitions() []scenario {
 		},
 		{
 			name: "ping-pong", story: "Two cannot see each other, and both see the rest; one of them leads.",
-			nodes: 5, script: cut(network.Partial(5, 0, 1), long),
+			nodes: 5, script: cut(network.Partial(5, 0, 1), lengthy),
 			parts: []part{
 				{on: quorum, expected: calmly, judge: undisturbed},
 				plain(raft, "the two depose each other for as long as it lasts", toAndFro(0, 1)),
@@ -129,7 +129,7 @@ func partitions() []scenario {
 		},
 		{
 			name: "quorum-loss", story: "All lose all links but those to one hub, which alone sees a majority, and does not lead.",
-			nodes: 5, script: cut(network.Hub(5, 2), long),
+			nodes: 5, script: cut(network.Hub(5, 2), lengthy),
 			parts: []part{
 				{on: quorum, expected: "the leader gives up, and the hub is elected", judge: hubLeads},
 				plain(preVote, "deadlock: the leader reaches one of the other four, and leads on", func(s *stage) { s.fenced(); s.steady(s.fault, s.heal) }),
@@ -147,7 +147,7 @@ func partitions() []scenario {
 		},
 		{
 			name: "chain", story: "Of three in a row the outer two cannot see each other; one of them leads.",
-			nodes: 3, short: true, script: cut(network.Partial(3, 0, 2), long),
+			nodes: 3, short: true, script: cut(network.Partial(3, 0, 2), lengthy),
 			parts: []part{
 				{on: quorum, expected: calmly, judge: undisturbed},
 				plain(raft, "the outer two depose each other for as long as it lasts", toAndFro(0, 2)),
@@ -155,7 +155,7 @@ func partitions() []scenario {
 		},
 		{
 			name: "cloudflare-2020", story: "Three see each other; a fourth sees the second only, and a fifth the third.",
-			nodes: 5, script: cut(network.Cloudflare2020(), long),
+			nodes: 5, script: cut(network.Cloudflare2020(), lengthy),
 			parts: []part{
 				{on: quorum, expected: calmly, judge: undisturbed},
 				plain(raft, "never stable: whoever leads, somebody does not hear it, and deposes it", turmoil),
@@ -163,7 +163,7 @@ func partitions() []scenario {
 		},
 		{
 			name: "deaf-leader", story: "The leader is heard by all, and hears nobody.",
-			nodes: 5, short: true, script: cut(network.Deaf(5, 0), long),
+			nodes: 5, short: true, script: cut(network.Deaf(5, 0), lengthy),
 			parts: []part{
 				{on: quorum, net: proxies, expected: "the lease of the deaf one is over before another one's begins", judge: handedOn},
 				// To the kernel's TCP one who hears no acknowledgement is soon mute, too.
@@ -174,7 +174,7 @@ func partitions() []scenario {
 		},
 		{
 			name: "mute-leader", story: "The leader hears all, and is heard by nobody.",
-			nodes: 5, script: cut(network.Mute(5, 0), long),
+			nodes: 5, script: cut(network.Mute(5, 0), lengthy),
 			parts: []part{{on: quorum, expected: "the lease of the mute one is over before another one's begins", judge: handedOn}},
 		},
 		{
@@ -207,12 +207,12 @@ func hubLeads(s *stage) {
 // TestScenarios plays the catalogue: each scenario on real processes, with real
 // networks, disks and signals. One of them: -run TestScenarios/rejoin.
 func TestScenarios(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it breaks a cluster of real processes")
 	programs := builder(t)
 	for _, sc := range catalogue() {
 		t.Run(sc.name, func(t *testing.T) {
-			if testing.Short() && !sc.short {
-				t.Skip("left out in -short")
+			if !sc.short {
+				long.Full(t, "CI has others of its kind")
 			}
 			t.Parallel()
 			t.Log(sc.story)

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 // twin keeps all that ever happened to one life of a machine and computes from
@@ -171,7 +171,7 @@ func (w *twin) count(version uint64) uint64 {
 }
 
 func TestTwin(t *testing.T) {
-	for seed := range race.Or[uint64](12, 3) {
+	for seed := range long.Or[uint64](12, 3) {
 		n := newNet(seed, nil)
 		n.w.length = 15 * time.Second
 		twins := make(map[*Machine]*twin)

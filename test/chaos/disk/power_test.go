@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"golang.org/x/sys/unix"
 )
 
@@ -416,9 +417,7 @@ func TestPowerLossInSync(t *testing.T) {
 // TestInUse: a power loss while somebody lives is refused, says who, and loses
 // nothing.
 func TestInUse(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it waits for a process to end that does not")
-	}
+	long.Full(t, "it waits for a process to end that does not")
 	t.Parallel()
 	b := newBench(t)
 	b.create(b.at("f"), "not synced")

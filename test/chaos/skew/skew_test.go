@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/chaos/skew"
 )
 
@@ -125,7 +125,7 @@ func newClock(t *testing.T) *skew.Clock {
 }
 
 func TestClock(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it builds programs and bends their clocks")
 	c := newClock(t)
 	cmd := exec.Command(build(t, "./show", "chaos"))
 	cmd.Env = append(os.Environ(), c.Env())
