@@ -270,7 +270,7 @@ func TestPanicIsTold(t *testing.T) {
 		w.Run()
 		r := w.Result()
 		v := r.Failure(NoPanic)
-		if v == nil || v.Node != "n2" || !strings.Contains(v.Says, "kaboom") || !strings.Contains(v.Says, "lab/sim/world_test.go:") || !strings.Contains(v.Says, `"from":"n1"`) {
+		if v == nil || v.Node != "n2" || !strings.Contains(v.Says, "kaboom") || !strings.Contains(v.Says, "sim/world_test.go:") || !strings.Contains(v.Says, `"from":"n1"`) {
 			t.Fatalf("%v", v)
 		}
 		if (r.Violation == nil) != may {

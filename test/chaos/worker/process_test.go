@@ -19,7 +19,7 @@ import (
 
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/proc"
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/lives"
 	"github.com/electd/elect/test/chaos/register"
 )
@@ -29,7 +29,7 @@ import (
 // begins, whatever is killed.
 func TestLife(t *testing.T) {
 	long.Full(t, "it starts a dozen processes")
-	programs, err := crew.Build(t.Context(), t.TempDir())
+	programs, err := cluster.Build(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
