@@ -133,7 +133,7 @@ var repository = house{
 			why: "it serves whatever election it is handed: cmd/elect lists the back ends",
 		},
 		{
-			at: "agent/supervise", may: []string{"internal/clock", "internal/mutation", "internal/proc"}, tests: []string{"internal/terminal"}, others: system,
+			at: "agent/supervise", may: []string{"internal/clock", "internal/mutation", "internal/proc"}, tests: []string{"internal/spawn", "internal/terminal"}, others: system,
 			why: "it runs and kills processes by a deadline and needs no notion of an election for that",
 		},
 		{

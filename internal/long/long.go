@@ -36,11 +36,14 @@ func asked() level {
 	}
 }
 
+// Asked reports whether the long tests run.
+func Asked() bool { return asked() >= share }
+
 // Test skips t unless the long tests run. It is for tests that start servers or a
 // cluster of processes, wait for real time, or take more than a few seconds.
 func Test(t testing.TB, why string) {
 	t.Helper()
-	if asked() < share {
+	if !Asked() {
 		t.Skip("a long test, run by make long: " + why)
 	}
 }
@@ -55,7 +58,7 @@ func Full(t testing.TB, why string) {
 
 // Many reports whether the long tests run, and the race detector is off: a loop in one
 // goroutine takes ten times as long under it and shows nothing more.
-func Many() bool { return asked() >= share && !race.Enabled }
+func Many() bool { return Asked() && !race.Enabled }
 
 // Or is many where Many reports true, and otherwise few.
 func Or[T any](many, few T) T {
