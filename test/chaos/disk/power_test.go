@@ -32,6 +32,7 @@ func newBench(t *testing.T) *bench {
 
 func benchOn(t *testing.T, d Disk, err error) *bench {
 	t.Helper()
+	long.Test(t, "it takes the power from a disk")
 	if errors.Is(err, ErrUnable) && os.Getenv("CI") != "true" {
 		t.Skipf("SKIPPED, and so nothing was tested on a disk that fails: %v", err)
 	}

@@ -273,6 +273,7 @@ func able(t *testing.T) {
 // TestNothingIsLeft: an ordinary build of the command has nothing of what tests
 // can change in theirs.
 func TestNothingIsLeft(t *testing.T) {
+	long.Test(t, "it builds programs")
 	marks := []string{"ELECT_CHAOS_CLOCK", "ELECT_MUTANT", "electd/elect/internal/mutation.", "internal/clock/warp.", "internal/mutant.On"}
 	in := func(path string) (found []string) {
 		t.Helper()
