@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/electd/elect/internal/long"
-	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/lab/sim"
 	"github.com/electd/elect/lab/sim/protocols"
 )
