@@ -22,7 +22,7 @@ import (
 // with docs/teeth.md. A survivor fails it.
 func TestHunt(t *testing.T) {
 	long.Test(t, "it hunts for minutes")
-	page := filepath.Join("..", "..", "docs", "teeth.md")
+	page := filepath.Join("..", "..", "..", "docs", "teeth.md")
 	out, err := exec.CommandContext(t.Context(), "go", "run", "-tags", "mutants", "./hunt", "-check", page).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -161,7 +161,7 @@ func groundsOf(t *testing.T, name string) []Ground {
 // the one table that the hunt writes, TestHunt compares, and TestGroundsAreFair reads.
 func table(t *testing.T) map[[2]string]int {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "teeth.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "teeth.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
