@@ -26,13 +26,13 @@ type bench struct {
 // skipped, but not in CI: there it must run.
 func newBench(t *testing.T) *bench {
 	t.Helper()
+	long.Test(t, "it takes the power from a disk")
 	d, err := NewFUSE(t.TempDir())
 	return benchOn(t, d, err)
 }
 
 func benchOn(t *testing.T, d Disk, err error) *bench {
 	t.Helper()
-	long.Test(t, "it takes the power from a disk")
 	if errors.Is(err, ErrUnable) && os.Getenv("CI") != "true" {
 		t.Skipf("SKIPPED, and so nothing was tested on a disk that fails: %v", err)
 	}
