@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
@@ -58,6 +59,7 @@ func TestRoles(t *testing.T) {
 	change := c.change
 	c.change = func(cfg *Config) {
 		change(cfg)
+		cfg.Promise = 5 * time.Second // a busy machine keeps it
 		cfg.Logger = slog.New(slog.NewTextHandler(io.MultiWriter(text, testWriter{t, cfg.ID}), nil))
 	}
 	c.startAll()

@@ -69,15 +69,15 @@ var repository = house{
 			why: "the conformance suite sees a back end as its contract and as nothing more",
 		},
 		{
-			at: "internal/protocol/...", tests: []string{"internal/golden", "internal/classictest", "internal/race"}, others: nothing,
+			at: "internal/protocol/...", tests: []string{"internal/golden", "internal/classictest", "internal/long", "internal/race"}, others: nothing,
 			why: "pure state machines with types of their own: the same bytes are simulated, checked and shipped",
 		},
 		{
-			at: "lab/sim/...", may: []string{"internal/protocol/...", "fence"}, tests: []string{"internal/golden", "internal/race"}, others: nothing,
+			at: "lab/sim/...", may: []string{"internal/protocol/...", "fence"}, tests: []string{"internal/golden", "internal/long", "internal/race"}, others: nothing,
 			why: "a driver of the machines; it must not see how production drives them",
 		},
 		{
-			at: "lab/sim/compare/...", may: []string{"lab/sim/...", "internal/protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden", "internal/race"}, others: nothing,
+			at: "lab/sim/compare/...", may: []string{"lab/sim/...", "internal/protocol/...", "fence", "internal/plot"}, tests: []string{"internal/golden", "internal/long", "internal/race"}, others: nothing,
 			why: "it runs protocols side by side, and draws what came of them",
 		},
 		{
@@ -89,11 +89,11 @@ var repository = house{
 			why: "it draws traces",
 		},
 		{
-			at: "lab/sim/teeth/...", may: []string{"lab/sim/...", "lab/check/...", "internal/protocol/...", "fence", "internal/mutation"}, tests: []string{"internal/race"}, others: nothing,
+			at: "lab/sim/teeth/...", may: []string{"lab/sim/...", "lab/check/...", "internal/protocol/...", "fence", "internal/mutation"}, tests: []string{"internal/long", "internal/race"}, others: nothing,
 			why: "it hunts mutants with both drivers of the machines, and writes one table",
 		},
 		{
-			at: "lab/check/...", may: []string{"internal/protocol/...", "fence"}, tests: []string{"internal/race"}, others: nothing,
+			at: "lab/check/...", may: []string{"internal/protocol/...", "fence"}, tests: []string{"internal/long", "internal/race"}, others: nothing,
 			why: "a driver of the machines; it must not see how production drives them",
 		},
 		{
@@ -133,7 +133,7 @@ var repository = house{
 			why: "it serves whatever election it is handed: cmd/elect lists the back ends",
 		},
 		{
-			at: "agent/supervise", may: []string{"driver", "internal/clock", "internal/mutation", "internal/proc"}, tests: []string{".", "internal/terminal"}, others: system,
+			at: "agent/supervise", may: []string{"driver", "internal/clock", "internal/mutation", "internal/proc"}, tests: []string{".", "internal/spawn", "internal/terminal"}, others: system,
 			why: "it runs and kills processes by a deadline; of elections it knows the mandate, which has the deadline, and that is all",
 		},
 		{

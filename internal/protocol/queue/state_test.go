@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 // pair is a machine and a copy that is loaded from its state before each step; both must do the
@@ -206,11 +206,11 @@ func TestReloaded(t *testing.T) {
 	for name, cfg := range settings() {
 		t.Run(name, func(t *testing.T) {
 			leads := 0
-			for seed := range race.Or[uint64](100, 10) {
+			for seed := range long.Or[uint64](100, 10) {
 				rng := rand.New(rand.NewPCG(seed, 3))
 				leads += chaotic(t, cfg, 1500, rng.Uint64)
 			}
-			if leads < race.Or(100, 5) {
+			if leads < long.Or(100, 5) {
 				t.Errorf("%d tenures in all that; the inputs reach too little", leads)
 			}
 			t.Logf("%d tenures", leads)

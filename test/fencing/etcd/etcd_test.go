@@ -18,7 +18,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fenceetcd"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 )
 
@@ -256,7 +256,7 @@ func TestKey(t *testing.T) {
 // TestKilled kills etcd at random moments of guarded writes. What was answered is there
 // afterwards, and the mark is that of the value beside it.
 func TestKilled(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it starts a real server and freezes processes")
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("the seed is %d", seed)

@@ -19,7 +19,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fenceetcd"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 	"github.com/electd/elect/test/fencing/zombie"
 )
@@ -211,14 +211,14 @@ func TestOvertaken(t *testing.T) {
 
 // TestZombies freezes an older leader before every step of its claim and its write.
 func TestZombies(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it starts a real server and freezes processes")
 	for _, form := range []string{
 		"mark", // the tokens are those of another election
 		"key",  // the older leader's lease in etcd runs out while it is frozen
 	} {
 		t.Run(form, func(t *testing.T) {
-			if testing.Short() && form == "key" {
-				t.Skip("sessions of etcd take long to run out")
+			if form == "key" {
+				long.Full(t, "sessions of etcd take long to run out")
 			}
 			url, read := prepare(t)
 			r := zombie.Prove(t, zombie.Config{Opener: form, Where: url, Read: read, Wait: 15 * time.Second})
@@ -231,11 +231,11 @@ func TestZombies(t *testing.T) {
 
 // TestUnsafeZombies: the same leaders, who ask first and write afterwards.
 func TestUnsafeZombies(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it starts a real server and freezes processes")
 	for _, form := range []string{"asks", "asks who leads"} {
 		t.Run(form, func(t *testing.T) {
-			if testing.Short() && form == "asks who leads" {
-				t.Skip("sessions of etcd take long to run out")
+			if form == "asks who leads" {
+				long.Full(t, "sessions of etcd take long to run out")
 			}
 			url, read := prepare(t)
 			zombie.Disprove(t, zombie.Config{Opener: form, Where: url, Read: read, Wait: 15 * time.Second})

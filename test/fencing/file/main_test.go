@@ -16,7 +16,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencefile"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/zombie"
 )
 
@@ -119,7 +119,7 @@ func stage(t *testing.T, name string) zombie.Config {
 // TestZombie: a leader that is frozen before any operation of its claim and its write
 // changes nothing afterwards. Where it is frozen with the lock, the newer one waits.
 func TestZombie(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it freezes real processes before each step of a write")
 	r := zombie.Prove(t, stage(t, "guarded"))
 	if r.Waited == 0 || r.Waited == r.Plays {
 		t.Errorf("the newer leader waited in %d of %d plays; want it to, where the older one has the lock", r.Waited, r.Plays)
@@ -128,7 +128,7 @@ func TestZombie(t *testing.T) {
 
 // TestUnsafe: to look at the mark first and rename afterwards is no fencing.
 func TestUnsafe(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it freezes real processes before each step of a write")
 	for _, name := range []string{"looks-first", "bare"} {
 		t.Run(name, func(t *testing.T) {
 			zombie.Disprove(t, stage(t, name))

@@ -24,7 +24,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencegrpc"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/compare"
 	"github.com/electd/elect/test/fencing/zombie"
 )
@@ -236,7 +236,7 @@ func prepare(t *testing.T, form string) (where string, read func(context.Context
 // TestZombies freezes an older leader before every step of its claim and its write: of a
 // call, and of a long stream, which is ended at the server.
 func TestZombies(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it freezes real processes before each step of a write")
 	for _, form := range []string{"unary", "stream"} {
 		t.Run(form, func(t *testing.T) {
 			where, read := prepare(t, "guarded")

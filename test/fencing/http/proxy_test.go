@@ -13,13 +13,13 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencehttp"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/zombie"
 )
 
 // TestProxy is what the finished command holds.
 func TestProxy(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it freezes real processes before each step of a write")
 	elect := build(t)
 	t.Run("zombies", func(t *testing.T) { testZombies(t, elect) })
 	t.Run("stream", func(t *testing.T) { testStream(t, elect) })
@@ -92,7 +92,7 @@ func testKilled(t *testing.T, elect string) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	client := leader(&http.Transport{DisableKeepAlives: true})
 	token, admitted, unknown := fence.Token(0), fence.Token(0), 0
-	for range race.Or(25, 10) {
+	for range long.Or(25, 10) {
 		p, at := startProxy(t, elect, upstream, marks, "--drain", "0", "--settle", "0")
 		highest, err := fencehttp.Highest(t.Context(), nil, at, register)
 		if err != nil || highest < admitted {

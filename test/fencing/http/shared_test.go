@@ -16,7 +16,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencehttp"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 	"github.com/electd/elect/test/fencing/zombie"
 )
@@ -24,7 +24,7 @@ import (
 // TestSharedMark: two proxies of the finished command in front of one upstream, whose mark is
 // a table that both use.
 func TestSharedMark(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it freezes real processes before each step of a write")
 	elect, pg := build(t), server.StartPostgres(t)
 	start := func(t *testing.T) (mark, upstream, one, other string) {
 		t.Helper()

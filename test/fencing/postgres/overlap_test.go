@@ -12,7 +12,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencesql"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 	"github.com/electd/elect/test/fencing/sqltest"
 )
@@ -20,7 +20,7 @@ import (
 // TestOverlap is about claims that meet transactions of an older leader which overlap, so that
 // there is never a moment without one.
 func TestOverlap(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it starts a real server and freezes processes")
 	d := database(server.StartPostgres(t))
 	t.Run("tx", func(t *testing.T) { testOverlap(t, d, overlapTx) })
 	t.Run("trigger", func(t *testing.T) { testOverlap(t, d, overlapTrigger) })

@@ -15,6 +15,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencesql"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/zombie"
 )
 
@@ -220,8 +221,8 @@ func Zombies(t *testing.T, d Database, plays ...Play) {
 	t.Helper()
 	for _, play := range plays {
 		t.Run(play.Name, func(t *testing.T) {
-			if testing.Short() && (play.Isolation == sql.LevelRepeatableRead || play.Isolation == sql.LevelSerializable) {
-				t.Skip("as at read committed, and longer")
+			if play.Isolation == sql.LevelRepeatableRead || play.Isolation == sql.LevelSerializable {
+				long.Full(t, "as at read committed, and longer")
 			}
 			cfg := stage(t, d, play)
 			if play.Terminate {
