@@ -8,6 +8,14 @@ type house struct {
 	requirements []requirement
 	state        []exception // of the rule on state
 	sleeps       []exception // of the rule on sleeping in tests
+	exported     []surface
+}
+
+// surface is how many exported names a public package has, and one word for what they are.
+type surface struct {
+	at    string
+	names int
+	why   string
 }
 
 // direction says what the packages in one place may import.
@@ -193,6 +201,24 @@ var repository = house{
 		{module: "cmd/elect", needs: "github.com/jackc/pgx/v5", why: "the marks of elect fence in PostgreSQL"},
 		{module: "cmd/elect", needs: "github.com/go-sql-driver/mysql", why: "the marks of elect fence in MySQL and MariaDB"},
 		{module: "cmd/elect", needs: "github.com/redis/go-redis/v9", why: "the marks of elect fence in Redis"},
+	},
+	exported: []surface{
+		{at: ".", names: 96, why: "entry"},
+		{at: "agent/supervise", names: 81, why: "keeper"},
+		{at: "driver", names: 86, why: "contract"},
+		{at: "driver/electtest", names: 26, why: "conformance"},
+		{at: "fence", names: 99, why: "tokens"},
+		{at: "fence/fenceetcd", names: 29, why: "guard"},
+		{at: "fence/fencefile", names: 20, why: "guard"},
+		{at: "fence/fencegrpc", names: 22, why: "guard"},
+		{at: "fence/fencehttp", names: 40, why: "guard"},
+		{at: "fence/fenceredis", names: 24, why: "guard"},
+		{at: "fence/fencesql", names: 33, why: "guard"},
+		{at: "file", names: 17, why: "backend"},
+		{at: "peer", names: 180, why: "backend"},
+		{at: "peer/cable", names: 16, why: "faults"},
+		{at: "peer/certs", names: 57, why: "certificates"},
+		{at: "store/memory", names: 26, why: "backend"},
 	},
 	state: []exception{
 		{at: "internal/clock.start", why: "the zero of the clock where there is no CLOCK_BOOTTIME; set once before main, never written again"},
