@@ -80,7 +80,7 @@ func testBusy(t *testing.T, d sqltest.Database) {
 
 func testRows(t *testing.T, d sqltest.Database) {
 	sqltest.Rows(t, d, `ALTER TABLE elect_fence DROP CONSTRAINT elect_fence_token_check, ALTER COLUMN token DROP NOT NULL`)
-	db, _ := d.New(t, fencesql.Config{})
+	db, _ := d.New(t, fencesql.Config{}, "orders")
 	for _, name := range []string{"''", "'two words'", "NULL"} {
 		if _, err := db.ExecContext(t.Context(), `INSERT INTO elect_fence VALUES (`+name+`, 0)`); err == nil {
 			t.Errorf("the table takes %s for a resource", name)

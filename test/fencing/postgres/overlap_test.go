@@ -143,7 +143,7 @@ func testCancelled(t *testing.T, d sqltest.Database) {
 	db := d.Connect(t, url)
 	f := d.Installed(t, d.Connect(t, url+"&application_name=claimer"), fencesql.Config{LockTimeout: time.Minute}, "orders")
 	sqltest.Claim(t, f, 1)
-	older := d.Installed(t, db, fencesql.Config{})
+	older := d.Guard(t, db, fencesql.Config{}, "orders")
 	tx := sqltest.Begin(t, db, sql.LevelDefault)
 	if err := older.Check(t.Context(), tx, 1); err != nil {
 		t.Fatal(err)
