@@ -31,7 +31,8 @@ type Config struct {
 	ID string
 
 	// Metadata is shown to everybody beside the leader's id: an address, a
-	// version. At most 4 KiB over all keys and values.
+	// version. At most 4 KiB over all keys and values. [Term.SetMetadata]
+	// changes it for one term.
 	Metadata map[string]string
 
 	// NonExclusive lets the work start as soon as this participant is elected,

@@ -28,6 +28,7 @@ const (
 	AbilityRecall   = driver.AbilityRecall   // Election.Recall
 	AbilityAppoint  = driver.AbilityAppoint  // Election.Appoint
 	AbilityPriority = driver.AbilityPriority // Config.Priority
+	AbilityMetadata = driver.AbilityMetadata // Term.SetMetadata
 	AbilityInherit  = driver.AbilityInherit  // another process can hold the mandate
 	AbilityWitness  = driver.AbilityWitness  // another process can testify that its holder is dead
 )
