@@ -21,7 +21,7 @@ type (
 	Ability = driver.Ability
 )
 
-// The abilities that [Config].Require can name.
+// The abilities that programs use; those of a keeper are in package driver.
 const (
 	AbilityConfirm  = driver.AbilityConfirm  // Term.Confirm
 	AbilityTransfer = driver.AbilityTransfer // Term.Transfer
@@ -29,8 +29,6 @@ const (
 	AbilityAppoint  = driver.AbilityAppoint  // Election.Appoint
 	AbilityPriority = driver.AbilityPriority // Config.Priority
 	AbilityMetadata = driver.AbilityMetadata // Term.SetMetadata
-	AbilityInherit  = driver.AbilityInherit  // another process can hold the mandate
-	AbilityWitness  = driver.AbilityWitness  // another process can testify that its holder is dead
 )
 
 // Priorities, of [Config].Priority.

@@ -18,7 +18,7 @@ import (
 
 func TestLimits(t *testing.T) {
 	l := elector(t, t.TempDir(), "a").Limits()
-	if !l.Exclusive || l.Lease != 0 || l.Takeover != 0 || l.Assumes == "" || !slices.Equal(l.Abilities, []driver.Ability{driver.AbilityRecall, driver.AbilityInherit}) {
+	if !l.Exclusive || l.Lease != 0 || l.Takeover != 0 || l.Assumes == "" || !slices.Equal(l.Abilities, []driver.Ability{driver.AbilityRecall, driver.AbilityInherit, driver.AbilityMetadata}) {
 		t.Fatalf("%+v", l)
 	}
 }

@@ -77,7 +77,7 @@ type Config struct {
 	// Hold is how long a tenure may go on after its entry was last known to
 	// exist, and so how long the next one waits unless it ended in good order
 	// (Q6). At most TTL and MaxHold. The default is half of TTL, or MaxHold if
-	// that is less, and none with ServersMended. It may differ between
+	// that is less, and none with ServersFixed. It may differ between
 	// participants: each winner waits for the longer of its own and that of the
 	// last tenure, which is in the queue's mark.
 	Hold time.Duration `json:"hold,omitzero"`
@@ -86,13 +86,13 @@ type Config struct {
 	// last tenure's hold, as in a queue that was made anew. The default is 5 s; a
 	// longer Hold is refused.
 	MaxHold time.Duration `json:"max_hold,omitzero"`
-	// ServersMended says that each of etcd's servers is known to have the mend of
+	// ServersFixed says that each of etcd's servers is known to have the mend of
 	// its issue 15247: version 3.4.31 or a later 3.4, 3.5.13 or a later 3.5, or
 	// 3.6.0 or later. Then claims rest on the TTL alone, and Hold may be none. One
 	// server without the mend is enough to have two leaders at one time without a
 	// Hold; so all participants must agree in this, and it is false unless the
 	// versions were looked at. It must be false in ZooKeeper's dialect.
-	ServersMended bool `json:"servers_mended,omitzero"`
+	ServersFixed bool `json:"servers_mended,omitzero"`
 	// Drift is the assumption about clocks; the default is protocol.DefaultDrift.
 	Drift protocol.Drift `json:"drift,omitzero"`
 	// ServerElection is E, the election timeout of etcd's servers; the default
@@ -126,9 +126,9 @@ func (c Config) withDefaults() Config {
 		c.MaxHold = defaultMaxHold
 	}
 	if c.Dialect == Etcd && c.mutants.Has("servers-taken-for-mended") {
-		c.ServersMended = true
+		c.ServersFixed = true
 	}
-	if c.Hold == 0 && !c.ServersMended {
+	if c.Hold == 0 && !c.ServersFixed {
 		c.Hold = min((c.TTL / 2).Truncate(time.Millisecond), c.MaxHold)
 	}
 	if c.Drift == (protocol.Drift{}) {
@@ -177,7 +177,7 @@ func (c Config) Validate() error {
 		if c.ServerElection != 0 {
 			return fmt.Errorf("queue: server_election of %v; it is etcd's, want 0 in ZooKeeper's dialect", c.ServerElection)
 		}
-		if c.ServersMended {
+		if c.ServersFixed {
 			return fmt.Errorf("queue: servers_mended is about etcd's servers; want false in ZooKeeper's dialect")
 		}
 	default:
@@ -190,7 +190,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("queue: a hold of %v; want at most the TTL of %v, or a leader that the store has given up leads on", c.Hold, c.TTL)
 	case c.Hold > c.MaxHold:
 		return fmt.Errorf("queue: a hold of %v is above max_hold, %v; raise max_hold at every participant first, or in a queue that was made anew another would wait too short", c.Hold, c.MaxHold)
-	case c.Hold == 0 && !c.ServersMended:
+	case c.Hold == 0 && !c.ServersFixed:
 		return fmt.Errorf("queue: no hold; want more than 0 and at most the TTL of %v: only etcd's servers that are known to be mended need none (servers_mended)", c.TTL)
 	}
 	if c.Backoff <= 0 || c.Backoff > MaxTTL || c.Poll <= 0 || c.Poll > 24*time.Hour {

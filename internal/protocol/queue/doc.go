@@ -42,7 +42,7 @@
 // the longer of it and its own; where no mark tells it, for MaxHold. So holds may
 // differ between participants, as they do while a setting is rolled out.
 //
-// etcd with ServersMended needs no hold. A key goes with its lease, and that
+// etcd with ServersFixed needs no hold. A key goes with its lease, and that
 // lives for TTL/(1+ρ) after the server saw the request that is counted from
 // before it was sent. So the claim ends before the key does, and the next one is
 // first only after that.
@@ -52,7 +52,7 @@
 // Of the session's time nothing is assumed where there is a hold. That is the
 // default in both dialects.
 //
-// Of etcd with ServersMended and without a hold: its servers' clocks too stay
+// Of etcd with ServersFixed and without a hold: its servers' clocks too stay
 // within ρ; heartbeats between them and their answers are prompt; and a leader
 // that hung or was paused hears of its successor, or asks a majority whether it
 // still leads, before it renews or revokes a lease. Only then has a leader that
@@ -90,7 +90,7 @@
 // once, and the leader ends when its watch or its next look tells it. A
 // clock beyond ρ, in a store's server or here, breaks the claim; then only the
 // token helps. Candidates of other programs in the same queue keep the order,
-// but know no hold-off and no mark. ServersMended has to be the same at all
+// but know no hold-off and no mark. ServersFixed has to be the same at all
 // participants, because one without a hold writes no mark either. MaxHold has to
 // be raised at all of them before any Hold is raised above it.
 //

@@ -19,7 +19,7 @@ func TestMutants(t *testing.T) {
 		t.Run(mut.Name, func(t *testing.T) {
 			if mut.Name == "wrong-predecessor" {
 				// Nothing goes wrong but the number of those who are woken.
-				cfg := Config{Self: "n1", Dialect: Etcd, ServersMended: true}
+				cfg := Config{Self: "n1", Dialect: Etcd, ServersFixed: true}
 				cfg.Mutate(mut.Name)
 				if got := watches(t, cfg); got == [2]uint64{8, 9} {
 					t.Errorf("%s survived: it watches %v", mut.Rule, got)
