@@ -153,7 +153,7 @@ var repository = house{
 			why: "an example can do what a user's program can, so it imports nothing internal",
 		},
 		{
-			at: "test/...", may: []string{".", "driver", "fence/...", "internal/protocol/...", "file", "peer", "peer/certs", "peer/cable", "agent/...", "internal/..."}, others: listed,
+			at: "test/...", may: []string{".", "driver", "fence/...", "internal/protocol/...", "file", "peer", "peer/certs", "agent/...", "internal/..."}, others: listed,
 			why: "it runs finished programs as users do, some of them with the library in them, and replays what they recorded through the machines",
 		},
 		{
@@ -216,7 +216,6 @@ var repository = house{
 		{at: "fence/fencesql", names: 37, why: "guard"},
 		{at: "file", names: 17, why: "backend"},
 		{at: "peer", names: 185, why: "backend"},
-		{at: "peer/cable", names: 16, why: "faults"},
 		{at: "peer/certs", names: 57, why: "certificates"},
 		{at: "store/memory", names: 26, why: "backend"},
 	},
