@@ -332,7 +332,14 @@ func (n *Node) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
 }
 
 // history is what the node remembers of changes of leadership.
-func (n *Node) history() ([]Event, error) { return n.dir.History() }
+func (n *Node) history() ([]Event, error) {
+	kept, err := n.dir.History()
+	events := make([]Event, len(kept))
+	for i, h := range kept {
+		events[i] = Event(h)
+	}
+	return events, err
+}
 
 // ended is when the leadership ended that ends now. One whose process was stopped
 // may notice long after its lease has run out, when another leads; by the wall

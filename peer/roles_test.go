@@ -29,7 +29,7 @@ func certified(t *testing.T, c *cluster, others ...protocol.NodeID) string {
 		o.Nodes = append(o.Nodes, certs.Node{ID: id})
 	}
 	for _, r := range certs.Roles() {
-		o.Operators = append(o.Operators, certs.Person{Role: r}, certs.Person{Role: r, Name: "the-" + string(r)})
+		o.Operators = append(o.Operators, certs.OperatorSpec{Role: r}, certs.OperatorSpec{Role: r, Name: "the-" + string(r)})
 	}
 	if err := certs.Make(dir, o); err != nil {
 		t.Fatal(err)

@@ -603,7 +603,7 @@ func describeEffects(fx *protocol.Effects) string {
 // settings are the configurations that the net runs with.
 func settings() map[string]Config {
 	return map[string]Config{
-		"etcd":      {Self: "n0", Dialect: Etcd, ServersMended: true},
+		"etcd":      {Self: "n0", Dialect: Etcd, ServersFixed: true},
 		"etcd-hold": {Self: "n0", Dialect: Etcd, Hold: 5 * time.Second},
 		"zookeeper": {Self: "n0", Dialect: ZooKeeper},
 	}

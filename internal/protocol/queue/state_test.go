@@ -224,7 +224,7 @@ func FuzzStep(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0, 1, 2, 3, 250, 17}, 200), uint8(1))
 	f.Add(bytes.Repeat([]byte{9, 200, 31, 64, 5}, 300), uint8(2))
 	f.Fuzz(func(t *testing.T, data []byte, which uint8) {
-		cfg := []Config{{Self: "n0", Dialect: Etcd, ServersMended: true}, {Self: "n0", Dialect: Etcd, Hold: 5 * time.Second}, {Self: "n0", Dialect: ZooKeeper}}[which%3]
+		cfg := []Config{{Self: "n0", Dialect: Etcd, ServersFixed: true}, {Self: "n0", Dialect: Etcd, Hold: 5 * time.Second}, {Self: "n0", Dialect: ZooKeeper}}[which%3]
 		rng := rand.New(rand.NewPCG(uint64(len(data)), 4))
 		word := func() uint64 {
 			w := rng.Uint64() &^ 0xff

@@ -36,7 +36,7 @@ const (
 // register is a number in etcd.
 type register struct {
 	client *clientv3.Client
-	fence  *fenceetcd.Fence
+	fence  *fenceetcd.Guard
 	form   string
 
 	// Of the forms with an election in etcd.
@@ -58,7 +58,8 @@ func open(form string) zombie.Opener {
 		if err != nil {
 			return nil, err
 		}
-		return &register{client: client, fence: fenceetcd.New(client, fenceetcd.Config{}), form: form}, nil
+		guard, err := fenceetcd.New(client, "register", fenceetcd.Config{})
+		return &register{client: client, fence: guard, form: form}, err
 	}
 }
 
@@ -66,7 +67,7 @@ func (r *register) Close() error { return r.client.Close() }
 
 func (r *register) Claim(ctx context.Context, token fence.Token) error {
 	if r.election == nil && (r.form == "mark" || r.form == "asks") {
-		return r.fence.Claim(ctx, "register", token)
+		return r.fence.Claim(ctx, token)
 	}
 	if token != r.token {
 		if err := r.campaign(ctx, token); err != nil {
@@ -127,18 +128,18 @@ func (r *register) Write(ctx context.Context, token fence.Token, to int64) error
 	put := clientv3.OpPut(value, text)
 	switch r.form {
 	case "mark":
-		_, err := r.fence.Write(ctx, "register", token, put)
+		_, err := r.fence.Write(ctx, token, put)
 		return err
 	case "key":
 		_, err := r.key.Write(ctx, r.client, put)
 		return err
 	case "asks":
-		highest, err := r.fence.Highest(ctx, "register")
+		s, err := r.fence.Status(ctx)
 		if err != nil {
 			return err
 		}
-		if token < highest {
-			return &fence.StaleError{Shown: token, Highest: highest}
+		if token < s.Highest {
+			return &fence.StaleError{Shown: token, Highest: s.Highest}
 		}
 	case "asks who leads":
 		leader, err := r.election.Leader(ctx)
@@ -166,8 +167,8 @@ func prepare(t *testing.T) (url string, read func(context.Context) (int64, error
 	t.Helper()
 	etcd := server.StartEtcd(t, quick...)
 	client := etcd.Client(t)
-	f := fenceetcd.New(client, fenceetcd.Config{})
-	if err := f.Add(t.Context(), "register"); err != nil {
+	f := guard(t, client, "register")
+	if err := f.Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return etcd.URL, (&register{client: client}).Read

@@ -17,6 +17,7 @@ import (
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencefile"
 	"github.com/electd/elect/internal/long"
+	"github.com/electd/elect/internal/place"
 	"github.com/electd/elect/test/fencing/zombie"
 )
 
@@ -34,23 +35,28 @@ func TestMain(m *testing.M) {
 // register is a file with a number in it.
 type register struct {
 	path  string
+	guard *fencefile.Guard
 	steps *zombie.Steps
 	write func(context.Context, *register, fence.Token, int64) error
 }
 
 func opener(write func(context.Context, *register, fence.Token, int64) error) zombie.Opener {
 	return func(_ context.Context, where string, steps *zombie.Steps) (zombie.Resource, error) {
-		return &register{where, steps, write}, nil
+		guard, err := fencefile.New(where, fencefile.Config{})
+		return &register{where, guard, steps, write}, err
 	}
 }
 
 // stepped makes each operation on the file system a step.
 func (r *register) stepped(ctx context.Context) context.Context {
-	return fencefile.WithTrace(ctx, func(string) { r.steps.Step() })
+	return place.WithTrace(ctx, func(string) error {
+		r.steps.Step()
+		return nil
+	})
 }
 
 func (r *register) Claim(ctx context.Context, token fence.Token) error {
-	return fencefile.Claim(r.stepped(ctx), r.path, token)
+	return r.guard.Claim(r.stepped(ctx), token)
 }
 
 func (r *register) Read(context.Context) (int64, error) {
@@ -76,7 +82,7 @@ func (r *register) Write(ctx context.Context, token fence.Token, value int64) er
 func (r *register) Close() error { return nil }
 
 func guarded(ctx context.Context, r *register, token fence.Token, value int64) error {
-	return fencefile.Replace(r.stepped(ctx), r.path, token, func(w io.Writer) error {
+	return r.guard.Write(r.stepped(ctx), token, func(w io.Writer) error {
 		_, err := fmt.Fprint(w, value)
 		return err
 	})
@@ -84,7 +90,7 @@ func guarded(ctx context.Context, r *register, token fence.Token, value int64) e
 
 // looksFirst is unsafe: a claim comes between the look and the rename.
 func looksFirst(ctx context.Context, r *register, token fence.Token, value int64) error {
-	s, err := fencefile.Status(r.stepped(ctx), r.path)
+	s, err := r.guard.Status(r.stepped(ctx))
 	if err != nil {
 		return err
 	}
@@ -107,7 +113,11 @@ func bare(_ context.Context, r *register, token fence.Token, value int64) error 
 func stage(t *testing.T, name string) zombie.Config {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "value")
-	if err := fencefile.Install(t.Context(), path); err != nil {
+	guard, err := fencefile.New(path, fencefile.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return zombie.Config{

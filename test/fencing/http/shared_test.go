@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/fence/fencehttp"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 	"github.com/electd/elect/test/fencing/zombie"
@@ -77,7 +76,7 @@ func TestSharedMark(t *testing.T) {
 		}
 		eventually(t, "the older leader's request holds the mark", sessions(`application_name = 'elect fence hold' AND state = 'idle in transaction'`))
 		claimed := make(chan error, 1)
-		go func() { claimed <- fencehttp.Claim(t.Context(), nil, other, secret, register, 6) }()
+		go func() { claimed <- claimBy(t.Context(), nil, other, secret, 6) }()
 		eventually(t, "the newer leader's claim waits for it", sessions(`wait_event_type = 'Lock'`))
 		select {
 		case err := <-claimed:

@@ -192,7 +192,7 @@ func TestCuttingIsNotEnough(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- write(fence.NewContext(t.Context(), 5), client, at+"/?after=2s", 5, 0) }()
 			eventually(t, "the write is at the upstream", func() bool { return busy(t, upstream) == 1 })
-			if err := fencehttp.Claim(t.Context(), client, at, fencehttp.Secret{}, register, 6); err != nil {
+			if err := claimBy(t.Context(), client, at, fencehttp.Secret{}, 6); err != nil {
 				t.Fatal(err)
 			}
 			if err := write(fence.NewContext(t.Context(), 6), client, at+"/", 6, 0); err != nil {

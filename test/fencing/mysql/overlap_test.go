@@ -21,9 +21,9 @@ func TestOverlap(t *testing.T) {
 	d := database(server.StartMariaDB(t))
 	at := d.Make(t)
 	f := d.Installed(t, d.Connect(t, at), fencesql.Config{LockTimeout: 20 * time.Second}, "orders")
-	older := d.Fence(t, d.Connect(t, at), fencesql.Config{})
+	older := d.Guard(t, d.Connect(t, at), fencesql.Config{}, "orders")
 	sqltest.Overlap(t, f, func(ctx context.Context) error {
-		return older.Tx(ctx, "orders", 1, nil, func(tx *sql.Tx) error {
+		return older.Write(ctx, 1, nil, func(tx *sql.Tx) error {
 			_, err := tx.ExecContext(ctx, `DO SLEEP(0.03)`)
 			return err
 		})

@@ -121,7 +121,7 @@ func installed(t testing.TB, client *redis.Client, name fence.Resource) *fencere
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := guard.Install(context.Background()); err != nil {
+	if err := guard.Install(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	return guard

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/peer/cable"
+	"github.com/electd/elect/internal/cable"
 )
 
 const deadline = 10 * time.Second
