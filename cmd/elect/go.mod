@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/electd/elect v0.0.0
-	github.com/electd/elect/lab v0.0.0
+	github.com/electd/elect/internal/cli v0.0.0
 	github.com/electd/elect/peer v0.0.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rogpeppe/go-internal v1.16.0
@@ -43,7 +43,7 @@ require (
 
 replace github.com/electd/elect => ../..
 
-replace github.com/electd/elect/lab => ../../lab
+replace github.com/electd/elect/internal/cli => ../../internal/cli
 
 replace github.com/electd/elect/peer => ../../peer
 

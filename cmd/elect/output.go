@@ -12,26 +12,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 )
-
-// output is the value of --output.
-type output string
-
-func (o *output) String() string { return string(*o) }
-func (o *output) Type() string   { return "format" }
-func (o *output) Set(text string) error {
-	if text != "table" && text != "json" {
-		return exit.Usagef("want table or json")
-	}
-	*o = output(text)
-	return nil
-}
-
-func (o *output) flag(set *pflag.FlagSet) {
-	*o = "table"
-	set.VarP(o, "output", "o", "`FORMAT` of the answer: table, for people, or json, which is stable")
-}
 
 // form is the value of --output of the verbs that ask: an output, or yaml, which is
 // the same document as json.
@@ -56,7 +39,7 @@ func (f *form) flag(set *pflag.FlagSet) {
 func (f form) write(w io.Writer, v any, table func(io.Writer) error) error {
 	switch f {
 	case "json":
-		return writeJSON(w, v)
+		return cli.WriteJSON(w, v)
 	case "yaml":
 		return writeYAML(w, v)
 	}
@@ -90,16 +73,9 @@ func leaderText(l *elect.Leader) string {
 func (p *place) view(s elect.State) view {
 	v := view{Election: p.shown(), Name: p.name, Leader: s.Leader, Stale: s.Stale, Private: p.private()}
 	if s.Cause != nil {
-		v.Cause = oneLine(s.Cause.Error())
+		v.Cause = cli.OneLine(s.Cause.Error())
 	}
 	return v
-}
-
-// writeJSON writes one line.
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }
 
 // writeYAML writes the document that writeJSON writes, in YAML: with the same fields
