@@ -141,7 +141,7 @@ func (m *Machine) alone() {
 		case i == m.self:
 		case m.apart(i) && p.incarnation != 0 && p.last.got >= since:
 			apart++
-		case m.reign.voters[i].sent >= since:
+		case m.tenure.voters[i].sent >= since:
 			n++
 		}
 	}
@@ -161,7 +161,7 @@ func (m *Machine) apart(i int) bool {
 // for the place of each voter whose clock does not run like the leader's. self
 // reports whether this participant does not stand because of its own clock.
 func (m *Machine) Apart() (voters uint16, self bool) {
-	if m.reigning() {
+	if m.inTenure() {
 		for i := range m.ballot.Membership.Voters {
 			if i != m.self && m.apart(i) {
 				voters |= 1 << i

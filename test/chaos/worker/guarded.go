@@ -146,7 +146,7 @@ func ended(ctx context.Context, err error) error {
 func (p *program) work(ctx context.Context, term *elect.Term) error {
 	p.log.Info("leading", "token", term.Token())
 	if p.guardian == nil {
-		p.reign(ctx, term)
+		p.tenure(ctx, term)
 		return nil
 	}
 	done, err := p.guard(term)
@@ -156,14 +156,14 @@ func (p *program) work(ctx context.Context, term *elect.Term) error {
 	defer done() // when the descendant is dead, and before another leads
 	child, err := descend(term.Token())
 	if err != nil {
-		p.log.Warn("this reign has no descendant", "error", err)
+		p.log.Warn("this tenure has no descendant", "error", err)
 	} else {
 		defer func() {
 			_ = child.Process.Kill() // it listens to nothing else
 			_ = child.Wait()
 		}()
 	}
-	p.reign(ctx, term)
+	p.tenure(ctx, term)
 	return nil
 }
 
