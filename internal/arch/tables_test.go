@@ -176,7 +176,7 @@ var repository = house{
 		{module: "lab", needs: "github.com/rogpeppe/go-internal", why: "tests: testscript runs electlab as a shell would"},
 		{module: "cmd/elect", needs: "github.com/spf13/cobra", why: "the verbs of elect"},
 		{module: "cmd/elect", needs: "github.com/spf13/pflag", why: "cobra's flags: values with a syntax of their own (times, sizes, formats)"},
-		{module: "cmd/elect", needs: "go.yaml.in/yaml/v3", why: "answers as YAML, for those whose tools read nothing else"},
+		{module: "cmd/elect", needs: "go.yaml.in/yaml/v3", why: "tests: reads what -o yaml writes, and the files of examples/operating"},
 		{module: "cmd/elect", needs: "golang.org/x/sys", why: "terminals, the clock that the benchmark stamps with, CPU accounting"},
 		{module: "cmd/elect", needs: "github.com/rogpeppe/go-internal", why: "tests: testscript runs the command as a shell would"},
 		{module: "test/chaos", needs: "github.com/anishathalye/porcupine", why: "histories of clients are checked for linearizability"},
