@@ -101,7 +101,7 @@ func introduction(s peer.NodeStatus, listed []peer.Peer) string {
 	return text
 }
 
-// ofPeers is exit.OfBackend for what a node or a client was not made for. Of
+// ofPeers is failed.Backend for what a node or a client was not made for. Of
 // certificates that are not there it says where they come from.
 func ofPeers(err error, cfg *peer.Config) error {
 	missing, ok := errors.AsType[*fs.PathError](err)
