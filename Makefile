@@ -24,8 +24,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build the command as bin/elect
-	go build -trimpath -o bin/elect ./cmd/elect
+build: ## build the commands as bin/elect and bin/electlab
+	go build -trimpath -o bin/ ./cmd/elect ./lab/cmd/electlab
 
 .PHONY: test
 test: ## the tests of all modules that take seconds each; needs Go only
@@ -87,7 +87,7 @@ vuln: ## govulncheck, where its database can be reached
 	else cat "$$log"; exit 1; fi
 
 # The tests beside these, of chaos and of fencing, are for Linux.
-CROSSED = ./... ./cmd/elect/... ./peer/...
+CROSSED = ./... ./cmd/elect/... ./internal/cli/... ./lab/... ./peer/...
 
 .PHONY: cross
 cross: ## go vet for the other systems

@@ -2,6 +2,20 @@ module github.com/electd/elect/lab
 
 go 1.26.0
 
-require github.com/electd/elect v0.0.0
+require (
+	github.com/electd/elect v0.0.0
+	github.com/electd/elect/internal/cli v0.0.0
+	github.com/rogpeppe/go-internal v1.16.0
+	github.com/spf13/cobra v1.10.2
+)
+
+require (
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/spf13/pflag v1.0.9 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/tools v0.26.0 // indirect
+)
 
 replace github.com/electd/elect => ..
+
+replace github.com/electd/elect/internal/cli => ../internal/cli

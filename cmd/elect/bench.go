@@ -15,10 +15,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/failover"
 	"github.com/electd/elect/cmd/elect/internal/fleet"
 	"github.com/electd/elect/cmd/elect/internal/stamp"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/protocol"
 )
 
@@ -27,7 +29,7 @@ func newBench(openers elect.Openers) *cobra.Command {
 		Use:   "bench WHAT",
 		Short: "measure, on this machine",
 		Long:  "Measure, on this machine. The figures come with the conditions that they were\nmeasured under.",
-		Args:  verbOnly,
+		Args:  cli.VerbOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return exit.Usagef("what to measure? want elect bench failover or elect bench steady")
 		},
@@ -100,7 +102,7 @@ of {kill, what, rounds, min_ms, median_ms, p90_ms, p99_ms, max_ms, stale_ms,
 beyond_ms (of rolling only), took_ms}.`
 
 func newFailover(openers elect.Openers) *cobra.Command {
-	var format output
+	var format cli.Output
 	var at string
 	cfg := failover.Config{Idle: 5 * time.Second}
 	peers := failover.PeersConfig{Profile: "lan"}
@@ -110,13 +112,13 @@ func newFailover(openers elect.Openers) *cobra.Command {
 		Short:   "measure how long a takeover takes",
 		Long:    failoverHelp,
 		Example: "  elect bench failover\n  elect bench failover --kill child --child-memory 1G --rounds 50\n  elect bench failover --rounds 0 --candidates 200 --idle 20s\n  elect bench failover --peers 3 --profile fast --kill elected,freeze",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var except []string
 			if os.Getenv("ELECT_TOKEN") != "" { // the election outside is not to be measured
 				except = append(except, "election")
 			}
-			if err := fromEnvironment(cmd, except...); err != nil {
+			if err := cli.FromEnvironment(cmd, except...); err != nil {
 				return err
 			}
 			switch {
@@ -152,11 +154,11 @@ func newFailover(openers elect.Openers) *cobra.Command {
 	f.StringVar(&kill, "kill", kill, "`WHAT` to bring down, one or more with commas between them, or all")
 	f.Var(&memory, "child-memory", "`SIZE` of the memory that the command has touched, such as 512M or 1G")
 	f.IntVar(&cfg.Candidates, "candidates", 3, "`N` candidates")
-	f.Var(duration{&cfg.Idle}, "idle", "`TIME` to watch idle candidates for; 0 leaves it out")
+	f.Var(cli.Duration(&cfg.Idle), "idle", "`TIME` to watch idle candidates for; 0 leaves it out")
 	f.IntVar(&peers.Peers, "peers", 0, "`N` peers that elect among themselves, 3 to 9, instead of candidates at a file")
 	f.Lookup("peers").DefValue = ""
 	f.StringVar(&peers.Profile, "profile", peers.Profile, "`NAME` of the peers' times: lan, fast, wan or calm")
-	format.flag(f)
+	format.Flag(f)
 	return cmd
 }
 
@@ -173,7 +175,7 @@ func checkPeers(cmd *cobra.Command, cfg *failover.PeersConfig) error {
 	return checkProfile(cfg.Profile)
 }
 
-func benchFailover(cmd *cobra.Command, openers elect.Openers, at string, cfg failover.Config, format output) (err error) {
+func benchFailover(cmd *cobra.Command, openers elect.Openers, at string, cfg failover.Config, format cli.Output) (err error) {
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if at == "" {
@@ -205,7 +207,7 @@ func benchFailover(cmd *cobra.Command, openers elect.Openers, at string, cfg fai
 		return exit.With(1, err)
 	}
 	if format == "json" {
-		return writeJSON(cmd.OutOrStdout(), report)
+		return cli.WriteJSON(cmd.OutOrStdout(), report)
 	}
 	return report.Write(cmd.OutOrStdout())
 }
@@ -217,10 +219,10 @@ func ownDir() (string, error) {
 		return "", err
 	}
 	if err := os.MkdirAll(filepath.Dir(state), 0o700); err != nil {
-		return "", exit.OfBackend(err)
+		return "", failed.Backend(err)
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(state), "elect-bench-")
-	return dir, exit.OfBackend(err)
+	return dir, failed.Backend(err)
 }
 
 // size is the value of a flag: a number of bytes.

@@ -10,8 +10,10 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/probe"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 )
 
 // nodeVerb is the program that the benchmarks of peers measure: one that embeds
@@ -24,7 +26,7 @@ func newNode(openers elect.Openers) *cobra.Command {
 	var guard bool
 	var cfg probe.Config
 	cmd := &cobra.Command{
-		Use: nodeVerb, Hidden: true, Args: noArgs,
+		Use: nodeVerb, Hidden: true, Args: cli.NoArgs,
 		Short: "stand in an election and write down what happens: the node of bench failover and bench steady",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg.Guard = &probe.Guard{}
@@ -41,7 +43,7 @@ func newNode(openers elect.Openers) *cobra.Command {
 			var err error
 			cfg.Election, err = openers.Open(ctx, p.election, p.name, elect.Config{ID: id, NonExclusive: cfg.Tokens, Guardian: cfg.Guard, Logger: log})
 			if err != nil {
-				return exit.OfOpening(err)
+				return failed.Opening(err)
 			}
 			defer cfg.Election.Close()
 			cfg.In, cfg.Out = os.Stdin, os.Stdout

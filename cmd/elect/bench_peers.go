@@ -14,10 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/failover"
 	"github.com/electd/elect/cmd/elect/internal/fleet"
 	"github.com/electd/elect/cmd/elect/internal/steady"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/protocol"
 )
 
@@ -55,7 +56,7 @@ func checkProfile(name string) error {
 	return nil
 }
 
-func benchPeers(cmd *cobra.Command, cfg failover.PeersConfig, format output) error {
+func benchPeers(cmd *cobra.Command, cfg failover.PeersConfig, format cli.Output) error {
 	return onPeers(cmd, func(ctx context.Context, program, dir string, progress func(string, ...any)) error {
 		cfg.Program, cfg.Node, cfg.Dir, cfg.Progress = program, nodeVerb, dir, progress
 		report, err := failover.RunPeers(ctx, cfg)
@@ -89,16 +90,16 @@ of {id, role, cpu_percent, resident_bytes, share_bytes, sent_per_second,
 received_per_second, dropped, pauses, longest_pause_ms}, and the conditions.`
 
 func newSteady() *cobra.Command {
-	var format output
+	var format cli.Output
 	cfg := steady.Config{Voters: 3, Profile: "lan", For: time.Minute}
 	cmd := &cobra.Command{
 		Use:     "steady [flags]",
 		Short:   "measure what an election among peers costs while nothing happens",
 		Long:    steadyHelp,
 		Example: "  elect bench steady\n  elect bench steady --profile fast --busy --for 10m\n  elect bench steady --voters 9 --observers 20",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fromEnvironment(cmd); err != nil {
+			if err := cli.FromEnvironment(cmd); err != nil {
 				return err
 			}
 			switch {
@@ -126,9 +127,9 @@ func newSteady() *cobra.Command {
 	f.IntVar(&cfg.Voters, "voters", cfg.Voters, "`N` voters")
 	f.IntVar(&cfg.Observers, "observers", 0, "`N` observers beside them")
 	f.StringVar(&cfg.Profile, "profile", cfg.Profile, "`NAME` of the times: lan, fast, wan or calm")
-	f.Var(duration{&cfg.For}, "for", "`TIME` to watch for")
+	f.Var(cli.Duration(&cfg.For), "for", "`TIME` to watch for")
 	f.BoolVar(&cfg.Busy, "busy", false, "run a busy loop on each core beside the nodes")
-	format.flag(f)
+	format.Flag(f)
 	return cmd
 }
 
@@ -158,9 +159,9 @@ func onPeers(cmd *cobra.Command, do func(ctx context.Context, program, dir strin
 }
 
 // show writes a report as it was asked for.
-func show(cmd *cobra.Command, format output, report any, table func(io.Writer) error) error {
+func show(cmd *cobra.Command, format cli.Output, report any, table func(io.Writer) error) error {
 	if format == "json" {
-		return writeJSON(cmd.OutOrStdout(), report)
+		return cli.WriteJSON(cmd.OutOrStdout(), report)
 	}
 	return table(cmd.OutOrStdout())
 }

@@ -19,7 +19,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/peer/certs"
@@ -64,7 +65,7 @@ func newCerts() *cobra.Command {
 		Long:    certsHelp,
 		Example: "  elect certs n1=10.0.0.1 n2=10.0.0.2 n3=10.0.0.3\n  elect certs n4=10.0.0.4            # later, with the same authority\n  elect certs --role observe grafana\n  elect certs --role administer\n  elect certs show certs",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := fromEnvironment(cmd); err != nil {
+			if err := cli.FromEnvironment(cmd); err != nil {
 				return err
 			}
 			if role != "" || cmd.Flags().Changed("role") {
@@ -207,7 +208,7 @@ cluster, hosts, expires (RFC 3339), expired, authority. -o yaml
 writes the same on several lines.`,
 		Example: "  elect certs show /etc/elect/certs",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := fromEnvironment(cmd); err != nil {
+			if err := cli.FromEnvironment(cmd); err != nil {
 				return err
 			}
 			if len(args) != 1 {

@@ -14,7 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/peer/certs"
 )
 
@@ -81,7 +82,7 @@ func newCertsRenew() *cobra.Command {
 		Example: "  elect certs renew\n  elect certs renew --dir /root/elect-ca --valid 90d n1",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := fromEnvironment(cmd); err != nil {
+			if err := cli.FromEnvironment(cmd); err != nil {
 				return err
 			}
 			if err := hasKey(dir); err != nil {
@@ -140,9 +141,9 @@ func newCertsRollover() *cobra.Command {
 		Short:   "replace the authority, in three steps",
 		Long:    certsRolloverHelp,
 		Example: "  elect certs rollover\n  elect certs renew\n  elect certs rollover --finish",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fromEnvironment(cmd); err != nil {
+			if err := cli.FromEnvironment(cmd); err != nil {
 				return err
 			}
 			if err := hasKey(dir); err != nil {

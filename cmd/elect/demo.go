@@ -16,8 +16,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/electd/elect/cmd/elect/internal/demo"
-	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/fleet"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 )
 
 const demoHelp = `Show what elect does: three nodes on this machine elect among themselves who runs a
@@ -45,9 +46,9 @@ func newDemo() *cobra.Command {
 		Use:   "demo [flags]",
 		Short: "show it: three nodes, a job that must run once, and keys to break them",
 		Long:  demoHelp,
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fromEnvironment(cmd, "profile"); err != nil { // ELECT_PROFILE is that of elections that matter
+			if err := cli.FromEnvironment(cmd, "profile"); err != nil { // ELECT_PROFILE is that of elections that matter
 				return err
 			}
 			if !slices.Contains(profiles(), cfg.Profile) {
@@ -58,7 +59,7 @@ func newDemo() *cobra.Command {
 				return err
 			}
 			cfg.Command = typed(cfg.Program)
-			cfg.Out, cfg.Colour, cfg.ASCII = cmd.OutOrStdout(), colour(os.Stdout), !unicode()
+			cfg.Out, cfg.Colour, cfg.ASCII = cmd.OutOrStdout(), cli.Colour(os.Stdout), !unicode()
 			play := demo.Script
 			if !plain && onTerminal() {
 				cfg.Terminal, play = os.Stdout, demo.Live
@@ -71,7 +72,7 @@ func newDemo() *cobra.Command {
 	f.BoolVar(&plain, "plain", false, "the script and no picture, also at a terminal")
 	f.BoolVar(&cfg.Keep, "keep", false, "leave the directory, and print how to go on by hand")
 	f.StringVar(&cfg.Profile, "profile", cfg.Profile, "the nodes' `PROFILE`: lan, fast, wan or calm")
-	f.Var(duration{&cfg.Pause}, "pause", "`TIME` between two steps of the script")
+	f.Var(cli.Duration(&cfg.Pause), "pause", "`TIME` between two steps of the script")
 	return cmd
 }
 
@@ -134,12 +135,6 @@ func unicode() bool {
 		}
 	}
 	return true
-}
-
-// colour reports whether to use colours: on a terminal, unless NO_COLOR says
-// otherwise (no-color.org).
-func colour(f *os.File) bool {
-	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
 // The verbs of the processes that the demo starts beside elect run. They are of

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/electd/elect/internal/cli/clitest"
 	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/terminal"
 )
@@ -53,7 +54,7 @@ func demoScreen(t *testing.T, more ...string) (s *screen, dir string) {
 // expectNothingIn wants the demo's directory to be gone.
 func expectNothingIn(t *testing.T, dir string) {
 	t.Helper()
-	if !eventually(func() bool {
+	if !clitest.Eventually(func() bool {
 		left, _ := filepath.Glob(filepath.Join(dir, "*"))
 		return len(left) == 0
 	}) {
@@ -111,7 +112,7 @@ func TestDemoEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.expectEnd(c.want)
-			if !eventually(func() bool { return strings.Contains(s.Text()[before:], pictureEnds) }) {
+			if !clitest.Eventually(func() bool { return strings.Contains(s.Text()[before:], pictureEnds) }) {
 				t.Error("the terminal was not given back")
 			}
 			expectNothingIn(t, dir)

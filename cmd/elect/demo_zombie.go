@@ -6,8 +6,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/demo"
-	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/fleet"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 )
 
 const zombieHelp = `Play the story that fencing tokens are explained with (Kleppmann, "How to do
@@ -39,7 +40,7 @@ func newZombie() *cobra.Command {
 		Use:   "zombie",
 		Short: "the story of a leader that writes when its time is over, and who stops it",
 		Long:  zombieHelp,
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			program, err := fleet.Self()
 			if err != nil {
@@ -47,7 +48,7 @@ func newZombie() *cobra.Command {
 			}
 			return playDemo(cmd.Context(), demo.Config{
 				Program: program, SweepVerb: sweepVerb, ClientVerb: zombieClientVerb, StoreVerb: zombieStoreVerb,
-				Out: cmd.OutOrStdout(), Colour: colour(os.Stdout),
+				Out: cmd.OutOrStdout(), Colour: cli.Colour(os.Stdout),
 			}, demo.Zombie)
 		},
 	}

@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/doctor"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/peer/certs"
@@ -63,9 +65,9 @@ func newDoctor() *cobra.Command {
 		Short:   "measure this machine, and say which profile fits",
 		Long:    doctorHelp,
 		Example: "  elect doctor\n  elect doctor --election 'peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400' --data /var/lib/elect --for 5m",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fromEnvironment(cmd); err != nil {
+			if err := cli.FromEnvironment(cmd); err != nil {
 				return err
 			}
 			if span <= 0 || span > mostDoctor {
@@ -99,7 +101,7 @@ func newDoctor() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&election, "election", "", "`URL` of an election among peers (default: none, this machine alone)")
 	f.StringVar(&data, "data", "", "`DIR` that holds, or will hold, the data directories (default: that of the URL, or elect-peer in your state directory)")
-	f.Var(duration{&span}, "for", "`TIME` to measure for")
+	f.Var(cli.Duration(&span), "for", "`TIME` to measure for")
 	format.flag(f)
 	return cmd
 }
@@ -118,7 +120,7 @@ func (p *place) measurable() (peer.Config, error) {
 	} else if err != nil {
 		return peers, ofPeers(err, &peers)
 	} else if err := c.Close(); err != nil {
-		return peers, exit.OfBackend(err)
+		return peers, failed.Backend(err)
 	}
 	if _, err := peers.Plan(); err != nil {
 		return peers, exit.With(exit.Usage, err)

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/internal/cli"
 )
 
 const fenceHelp = `Fencing: have the place where writes land refuse those of a leader that was
@@ -12,17 +12,6 @@ command that elect run started); the resource keeps the greatest that it has see
 its mark, and refuses smaller ones.`
 
 func newFence() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "fence VERB",
-		Short: "refuse the writes of leaders that were replaced, where they land",
-		Long:  fenceHelp,
-		Args:  verbOnly,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_ = cmd.Help()
-			return exit.Silent(exit.Usage)
-		},
-		SuggestionsMinimumDistance: 2,
-	}
-	cmd.AddCommand(newFenceInstall(), newFenceClaim(), newFenceStatus(), newFenceUninstall(), newFenceProxy())
-	return cmd
+	return cli.Group("fence VERB", "refuse the writes of leaders that were replaced, where they land", fenceHelp,
+		newFenceInstall(), newFenceClaim(), newFenceStatus(), newFenceUninstall(), newFenceProxy())
 }

@@ -8,10 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/marks"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencehttp"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 )
 
 const fenceClaimHelp = `Raise the mark of a resource to the token of a new leader: what it does before it reads
@@ -45,7 +47,7 @@ func newFenceClaim() *cobra.Command {
 		Long:    fenceClaimHelp,
 		Example: "  elect fence claim --at postgres://app@db/orders orders\n  elect fence claim --at http://proxy:8080 --claim-secret /etc/elect/claim.secret --token 42 orders",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := fromEnvironment(cmd, "wait"); err != nil { // ELECT_WAIT is that of elect run
+			if err := cli.FromEnvironment(cmd, "wait"); err != nil { // ELECT_WAIT is that of elect run
 				return err
 			}
 			name, err := oneOrNone(cmd, args)
@@ -75,13 +77,13 @@ func newFenceClaim() *cobra.Command {
 					return err
 				}
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is claimed with token %v\n", p.called(resource), token)
-				return exit.OfBackend(err)
+				return failed.Backend(err)
 			})
 		},
 	}
 	p.flags(cmd.Flags())
 	cmd.Flags().StringVar(&shown, "token", "", "`N`, the token of the term")
-	cmd.Flags().Var(duration{&p.cfg.Wait}, "wait", "`TIME` that transactions of earlier leaders are waited for")
+	cmd.Flags().Var(cli.Duration(&p.cfg.Wait), "wait", "`TIME` that transactions of earlier leaders are waited for")
 	cmd.Flags().StringVar(&secret, "claim-secret", "", "`FILE` with the secret of the guard, for http:// and https://")
 	cmd.Flags().StringVar(&cert, "cert", "", "`FILE` with the certificate of this client, for https:// (PEM)")
 	cmd.Flags().StringVar(&key, "key", "", "`FILE` with its key (PEM)")

@@ -6,9 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/marks"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/cli"
 )
 
 const fenceInstallHelp = `Have a resource guarded: make the place for its mark. What is there already stays as it
@@ -42,7 +43,7 @@ func newFenceInstall() *cobra.Command {
 		Long:    fenceInstallHelp,
 		Example: "  elect fence install --at postgres://app@db/orders orders\n  elect fence install --at postgres://app@db/orders orders invoices payments\n  elect fence install --at file:/etc/app/routes",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := fromEnvironment(cmd); err != nil {
+			if err := cli.FromEnvironment(cmd); err != nil {
 				return err
 			}
 			name, tables, err := withTables(cmd, args)
@@ -59,7 +60,7 @@ func newFenceInstall() *cobra.Command {
 				if path := marks.SecretOf(p.at); err == nil && path != "" && resource != "" {
 					_, err = fmt.Fprintf(cmd.OutOrStdout(), "claims at its guard need the secret in %s\n", path)
 				}
-				return exit.OfBackend(err)
+				return failed.Backend(err)
 			})
 		},
 	}

@@ -13,9 +13,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/marks"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 )
 
 // fencePlaceHelp is what --at takes.
@@ -85,7 +87,7 @@ func ofFence(err error) error {
 	case errors.Is(err, marks.ErrURL), errors.Is(err, fence.ErrToken), errors.Is(err, fence.ErrMissing), errors.Is(err, fence.ErrUnclaimed):
 		return exit.With(exit.Usage, err)
 	}
-	return exit.OfBackend(err)
+	return failed.Backend(err)
 }
 
 // oneOrNone takes the resource from the arguments.
@@ -121,6 +123,6 @@ func (p *fencePlace) called(resource fence.Resource) string {
 // warnOf tells what is to be known of a place.
 func warnOf(warnings []string) {
 	for _, w := range warnings {
-		_, _ = io.WriteString(os.Stderr, "elect: warning: "+oneLine(w)+"\n")
+		_, _ = io.WriteString(os.Stderr, "elect: warning: "+cli.OneLine(w)+"\n")
 	}
 }

@@ -18,12 +18,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/lines"
 	"github.com/electd/elect/cmd/elect/internal/marks"
 	"github.com/electd/elect/cmd/elect/internal/proxy"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencehttp"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 )
 
 const fenceProxyHelp = `Stand in front of an HTTP server that knows nothing of fencing, and let through what
@@ -74,7 +76,7 @@ func openMark(at string, shared bool, drain time.Duration, resources []fence.Res
 	if errors.Is(err, marks.ErrURL) {
 		return nil, exit.Usagef("--mark: %w", err)
 	}
-	return mark, exit.OfBackend(err)
+	return mark, failed.Backend(err)
 }
 
 // drainTime is the value of --drain: a time, or never.
@@ -97,7 +99,7 @@ func (s drainTime) Set(text string) error {
 		*s.value = -1
 		return nil
 	}
-	if err := duration(s).Set(text); err != nil {
+	if err := cli.Duration(s.value).Set(text); err != nil {
 		return errors.New("want a time such as 500ms, 10s, 2m or 0, or never")
 	}
 	return nil
@@ -121,9 +123,9 @@ func newFenceProxy() *cobra.Command {
 		Short:   "guard an HTTP server that knows nothing of fencing",
 		Long:    fenceProxyHelp,
 		Example: "  elect fence install --at file:/var/lib/elect/fence orders\n  elect fence proxy --listen :8080 --upstream http://127.0.0.1:9000 --resource orders --mark file:/var/lib/elect/fence\n  curl -H \"Fencing-Token: orders;$ELECT_TOKEN\" -d x http://proxy:8080/orders",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fromEnvironment(cmd, "listen", "grace"); err != nil { // those are of elections
+			if err := cli.FromEnvironment(cmd, "listen", "grace"); err != nil { // those are of elections
 				return err
 			}
 			return p.run(cmd)
@@ -136,9 +138,9 @@ func newFenceProxy() *cobra.Command {
 	f.StringVar(&p.mark, "mark", "", "`PLACE` "+markHelp)
 	f.BoolVar(&p.shared, sharedPlace, false, sharedPlaceUsage)
 	f.Var(drainTime{&p.drain}, "drain", "`TIME` that requests of smaller tokens may go on when a greater one has come; 0 cuts them at once, never cuts none")
-	f.Var(duration{&p.settle}, "settle", "`TIME` after the start during which no greater token is let in; 0: none (default: that of --drain)")
+	f.Var(cli.Duration(&p.settle), "settle", "`TIME` after the start during which no greater token is let in; 0: none (default: that of --drain)")
 	f.Lookup("settle").DefValue = ""
-	f.Var(duration{&p.patience}, "patience", "`TIME` that a greater token waits for smaller ones at most, before 503; 0: no limit")
+	f.Var(cli.Duration(&p.patience), "patience", "`TIME` that a greater token waits for smaller ones at most, before 503; 0: no limit")
 	f.StringSliceVar(&p.open, "open", nil, "`METHOD`s that need no token, such as GET,HEAD (upgrades always do)")
 	f.StringVar(&p.metrics, "metrics", "", "`ADDR` to serve /metrics and /healthz on")
 	f.StringVar(&p.cert, "cert", "", "`FILE` with the certificate to serve with, and those above it (PEM)")
@@ -147,7 +149,7 @@ func newFenceProxy() *cobra.Command {
 	p.claims.flags(f)
 	f.Uint64Var(&p.era, "era", 0, "the greatest `ERA` of a token, that of the election's URL; a greater one of the mark stays good")
 	f.Uint64Var(&p.maxStep, "max-step", 1<<40, "by `N` at most the count of a token may be above that of the mark")
-	f.Var(duration{&p.grace}, "grace", "`TIME` for what is in flight at the end, before it is cut; 0 cuts it at once")
+	f.Var(cli.Duration(&p.grace), "grace", "`TIME` for what is in flight at the end, before it is cut; 0 cuts it at once")
 	f.BoolVarP(&p.verbose, "verbose", "v", false, "log everything")
 	return cmd
 }
@@ -273,12 +275,12 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 	}
 	l, err := net.Listen("tcp", p.listen)
 	if err != nil {
-		return exit.OfBackend(fmt.Errorf("--listen: %w", err))
+		return failed.Backend(fmt.Errorf("--listen: %w", err))
 	}
 	if p.claims.socket != "" {
 		if cfg.Socket, err = listenPrivately(p.claims.socket); err != nil {
 			_ = l.Close()
-			return exit.OfBackend(fmt.Errorf("--claim-socket: %w", err))
+			return failed.Backend(fmt.Errorf("--claim-socket: %w", err))
 		}
 	}
 	var metrics net.Listener
@@ -288,7 +290,7 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 			if cfg.Socket != nil {
 				_ = cfg.Socket.Close()
 			}
-			return exit.OfBackend(fmt.Errorf("--metrics: %w", err))
+			return failed.Backend(fmt.Errorf("--metrics: %w", err))
 		}
 		said.Say("metrics at http://%v/metrics", metrics.Addr())
 	}
@@ -303,7 +305,7 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 	}
 	cut, err := proxy.Serve(ctx, l, metrics, cfg)
 	if err != nil {
-		return exit.OfBackend(err)
+		return failed.Backend(err)
 	}
 	if cut > 0 {
 		said.Say("ended; %d requests were cut, and what came of them is not known", cut)

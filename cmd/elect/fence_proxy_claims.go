@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/marks"
 	"github.com/electd/elect/cmd/elect/internal/proxy"
 	"github.com/electd/elect/fence/fencehttp"
+	"github.com/electd/elect/internal/cli/exit"
 )
 
 // claimFlags say who may raise the mark of a proxy.

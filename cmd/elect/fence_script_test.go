@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/electd/elect/internal/cli/clitest"
 )
 
 // upstream is an HTTP server that knows nothing of fencing: it keeps what is posted to
@@ -68,7 +70,7 @@ func ask(ts *testscript.TestScript, args []string) {
 	if args[4] != "" {
 		r.Header.Set("Fencing-Claim", strings.TrimSpace(ts.ReadFile(args[4])))
 	}
-	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: clitest.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(r)
 	ts.Check(err)
 	defer resp.Body.Close()

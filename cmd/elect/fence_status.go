@@ -11,9 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/marks"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/cli"
 )
 
 const fenceStatusHelp = `Show the mark of a resource: the greatest token that it has seen. Without a resource,
@@ -49,7 +50,7 @@ func newFenceStatus() *cobra.Command {
 		Long:    fenceStatusHelp,
 		Example: "  elect fence status --at postgres://app@db/orders\n  elect fence status --at redis://cache:6379 orders -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := fromEnvironment(cmd); err != nil {
+			if err := cli.FromEnvironment(cmd); err != nil {
 				return err
 			}
 			name, err := oneOrNone(cmd, args)
@@ -62,7 +63,7 @@ func newFenceStatus() *cobra.Command {
 					return err
 				}
 				s := fenceStatus{At: marks.Shown(p.at), Resources: all}
-				return exit.OfBackend(format.write(cmd.OutOrStdout(), s, s.table))
+				return failed.Backend(format.write(cmd.OutOrStdout(), s, s.table))
 			})
 		},
 	}

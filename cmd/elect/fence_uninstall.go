@@ -7,9 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/marks"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/cli"
 )
 
 const fenceUninstallHelp = `Undo elect fence install. With tables, their triggers go and the resource stays; with a
@@ -32,7 +33,7 @@ func newFenceUninstall() *cobra.Command {
 		Long:    fenceUninstallHelp,
 		Example: "  elect fence uninstall --at postgres://app@db/orders orders payments\n  elect fence uninstall --at postgres://app@db/orders orders",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := fromEnvironment(cmd); err != nil {
+			if err := cli.FromEnvironment(cmd); err != nil {
 				return err
 			}
 			name, tables, err := withTables(cmd, args)
@@ -51,7 +52,7 @@ func newFenceUninstall() *cobra.Command {
 					what = "tables " + strings.Join(tables, ", ") + " are not guarded any more"
 				}
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), what)
-				return exit.OfBackend(err)
+				return failed.Backend(err)
 			})
 		},
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/file"
+	"github.com/electd/elect/internal/cli/exit"
 )
 
 const forgetHelp = `Remove the files of a file: election that is over, so that elect status does not list
@@ -68,7 +69,7 @@ func newForget(openers elect.Openers) *cobra.Command {
 				return exit.With(exit.Unavailable, err)
 			}
 			if err != nil {
-				return exit.OfBackend(err)
+				return failed.Backend(err)
 			}
 			f := forgotten{Election: p.shown(), Name: p.name, Tokens: tokens, LastToken: last}
 			return format.write(cmd.OutOrStdout(), f, f.write)

@@ -4,9 +4,9 @@ go 1.26.0
 
 require (
 	github.com/electd/elect v0.0.0
-	github.com/electd/elect/lab v0.0.0
+	github.com/electd/elect/internal/cli v0.0.0
 	github.com/electd/elect/peer v0.0.0
-	github.com/prometheus/client_golang v1.25.0
+	github.com/lib/pq v1.12.3
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
@@ -17,25 +17,14 @@ require (
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
-	github.com/jackc/pgpassfile v1.0.0 // indirect
-	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
-	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
-	golang.org/x/sync v0.23.0 // indirect
-	golang.org/x/text v0.42.0 // indirect
 )
 
 require (
-	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/electd/elect/fence/fenceredis v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
-	github.com/jackc/pgx/v5 v5.12.0
-	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
-	github.com/prometheus/client_model v0.6.3 // indirect
-	github.com/prometheus/common v0.72.0 // indirect
-	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/redis/go-redis/v9 v9.23.0
 	golang.org/x/tools v0.49.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
@@ -43,7 +32,7 @@ require (
 
 replace github.com/electd/elect => ../..
 
-replace github.com/electd/elect/lab => ../../lab
+replace github.com/electd/elect/internal/cli => ../../internal/cli
 
 replace github.com/electd/elect/peer => ../../peer
 

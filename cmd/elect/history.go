@@ -12,8 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/peer"
 )
 
@@ -57,10 +58,10 @@ func newHistory(openers elect.Openers) *cobra.Command {
 			defer cancel()
 			events, silent := c.History(ctx)
 			if silent != nil && !errors.Is(silent, driver.ErrUnreachable) || silent != nil && len(events) == 0 {
-				return exit.OfBackend(silent)
+				return failed.Backend(silent)
 			}
 			if silent != nil { // some have answered, and others may know more
-				fmt.Fprintf(cmd.ErrOrStderr(), "elect: %s\n", oneLine(silent.Error()))
+				fmt.Fprintf(cmd.ErrOrStderr(), "elect: %s\n", cli.OneLine(silent.Error()))
 			}
 			events = append([]peer.Event{}, events...) // [] and not null
 			return format.write(cmd.OutOrStdout(), events, func(w io.Writer) error { return writeHistory(w, events) })

@@ -8,32 +8,16 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
-	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/file"
+	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/peer"
 )
 
 func main() {
 	supervise.KeeperMain(peer.Witness) // does not return in a keeper, which must know of nothing below
-	os.Exit(command(os.Args[1:]))
-}
-
-// command runs the command line and returns the exit code.
-func command(args []string) int {
-	openers := elect.Openers{"file": file.Open, peerScheme: openPeer}
-
-	root := newRoot(openers)
-	root.SetArgs(args)
-	err := root.ExecuteContext(context.Background())
-	code, tell := exit.Of(err)
-	if tell {
-		fmt.Fprintln(os.Stderr, "elect: "+oneLine(err.Error()))
-	}
-	return code
+	os.Exit(cli.Run(newRoot(elect.Openers{"file": file.Open, peerScheme: openPeer}), os.Args[1:]))
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
 )
@@ -75,7 +77,7 @@ func newMember(openers elect.Openers) *cobra.Command {
 		Long:  memberHelp + memberCodes,
 		Example: "  elect member add n4@10.0.0.4:7400 --name scheduler\n" +
 			"  elect member remove n1 --name scheduler",
-		Args: verbOnly,
+		Args: cli.VerbOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help()
 			return exit.Silent(exit.Usage)
@@ -174,7 +176,7 @@ func ofChange(err error, name string) error {
 	case errors.Is(err, elect.ErrNoLeader):
 		return exit.With(exit.NoLeader, fmt.Errorf("nobody leads %s, and a change needs a leader: %w", name, err))
 	}
-	return exit.OfBackend(err)
+	return failed.Backend(err)
 }
 
 // changed is what a change of membership has come to. Fields are added, and never

@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
 )
@@ -194,7 +195,7 @@ func membersOf(results []peer.NodeResult, voters int) *members {
 	for i, r := range results {
 		e := member{ID: r.Peer.ID, Kind: kind(i, r.Peer.ID), Address: r.Peer.Addr, Status: r.Status, LastContact: -1, Lag: -1}
 		if r.Err != nil {
-			e.Error = oneLine(r.Err.Error())
+			e.Error = cli.OneLine(r.Err.Error())
 		}
 		if r.Status != nil {
 			e.Program, e.Ready = r.Status.Program, r.Status.Ready()
@@ -392,5 +393,5 @@ func or(text string) string {
 	if text == "" {
 		return "-"
 	}
-	return oneLine(text)
+	return cli.OneLine(text)
 }

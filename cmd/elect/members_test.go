@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
 )
@@ -155,7 +156,7 @@ func moved(count uint64) *peer.MembershipStatus {
 func rows(table string) string {
 	var b strings.Builder
 	for line := range strings.Lines(table) {
-		b.WriteString(oneLine(line) + "\n")
+		b.WriteString(cli.OneLine(line) + "\n")
 	}
 	return b.String()
 }

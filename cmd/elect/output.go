@@ -1,37 +1,22 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"io"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 )
-
-// output is the value of --output.
-type output string
-
-func (o *output) String() string { return string(*o) }
-func (o *output) Type() string   { return "format" }
-func (o *output) Set(text string) error {
-	if text != "table" && text != "json" {
-		return exit.Usagef("want table or json")
-	}
-	*o = output(text)
-	return nil
-}
-
-func (o *output) flag(set *pflag.FlagSet) {
-	*o = "table"
-	set.VarP(o, "output", "o", "`FORMAT` of the answer: table, for people, or json, which is stable")
-}
 
 // form is the value of --output of the verbs that ask: an output, or yaml, which is
 // the same document as json.
@@ -56,7 +41,7 @@ func (f *form) flag(set *pflag.FlagSet) {
 func (f form) write(w io.Writer, v any, table func(io.Writer) error) error {
 	switch f {
 	case "json":
-		return writeJSON(w, v)
+		return cli.WriteJSON(w, v)
 	case "yaml":
 		return writeYAML(w, v)
 	}
@@ -90,47 +75,71 @@ func leaderText(l *elect.Leader) string {
 func (p *place) view(s elect.State) view {
 	v := view{Election: p.shown(), Name: p.name, Leader: s.Leader, Stale: s.Stale, Private: p.private()}
 	if s.Cause != nil {
-		v.Cause = oneLine(s.Cause.Error())
+		v.Cause = cli.OneLine(s.Cause.Error())
 	}
 	return v
 }
 
-// writeJSON writes one line.
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
-}
-
-// writeYAML writes the document that writeJSON writes, in YAML: with the same fields
+// writeYAML writes the document that [cli.WriteJSON] writes, in YAML: with the same fields
 // in the same order.
 func writeYAML(w io.Writer, v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	var document yaml.Node // JSON is YAML
-	if err := yaml.Unmarshal(raw, &document); err != nil {
-		return err
-	}
-	inBlocks(&document)
-	e := yaml.NewEncoder(w)
-	e.SetIndent(2)
-	return errors.Join(e.Encode(&document), e.Close())
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var b bytes.Buffer
+	writeBlock(&b, d, "")
+	_, err = w.Write(bytes.TrimLeft(b.Bytes(), " \n"))
+	return err
 }
 
-// inBlocks writes a node as people do, on lines and without quotes. What does not
-// begin like a word, or is a truth value to old readers, keeps its quotes: to them
-// 12:30 is a number.
-func inBlocks(n *yaml.Node) {
-	word := func(s string) bool { return s != "" && (s[0]|0x20 >= 'a' && s[0]|0x20 <= 'z') }
-	truth := []string{"y", "n", "yes", "no", "on", "off"}
-	if n.Kind != yaml.ScalarNode || word(n.Value) && !slices.Contains(truth, strings.ToLower(n.Value)) {
-		n.Style = 0
+// writeBlock writes the next value: a scalar behind a space, a list or an object below, by
+// lines that begin with indent.
+func writeBlock(b *bytes.Buffer, d *json.Decoder, indent string) {
+	token, _ := d.Token() // it is what json.Marshal wrote
+	open, block := token.(json.Delim)
+	switch {
+	case !block:
+		fmt.Fprintf(b, " %s\n", scalar(token))
+		return
+	case !d.More():
+		fmt.Fprintf(b, " %v%c\n", open, open+2) // { and [ are two before what closes them
+	case open == '{' && bytes.HasSuffix(b.Bytes(), []byte("-")):
+		b.WriteString(" ") // the first field stands behind the dash
+	default:
+		b.WriteString("\n" + indent)
 	}
-	for _, c := range n.Content {
-		inBlocks(c)
+	for first := true; d.More(); first = false {
+		if !first {
+			b.WriteString(indent)
+		}
+		if open == '[' {
+			b.WriteString("-")
+		} else {
+			key, _ := d.Token()
+			b.WriteString(scalar(key) + ":")
+		}
+		writeBlock(b, d, indent+"  ")
 	}
+	_, _ = d.Token() // what closes it
+}
+
+// scalar writes a string without quotes if it begins like a word and everybody reads it as
+// a string. To old readers 12:30 is a number, and on a truth value.
+func scalar(token json.Token) string {
+	s, ok := token.(string)
+	switch {
+	case token == nil:
+		return "null"
+	case !ok:
+		return fmt.Sprint(token)
+	case regexp.MustCompile(`^[A-Za-z]([\w./@+,=?&;()-]|:[\w/]| [\w(])*$`).MatchString(s) &&
+		!slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}, strings.ToLower(s)):
+		return s
+	}
+	return strconv.Quote(s) // whose escapes YAML has, too
 }
 
 // timestamp is a wall clock's time for people.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -43,4 +44,23 @@ func TestWriteYAML(t *testing.T) {
 	if !reflect.DeepEqual(back, want) {
 		t.Errorf("%v\nwant\n%v", back, want)
 	}
+}
+
+// FuzzWriteYAML: whatever a string is, a reader of YAML reads it as that string.
+func FuzzWriteYAML(f *testing.F) {
+	for _, s := range []string{"", "a: b", "a #b", "a:", "null", "0x1", "- a", "a\x7f\u0085\u2028", "peer://n1@h:1,n2@h:2?a=b", "é", "{}", " a", "a ", "a  b", "Y"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var b bytes.Buffer
+		want := map[string]any{"list": []any{[]any{s, []any{}}, map[string]any{"": s, "k" + s: map[string]any{}}}}
+		if err := writeYAML(&b, want); err != nil {
+			t.Fatal(err)
+		}
+		raw, _ := json.Marshal(want) // which has mended what is no UTF-8
+		var got, as any
+		if err := errors.Join(yaml.Unmarshal(b.Bytes(), &got), json.Unmarshal(raw, &as)); err != nil || !reflect.DeepEqual(got, as) {
+			t.Fatalf("%q: %v\n%s", s, err, &b)
+		}
+	})
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
 )
@@ -191,7 +192,7 @@ func setPaused(ctx context.Context, c *peer.Client, which []protocol.NodeID, on 
 		asking.Go(func() {
 			n := pausedNode{ID: id, Paused: &on}
 			if n.err = c.SetPaused(ctx, id, on); n.err != nil {
-				n.Paused, n.Error = nil, oneLine(n.err.Error())
+				n.Paused, n.Error = nil, cli.OneLine(n.err.Error())
 			}
 			r.Nodes[i] = n
 		})

@@ -17,8 +17,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer"
 )
@@ -42,7 +44,7 @@ func openPeerWith(ctx context.Context, t driver.Target, complete func(*peer.Conf
 	if err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
-	cfg.Program, cfg.Logger = readBuild().Version, t.Logger
+	cfg.Program, cfg.Logger = cli.Version(), t.Logger
 	complete(&cfg)
 	listed := func(p peer.Peer) bool { return p.ID == cfg.ID }
 	if !slices.ContainsFunc(cfg.Voters, listed) && !slices.ContainsFunc(cfg.Observers, listed) {
@@ -100,7 +102,7 @@ func introduction(s peer.NodeStatus, listed []peer.Peer) string {
 	return text
 }
 
-// ofPeers is exit.OfBackend for what a node or a client was not made for. Of
+// ofPeers is failed.Backend for what a node or a client was not made for. Of
 // certificates that are not there it says where they come from.
 func ofPeers(err error, cfg *peer.Config) error {
 	missing, ok := errors.AsType[*fs.PathError](err)
@@ -109,7 +111,7 @@ func ofPeers(err error, cfg *peer.Config) error {
 			err = fmt.Errorf("%w; elect certs makes such files", err)
 		}
 	}
-	return exit.OfBackend(err)
+	return failed.Backend(err)
 }
 
 // isPeer reports whether the election is held among peers.
@@ -189,9 +191,9 @@ type peerFlags struct {
 func (f *peerFlags) flags(set *pflag.FlagSet) {
 	f.set = set
 	set.StringVar(&f.profile, "profile", "", "`PROFILE` of a peer election: "+strings.Join(profiles(), ", ")+" (default: the first)")
-	set.Var(duration{&f.promise}, "promise", "`TIME` for which voters promise themselves to a leader (default: the profile's)")
+	set.Var(cli.Duration(&f.promise), "promise", "`TIME` for which voters promise themselves to a leader (default: the profile's)")
 	set.Lookup("promise").DefValue = ""
-	set.Var(duration{&f.heartbeat}, "heartbeat", "`TIME` between heartbeats of a leader (default: the profile's)")
+	set.Var(cli.Duration(&f.heartbeat), "heartbeat", "`TIME` between heartbeats of a leader (default: the profile's)")
 	set.Lookup("heartbeat").DefValue = ""
 	set.StringVar(&f.data, "data", "", "`DIR` that holds a peer's data directories (default: elect-peer in your state directory)")
 	set.StringVar(&f.listen, "listen", "", "`ADDRESS` to listen on for peers (default: this peer's own in the URL)")
@@ -352,15 +354,15 @@ func (p *place) ask(openers elect.Openers, verb string) (c *peer.Client, voters 
 		scheme, _, _ := strings.Cut(p.election, ":")
 		if openers[scheme] == nil {
 			_, err := openers.Open(context.Background(), p.election, p.name, elect.Config{})
-			return nil, 0, exit.OfOpening(err) // which says what is wrong with the URL
+			return nil, 0, failed.Opening(err) // which says what is wrong with the URL
 		}
-		return nil, 0, exit.OfBackend(fmt.Errorf("%s: %w: %s: elections are not held among peers; want --election peer://…", verb, elect.ErrUnsupported, scheme))
+		return nil, 0, failed.Backend(fmt.Errorf("%s: %w: %s: elections are not held among peers; want --election peer://…", verb, elect.ErrUnsupported, scheme))
 	}
 	cfg, err := p.peers("")
 	if err != nil {
 		return nil, 0, err
 	}
-	cfg.Program = readBuild().Version
+	cfg.Program = cli.Version()
 	if c, err = peer.NewClient(cfg); err != nil {
 		return nil, 0, ofPeers(err, &cfg)
 	}

@@ -5,16 +5,17 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/file"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/redact"
 )
 
@@ -78,7 +79,7 @@ func (p *place) resolveURL(openers elect.Openers) error {
 		return nil
 	}
 	for scheme := range openers {
-		if editDistance(u.Scheme, scheme) > 2 {
+		if cli.EditDistance(u.Scheme, scheme) > 2 {
 			continue
 		}
 		if rest, ok := strings.CutPrefix(p.election, u.Scheme+":"); ok && u.User == nil {
@@ -104,7 +105,7 @@ func (p *place) open(cmd *cobra.Command, openers elect.Openers) (*elect.Election
 		return nil, err
 	}
 	e, err := openers.Open(cmd.Context(), p.election, p.name, elect.Config{NonExclusive: true}) // it asks for no lease
-	return e, exit.OfOpening(err)
+	return e, failed.Opening(err)
 }
 
 // shown is the URL without credentials, for the environment of a command and
@@ -176,35 +177,11 @@ func stateHome() (string, error) {
 	return filepath.Join(home, ".local", "state"), nil
 }
 
-// fromEnvironment sets each flag of the command that was not given from the
-// variable of its name, ELECT_NAME for --name, but those in except.
-func fromEnvironment(cmd *cobra.Command, except ...string) error {
-	var wrong error
-	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Changed || f.Name == "help" || slices.Contains(except, f.Name) || wrong != nil {
-			return
-		}
-		value, ok := os.LookupEnv(variable(f.Name))
-		if !ok || value == "" {
-			return
-		}
-		if err := f.Value.Set(value); err != nil {
-			wrong = exit.Usagef("%s=%q: %s", variable(f.Name), value, invalid(f, err))
-		}
-	})
-	return wrong
-}
-
-// variable is the name of the variable that stands for a flag.
-func variable(flag string) string {
-	return "ELECT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
-
 // nameArgument takes the election's name from the argument, where there is one.
 func (p *place) nameArgument(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
-		return fromEnvironment(cmd)
+		return cli.FromEnvironment(cmd)
 	case len(args) > 1:
 		return exit.Usagef("%s takes one name, and %q was given, too", cmd.CommandPath(), args[1])
 	case cmd.Flags().Changed("name"):
@@ -214,5 +191,5 @@ func (p *place) nameArgument(cmd *cobra.Command, args []string) error {
 	if p.name == "" {
 		return exit.With(exit.Usage, driver.CheckName(""))
 	}
-	return fromEnvironment(cmd, "name")
+	return cli.FromEnvironment(cmd, "name")
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/hook"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer"
@@ -41,7 +42,7 @@ var positionFlagNames = [...]string{"position-command", "position-every", "catch
 func (f *positionFlags) flags(set *pflag.FlagSet) {
 	f.set, f.every = set, everyPosition
 	set.StringVar(&f.command, "position-command", "", "`COMMAND` for sh -c that prints this peer's position in one line")
-	set.Var(duration{&f.every}, "position-every", "`TIME` between two runs of --position-command")
+	set.Var(cli.Duration(&f.every), "position-every", "`TIME` between two runs of --position-command")
 	set.StringVar(&f.catchUp, "catch-up-command", "", "`COMMAND` for sh -c that catches up from the peer ELECT_CATCH_UP_FROM, to ELECT_CATCH_UP_POSITION")
 }
 
@@ -107,7 +108,7 @@ func (f *positionFlags) complete(c *peer.Config, env []string) {
 	}
 	c.CatchUp = func(ctx context.Context, from protocol.NodeID, at string) error {
 		out, err := catchUp.Run(ctx, "ELECT_CATCH_UP_FROM="+string(from), "ELECT_CATCH_UP_POSITION="+at)
-		if said := oneLine(out); said != "" {
+		if said := cli.OneLine(out); said != "" {
 			log.Info("the catch-up command has ended", "says", said)
 		}
 		return err

@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/cli/exit"
 )
 
 const resignHelp = `Ask the leader of an election to give it up, and wait until it has accepted to.
@@ -107,6 +108,6 @@ func (p *place) atLeader(cmd *cobra.Command, e *elect.Election, only elect.Token
 		if errors.Is(err, elect.ErrNoLeader) {
 			return leader, exit.With(exit.NoLeader, fmt.Errorf("nobody leads %s, so that nobody can %s", p.name, what))
 		}
-		return leader, exit.OfBackend(err)
+		return leader, failed.Backend(err)
 	}
 }

@@ -9,9 +9,10 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
-	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/runner"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
@@ -173,9 +174,9 @@ func newRun(openers elect.Openers) *cobra.Command {
 	f.StringVar(&restart, "restart", restart, "stand again after COMMAND ended: on-failure or always")
 	f.Lookup("restart").Usage = "`POLICY`, on-failure or always: when to stand again after COMMAND ended"
 	f.BoolVar(&cfg.Once, "once", false, "run COMMAND once and exit with its code; 75 if leadership is lost")
-	f.Var(duration{&cfg.Wait}, "wait", "give up standing by after this `TIME`, with exit code 124; 0 tries once (default: never)")
+	f.Var(cli.Duration(&cfg.Wait), "wait", "give up standing by after this `TIME`, with exit code 124; 0 tries once (default: never)")
 	f.Lookup("wait").DefValue = ""
-	f.Var(duration{&cfg.Grace}, "grace", "`TIME` between SIGTERM and SIGKILL")
+	f.Var(cli.Duration(&cfg.Grace), "grace", "`TIME` between SIGTERM and SIGKILL")
 	f.BoolVar(&exclusive, "exclusive", true, "start COMMAND only when leadership is proven exclusive; =false when all it does is fenced by its token")
 	peers.flags(f)
 	positions.flags(f)
@@ -220,7 +221,7 @@ func runSettings(cmd *cobra.Command, cfg *runner.Config) error {
 	case restart:
 		except = append(except, "once")
 	}
-	if err := fromEnvironment(cmd, except...); err != nil {
+	if err := cli.FromEnvironment(cmd, except...); err != nil {
 		return err
 	}
 	if !once && !restart && cfg.Once && os.Getenv("ELECT_RESTART") != "" {

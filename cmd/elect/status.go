@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 )
 
 const statusHelp = `Show who leads an election, since when and with which token. The name is given as
@@ -106,7 +108,7 @@ func (p *place) certificates(cmd *cobra.Command, openers elect.Openers) <-chan [
 		for _, r := range c.Statuses(ctx) {
 			if r.Status != nil && r.Status.Certificate != nil {
 				for _, w := range r.Status.Certificate.Warnings {
-					warnings = append(warnings, fmt.Sprintf("%s: %s", r.Peer.ID, oneLine(w)))
+					warnings = append(warnings, fmt.Sprintf("%s: %s", r.Peer.ID, cli.OneLine(w)))
 				}
 			}
 		}
@@ -130,7 +132,7 @@ func statusOfAll(cmd *cobra.Command, openers elect.Openers, p place, format form
 		}
 		return exit.Usagef("the elections at %s cannot be listed; want a name, such as elect status nightly", p.shown())
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return exit.OfOpening(err)
+		return failed.Opening(err)
 	}
 	var unknown error
 	views, led, verdict := []view{}, false, p.nobody(names, err)
@@ -164,9 +166,9 @@ func (p *place) state(cmd *cobra.Command, openers elect.Openers) (elect.State, e
 	}
 	defer e.Close()
 	for s, err := range e.Watch(cmd.Context()) {
-		return s, exit.OfBackend(err)
+		return s, failed.Backend(err)
 	}
-	return elect.State{}, exit.OfBackend(elect.ErrClosed)
+	return elect.State{}, failed.Backend(elect.ErrClosed)
 }
 
 // verdict is what a state makes of the exit code.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/cli/clitest"
 	"github.com/electd/elect/internal/terminal"
 )
 
@@ -18,14 +19,14 @@ import (
 func environment(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
-	id := mark + "=" + dir
+	id := clitest.Mark + "=" + dir
 	t.Cleanup(func() {
-		if left := awaitNone(id); left != "" {
+		if left := clitest.AwaitNone(id); left != "" {
 			t.Errorf("processes of the test were left:\n%s", left)
 		}
 	})
 	return []string{
-		id, raceEnv(), "XDG_STATE_HOME=" + filepath.Join(dir, "state"), "HOME=" + dir, "PATH=" + os.Getenv("PATH"),
+		id, clitest.RaceEnv(), "XDG_STATE_HOME=" + filepath.Join(dir, "state"), "HOME=" + dir, "PATH=" + os.Getenv("PATH"),
 		"TERM=dumb", "PS1=$ ", "HISTFILE=", "ENV=",
 	}
 }
@@ -47,10 +48,10 @@ func open(t *testing.T, env []string, args ...string) *screen {
 // expectEnd waits until the program has ended, and wants it to end like that.
 func (s *screen) expectEnd(want string) {
 	s.t.Helper()
-	late := time.AfterFunc(patience, func() { _ = s.Cmd.Process.Signal(syscall.SIGABRT) })
+	late := time.AfterFunc(clitest.Patience, func() { _ = s.Cmd.Process.Signal(syscall.SIGABRT) })
 	defer late.Stop()
 	_ = s.Cmd.Wait() // the state tells more
-	if got := endOf(s.Cmd.ProcessState); got != want {
+	if got := clitest.EndOf(s.Cmd.ProcessState); got != want {
 		s.t.Fatalf("it ended with %s, not with %s", got, want)
 	}
 }

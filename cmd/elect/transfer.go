@@ -11,8 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
 )
 
 const transferHelp = `Ask the leader of an election to hand over to the candidate with the id --to, or
@@ -94,7 +95,7 @@ func newTransfer(openers elect.Openers) *cobra.Command {
 	p.flags(cmd.Flags())
 	cmd.Flags().StringVar(&to, "to", "", "`ID` of the candidate that is to lead (default: whom the leader finds best)")
 	cmd.Flags().StringVar(&token, "token", "", "ask only the leader with this `TOKEN` (default: whoever leads)")
-	cmd.Flags().Var(duration{&wait}, "wait", "`TIME` to wait for the successor after the leader has agreed")
+	cmd.Flags().Var(cli.Duration(&wait), "wait", "`TIME` to wait for the successor after the leader has agreed")
 	format.flag(cmd.Flags())
 	return cmd
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/electd/elect/internal/cli/clitest"
 )
 
 // TestUnwritable is for root, who cannot be denied: an ordinary user runs elect
@@ -52,7 +54,7 @@ func TestUnwritable(t *testing.T) {
 			cmd.Env = append(environment(t), "HOME="+dir, "XDG_STATE_HOME=")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 			_ = cmd.Run() // the state tells more
-			if got := endOf(cmd.ProcessState); got != "73" {
+			if got := clitest.EndOf(cmd.ProcessState); got != "73" {
 				t.Errorf("it ended with %s, not with 73", got)
 			}
 			text := errs.String()

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
 )
 
 const watchHelp = `Show who leads an election, and then each change, a line for each, until it is
@@ -55,7 +55,7 @@ func watch(ctx context.Context, w io.Writer, e *elect.Election, p *place, format
 			return nil // asked for
 		}
 		if err != nil {
-			return exit.OfBackend(err)
+			return failed.Backend(err)
 		}
 		v := p.view(s)
 		v.Time = time.Now()

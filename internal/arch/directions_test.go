@@ -75,10 +75,11 @@ func directionOf(all []direction, dir string) *direction {
 	return best
 }
 
-// allows is covers, but that the small tools below internal are one thing and the
-// machines there another: who may import the first names the second by itself.
+// allows is covers, but that the small tools below internal are one thing, and the
+// machines and the command lines there others: who may import the first names these
+// by themselves.
 func allows(at, target string) bool {
-	return covers(at, target) && (at != "internal/..." || !covers("internal/protocol/...", target))
+	return covers(at, target) && (at != "internal/..." || !covers("internal/protocol/...", target) && !covers("internal/cli/...", target))
 }
 
 func covers(at, dir string) bool {

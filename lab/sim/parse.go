@@ -195,7 +195,7 @@ func (s *Schedule) validateNoise() error {
 func (s *Schedule) validateOp(i int, p *Protocol) error {
 	op := &s.Ops[i]
 	if !op.Kind.known() {
-		return fmt.Errorf("kind: %q; want one of those that 'elect sim list faults' and the documentation of OpKind list", op.Kind)
+		return fmt.Errorf("kind: %q; want one of those that 'electlab sim list faults' and the documentation of OpKind list", op.Kind)
 	}
 	if op.At < 0 || op.At > Time(s.Faults) {
 		return fmt.Errorf("at: %s; want 0 to the end of the faults, %s", op.At, s.Faults)

@@ -106,7 +106,7 @@ func TestOneRun(t *testing.T) {
 	if a, b := written(t, again), written(t, r); a != b {
 		t.Errorf("a schedule by itself comes to\n%s; want\n%s", a, b)
 	}
-	if got := r.Command(); got != "elect sim compare --protocol raft,lease --seed 6 --seeds 1 --nodes 5 --profile swarm --for 1m0s" {
+	if got := r.Command(); got != "electlab sim compare --protocol raft,lease --seed 6 --seeds 1 --nodes 5 --profile swarm --for 1m0s" {
 		t.Errorf("the command is %q", got)
 	}
 }

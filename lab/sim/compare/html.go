@@ -199,7 +199,7 @@ func (r *Report) Command() string {
 		names = append(names, r.Lines[i].Protocol)
 	}
 	var b strings.Builder
-	b.WriteString("elect sim compare --protocol " + strings.Join(names, ","))
+	b.WriteString("electlab sim compare --protocol " + strings.Join(names, ","))
 	if r.Detection > 0 {
 		fmt.Fprintf(&b, " --detection %v", nanos(r.Detection))
 	}

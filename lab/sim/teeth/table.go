@@ -106,7 +106,7 @@ is the kind of world: `+"`swarm`"+` draws which faults there are from the seed; 
 rules that are about something which these two seldom have. On every ground the machines as they are hold: a test sees to that. The table
 holds no times and is the same on every machine; it changes when a machine or the world does.
 
-*Checker* is what the exhaustive checker (`+"`elect check`"+`) finds wrong with the same mutant, in how many states of its world it did, and how many steps the
+*Checker* is what the exhaustive checker (`+"`electlab check`"+`) finds wrong with the same mutant, in how many states of its world it did, and how many steps the
 shortest way there has. It hunts in worlds that are each as small as the mutant's death needs; where there is a dash, it has none: the rule is about
 something that its worlds do not have, or only larger ones.
 

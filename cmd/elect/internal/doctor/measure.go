@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/electd/elect/cmd/elect/internal/machine"
 	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/machine"
 )
 
 // Config says what to measure.

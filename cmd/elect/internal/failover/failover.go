@@ -19,8 +19,8 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/cmd/elect/internal/fleet"
-	"github.com/electd/elect/cmd/elect/internal/machine"
 	"github.com/electd/elect/cmd/elect/internal/stamp"
+	"github.com/electd/elect/internal/machine"
 )
 
 // Kill is how a leader is brought down.

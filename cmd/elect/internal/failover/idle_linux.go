@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/electd/elect/cmd/elect/internal/machine"
+	"github.com/electd/elect/internal/machine"
 )
 
 // idle measures what the candidates that stand by take.

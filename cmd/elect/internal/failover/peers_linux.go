@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/electd/elect/cmd/elect/internal/machine"
 	"github.com/electd/elect/cmd/elect/internal/stamp"
+	"github.com/electd/elect/internal/machine"
 )
 
 // peersTimeout bounds a round and what comes before it, beside twice the worst

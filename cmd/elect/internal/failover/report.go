@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/electd/elect/cmd/elect/internal/machine"
 	"github.com/electd/elect/cmd/elect/internal/stamp"
+	"github.com/electd/elect/internal/machine"
 )
 
 // Report is what was measured, and under which conditions. Its JSON is stable:

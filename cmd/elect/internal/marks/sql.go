@@ -10,8 +10,7 @@ import (
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/lib/pq"
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencesql"
@@ -55,11 +54,18 @@ func openSQL(u *url.URL, cfg Config) (*sqlPlace, error) {
 }
 
 func openPostgres(u *url.URL) (*sql.DB, error) {
-	cfg, err := pgx.ParseConfig(u.String())
+	cfg, err := pq.NewConfig(u.String())
+	if cfg.SSLMode == "" {
+		cfg.SSLMode = pq.SSLModePrefer // as libpq has it
+	}
+	var connector *pq.Connector
+	if err == nil {
+		connector, err = pq.NewConnectorConfig(cfg)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: want postgres://USER@HOST:PORT/DATABASE, with the parameters that libpq knows", ErrURL, Shown(u.String()))
 	}
-	return stdlib.OpenDB(*cfg), nil
+	return sql.OpenDB(connector), nil
 }
 
 func openMySQL(u *url.URL) (*sql.DB, error) {

@@ -1,51 +1,45 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/electd/elect/fence"
 )
 
-// metrics counts what a guard decides.
+// metrics counts what a guard decides. Each map is of values by labels, as the text format
+// of Prometheus writes them.
 type metrics struct {
-	registry *prometheus.Registry
-	checks   *prometheus.CounterVec
-	raised   *prometheus.CounterVec
-	drained  *prometheus.CounterVec
-	highest  *prometheus.GaugeVec
-
 	resources []fence.Resource
 
-	mu    sync.Mutex
-	marks map[fence.Resource]fence.Token
+	mu                      sync.Mutex
+	checks, raised, drained map[string]uint64
+	marks                   map[string]fence.Token
 }
 
 func newMetrics(resources []fence.Resource) *metrics {
-	m := &metrics{registry: prometheus.NewRegistry(), resources: resources, marks: map[fence.Resource]fence.Token{}}
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-		m.registry.MustRegister(c)
-		return c
-	}
-	m.checks = counter("fence_checks_total", "Requests that were admitted (passed) or refused, by result; the resource is empty where none that is guarded was named.", "resource", "result")
-	m.raised = counter("fence_raised_total", "Times that the mark was raised to a greater token.", "resource")
-	m.drained = counter("fence_drained_total", "Requests of smaller tokens that were ended because a greater one came.", "resource")
-	m.highest = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "fence_highest_token", Help: "The mark, rounded above 2^53; 0 if it was never claimed."}, []string{"resource"})
-	m.registry.MustRegister(m.highest)
+	m := &metrics{resources: resources, checks: map[string]uint64{}, raised: map[string]uint64{}, drained: map[string]uint64{}, marks: map[string]fence.Token{}}
 	for _, r := range resources {
-		m.checks.WithLabelValues(string(r), string(fence.Passed))
-		m.checks.WithLabelValues(string(r), string(fence.Stale))
-		m.raised.WithLabelValues(string(r))
-		m.drained.WithLabelValues(string(r))
-		m.highest.WithLabelValues(string(r))
+		for _, result := range []fence.Result{fence.Passed, fence.Stale} {
+			m.checks[checked(string(r), result)] = 0
+		}
+		of := labelled(string(r))
+		m.raised[of], m.drained[of], m.marks[of] = 0, 0, 0
 	}
 	return m
+}
+
+// labelled are the labels of what is counted for a resource, and checked those of a check.
+// A guarded resource has no character that would have to be escaped.
+func labelled(resource string) string { return fmt.Sprintf("resource=%q", resource) }
+
+func checked(resource string, r fence.Result) string {
+	return fmt.Sprintf("%s,result=%q", labelled(resource), string(r))
 }
 
 // begin reads the marks as they are.
@@ -57,41 +51,55 @@ func (m *metrics) begin(ctx context.Context, guard *fence.Guard) error {
 		if err != nil {
 			return fmt.Errorf("the mark of %s: %w", r, err)
 		}
-		m.saw(r, highest)
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "fence_in_flight", Help: "Requests that were admitted and have not ended.", ConstLabels: prometheus.Labels{"resource": string(r)},
-		}, func() float64 { return float64(guard.InFlight(r)) }))
+		m.observe(fence.Decision{Resource: r, Highest: highest})
 	}
 	return nil
 }
 
-// saw takes note of a mark. They only rise, but may be told of in any order.
-func (m *metrics) saw(r fence.Resource, highest fence.Token) {
+// observe counts a decision. Names that clients made up are not labels. Marks only rise,
+// but may be told of in any order.
+func (m *metrics) observe(d fence.Decision) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if highest > m.marks[r] {
-		m.marks[r] = highest
-		m.highest.WithLabelValues(string(r)).Set(float64(highest))
-	}
-}
-
-// observe counts a decision. Names that clients made up are not labels.
-func (m *metrics) observe(d fence.Decision) {
 	r := string(d.Resource)
 	if d.Result == fence.Foreign {
 		r = ""
 	}
+	of := labelled(r)
 	switch d.Result {
+	case "": // no decision: a mark as it is
 	case fence.Raised:
-		m.raised.WithLabelValues(r).Inc()
+		m.raised[of]++
 	case fence.Ended:
-		m.drained.WithLabelValues(r).Inc()
+		m.drained[of]++
 		return // Highest is not the mark yet, where that is shared
 	default:
-		m.checks.WithLabelValues(r, string(d.Result)).Inc()
+		m.checks[checked(r, d.Result)]++
 	}
 	if r != "" {
-		m.saw(d.Resource, d.Highest)
+		m.marks[of] = max(m.marks[of], d.Highest)
+	}
+}
+
+// write writes the text format of Prometheus, version 0.0.4.
+func (m *metrics) write(b *bytes.Buffer, guard *fence.Guard) {
+	inFlight := map[string]int{}
+	for _, r := range m.resources {
+		inFlight[labelled(string(r))] = guard.InFlight(r)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	family(b, "fence_checks_total", "counter", "Requests that were admitted (passed) or refused, by result; the resource is empty where none that is guarded was named.", m.checks)
+	family(b, "fence_drained_total", "counter", "Requests of smaller tokens that were ended because a greater one came.", m.drained)
+	family(b, "fence_highest_token", "gauge", "The mark; 0 if it was never claimed.", m.marks)
+	family(b, "fence_in_flight", "gauge", "Requests that were admitted and have not ended.", inFlight)
+	family(b, "fence_raised_total", "counter", "Times that the mark was raised to a greater token.", m.raised)
+}
+
+func family[V int | uint64 | fence.Token](b *bytes.Buffer, name, kind, help string, values map[string]V) {
+	fmt.Fprintf(b, "# HELP %s %s\n# TYPE %[1]s %[3]s\n", name, help, kind)
+	for _, labels := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(b, "%s{%s} %d\n", name, labels, values[labels])
 	}
 }
 
@@ -99,7 +107,12 @@ func (m *metrics) observe(d fence.Decision) {
 // nobody sends anything more.
 func (m *metrics) handler(ctx context.Context, guard *fence.Guard) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
+		var b bytes.Buffer
+		m.write(&b, guard)
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = w.Write(b.Bytes())
+	})
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {
 		err := health(r.Context(), guard, m.resources)
 		switch {

@@ -23,8 +23,9 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/cmd/elect/internal/lines"
+	"github.com/electd/elect/internal/cli/exit"
 	"github.com/electd/elect/peer"
 )
 
@@ -145,7 +146,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Guardian: r, Logger: r.say.Logger(cfg.Verbose, peer.NoLeaderKnown), OnEvent: r.event})
 	if err != nil {
-		return exit.OfOpening(err)
+		return failed.Opening(err)
 	}
 	defer r.election.Close()
 	defer r.closeSpare()
@@ -182,7 +183,7 @@ func (r *run) lead() (again bool, err error) {
 	case errors.Is(err, errWaitOver):
 		return false, r.gaveUp()
 	}
-	return false, exit.OfBackend(err)
+	return false, failed.Backend(err)
 }
 
 // next decides what follows after a term that was not cut short by a signal.

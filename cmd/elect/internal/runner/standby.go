@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
+	"github.com/electd/elect/cmd/elect/internal/failed"
 	"github.com/electd/elect/file"
+	"github.com/electd/elect/internal/cli/exit"
 )
 
 const (
@@ -239,7 +240,7 @@ func (r *run) gaveUp() error {
 	case why == nil:
 		why = err
 	}
-	if e, ok := errors.AsType[*exit.Error](exit.OfBackend(why)); ok && e.Code == exit.CannotCreate {
+	if e, ok := errors.AsType[*exit.Error](failed.Backend(why)); ok && e.Code == exit.CannotCreate {
 		code = e.Code
 	}
 	return exit.With(code, fmt.Errorf("gave up standing by for %s after %v: %w", r.cfg.Name, r.cfg.Wait, why))

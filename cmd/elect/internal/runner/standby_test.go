@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/electd/elect"
-	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/lines"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/cli/exit"
 )
 
 // failing is an election whose campaigns fail. An error of nil waits.

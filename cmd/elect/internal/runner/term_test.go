@@ -8,8 +8,8 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
-	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/cli/exit"
 )
 
 func TestBecause(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/electd/elect/cmd/elect/internal/machine"
+	"github.com/electd/elect/internal/machine"
 	"github.com/electd/elect/peer"
 )
 

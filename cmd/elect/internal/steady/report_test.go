@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/cmd/elect/internal/machine"
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/machine"
 	"github.com/electd/elect/peer"
 )
 

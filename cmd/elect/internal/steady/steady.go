@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"github.com/electd/elect/cmd/elect/internal/fleet"
-	"github.com/electd/elect/cmd/elect/internal/machine"
 	"github.com/electd/elect/cmd/elect/internal/probe"
 	"github.com/electd/elect/cmd/elect/internal/ring"
+	"github.com/electd/elect/internal/machine"
 	"github.com/electd/elect/peer"
 )
 

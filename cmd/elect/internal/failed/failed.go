@@ -1,0 +1,59 @@
+// Package failed gives the errors of back ends their exit codes. Its functions are pure:
+// they may be called by any number of goroutines, and keep what they classify as the cause.
+package failed
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/internal/cli/exit"
+	"github.com/electd/elect/peer"
+)
+
+// Opening gives the code to what [elect.Openers.Open] returned. An election
+// that cannot be opened was named wrongly, unless the system refused, or the
+// opener has given it a code.
+func Opening(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*exit.Error](err); ok {
+		return exit.With(e.Code, err)
+	}
+	if code := ofSystem(err); code != 0 {
+		return exit.With(code, err)
+	}
+	return exit.With(exit.Usage, err)
+}
+
+// Backend gives the code to what a back end returned after it was opened.
+func Backend(err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, elect.ErrNoLeader) {
+		return exit.With(exit.NoLeader, err)
+	}
+	if errors.Is(err, peer.ErrNotPermitted) {
+		return exit.With(exit.NotPermitted, err)
+	}
+	if code := ofSystem(err); code != 0 {
+		return exit.With(code, err)
+	}
+	return exit.With(exit.Unavailable, err)
+}
+
+// ofSystem returns 0 if no system call is at fault.
+func ofSystem(err error) int {
+	errno, ok := errors.AsType[syscall.Errno](err)
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC),
+		errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EIO): // a disk's: no connection says that
+		return exit.CannotCreate
+	case ok && errno != 0:
+		return exit.Unavailable
+	}
+	return 0
+}

@@ -1,0 +1,132 @@
+// Package exit holds the exit codes of the commands: one table, from which the help
+// texts are made, and the rule by which an error gets its code.
+//
+// It keeps no state, and its functions may be called by any number of
+// goroutines. An error that nothing classifies is [Unavailable]: a script that
+// tells usage errors from the rest must not take trouble for a typo.
+package exit
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+)
+
+// The codes. Where sysexits.h has one for the case, it is that one.
+const (
+	OK            = 0
+	NoLeader      = 3
+	Usage         = 64
+	Unavailable   = 69
+	NoProc        = 72
+	CannotCreate  = 73
+	Lost          = 75
+	NotPermitted  = 77
+	Safety        = 80
+	Liveness      = 81
+	Crash         = 82
+	NotExhausted  = 83
+	Overrun       = 84
+	WaitOver      = 124
+	NotExecutable = 126
+	NotFound      = 127
+	bySignal      = 128
+)
+
+// The commands whose codes these are.
+const (
+	elect    = "elect"
+	electlab = "electlab"
+)
+
+// table is what the help texts are made of, in the order of the codes.
+var table = []struct {
+	command, code, means string
+}{
+	{elect, num(OK), "done; also: run was told to end (SIGTERM, SIGINT) while it stood by"},
+	{electlab, num(OK), "done, and nothing was violated"},
+	{electlab, "1", "what sim replay, shrink, count or trace verify shows is not as expected"},
+	{elect, num(NoLeader), "nobody leads (status, resign, transfer, members, member)"},
+	{elect, num(Usage), "the command line is wrong: an unknown verb or flag, a bad name or URL"},
+	{electlab, num(Usage), "the command line or a file is wrong"},
+	{elect, num(Unavailable), "the back end cannot be reached, is wrong for good, or has refused"},
+	{elect, num(NoProc), "run: /proc is not mounted, or is another pid namespace's"},
+	{elect, num(CannotCreate), "a state directory, or a file or answer of a verb, is refused or cannot be written"},
+	{electlab, num(CannotCreate), "a file or stdout cannot be written"},
+	{elect, num(Lost), "leadership was lost: run --once, during a change by member, fence claim with a stale token"},
+	{elect, num(NotPermitted), "not permitted: the certificate does not have the role that the verb needs"},
+	{electlab, num(Safety), "safety was violated, as by two that lead at once"},
+	{electlab, num(Liveness), "sim: a run violated liveness: nobody led in time"},
+	{electlab, num(Crash), "a machine crashed"},
+	{electlab, num(NotExhausted), "check: a bound stopped it before everything was explored"},
+	{elect, num(Overrun), "run: COMMAND, or what it started, outlived its lease; stderr says more"},
+	{elect, num(WaitOver), "run --wait ran out before this candidate was elected; stderr says why"},
+	{elect, num(NotExecutable), "COMMAND cannot be executed"},
+	{elect, num(NotFound), "COMMAND was not found"},
+	{elect, "128+n", "COMMAND was killed by signal n; 130: bench, demo were interrupted"},
+	{electlab, "130", "it was interrupted"},
+	{elect, "other", "run: COMMAND's own; bench, demo, doctor: 1 when what they show failed"},
+}
+
+func num(code int) string { return fmt.Sprint(code) }
+
+// Table returns the codes of a command as lines of text.
+func Table(command string) string {
+	var b strings.Builder
+	for _, row := range table {
+		if row.command == command {
+			fmt.Fprintf(&b, "  %-6s %s\n", row.code, row.means)
+		}
+	}
+	return b.String()
+}
+
+// Error carries the code that the process ends with. Err is what to tell the
+// user, in one line; nil means that there is nothing to tell.
+type Error struct {
+	Code int
+	Err  error
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns what to tell the user.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Silent ends the process with a code and no word. It returns nil for 0.
+func Silent(code int) error {
+	if code == OK {
+		return nil
+	}
+	return &Error{Code: code}
+}
+
+// With gives err a code.
+func With(code int, err error) error { return &Error{Code: code, Err: err} }
+
+// Usagef is an error of the command line: what was wrong, and what would be
+// right.
+func Usagef(format string, args ...any) error {
+	return &Error{Code: Usage, Err: fmt.Errorf(format, args...)}
+}
+
+// Of returns the code of an error, and whether there is something to tell.
+func Of(err error) (code int, tell bool) {
+	if err == nil {
+		return OK, false
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code, e.Err != nil
+	}
+	return Unavailable, true
+}
+
+// BySignal is the code of a process that a signal ended.
+func BySignal(sig syscall.Signal) int { return bySignal + int(sig) }

@@ -1,0 +1,35 @@
+// Command electlab is the laboratory: it runs the machines of elect in a simulated
+// world, goes through every interleaving of a small one, and reads traces. See
+// `electlab help`.
+//
+// It is wiring only: each verb has a file of its own, which reads the command line and
+// writes the answer. A verb runs alone in its process. Whatever fails becomes one line
+// on stderr and an exit code of package exit.
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect/internal/cli"
+)
+
+const rootHelp = `electlab shows that elect is right: it runs the protocols, the very code that runs
+in production, in a simulated world of faults and through every interleaving of a
+small one, and reads the traces of both and of real nodes.
+
+  electlab sim run                 100 worlds of the quorum protocol
+  electlab sim compare             the same faults through several protocols
+  electlab check                   every interleaving of a small world
+  electlab trace verify FILE...    what was recorded, through the machines again
+
+Data goes to stdout, everything else to stderr. Flags come before environment
+variables (ELECTLAB_SEEDS, ELECTLAB_PROTOCOL, …), and these before defaults.`
+
+func main() { os.Exit(cli.Run(newRoot(), os.Args[1:])) }
+
+// newRoot builds the command line.
+func newRoot() *cobra.Command {
+	return cli.New("electlab", "electlab simulates, checks and shows elections", rootHelp, newSim(), newCheck(), newTrace())
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/electd/elect/internal/cli/exit"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/lab/sim"
+)
+
+// TestCodeOf: no machine of ours panics for a script, so the codes are compared
+// here, for every invariant there is.
+func TestCodeOf(t *testing.T) {
+	if got := codeOf(nil); got != exit.OK {
+		t.Errorf("nothing violated: %d", got)
+	}
+	for _, p := range sim.Promises() {
+		want := exit.Safety
+		switch p.Invariant {
+		case sim.Live:
+			want = exit.Liveness
+		case sim.NoPanic:
+			want = exit.Crash
+		}
+		if got := codeOf(&sim.Violation{Invariant: p.Invariant}); got != want {
+			t.Errorf("%s: %d, want %d", p.Invariant, got, want)
+		}
+	}
+}
+
+// TestHuntFindsTheSmallestSeed: where the world's clocks are worse than what the
+// machines assume, some seed violates exclusivity, and it is the same one however
+// many run at a time.
+func TestHuntFindsTheSmallestSeed(t *testing.T) {
+	p, err := protocolNamed("quorum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Drift = func(json.RawMessage) (protocol.Drift, error) { return protocol.Drift{PPM: protocol.MaxPPM}, nil }
+	var seeds []uint64
+	for _, jobs := range []int{1, 2, 5} {
+		h := &hunt{protocol: p, options: sim.Options{Profile: "clocks"}, first: 1, count: 300, jobs: jobs}
+		if err := h.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if h.tally.worst == nil {
+			t.Fatalf("%d runs, and nothing was violated", h.tally.runs)
+		}
+		if h.tally.runs >= 300 {
+			t.Error("it went on after the violation")
+		}
+		seeds = append(seeds, h.tally.worst.Schedule.Seed)
+	}
+	if seeds[0] != seeds[1] || seeds[0] != seeds[2] {
+		t.Errorf("the seeds %v violate something first", seeds)
+	}
+}
+
+// TestHuntEnds: it ends with its context, and an impossible schedule is an error.
+func TestHuntEnds(t *testing.T) {
+	p, err := protocolNamed("quorum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	h := &hunt{protocol: p, first: 1, count: 1 << 40, jobs: 2}
+	if err := h.run(ctx); err != nil || h.tally.runs > 2 {
+		t.Errorf("%d runs, %v", h.tally.runs, err)
+	}
+	h = &hunt{protocol: p, options: sim.Options{Nodes: 99}, first: 1, count: 1 << 40, jobs: 2}
+	if err := h.run(t.Context()); err == nil {
+		t.Error("99 nodes are no error")
+	}
+}
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", 1<<64 - 1: "18,446,744,073,709,551,615"} {
+		if got := thousands(n); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestBar(t *testing.T) {
+	for _, c := range []struct {
+		done, all uint64
+		want      string
+	}{
+		{0, 0, "[                        ]"},
+		{1, 2, "[############            ]"},
+		{2, 2, "[########################]"},
+		{1, 1 << 40, "[                        ]"},
+	} {
+		if got := bar(c.done, c.all); got != c.want {
+			t.Errorf("%d of %d: %s, want %s", c.done, c.all, got, c.want)
+		}
+	}
+}
+
+// TestDocumentHasTheCatalogue: docs/catalogue.md has every fault, profile and
+// invariant, in the words of electlab sim list, and nothing else in these tables.
+func TestDocumentHasTheCatalogue(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/catalogue.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for _, f := range sim.Faults() {
+		rows = append(rows, fmt.Sprintf("| `%s` | %s |", f.Kind, f.Says))
+	}
+	for _, p := range sim.Profiles() {
+		rows = append(rows, fmt.Sprintf("| `%s` | %s |", p.Name, p.Says))
+	}
+	for _, p := range sim.Promises() {
+		rows = append(rows, fmt.Sprintf("| `%s` | %s |", p.Invariant, p.Says))
+	}
+	_, section, _ := strings.Cut(string(text), "\n### Faults\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, row := range rows {
+		if !strings.Contains(section, row+"\n") {
+			t.Errorf("the document lacks\n%s", row)
+		}
+	}
+	if n := strings.Count(section, "\n| `"); n != len(rows) {
+		t.Errorf("the document has %d rows, and there are %d", n, len(rows))
+	}
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect/internal/cli"
+	"github.com/electd/elect/internal/cli/exit"
+	"github.com/electd/elect/internal/protocol/trace"
+	"github.com/electd/elect/internal/protocol/trace/replay"
+	"github.com/electd/elect/lab/sim"
+	"github.com/electd/elect/lab/sim/protocols"
+	"github.com/electd/elect/lab/sim/story"
+)
+
+func newTrace() *cobra.Command {
+	return cli.Group("trace VERB", "check, convert and draw traces", `Check, convert and draw traces. A trace is NDJSON: a header, then one event a line. The
+simulator writes them (electlab sim run --trace FILE), tests with real processes do,
+and so does each node of peers, which keeps its last minutes (flight-*.ndjson in
+its data directory); all have one schema.`,
+		newTraceVerify(), newTraceConvert(), newTraceDraw())
+}
+
+const traceVerifyHelp = `Check traces against the machines themselves: every input in one is handed to a
+machine made for the purpose, and what the machine wants and shows is compared
+with what the trace says. FILE may be - for stdin.
+
+A node's flight recorder leaves several, flight-*.ndjson in its data directory:
+each begins with the node's boot or with the state of its machine, which only the
+build that wrote it can be sure to read. One of a node that runs, or was killed,
+has no end, and its last line may be torn; that is no defect.
+
+Exit codes, the greatest of all files: 0 they agree; 1 they do not, and the first
+difference is told; 64 a file is no trace, or a defective one; 73 stdout cannot
+be written.
+
+-o json writes one object a file: file, protocol, source, build, events, steps,
+lives, whole (the trace has its end), torn (its last line is cut short, and left
+out), and disagreement: null, or {line, n, node, input, what, expected (by the
+machine), got (in the trace)}.`
+
+func newTraceVerify() *cobra.Command {
+	var format cli.Output
+	cmd := &cobra.Command{
+		Use:     "verify [flags] FILE...",
+		Short:   "replay traces' inputs through the machines and compare",
+		Long:    traceVerifyHelp,
+		Example: "  electlab trace verify run.ndjson\n  electlab trace verify ~/.local/state/elect-peer/jobs/n1/flight-*.ndjson",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return exit.Usagef("%s takes files, and none was given; see %s --help", cmd.CommandPath(), cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.FromEnvironment(cmd); err != nil {
+				return err
+			}
+			return verifyTraces(cmd, args, format)
+		},
+	}
+	format.Flag(cmd.Flags())
+	return cmd
+}
+
+// verifyTraces checks one after the other. What is wrong with one does not keep
+// it from the next.
+func verifyTraces(cmd *cobra.Command, paths []string, format cli.Output) error {
+	worst := exit.OK
+	for _, path := range paths {
+		err := verifyTrace(cmd, path, format)
+		code, tell := exit.Of(err)
+		if len(paths) == 1 || code == exit.CannotCreate {
+			return err
+		}
+		if tell {
+			fmt.Fprintf(cmd.ErrOrStderr(), "electlab: %s\n", cli.OneLine(err.Error()))
+		}
+		worst = max(worst, code)
+	}
+	return exit.Silent(worst)
+}
+
+// verified is what came of one, as -o json shows it.
+type verified struct {
+	File     string       `json:"file"`
+	Protocol string       `json:"protocol"`
+	Source   trace.Source `json:"source"`
+	Build    string       `json:"build,omitempty"`
+	trace.Report
+	Disagreement *trace.Disagreement `json:"disagreement"`
+}
+
+func verifyTrace(cmd *cobra.Command, path string, format cli.Output) error {
+	in, err := openInput(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	d, err := trace.NewDecoder(in)
+	if err != nil {
+		return exit.Usagef("%s: %w", path, err)
+	}
+	h := d.Header()
+	report, err := d.Verify(makersFor(h))
+	hint := ""
+	if h.Build != "" && h.Build != cli.Program() {
+		hint = fmt.Sprintf("; the trace is of build %s, this is %s", h.Build, cli.Program())
+	}
+	different, found := errors.AsType[*trace.Disagreement](err)
+	if err != nil && !found {
+		return exit.Usagef("%s: %w%s", path, err, hint)
+	}
+	out := &answer{out: cmd.OutOrStdout()}
+	whole := ""
+	switch {
+	case report.Torn:
+		whole = "; the trace has no end, and a line that was cut short, which is left out"
+	case !report.Whole:
+		whole = "; the trace has no end"
+	}
+	switch {
+	case format == "json":
+		_ = cli.WriteJSON(out, verified{path, h.Protocol, h.Source, h.Build, *report, different}) // out keeps the error
+	case !found:
+		fmt.Fprintf(out, "%s: %s, %s steps of %s lives in %s events: the machines do the same%s\n",
+			path, h.Protocol, thousands(report.Steps), thousands(report.Lives), thousands(report.Events), whole)
+	}
+	switch {
+	case !found:
+		return ending(cmd, exit.OK, out.err)
+	case format == "json":
+		return ending(cmd, 1, out.err)
+	}
+	return exit.With(1, fmt.Errorf("%s: %w%s", path, different, hint))
+}
+
+// makersFor makes the machines that the trace tells of. The simulator writes
+// down what it knows of a participant; a node's recorder, the machine's own
+// configuration.
+func makersFor(h *trace.Header) map[string]trace.Maker {
+	if h.Source == trace.Recorder {
+		return replay.Makers([]string{h.Protocol})
+	}
+	makers := make(map[string]trace.Maker)
+	for _, p := range protocols.All() {
+		makers[p.Name] = sim.Maker(p)
+	}
+	return makers
+}
+
+const traceConvertHelp = `Convert a trace to a form that is easier to look at, on stdout:
+
+  --to text     a column for each node, time downwards, in words, every event
+  --to chrome   JSON for ui.perfetto.dev and chrome://tracing: who leads, who is
+                up, every step, and the messages as arrows
+
+FILE may be - for stdin.
+
+Exit codes: 0 it is converted; 64 the file is no trace, or a defective one, and
+what came before the defect is converted; 73 stdout cannot be written.`
+
+func newTraceConvert() *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use:     "convert --to FORM FILE",
+		Short:   "convert a trace to text or for Perfetto",
+		Long:    traceConvertHelp,
+		Example: "  electlab trace convert --to chrome run.ndjson > run.json\n  electlab trace convert --to text run.ndjson | less -R",
+		Args:    oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.FromEnvironment(cmd); err != nil {
+				return err
+			}
+			switch to {
+			case "text", "chrome":
+			case "":
+				return exit.Usagef("convert to what? want --to text or --to chrome")
+			default:
+				return exit.Usagef("--to %q; want text or chrome", to)
+			}
+			return convertTrace(cmd, args[0], to)
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "`FORM` to convert to: text or chrome")
+	return cmd
+}
+
+func convertTrace(cmd *cobra.Command, path, to string) error {
+	in, err := openInput(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	d, err := trace.NewDecoder(in)
+	if err != nil {
+		return exit.Usagef("%s: %w", path, err)
+	}
+	stdout := &answer{out: cmd.OutOrStdout()}
+	out := bufio.NewWriterSize(stdout, 1<<16)
+	if to == "chrome" {
+		err = trace.Chrome(out, d)
+	} else {
+		err = story.Write(out, d, story.Options{Full: true, Colour: cli.Colour(os.Stdout)})
+	}
+	_ = out.Flush() // what came before a defect is of use; stdout keeps the error
+	switch {
+	case stdout.err != nil:
+		return stdout.err
+	case err != nil:
+		return exit.Usagef("%s: %w", path, err)
+	}
+	return nil
+}
