@@ -397,8 +397,8 @@ func (c *Crew) Log(i int) string { return c.logPath(c.ID(i)) }
 
 // Flight is the paths of the files of node i's flight recorder, the oldest first.
 func (c *Crew) Flight(i int) []string {
-	all, _ := filepath.Glob(filepath.Join(c.nodes[i].data, c.cfg.Name, c.ID(i), "flight-*.ndjson")) // the pattern is a good one
-	return all                                                                                      // which are numbered
+	all, _ := filepath.Glob(filepath.Join(c.nodes[i].data, c.ID(i), "elections", c.cfg.Name, "flight-*.ndjson")) // the pattern is a good one
+	return all                                                                                                   // which are numbered
 }
 
 // Close ends all nodes and all that stands beside them, politely first. When it
