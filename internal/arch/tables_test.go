@@ -133,8 +133,8 @@ var repository = house{
 			why: "it serves whatever election it is handed: cmd/elect lists the back ends",
 		},
 		{
-			at: "agent/supervise", may: []string{"internal/clock", "internal/mutation", "internal/proc"}, tests: []string{"internal/terminal"}, others: system,
-			why: "it runs and kills processes by a deadline and needs no notion of an election for that",
+			at: "agent/supervise", may: []string{"driver", "internal/clock", "internal/mutation", "internal/proc"}, tests: []string{".", "internal/terminal"}, others: system,
+			why: "it runs and kills processes by a deadline; of elections it knows the mandate, which has the deadline, and that is all",
 		},
 		{
 			at: "lab/...", may: []string{"lab/sim/...", "lab/check/...", "internal/protocol/...", "fence", "internal/..."}, others: listed,
@@ -200,7 +200,6 @@ var repository = house{
 		{at: "internal/mutation.chosen", why: "what the environment chooses for the process; in builds with the tag mutants only, read once"},
 		{at: "agent/supervise.keepers", why: "who is a keeper is a fact of the process: orphans are told from keepers by it"},
 		{at: "agent/supervise.keeperReady", why: "whether main called KeeperMain, which is about the process"},
-		{at: "file.interruption", why: "the disposition of a signal belongs to the process, whatever we do"},
 		{at: "peer.hosts", why: "the listening addresses of a process are its own, and a second election is opened by the same call as the first one, with nothing that they share"},
 	},
 	sleeps: []exception{

@@ -130,10 +130,10 @@ func (m *Machine) agree(fx *protocol.Effects) {
 	}
 }
 
-// alone has a leader stand aside that loses its quorum because voters who answer
-// are apart. It does not know of those who do not answer whether they agree with
-// it, so it has not given up; but it would win again by the votes of those whose
-// promises it cannot use, and keep others from leading.
+// alone makes a leader stand aside that loses its quorum because voters that answer are apart. It
+// does not know whether the clocks of the silent voters agree with its own, so it has not given up.
+// But it would win again with the votes of voters whose promises it cannot use, and keep others
+// from leading.
 func (m *Machine) alone() {
 	n, apart, since := 1, 0, m.now.Boot.Add(-m.cfg.Promise)
 	for i := range m.ballot.Membership.Voters {
@@ -141,7 +141,7 @@ func (m *Machine) alone() {
 		case i == m.self:
 		case m.apart(i) && p.incarnation != 0 && p.last.got >= since:
 			apart++
-		case m.reign.voters[i].sent >= since:
+		case m.tenure.voters[i].sent >= since:
 			n++
 		}
 	}
@@ -161,7 +161,7 @@ func (m *Machine) apart(i int) bool {
 // for the place of each voter whose clock does not run like the leader's. self
 // reports whether this participant does not stand because of its own clock.
 func (m *Machine) Apart() (voters uint16, self bool) {
-	if m.reigning() {
+	if m.inTenure() {
 		for i := range m.ballot.Membership.Voters {
 			if i != m.self && m.apart(i) {
 				voters |= 1 << i
@@ -182,8 +182,8 @@ func (m *Machine) tells(i int) bool {
 // not run like those of the others.
 func (m *Machine) aside() { m.asideUntil = m.now.Boot.Add(asidePromises * m.cfg.Promise) }
 
-// forgetPaces forgets all samples: the own clock jumped. Who was apart is so for no
-// longer than if that was found now.
+// forgetPaces drops all samples, because the clock jumped. A voter that is apart stays so as long
+// as if that was found now.
 func (m *Machine) forgetPaces() {
 	now := m.now.Boot
 	for i := range m.known {
