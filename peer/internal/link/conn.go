@@ -42,14 +42,15 @@ type conn struct {
 	said atomic.Bool   // something, since that was last looked at
 
 	mu      sync.Mutex
-	busy    bool   // the writer writes; until it is through, letters queue
-	queue   []item // only while busy
-	head    int    // of the queue
-	buf     []byte // for letters that are written without the writer
-	writing bool   // the writer is in a write
-	failed  error  // the first failure of a write
-	ours    bool   // this side closes it
-	flush   bool   // what is queued is the last
+	busy    bool        // the writer writes; until it is through, letters queue
+	queue   []item      // only while busy
+	head    int         // of the queue
+	buf     []byte      // for letters that are written without the writer
+	letter  wire.Letter // the latest of these
+	writing bool        // the writer is in a write
+	failed  error       // the first failure of a write
+	ours    bool        // this side closes it
+	flush   bool        // what is queued is the last
 }
 
 // item is a letter, or another frame.
@@ -83,9 +84,9 @@ func newConn(l *Link, s *stream, h *wire.Hello, dialled bool) *conn {
 	return c
 }
 
-// push writes a letter to a member, if the kernel takes it at once. Otherwise it is queued, at
+// push writes a letter to a member, with a number, if the kernel takes it at once. Otherwise it is queued, at
 // the cost of the oldest if there are too many.
-func (c *conn) push(m *member, l *wire.Letter) {
+func (c *conn) push(m *member, number uint32, l *wire.Letter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -96,9 +97,12 @@ func (c *conn) push(m *member, l *wire.Letter) {
 			c.dropOldest()
 		}
 		c.queue = append(c.queue, item{letter: *l, m: m})
+		c.queue[len(c.queue)-1].letter.Number = number
 	default:
+		c.letter = *l
+		c.letter.Number = number
 		var ok bool
-		if c.buf, ok = c.append(c.buf[:0], &wire.Frame{Letter: l}); !ok {
+		if c.buf, ok = c.append(c.buf[:0], &wire.Frame{Letter: &c.letter}); !ok {
 			m.dropped.Add(1)
 			return
 		}

@@ -171,17 +171,17 @@ func (e *Election) beginLocked() bool {
 func (e *Election) Send(to protocol.NodeID, letter *wire.Letter) {
 	l := e.link
 	var c *conn
-	numbered := *letter
+	var number uint32
 	l.mu.Lock()
 	m := e.members[to]
 	if m != nil && len(m.open) > 0 {
 		n := m.open[len(m.open)-1]
-		c, numbered.Number = n.c, n.mine
+		c, number = n.c, n.mine
 	}
 	l.mu.Unlock()
 	switch {
 	case c != nil:
-		c.push(m, &numbered)
+		c.push(m, number, letter)
 		l.signs(clock.Now())
 	case m != nil:
 		m.dropped.Add(1)

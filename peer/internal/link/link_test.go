@@ -312,7 +312,7 @@ func TestQueueIsBounded(t *testing.T) {
 	c.say(&wire.Frame{Welcome: &wire.Welcome{}}) // and nobody writes it
 	const sent = 5 * maxQueue
 	for seq := range uint64(sent) {
-		c.push(m, letter(seq))
+		c.push(m, 1, letter(seq))
 	}
 	batch := c.queue[c.head:]
 	if batch[0].frame == nil || batch[0].frame.Welcome == nil {
