@@ -271,7 +271,7 @@ func TestPinsAndFounded(t *testing.T) {
 		if err := n.dir.Pin("n1", protocol.DirID{1}); err != nil {
 			t.Fatal(err)
 		}
-		h := wire.Hello{Cluster: "elect", Election: "job", ID: "n1", Dir: protocol.DirID{2}, Voters: v.all}
+		h := wire.Enter{Election: "job", Dir: protocol.DirID{2}, Voters: v.all}
 		for _, c := range []struct {
 			held protocol.ConfigID
 			code wire.Code
@@ -281,7 +281,7 @@ func TestPinsAndFounded(t *testing.T) {
 			{protocol.ConfigID{Term: 3, Version: 2}, ""},
 		} {
 			h.Held = c.held
-			if w, r := n.admit(&h, wire.Node); (w != nil) != (c.code == "") || r != nil && r.Code != c.code {
+			if w, r := n.admit("n1", &h, wire.Node); (w != nil) != (c.code == "") || r != nil && r.Code != c.code {
 				t.Errorf("one with membership %v and another directory: %+v, %+v; want %q", c.held, w, r, c.code)
 			}
 		}

@@ -199,8 +199,8 @@ func TestClassicFixed(t *testing.T) {
 			if !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "settled by the founding") {
 				t.Errorf("%s is asked to add a voter: %v", n.cfg.ID, err)
 			}
-			hello := wire.Hello{Cluster: "elect", Election: "job", ID: "n9"}
-			if w, r := n.admit(&hello, wire.WitnessOf); w != nil || r == nil || r.Code != wire.CodeProtocol {
+			enter := wire.Enter{Election: "job"}
+			if w, r := n.admit("n9", &enter, wire.WitnessOf); w != nil || r == nil || r.Code != wire.CodeProtocol {
 				t.Errorf("%s is called by a witness: %+v, %+v", n.cfg.ID, w, r)
 			}
 		}

@@ -114,9 +114,9 @@ func (c *Config) clientIdentity() (*certs.Identity, error) {
 // dialer returns the way to other nodes for somebody who asks, and shows identity.
 func dialer(cfg *Config, identity func() (*certs.Identity, error)) func(ctx context.Context, to Peer) (conn, error) {
 	hello := wire.Hello{
-		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.ClientOf, Cluster: cfg.Cluster, Election: cfg.Name, Program: cfg.Program,
+		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.ClientOf, Cluster: cfg.Cluster, Program: cfg.Program,
 	}
-	dial := cfg.Dial
+	name, dial := cfg.Name, cfg.Dial
 	return func(ctx context.Context, to Peer) (conn, error) {
 		ctx, stop := context.WithTimeoutCause(ctx, dialLimit, fmt.Errorf("no answer within %v", dialLimit))
 		defer stop()
@@ -124,7 +124,7 @@ func dialer(cfg *Config, identity func() (*certs.Identity, error)) func(ctx cont
 		if err != nil {
 			return nil, because(ctx, cmp.Or(listens(ctx, dial, to.Addr), err))
 		}
-		c, err := link.Dial(ctx, link.ClientConfig{Addr: to.Addr, Hello: hello, TLS: id, Expect: to.ID, Dial: dial})
+		c, err := link.Dial(ctx, link.ClientConfig{Addr: to.Addr, Hello: hello, About: name, TLS: id, Expect: to.ID, Dial: dial})
 		if err != nil {
 			if inner := errors.Unwrap(err); inner != nil {
 				err = inner // who and where is said by whoever shows it

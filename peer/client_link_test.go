@@ -32,12 +32,17 @@ func onTCP(t *testing.T, w *town, identity func(id string) *certs.Identity) Conf
 		cfg.Voters = append(cfg.Voters, Peer{ID: id, Addr: l.Addr().String()})
 		n := w.nodes[id]
 		lc := link.Config{
-			Hello: wire.Hello{
-				Version: wire.Version, Oldest: wire.Oldest, Caller: wire.Node, Cluster: "blue", Election: "nightly", ID: id,
-				Dir: protocol.DirID{byte(i + 1)}, Incarnation: 1, Life: uint64(i + 1), Voters: voters,
+			HostConfig: link.HostConfig{
+				Hello: wire.Hello{
+					Version: wire.Version, Oldest: wire.Oldest, Caller: wire.Node, Cluster: "blue", ID: id,
+					Dir: protocol.DirID{byte(i + 1)}, Starts: 1, Life: uint64(i + 1),
+				},
+				Listener: l, Idle: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),
 			},
-			Listener: l, Idle: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),
-			Admit:    func(*wire.Hello, wire.Caller) (*wire.Welcome, *wire.Refusal) { return &wire.Welcome{}, nil },
+			Enter: wire.Enter{Election: "nightly", Dir: protocol.DirID{byte(i + 1)}, Incarnation: 1, Voters: voters},
+			Admit: func(protocol.NodeID, *wire.Enter, wire.Caller) (*wire.Welcome, *wire.Refusal) {
+				return &wire.Welcome{}, nil
+			},
 			Welcomed: func(protocol.NodeID, *wire.Welcome) {},
 			Refused:  func(protocol.NodeID, *wire.Refusal) {},
 			Receive:  func(protocol.NodeID, *wire.Letter) {},
@@ -192,7 +197,7 @@ func rawClient(t *testing.T, addr string) (net.Conn, *wire.Reader, error) {
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(patience()))
 	r := wire.NewReader(c, wire.MaxFrame)
-	say(t, c, &wire.Frame{Hello: &wire.Hello{Version: wire.Version, Oldest: wire.Oldest, Caller: wire.ClientOf, Cluster: "blue", Election: "nightly"}})
+	say(t, c, &wire.Frame{Hello: &wire.Hello{Version: wire.Version, Oldest: wire.Oldest, Caller: wire.ClientOf, Cluster: "blue"}})
 	for {
 		f, err := r.Next()
 		switch {
@@ -226,7 +231,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	say(t, c, &wire.Frame{Request: &wire.Request{Call: 1, Verb: verbWatch}})
+	say(t, c, &wire.Frame{Request: &wire.Request{Call: 1, Verb: verbWatch, Election: "nightly"}})
 	n := w.nodes["n1"]
 	watchers := func() int {
 		n.mu.Lock()
@@ -286,7 +291,7 @@ func TestManyClients(t *testing.T) {
 	}
 	t.Logf("%d clients, then: %v", len(all), refused)
 	for _, x := range all {
-		say(t, x.c, &wire.Frame{Request: &wire.Request{Call: 9, Verb: verbPing}})
+		say(t, x.c, &wire.Frame{Request: &wire.Request{Call: 9, Verb: verbPing, Election: "nightly"}})
 		for {
 			f, err := x.r.Next()
 			if err != nil {

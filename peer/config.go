@@ -18,6 +18,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/certs"
+	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
 )
@@ -60,8 +61,11 @@ type Config struct {
 	// ID is this participant's, one of Voters or Observers. It is the id in its
 	// certificate.
 	ID protocol.NodeID
-	// Name is the election's, see [driver.CheckName]. One listening address and
-	// one data directory serve one election.
+	// Name is the election's, see [driver.CheckName]. The nodes of one process that
+	// have the same ID, listening address and Data share the address and one
+	// connection with each other host, whatever their elections; what else concerns
+	// both, such as Cluster and the certificates, must be the same then, and Logger
+	// and Dial are those of the first one.
 	Name string
 	// Voters are 1 to 9 participants, the same at every one of them when the
 	// election is founded. A majority of them elects; three or five is what one
@@ -79,8 +83,8 @@ type Config struct {
 	// Listen is the address to listen on, the own one in Voters or Observers by
 	// default. An observer without one does not listen.
 	Listen string
-	// Data is the directory that holds the data directories of all elections;
-	// this participant's is Data/Name/ID. By default elect-peer in
+	// Data is the directory that holds the directories of all nodes; this
+	// participant's data directory is Data/ID/elections/Name. By default elect-peer in
 	// $XDG_STATE_HOME, or in ~/.local/state.
 	Data string
 	// SharedPlace allows a process of root to have its data directory in a place that
@@ -176,8 +180,8 @@ type Config struct {
 	// depose and remove, and have two lead at once. A node logs that at start.
 	Insecure bool
 
-	// Listener is used instead of listening on Listen. Node.Close closes it, and
-	// so does New when it fails; a Client does not touch it.
+	// Listener is used instead of listening on Listen. The Close of the last node that
+	// shares it closes it, and so does New when it fails; a Client does not touch it.
 	Listener net.Listener
 	// Dial replaces the way to other participants, for tests. It gets the
 	// address as Voters has it.
@@ -194,14 +198,14 @@ type Config struct {
 	own string // the user's own certificates, once identity has been asked
 
 	// For tests: other links, other clocks, and disks that fail.
-	connect func(link.Config) links
+	connect func(link.Config) (links, error)
 	dialer  func(ctx context.Context, to Peer) (conn, error) // as Client.dial
 	now     func() protocol.Reading
 	look    time.Duration // as link.Config.Look
 	disk    func(save func([]byte) error) func([]byte) error
 }
 
-// links are a node's connections. In production it is a *link.Link.
+// links are a node's connections. In production it is a hosted.
 type links interface {
 	Send(to protocol.NodeID, l *wire.Letter)
 	SetIncarnation(incarnation uint64)
@@ -439,5 +443,11 @@ func (c *Config) directory() (at place.At, err error) {
 	if err != nil {
 		return at, fmt.Errorf("data directory %s: the working directory is not known: %w; want an absolute path", c.Data, err)
 	}
-	return place.At{Path: data, Below: []string{c.Name, string(c.ID)}, Shared: c.SharedPlace}, nil
+	return place.At{Path: data, Below: []string{string(c.ID), disk.Elections, c.Name}, Shared: c.SharedPlace}, nil
+}
+
+// formerDirectory is where older versions had what is at.
+func (c *Config) formerDirectory(at place.At) place.At {
+	at.Below = []string{c.Name, string(c.ID)}
+	return at
 }

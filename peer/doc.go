@@ -5,8 +5,9 @@
 //	peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs
 //
 // The list names the voters, 1 to 9, and is the same at each of them when the
-// election is founded; [ParseURL] has the parameters. One election has one port and one data directory at each
-// participant. A majority of the voters elects: three can lose one, five can
+// election is founded; [ParseURL] has the parameters. The elections of one process that
+// have the same id, listening address and directory share the port, and one connection
+// with each other node; see Config.Name. A majority of the voters elects: three can lose one, five can
 // lose two. Observers see who leads, and never count. A participant whose id is
 // not listed is a [Client], which looks and recalls, and keeps nothing.
 //
@@ -39,8 +40,9 @@
 // forgotten its votes and its promises; when so many refuse it that the rest is
 // no majority its campaigns fail with an error that says so. Later starts need
 // a majority. Before the founding voters that are configured otherwise than the
-// others are refused as plainly, and at any time another cluster and another
-// election. So is a second process with a directory that is in use.
+// others are refused as plainly, and at any time another cluster. So is a second
+// process with a directory that is in use. An election that is not open at a node is
+// refused there until it is.
 //
 // # Membership
 //

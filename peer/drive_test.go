@@ -266,7 +266,7 @@ func TestFoundingSaveIsAwaited(t *testing.T) {
 		}
 		<-time.After(2 * loneFounder)
 		r.happens("links")
-		if i := r.link.Hello.Incarnation; i != 0 {
+		if i := r.link.Enter.Incarnation; i != 0 {
 			t.Errorf("the first hello says incarnation %d; want none", i)
 		}
 		r.end(nil)
@@ -300,7 +300,7 @@ func TestBootSaveIsAwaited(t *testing.T) {
 		if err := life(nil, "disk: boot is durable", "links"); err != nil {
 			t.Fatal(err)
 		}
-		if i := r.link.Hello.Incarnation; i != 2 {
+		if i := r.link.Enter.Incarnation; i != 2 {
 			t.Errorf("the first hello of the second life says incarnation %d", i)
 		}
 		_ = r.node.Close()
@@ -367,9 +367,10 @@ func (v *village) tapped(id protocol.NodeID) *tap {
 	l := &tap{}
 	v.change = func(cfg *Config) {
 		if connect := cfg.connect; cfg.ID == id {
-			cfg.connect = func(c link.Config) links {
-				l.links = connect(c)
-				return l
+			cfg.connect = func(c link.Config) (links, error) {
+				var err error
+				l.links, err = connect(c)
+				return l, err
 			}
 		}
 	}

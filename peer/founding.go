@@ -39,57 +39,51 @@ import (
 // that are not founded do not talk if one of them waits to join, so that its
 // Welcome is never taken for a pin.
 
-// admit decides whether somebody may talk to this node. It is called by the
-// links' goroutines and may wait for the disk.
-func (n *Node) admit(h *wire.Hello, caller wire.Caller) (*wire.Welcome, *wire.Refusal) {
+// admit decides whether a node, or a witness on its behalf, may enter the election. It
+// is called by the links' goroutines and may wait for the disk.
+func (n *Node) admit(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (*wire.Welcome, *wire.Refusal) {
 	final := func(code wire.Code, format string, args ...any) (*wire.Welcome, *wire.Refusal) {
 		return nil, &wire.Refusal{Code: code, Final: true, Says: fmt.Sprintf(format, args...)}
 	}
 	welcome := &wire.Welcome{Program: n.cfg.Program}
 	switch {
-	case h.Cluster != n.cfg.Cluster:
-		return final(wire.CodeCluster, "%s is of cluster %q, and the caller of %q: an address is wrong, or cluster=", n.cfg.ID, n.cfg.Cluster, h.Cluster)
-	case h.Election != n.cfg.Name:
-		return final(wire.CodeElection, "at this address is the election %q, and the caller stands in %q: an address is wrong, or the name", n.cfg.Name, h.Election)
-	case caller == wire.ClientOf:
-		return welcome, nil
-	case caller == wire.Node && h.Protocol != n.spoken():
+	case caller == wire.Node && e.Protocol != n.spoken():
 		return final(wire.CodeProtocol, "%s elects by protocol=%s, and the caller, %s, by protocol=%s; want one protocol at every participant",
-			n.cfg.ID, protocolOf(&n.cfg), h.ID, cmp.Or(h.Protocol, quorum.Name))
+			n.cfg.ID, protocolOf(&n.cfg), from, cmp.Or(e.Protocol, quorum.Name))
 	case caller == wire.WitnessOf && n.classic != nil:
 		return final(wire.CodeProtocol, "%s elects by protocol=%s, and what a witness has to say, that a lease is over, means nothing there", n.cfg.ID, n.classic.name)
-	case h.ID == n.cfg.ID:
+	case from == n.cfg.ID:
 		if caller == wire.WitnessOf {
-			return final(wire.CodeIdentity, "a witness of %s speaks to the others, not to %s", h.ID, h.ID)
+			return final(wire.CodeIdentity, "a witness of %s speaks to the others, not to %s", from, from)
 		}
-		return final(wire.CodeIdentity, "%s called itself: two participants have one id, or an address in the list is that of another", h.ID)
+		return final(wire.CodeIdentity, "%s called itself: two participants have one id, or an address in the list is that of another", from)
 	}
-	if caller == wire.Node && h.Era != n.cfg.Era {
+	if caller == wire.Node && e.Era != n.cfg.Era {
 		// For a while, when it is raised at one node after the other: those of one
 		// era do not elect with those of another, or a leader of the smaller one
 		// could follow one of the greater.
-		return nil, &wire.Refusal{Code: wire.CodeEra, Says: fmt.Sprintf("%s is in era %d of tokens, and %s in era %d; want era=%d at every participant", n.cfg.ID, n.cfg.Era, h.ID, h.Era, max(h.Era, n.cfg.Era))}
+		return nil, &wire.Refusal{Code: wire.CodeEra, Says: fmt.Sprintf("%s is in era %d of tokens, and %s in era %d; want era=%d at every participant", n.cfg.ID, n.cfg.Era, from, e.Era, max(e.Era, n.cfg.Era))}
 	}
 	if caller == wire.Node {
 		if n.apart.Load() {
 			return nil, n.noPart()
 		}
-		id, held := h.ID, h.Held
-		n.inbox.put(item{do: func() { n.called(id, held) }})
+		held := e.Held
+		n.inbox.put(item{do: func() { n.called(from, held) }})
 	}
 	ms := n.membership.Load()
 	voter, refusal := false, (*wire.Refusal)(nil)
 	if ms != nil {
-		voter, refusal = n.admitTo(ms, h, caller)
+		voter, refusal = n.admitTo(ms, from, e, caller)
 	} else {
-		voter, refusal = n.admitUnfounded(h, caller)
+		voter, refusal = n.admitUnfounded(from, e, caller)
 	}
 	if refusal != nil {
 		return nil, refusal
 	}
 	if caller == wire.Node && voter {
-		id, promise := h.ID, h.Promise
-		n.inbox.put(item{do: func() { n.compare(id, promise) }})
+		promise := e.Promise
+		n.inbox.put(item{do: func() { n.compare(from, promise) }})
 	}
 	welcome.Membership = ms
 	return welcome, nil
@@ -102,41 +96,41 @@ func (n *Node) admit(h *wire.Hello, caller wire.Caller) (*wire.Welcome, *wire.Re
 // node to the same question, so that it is in that newer membership, with this
 // directory, if the connection becomes complete. That he does not lie follows from
 // his certificate, or from the trust that there is without.
-func (n *Node) admitTo(ms *protocol.Membership, h *wire.Hello, caller wire.Caller) (voter bool, _ *wire.Refusal) {
-	newer := caller == wire.Node && h.Held.Compare(ms.ID()) > 0
+func (n *Node) admitTo(ms *protocol.Membership, from protocol.NodeID, e *wire.Enter, caller wire.Caller) (voter bool, _ *wire.Refusal) {
+	newer := caller == wire.Node && e.Held.Compare(ms.ID()) > 0
 	// A version 1 comes before all others, whatever its term, if it is of the same
 	// founding; see apart.go for what it means if it is not.
-	founders, later := ms.Version <= 1 && h.Held.Version > 1, ms.Version > 1 && h.Held.Version <= 1
-	i := ms.Index(h.ID)
+	founders, later := ms.Version <= 1 && e.Held.Version > 1, ms.Version > 1 && e.Held.Version <= 1
+	i := ms.Index(from)
 	switch {
-	case i >= 0 && ms.Voters[i].Dir == h.Dir, newer && (i < 0 || !later):
+	case i >= 0 && ms.Voters[i].Dir == e.Dir, newer && (i < 0 || !later):
 		return i >= 0, nil
 	case i < 0 && founders && caller == wire.Node:
 		return false, nil // what he makes of this node says who is right
 	case i >= 0:
-		return true, n.another(h, ms.Voters[i].Dir)
-	case slices.Contains(ms.Observers, h.ID):
+		return true, n.another(from, e, ms.Voters[i].Dir)
+	case slices.Contains(ms.Observers, from):
 		return false, nil
-	case h.Held == protocol.ConfigID{}:
+	case e.Held == protocol.ConfigID{}:
 		first := "start it with join=true, and "
-		if h.Join {
+		if e.Join {
 			first = ""
 		}
-		return false, &wire.Refusal{Code: wire.CodeUnknown, Final: !h.Join, Says: fmt.Sprintf(
-			"%s is not in membership %v, which has %s: %srun elect member add %s@HOST:PORT", h.ID, ms.ID(), who(ms), first, h.ID)}
+		return false, &wire.Refusal{Code: wire.CodeUnknown, Final: !e.Join, Says: fmt.Sprintf(
+			"%s is not in membership %v, which has %s: %srun elect member add %s@HOST:PORT", from, ms.ID(), who(ms), first, from)}
 	}
-	r := n.outside(ms, h.ID, h.Join)
-	r.Final = !h.Join
+	r := n.outside(ms, from, e.Join)
+	r.Final = !e.Join
 	return false, r
 }
 
 // admitUnfounded is admit of a node that is not founded yet.
-func (n *Node) admitUnfounded(h *wire.Hello, caller wire.Caller) (voter bool, _ *wire.Refusal) {
-	founded := h.Held != protocol.ConfigID{}
-	voter = has(n.cfg.Voters, h.ID)
+func (n *Node) admitUnfounded(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (voter bool, _ *wire.Refusal) {
+	founded := e.Held != protocol.ConfigID{}
+	voter = has(n.cfg.Voters, from)
 	switch {
-	case caller == wire.Node && !founded && (n.cfg.Join || h.Join):
-		waits, other := h.ID, n.cfg.ID
+	case caller == wire.Node && !founded && (n.cfg.Join || e.Join):
+		waits, other := from, n.cfg.ID
 		if n.cfg.Join {
 			waits, other = other, waits
 		}
@@ -146,16 +140,16 @@ func (n *Node) admitUnfounded(h *wire.Hello, caller wire.Caller) (voter bool, _ 
 		// Whoever adds this node calls it, wherever he is. It holds nothing yet that
 		// anybody could misuse, and boots only with a membership that has it.
 		return voter, nil
-	case !voter && !has(n.cfg.Observers, h.ID) && !founded:
+	case !voter && !has(n.cfg.Observers, from) && !founded:
 		return false, &wire.Refusal{Code: wire.CodeUnknown, Final: true, Says: fmt.Sprintf(
-			"%s does not list %s; it knows the voters %s and the observers %s", n.cfg.ID, h.ID, list(ids(n.cfg.Voters)), orNone(ids(n.cfg.Observers)))}
-	case caller == wire.Node && !founded && !slices.Equal(ids(n.cfg.Voters), h.Voters):
+			"%s does not list %s; it knows the voters %s and the observers %s", n.cfg.ID, from, list(ids(n.cfg.Voters)), orNone(ids(n.cfg.Observers)))}
+	case caller == wire.Node && !founded && !slices.Equal(ids(n.cfg.Voters), e.Voters):
 		return voter, &wire.Refusal{Code: wire.CodeVoters, Final: true, Says: fmt.Sprintf(
-			"%s has the voters %s, and %s has %s; want the same ones at every participant", n.cfg.ID, list(ids(n.cfg.Voters)), h.ID, list(h.Voters))}
-	case voter && h.Held.Version > 1:
+			"%s has the voters %s, and %s has %s; want the same ones at every participant", n.cfg.ID, list(ids(n.cfg.Voters)), from, list(e.Voters))}
+	case voter && e.Held.Version > 1:
 		return true, nil // it is he who knows which directories count
 	case voter:
-		return true, n.bind(h, caller)
+		return true, n.bind(from, e, caller)
 	}
 	return false, nil
 }
@@ -183,28 +177,28 @@ func (n *Node) compare(id protocol.NodeID, promise time.Duration) {
 
 // bind holds a voter to its directory before the founding, and pins it if none is
 // known yet.
-func (n *Node) bind(h *wire.Hello, caller wire.Caller) *wire.Refusal {
-	known, bound := n.dir.Pins()[h.ID]
+func (n *Node) bind(from protocol.NodeID, e *wire.Enter, caller wire.Caller) *wire.Refusal {
+	known, bound := n.dir.Pins()[from]
 	if !bound && caller == wire.Node && n.cfg.voter() {
-		err := n.dir.Pin(h.ID, h.Dir)
-		if known, bound = n.dir.Pins()[h.ID]; !bound {
-			n.log.Error("the directory of a voter cannot be pinned", "voter", h.ID, "error", err)
-			return &wire.Refusal{Code: wire.CodeBusy, Says: fmt.Sprintf("%s cannot write down the directory of %s: its disk fails", n.cfg.ID, h.ID)}
+		err := n.dir.Pin(from, e.Dir)
+		if known, bound = n.dir.Pins()[from]; !bound {
+			n.log.Error("the directory of a voter cannot be pinned", "voter", from, "error", err)
+			return &wire.Refusal{Code: wire.CodeBusy, Says: fmt.Sprintf("%s cannot write down the directory of %s: its disk fails", n.cfg.ID, from)}
 		}
 		n.inbox.put(item{do: n.found})
 	}
-	if bound && known != h.Dir {
-		return n.another(h, known)
+	if bound && known != e.Dir {
+		return n.another(from, e, known)
 	}
 	return nil
 }
 
 // another refuses another directory than the one that a voter is known by. What to
 // do about it the refused one says itself, once.
-func (n *Node) another(h *wire.Hello, known protocol.DirID) *wire.Refusal {
-	return &wire.Refusal{Code: wire.CodeDirectory, Final: !h.Join, Says: fmt.Sprintf(
+func (n *Node) another(from protocol.NodeID, e *wire.Enter, known protocol.DirID) *wire.Refusal {
+	return &wire.Refusal{Code: wire.CodeDirectory, Final: !e.Join, Says: fmt.Sprintf(
 		"%s knows %s by the data directory %s, and this one is %s: its disk was wiped, or data= is another place",
-		n.cfg.ID, h.ID, known, h.Dir)}
+		n.cfg.ID, from, known, e.Dir)}
 }
 
 func orNone(all []protocol.NodeID) string {

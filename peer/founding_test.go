@@ -171,8 +171,6 @@ func TestStrangers(t *testing.T) {
 		change func(*Config)
 		says   []string
 	}{
-		{"cluster", func(c *Config) { c.Cluster = "staging" }, []string{`of cluster "elect"`, `"staging"`}},
-		{"election", func(c *Config) { c.Name = "other" }, []string{`election "job"`, `"other"`}},
 		{"voters", func(c *Config) { c.Voters = append(c.Voters, Peer{"n4", "127.0.0.1:4"}) }, []string{"n1 knows n3 by the data directory", "(n2 refuses it too)"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -216,36 +214,43 @@ func TestOneStrangerHarmsNobody(t *testing.T) {
 	})
 }
 
+// entrant is a node that enters an election, and what it says of itself.
+type entrant struct {
+	wire.Enter
+	ID protocol.NodeID
+}
+
+func (e entrant) at(n *Node, caller wire.Caller) (*wire.Welcome, *wire.Refusal) {
+	return n.admit(e.ID, &e.Enter, caller)
+}
+
 func TestAdmit(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		v.obs = names("o", 1)
 		nodes := v.openAll()
 		n := nodes[0]
-		good := wire.Hello{Cluster: "elect", Election: "job", ID: "n2", Dir: nodes[1].self.Dir, Voters: v.all}
+		good := entrant{wire.Enter{Election: "job", Dir: nodes[1].self.Dir, Voters: v.all}, "n2"}
 		for _, c := range []struct {
 			code   wire.Code
 			caller wire.Caller
-			change func(*wire.Hello)
+			change func(*entrant)
 		}{
-			{"", wire.Node, func(*wire.Hello) {}},
-			{"", wire.WitnessOf, func(h *wire.Hello) { h.Voters = nil }},
-			{"", wire.ClientOf, func(h *wire.Hello) { h.ID, h.Dir, h.Voters = "", protocol.DirID{}, nil }},
-			{"", wire.Node, func(h *wire.Hello) { h.ID, h.Dir = "o1", protocol.DirID{9} }},
-			{wire.CodeCluster, wire.ClientOf, func(h *wire.Hello) { h.Cluster = "x" }},
-			{wire.CodeElection, wire.ClientOf, func(h *wire.Hello) { h.Election = "x" }},
-			{wire.CodeIdentity, wire.Node, func(h *wire.Hello) { h.ID = "n1" }},
-			{wire.CodeIdentity, wire.WitnessOf, func(h *wire.Hello) { h.ID = "n1" }},
-			{wire.CodeUnknown, wire.Node, func(h *wire.Hello) { h.ID = "n9" }},
-			{"", wire.Node, func(h *wire.Hello) { h.Voters = h.Voters[:2] }}, // its URL is old
-			{wire.CodeEra, wire.Node, func(h *wire.Hello) { h.Era = 1 }},
-			{"", wire.WitnessOf, func(h *wire.Hello) { h.Era = 1 }},
-			{wire.CodeProtocol, wire.Node, func(h *wire.Hello) { h.Protocol = "raft" }},
-			{wire.CodeDirectory, wire.Node, func(h *wire.Hello) { h.Dir[3]++ }},
-			{wire.CodeDirectory, wire.WitnessOf, func(h *wire.Hello) { h.Dir[3]++ }},
+			{"", wire.Node, func(*entrant) {}},
+			{"", wire.WitnessOf, func(h *entrant) { h.Voters = nil }},
+			{"", wire.Node, func(h *entrant) { h.ID, h.Dir = "o1", protocol.DirID{9} }},
+			{wire.CodeIdentity, wire.Node, func(h *entrant) { h.ID = "n1" }},
+			{wire.CodeIdentity, wire.WitnessOf, func(h *entrant) { h.ID = "n1" }},
+			{wire.CodeUnknown, wire.Node, func(h *entrant) { h.ID = "n9" }},
+			{"", wire.Node, func(h *entrant) { h.Voters = h.Voters[:2] }}, // its URL is old
+			{wire.CodeEra, wire.Node, func(h *entrant) { h.Era = 1 }},
+			{"", wire.WitnessOf, func(h *entrant) { h.Era = 1 }},
+			{wire.CodeProtocol, wire.Node, func(h *entrant) { h.Protocol = "raft" }},
+			{wire.CodeDirectory, wire.Node, func(h *entrant) { h.Dir[3]++ }},
+			{wire.CodeDirectory, wire.WitnessOf, func(h *entrant) { h.Dir[3]++ }},
 		} {
 			h := good
 			c.change(&h)
-			w, r := n.admit(&h, c.caller)
+			w, r := h.at(n, c.caller)
 			switch {
 			case c.code == "" && (w == nil || r != nil):
 				t.Errorf("%s %+v is refused: %+v", c.caller, h, r)
@@ -354,7 +359,7 @@ func TestFoundingDiskFails(t *testing.T) {
 	inVillage(t, 2, func(t *testing.T, v *village) {
 		n := v.open("n1")
 		_ = n.dir.Close()
-		if w, r := n.admit(&wire.Hello{Cluster: "elect", Election: "job", ID: "n2", Dir: protocol.DirID{1}, Voters: v.all}, wire.Node); w != nil || r == nil || r.Final {
+		if w, r := n.admit("n2", &wire.Enter{Election: "job", Dir: protocol.DirID{1}, Voters: v.all}, wire.Node); w != nil || r == nil || r.Final {
 			t.Errorf("a voter whose directory cannot be pinned: %+v, %+v; want it refused for now", w, r)
 		}
 	})

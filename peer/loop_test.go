@@ -141,7 +141,7 @@ func TestServedBeforeLinks(t *testing.T) {
 	inVillage(t, 1, func(t *testing.T, v *village) {
 		cfg := v.config("n1")
 		served, connect := make(chan *wire.Response, 1), cfg.connect
-		cfg.connect = func(lc link.Config) links {
+		cfg.connect = func(lc link.Config) (links, error) {
 			go lc.Serve(t.Context(), link.Caller{}, &wire.Request{Verb: verbStatus}, func(r *wire.Response) error {
 				served <- r
 				return nil

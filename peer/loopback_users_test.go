@@ -190,8 +190,7 @@ func blind(cfg Config, addr string, target *NodeStatus) error {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	text, err := wire.Append(nil, &wire.Frame{Hello: &wire.Hello{
-		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.WitnessOf, Cluster: cfg.Cluster, Election: cfg.Name,
-		ID: target.ID, Dir: target.Dir, Incarnation: target.Incarnation, Life: 7,
+		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.WitnessOf, Cluster: cfg.Cluster, ID: target.ID, Life: 7,
 	}})
 	if err == nil {
 		_, err = c.Write(text)

@@ -10,6 +10,7 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/link"
+	"github.com/electd/elect/peer/internal/wire"
 )
 
 // The leader's node changes who takes part, one voter at a time, each time by a
@@ -198,6 +199,9 @@ func callChange(ctx context.Context, conn conn, q memberRequest, step func(strin
 	})))
 	_, told := errors.AsType[*answerError](err)
 	if _, other := errors.AsType[*link.CallError](err); other {
+		told = true
+	}
+	if _, other := errors.AsType[*wire.Refusal](err); other {
 		told = true
 	}
 	switch {

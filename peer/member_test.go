@@ -489,32 +489,32 @@ func TestAdmitTo(t *testing.T) {
 		newer, older := held, held
 		newer.Version++
 		older.Term--
-		good := wire.Hello{Cluster: "elect", Election: "job", ID: "n2", Dir: nodes[1].self.Dir, Voters: v.all, Held: held}
+		good := entrant{wire.Enter{Election: "job", Dir: nodes[1].self.Dir, Voters: v.all, Held: held}, "n2"}
 		for _, c := range []struct {
 			name   string
 			code   wire.Code
 			final  bool
-			change func(*wire.Hello)
+			change func(*entrant)
 		}{
-			{"a voter", "", false, func(*wire.Hello) {}},
-			{"a voter with an old URL", "", false, func(h *wire.Hello) { h.Voters = []protocol.NodeID{"x"} }},
-			{"a voter that is behind", "", false, func(h *wire.Hello) { h.Held = older }},
-			{"a voter that has not been founded yet", "", false, func(h *wire.Hello) { h.Held = protocol.ConfigID{} }},
-			{"an observer", "", false, func(h *wire.Hello) { h.ID, h.Dir = "o1", protocol.DirID{7} }},
-			{"a wiped voter", wire.CodeDirectory, true, func(h *wire.Hello) { h.Dir[0]++; h.Held = protocol.ConfigID{} }},
-			{"a wiped voter that waits", wire.CodeDirectory, false, func(h *wire.Hello) { h.Dir[0]++; h.Held, h.Join = protocol.ConfigID{}, true }},
-			{"a voter of another founding", wire.CodeDirectory, true, func(h *wire.Hello) { h.Dir[0]++; h.Held = older }},
-			{"one that replaces a voter in a newer membership", "", false, func(h *wire.Hello) { h.Dir[0]++; h.Held = newer }},
-			{"a stranger", wire.CodeUnknown, true, func(h *wire.Hello) { h.ID, h.Held = "n9", protocol.ConfigID{} }},
-			{"one that waits to join", wire.CodeUnknown, false, func(h *wire.Hello) { h.ID, h.Held, h.Join = "n9", protocol.ConfigID{}, true }},
-			{"one that was removed", wire.CodeRemoved, true, func(h *wire.Hello) { h.ID, h.Held = "n9", older }},
-			{"one that was removed, and knows it", wire.CodeRemoved, true, func(h *wire.Hello) { h.ID = "n9" }},
-			{"one that was removed, and waits", wire.CodeRemoved, false, func(h *wire.Hello) { h.ID, h.Held, h.Join = "n9", older, true }},
-			{"one that knows more", "", false, func(h *wire.Hello) { h.ID, h.Held = "n9", newer }},
+			{"a voter", "", false, func(*entrant) {}},
+			{"a voter with an old URL", "", false, func(h *entrant) { h.Voters = []protocol.NodeID{"x"} }},
+			{"a voter that is behind", "", false, func(h *entrant) { h.Held = older }},
+			{"a voter that has not been founded yet", "", false, func(h *entrant) { h.Held = protocol.ConfigID{} }},
+			{"an observer", "", false, func(h *entrant) { h.ID, h.Dir = "o1", protocol.DirID{7} }},
+			{"a wiped voter", wire.CodeDirectory, true, func(h *entrant) { h.Dir[0]++; h.Held = protocol.ConfigID{} }},
+			{"a wiped voter that waits", wire.CodeDirectory, false, func(h *entrant) { h.Dir[0]++; h.Held, h.Join = protocol.ConfigID{}, true }},
+			{"a voter of another founding", wire.CodeDirectory, true, func(h *entrant) { h.Dir[0]++; h.Held = older }},
+			{"one that replaces a voter in a newer membership", "", false, func(h *entrant) { h.Dir[0]++; h.Held = newer }},
+			{"a stranger", wire.CodeUnknown, true, func(h *entrant) { h.ID, h.Held = "n9", protocol.ConfigID{} }},
+			{"one that waits to join", wire.CodeUnknown, false, func(h *entrant) { h.ID, h.Held, h.Join = "n9", protocol.ConfigID{}, true }},
+			{"one that was removed", wire.CodeRemoved, true, func(h *entrant) { h.ID, h.Held = "n9", older }},
+			{"one that was removed, and knows it", wire.CodeRemoved, true, func(h *entrant) { h.ID = "n9" }},
+			{"one that was removed, and waits", wire.CodeRemoved, false, func(h *entrant) { h.ID, h.Held, h.Join = "n9", older, true }},
+			{"one that knows more", "", false, func(h *entrant) { h.ID, h.Held = "n9", newer }},
 		} {
 			h := good
 			c.change(&h)
-			w, r := n.admit(&h, wire.Node)
+			w, r := h.at(n, wire.Node)
 			switch {
 			case c.code == "" && (r != nil || w == nil || w.Membership == nil):
 				t.Errorf("%s is refused: %+v", c.name, r)
@@ -523,7 +523,7 @@ func TestAdmitTo(t *testing.T) {
 			}
 			if h.Held == newer { // nobody speaks for another by knowing more
 				h.Held = protocol.ConfigID{}
-				if _, r := n.admit(&h, wire.WitnessOf); r == nil {
+				if _, r := h.at(n, wire.WitnessOf); r == nil {
 					t.Errorf("a witness of %s is let in", c.name)
 				}
 			}

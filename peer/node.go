@@ -3,7 +3,6 @@ package peer
 import (
 	"context"
 	crand "crypto/rand"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -198,12 +197,17 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 		n.log.Warn("waiting for the data directory: another process has it, perhaps the keeper of an earlier life", "path", path)
 	})
 	defer slow.Stop()
-	if n.dir, err = disk.Open(ctx, n.at, disk.Identity{Cluster: n.cfg.Cluster, Election: cfg.Name, ID: cfg.ID, Era: cfg.Era}); err != nil {
-		_, lost := errors.AsType[*disk.Refused](err)
-		if _, ok := errors.AsType[*place.Refused](err); ok || lost {
-			err = driver.Permanent(err)
+	var known disk.Host
+	if n.cfg.connect == nil {
+		if known, err = n.knowHost(ctx); err != nil {
+			return nil, err
 		}
-		return nil, err
+	}
+	if err := disk.Former(n.cfg.formerDirectory(n.at), n.at); err != nil {
+		return nil, driver.Permanent(err)
+	}
+	if n.dir, err = disk.Open(ctx, n.at, disk.Identity{Cluster: n.cfg.Cluster, Election: cfg.Name, ID: cfg.ID, Era: cfg.Era}); err != nil {
+		return nil, permanentOfDisk(err)
 	}
 	if !slow.Stop() {
 		n.log.Warn("the data directory is free now", "path", path)
@@ -212,12 +216,17 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 	for _, w := range n.dir.Warnings() {
 		n.log.Warn("data directory: "+w, "path", path)
 	}
-	listener, err := n.listen(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if listener != nil {
-		undo = append(undo, func() { _ = listener.Close() })
+	connect := n.cfg.connect
+	if connect == nil {
+		h, err := n.shareHost(ctx, known)
+		if err != nil {
+			return nil, err
+		}
+		undo = append(undo, h.leave)
+		connect = func(cfg link.Config) (links, error) {
+			e, err := h.link.Join(cfg)
+			return hosted{e, h}, err
+		}
 	}
 	n.prepare()
 	undo = append(undo, n.closeRecorder)
@@ -233,7 +242,9 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := n.dir.Raise(cfg.Era); err != nil {
 		return nil, err
 	}
-	n.run(listener)
+	if err := n.run(connect); err != nil {
+		return nil, err
+	}
 	return n, nil
 }
 
@@ -333,20 +344,14 @@ func (n *Node) resume(path string) error {
 }
 
 // run starts everything.
-func (n *Node) run(listener net.Listener) {
+func (n *Node) run(connect func(link.Config) (links, error)) error {
 	if n.cfg.Logger != nil {
 		n.lines, n.log = startLines(n.log)
 	}
-	n.scribe.start()
-	n.saver.start()
-	n.locator.start(n)
-	connect := n.cfg.connect
-	if connect == nil {
-		connect = func(cfg link.Config) links { return link.Start(cfg) }
-	}
-	n.link = connect(link.Config{
-		Hello: n.hello(), Listener: listener, Peers: n.routes(n.membership.Load()), TLS: n.tls, Look: n.cfg.look, Idle: n.idle(), Dial: n.cfg.Dial,
-		Admit: n.admit, Logger: n.log,
+	var err error
+	if n.link, err = connect(link.Config{
+		HostConfig: link.HostConfig{Hello: wire.Hello{ID: n.cfg.ID}, Idle: n.idle(), Logger: n.log}, Enter: n.enter(), Peers: n.routes(n.membership.Load()),
+		Admit: n.admit,
 		Serve: func(ctx context.Context, from link.Caller, q *wire.Request, reply func(*wire.Response) error) {
 			select {
 			case <-n.linked: // links accept before it is known here which they are
@@ -364,25 +369,30 @@ func (n *Node) run(listener net.Listener) {
 		Closed: func(from protocol.NodeID, incarnation uint64) {
 			n.inbox.put(item{do: func() { n.peerClosed(from, incarnation) }})
 		},
-	})
+	}); err != nil {
+		if n.lines != nil {
+			n.lines.close()
+		}
+		return driver.Permanent(err)
+	}
+	n.scribe.start()
+	n.saver.start()
+	n.locator.start(n)
 	close(n.linked)
 	n.inbox.put(item{do: n.found}) // a single voter waits for nobody
 	go n.loop()
+	return nil
 }
 
-// hello is what this node says first to whom it meets.
-func (n *Node) hello() wire.Hello {
-	var life [8]byte
-	_, _ = crand.Read(life[:])
+// enter is what this node says of its part in the election.
+func (n *Node) enter() wire.Enter {
 	var held protocol.ConfigID
 	if ms := n.membership.Load(); ms != nil {
 		held = ms.ID()
 	}
-	return wire.Hello{
-		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.Node, Cluster: n.cfg.Cluster, Election: n.cfg.Name,
-		ID: n.cfg.ID, Dir: n.self.Dir, Incarnation: n.incarnation.Load(), Life: binary.LittleEndian.Uint64(life[:]),
-		Voters: ids(n.cfg.Voters), Era: n.cfg.Era, Promise: n.plan.Promise, Program: n.cfg.Program,
-		Join: n.cfg.Join, Held: held, Protocol: n.spoken(),
+	return wire.Enter{
+		Election: n.cfg.Name, Dir: n.self.Dir, Incarnation: n.incarnation.Load(), Voters: ids(n.cfg.Voters), Era: n.cfg.Era,
+		Promise: n.plan.Promise, Join: n.cfg.Join, Held: held, Protocol: n.spoken(),
 	}
 }
 
@@ -396,7 +406,7 @@ func (n *Node) idle() time.Duration {
 	return max(n.plan.Promise, time.Second)
 }
 
-// spoken is the protocol as a Hello has it.
+// spoken is the protocol as an Enter has it.
 func (n *Node) spoken() string {
 	if n.classic == nil {
 		return ""

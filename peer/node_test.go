@@ -528,7 +528,7 @@ func TestTestament(t *testing.T) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		w := m.(driver.Attestable).Testament()
-		if !slices.Equal(w.Keep, nodes[0].dir.Locks()) || w.Keep[0].Name() != filepath.Join(v.data, "job", "n1", "lock") {
+		if !slices.Equal(w.Keep, nodes[0].dir.Locks()) || w.Keep[0].Name() != filepath.Join(nodes[0].path, "lock") {
 			t.Errorf("it keeps %v", w.Keep)
 		}
 		for _, says := range []string{`"id":"n1"`, `"n2":"127.0.0.1:2"`, `"n3"`, `"incarnation":`} {
@@ -572,7 +572,7 @@ func TestNewRefuses(t *testing.T) {
 		cfg.Cluster = "other"
 		_, err = New(t.Context(), cfg)
 		refusedFor(t, err, "other")
-		if err := os.WriteFile(filepath.Join(v.data, "job", "n2", "x"), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(v.data, "n2", "elections", "job", "x"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	})

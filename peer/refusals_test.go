@@ -32,7 +32,7 @@ func TestOneBadVoter(t *testing.T) {
 		first := v.data
 		v.data = t.TempDir()
 		found()
-		bad, place := filepath.Join(first, "job", "n3"), filepath.Join(v.data, "job", "n3")
+		bad, place := filepath.Join(first, "n3", "elections", "job"), filepath.Join(v.data, "n3", "elections", "job")
 		if err := errors.Join(os.RemoveAll(place), os.Rename(bad, place)); err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestObserversRefusalsDoNotCount(t *testing.T) {
 			_ = n.Close()
 		}
 		for _, id := range v.all {
-			if err := os.RemoveAll(filepath.Join(v.data, "job", string(id))); err != nil {
+			if err := os.RemoveAll(filepath.Join(v.data, string(id))); err != nil {
 				t.Fatal(err)
 			}
 		}

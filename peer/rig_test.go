@@ -74,10 +74,10 @@ func newRig(t *testing.T) *rig {
 func (r *rig) open(v *village) (err error) {
 	cfg := v.config("n1")
 	cfg.Machine = func(c quorum.Config) (protocol.Machine, error) { return &puppet{r, c}, nil }
-	cfg.connect = func(c link.Config) links {
+	cfg.connect = func(c link.Config) (links, error) {
 		r.say("links")
 		r.link = c
-		return rigLinks{r}
+		return rigLinks{r}, nil
 	}
 	cfg.disk = func(save func([]byte) error) func([]byte) error {
 		return func(data []byte) error { return r.save(data, save) }

@@ -106,7 +106,7 @@ func duration(field func(*Config) *time.Duration) func(*Config, string) error {
 // parameters are
 //
 //	listen=ADDR     the address to listen on; the own one in the list by default
-//	data=DIR        the node uses DIR/NAME/ID
+//	data=DIR        the node uses DIR/ID/elections/NAME
 //	shared-place=true   root uses a DIR that other users can write to
 //	cluster=ID      of the own certificate by default
 //	certs=DIR       with ca.crt, ID.crt and ID.key; or the files: ca=, cert=, key=

@@ -74,7 +74,7 @@ func (v *village) config(id protocol.NodeID) Config {
 		cfg.Observers = append(cfg.Observers, Peer{ID: id})
 	}
 	cfg.dialer = v.dial
-	cfg.connect = func(lc link.Config) links { return v.connect(id, lc) }
+	cfg.connect = func(lc link.Config) (links, error) { return v.connect(id, lc), nil }
 	cfg.now = func() protocol.Reading {
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -204,16 +204,16 @@ func (a *alley) meet(id protocol.NodeID) {
 		b.hear(a.id)
 	}
 	wanted := b != nil && (len(a.want[id]) > 0 || len(b.want[a.id]) > 0)
-	var own, other wire.Hello
+	var own, other wire.Enter
 	if b != nil {
-		own, other = a.cfg.Hello, b.cfg.Hello
+		own, other = a.cfg.Enter, b.cfg.Enter
 	}
 	v.mu.Unlock()
 	if apart || known || !wanted {
 		return
 	}
-	forB, refusesB := a.cfg.Admit(&other, wire.Node)
-	forA, refusesA := b.cfg.Admit(&own, wire.Node)
+	forB, refusesB := a.cfg.Admit(id, &other, wire.Node)
+	forA, refusesA := b.cfg.Admit(a.id, &own, wire.Node)
 	if refusesB != nil {
 		b.cfg.Refused(a.id, refusesB)
 	}
@@ -262,13 +262,13 @@ func (a *alley) Send(to protocol.NodeID, l *wire.Letter) {
 func (a *alley) SetIncarnation(i uint64) {
 	a.v.mu.Lock()
 	defer a.v.mu.Unlock()
-	a.cfg.Hello.Incarnation = i
+	a.cfg.Enter.Incarnation = i
 }
 
 // SetPeers drops those who are in no more, who learn why.
 func (a *alley) SetPeers(held protocol.ConfigID, peers link.Peers, outside func(protocol.NodeID) *wire.Refusal) {
 	a.v.mu.Lock()
-	a.cfg.Hello.Held, a.want = held, peers
+	a.cfg.Enter.Held, a.want = held, peers
 	var gone []*alley
 	for id, b := range a.up {
 		if _, in := peers[id]; !in {
@@ -328,7 +328,7 @@ func (a *alley) Close() error {
 		for _, b := range near {
 			delete(b.up, a.id)
 		}
-		incarnation := a.cfg.Hello.Incarnation
+		incarnation := a.cfg.Enter.Incarnation
 		a.v.mu.Unlock()
 		for _, b := range near {
 			if !cut {

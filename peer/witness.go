@@ -2,8 +2,6 @@ package peer
 
 import (
 	"context"
-	crand "crypto/rand"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -103,13 +101,12 @@ func Witness(ctx context.Context, data []byte) (speak func(context.Context) erro
 	if len(t.Voters) == 0 {
 		return func(context.Context) error { return nil }, nil // there is nobody to tell
 	}
-	var life [8]byte
-	_, _ = crand.Read(life[:])
 	w := link.StartWitness(link.WitnessConfig{
 		Hello: wire.Hello{
-			Version: wire.Version, Oldest: wire.Oldest, Caller: wire.WitnessOf, Cluster: t.Cluster, Election: t.Election,
-			ID: t.ID, Dir: t.Dir, Incarnation: t.Incarnation, Life: binary.LittleEndian.Uint64(life[:]), Program: t.Program,
+			Version: wire.Version, Oldest: wire.Oldest, Caller: wire.WitnessOf, Cluster: t.Cluster,
+			ID: t.ID, Life: newLife(), Program: t.Program,
 		},
+		Enter: wire.Enter{Election: t.Election, Dir: t.Dir, Incarnation: t.Incarnation},
 		Peers: t.Voters, TLS: id, Idle: t.Idle,
 	})
 	context.AfterFunc(ctx, func() { _ = w.Close() })

@@ -238,6 +238,7 @@ var repository = house{
 		{at: "internal/mutation.chosen", why: "what the environment chooses for the process; in builds with the tag mutants only, read once"},
 		{at: "agent/supervise.keepers", why: "who is a keeper is a fact of the process: orphans are told from keepers by it"},
 		{at: "agent/supervise.keeperReady", why: "whether main called KeeperMain, which is about the process"},
+		{at: "peer.hosts", why: "the listening addresses of a process are its own, and a second election is opened by the same call as the first one, with nothing that they share"},
 	},
 	sleeps: []exception{
 		{at: "agent/supervise/family_linux_test.go:settle", why: "members that still live must have the time to say so"},

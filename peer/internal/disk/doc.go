@@ -1,4 +1,4 @@
-// Package disk keeps the data directory of one node: who it belongs to, what
+// Package disk keeps the data directory of a node in one election: who it belongs to, what
 // its voter has promised and must never forget, which directories it knows the
 // other voters by, and a short history for people.
 //
@@ -10,6 +10,12 @@
 //	void              why the directory must not be used any more; else it is absent
 //	history.ndjson    changes of leadership; history-old.ndjson has those before
 //	flight-*.ndjson   the flight recorder's; this package leaves them alone
+//
+// Those of one node are in the directory of its host, in elections/NAME: driver.CheckName
+// sees to it that a name is one of a directory. The host's directory has a file identity of its
+// own, see [OpenHost], which no vote depends on. Each election has its own lock and its
+// own ballot, so that another process can have another election, and the keeper of one
+// election's work keeps out the next life of that election alone.
 //
 // # The ballot
 //

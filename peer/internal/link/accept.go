@@ -84,7 +84,7 @@ func (l *Link) admitGuest(raw net.Conn) {
 		l.strange.log(l.log, "guests "+network(drop.ip).String(), "too many connections of strangers: one was dropped",
 			"limit", maxGuests, "from", drop.ip)
 	}
-	tune(raw, l.cfg.Idle)
+	tune(raw, l.idle())
 	l.work.Go(func() {
 		defer func() {
 			l.known(g)

@@ -12,7 +12,7 @@ import (
 )
 
 // bench is two nodes with certificates; a letter to n2 comes back.
-func bench(b *testing.B) (n1 *Link, back chan struct{}, hello wire.Hello, addr string, tls *certs.Identity) {
+func bench(b *testing.B) (n1 *Election, back chan struct{}, hello wire.Hello, addr string, tls *certs.Identity) {
 	b.Helper()
 	dir := b.TempDir()
 	if err := certs.Make(dir, certs.Options{Cluster: "test", Nodes: []certs.Node{{ID: "n1"}, {ID: "n2"}}}); err != nil {
@@ -24,25 +24,25 @@ func bench(b *testing.B) (n1 *Link, back chan struct{}, hello wire.Hello, addr s
 		b.Fatal(err)
 	}
 	w := &town{}
-	start := func(id protocol.NodeID, l net.Listener, peers Peers, receive func(protocol.NodeID, *wire.Letter)) *Link {
+	start := func(id protocol.NodeID, l net.Listener, peers Peers, receive func(protocol.NodeID, *wire.Letter)) *Election {
 		identity, err := certs.LoadDir(dir, string(id))
 		if err != nil {
 			b.Fatal(err)
 		}
 		tls = identity
 		n := Start(Config{
-			Hello: w.hello(id), Listener: l, Peers: peers, TLS: identity, Receive: receive,
-			Admit:    func(*wire.Hello, wire.Caller) (*wire.Welcome, *wire.Refusal) { return nil, nil },
+			HostConfig: HostConfig{Hello: w.hello(id), Listener: l, TLS: identity, Logger: slog.New(slog.DiscardHandler)},
+			Enter:      part(), Peers: peers, Receive: receive,
+			Admit:    func(protocol.NodeID, *wire.Enter, wire.Caller) (*wire.Welcome, *wire.Refusal) { return nil, nil },
 			Welcomed: func(protocol.NodeID, *wire.Welcome) {},
 			Refused:  func(_ protocol.NodeID, r *wire.Refusal) { b.Error(r) },
 			Closed:   func(protocol.NodeID, uint64) {},
 			Serve:    func(context.Context, Caller, *wire.Request, func(*wire.Response) error) {},
-			Logger:   slog.New(slog.DiscardHandler),
 		})
 		b.Cleanup(func() { n.Close() })
 		return n
 	}
-	var n2 *Link
+	var n2 *Election
 	ready := make(chan struct{})
 	n2 = start("n2", listener, nil, func(from protocol.NodeID, l *wire.Letter) {
 		<-ready
@@ -55,7 +55,7 @@ func bench(b *testing.B) (n1 *Link, back chan struct{}, hello wire.Hello, addr s
 	return n1, back, w.hello(""), listener.Addr().String(), tls
 }
 
-func n2connected(n2 *Link) bool { p := n2.Peers(); return len(p) > 0 && p[0].Connected }
+func n2connected(n2 *Election) bool { p := n2.Peers(); return len(p) > 0 && p[0].Connected }
 
 // BenchmarkRoundTrip is a letter there and one back, over TLS on loopback.
 func BenchmarkRoundTrip(b *testing.B) {
@@ -73,7 +73,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 func BenchmarkHandshake(b *testing.B) {
 	_, _, hello, addr, tls := bench(b)
 	for b.Loop() {
-		c, err := Dial(b.Context(), ClientConfig{Addr: addr, Hello: hello, TLS: tls, Expect: "n2"})
+		c, err := Dial(b.Context(), ClientConfig{Addr: addr, Hello: hello, About: "e", TLS: tls, Expect: "n2"})
 		if err != nil {
 			b.Fatal(err)
 		}

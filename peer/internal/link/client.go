@@ -18,6 +18,7 @@ import (
 type ClientConfig struct {
 	Addr   string                                                   // host and port
 	Hello  wire.Hello                                               // Caller is set by Dial
+	About  string                                                   // the name of the election that is asked about
 	TLS    *certs.Identity                                          // nil: plain TCP
 	Expect protocol.NodeID                                          // who should answer; "" is any node
 	Dial   func(ctx context.Context, addr string) (net.Conn, error) // nil is TCP
@@ -26,8 +27,9 @@ type ClientConfig struct {
 // Client is a connection with one node, for requests. Its methods may be called
 // by any number of goroutines.
 type Client struct {
-	s    *stream
-	done chan struct{} // closed when the reader has ended
+	s     *stream
+	about string
+	done  chan struct{} // closed when the reader has ended
 
 	mu    sync.Mutex
 	last  uint64
@@ -55,15 +57,22 @@ func (e *CallError) Error() string { return e.Says }
 // Dial connects with a node. An error that is a *wire.Refusal is the node's, or
 // says why this side refuses it. ctx bounds the dialling only.
 func Dial(ctx context.Context, cfg ClientConfig) (*Client, error) {
-	cfg.Hello.Caller, cfg.Hello.ID = wire.ClientOf, ""
+	cfg.Hello = visitor(cfg.Hello, wire.ClientOf)
+	cfg.Hello.ID = ""
 	s, err := enter(ctx, cfg.Dial, cfg.Addr, &cfg.Hello, cfg.TLS, cfg.Expect, 0)
 	if err != nil {
 		return nil, err
 	}
 	s.frames.SetMax(wire.MaxFrame)
-	c := &Client{s: s, done: make(chan struct{}), calls: make(map[uint64]*asked)}
+	c := &Client{s: s, about: cfg.About, done: make(chan struct{}), calls: make(map[uint64]*asked)}
 	go c.read()
 	return c, nil
+}
+
+// visitor is the Hello of one that is no host.
+func visitor(h wire.Hello, caller wire.Caller) wire.Hello {
+	h.Caller, h.Dir, h.Starts = caller, protocol.DirID{}, 0
+	return h
 }
 
 // enter dials, and gets as far as the Welcome, for those who are not nodes.
@@ -98,7 +107,7 @@ func enter(ctx context.Context, dial func(context.Context, string) (net.Conn, er
 	s, err := call(raw, identity, expect)
 	if err == nil {
 		var mine bool
-		if _, _, mine, err = greet(s, hello, expect); mine {
+		if _, mine, err = greet(s, hello, expect); mine {
 			if r, ok := errors.AsType[*wire.Refusal](err); ok {
 				s.refuse(r)
 			}
@@ -117,7 +126,8 @@ func enter(ctx context.Context, dial func(context.Context, string) (net.Conn, er
 
 // Call sends a request and hands each answer's body to each, which may be nil, in
 // order. It returns when the last one has come, each returns an error, the
-// connection ends, or ctx does. An error of the node's is a *CallError.
+// connection ends, or ctx does. An error of the node's is a *CallError, or a
+// *wire.Refusal where it takes no part in the election.
 func (c *Client) Call(ctx context.Context, verb string, token uint64, body any, each func(json.RawMessage) error) error {
 	var data []byte
 	if body != nil {
@@ -142,11 +152,13 @@ func (c *Client) Call(ctx context.Context, verb string, token uint64, body any, 
 			_ = c.put(&wire.Request{Call: number, Verb: verbCancel})
 		}
 	}()
-	if err := c.put(&wire.Request{Call: number, Verb: verb, Token: token, Body: data}); err != nil {
+	if err := c.put(&wire.Request{Call: number, Verb: verb, Token: token, Body: data, Election: c.about}); err != nil {
 		return err
 	}
 	take := func(r *wire.Response) (bool, error) {
 		switch {
+		case r.Code == string(wire.CodeElection):
+			return true, &wire.Refusal{Code: wire.CodeElection, Says: r.Error, Final: true}
 		case r.Code != "" || r.Error != "":
 			return true, &CallError{Code: r.Code, Says: r.Error}
 		case each != nil && len(r.Body) > 0:

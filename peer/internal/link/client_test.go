@@ -52,7 +52,7 @@ func office(t *testing.T, w *town) (n1 *resident, begun, ended chan string) {
 
 func (w *town) client(t *testing.T, id protocol.NodeID) *Client {
 	t.Helper()
-	c, err := Dial(within(t), ClientConfig{Addr: w.addrs["n1"], Hello: w.hello(""), TLS: w.identity(id), Expect: "n1"})
+	c, err := Dial(within(t), ClientConfig{Addr: w.addrs["n1"], Hello: w.hello(""), About: "e", TLS: w.identity(id), Expect: "n1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestClientsAreBounded(t *testing.T) {
 	var err error
 	for range maxClients + 1 {
 		var c *Client
-		if c, err = Dial(ctx, ClientConfig{Addr: w.addrs["n1"], Hello: w.hello("")}); err == nil {
+		if c, err = Dial(ctx, ClientConfig{Addr: w.addrs["n1"], Hello: w.hello(""), About: "e"}); err == nil {
 			defer c.Close()
 		}
 	}
@@ -185,14 +185,13 @@ func TestClientIsRefused(t *testing.T) {
 		change func(*ClientConfig)
 		says   string
 	}{
-		"another CA":       {func(c *ClientConfig) { c.TLS = foreign.identity("") }, "signed by another CA"},
-		"no certificate":   {func(c *ClientConfig) { c.TLS = nil }, "this node wants TLS 1.3"},
-		"another node":     {func(c *ClientConfig) { c.Expect = "n2" }, "is for n1 of cluster test; want n2"},
-		"another cluster":  {func(c *ClientConfig) { c.Hello.Cluster = "prod" }, `the client belongs to cluster "prod"; n1 to "test"`},
-		"another election": {func(c *ClientConfig) { c.Hello.Election = "f" }, `the client is about election "f"; n1 about "e"`},
-		"nobody there":     {func(c *ClientConfig) { c.Addr = "127.0.0.1:1" }, "refused"},
+		"another CA":      {func(c *ClientConfig) { c.TLS = foreign.identity("") }, "signed by another CA"},
+		"no certificate":  {func(c *ClientConfig) { c.TLS = nil }, "this node wants TLS 1.3"},
+		"another node":    {func(c *ClientConfig) { c.Expect = "n2" }, "is for n1 of cluster test; want n2"},
+		"another cluster": {func(c *ClientConfig) { c.Hello.Cluster = "prod" }, `the client belongs to cluster "prod"; n1 to "test"`},
+		"nobody there":    {func(c *ClientConfig) { c.Addr = "127.0.0.1:1" }, "refused"},
 	} {
-		cfg := ClientConfig{Addr: w.addrs["n1"], Hello: w.hello(""), TLS: w.identity(""), Expect: "n1"}
+		cfg := ClientConfig{Addr: w.addrs["n1"], Hello: w.hello(""), About: "e", TLS: w.identity(""), Expect: "n1"}
 		c.change(&cfg)
 		if _, err := Dial(within(t), cfg); err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), cfg.Addr) {
 			t.Errorf("%s: %v; want %q and the address", name, err, c.says)
@@ -208,7 +207,7 @@ func TestClientIsRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	for _, identity := range []*certs.Identity{nil, w.identity("")} {
-		if _, err := Dial(ctx, ClientConfig{Addr: mute.Addr().String(), Hello: w.hello(""), TLS: identity}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := Dial(ctx, ClientConfig{Addr: mute.Addr().String(), Hello: w.hello(""), About: "e", TLS: identity}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v; want context.DeadlineExceeded", err)
 		}
 	}
@@ -234,7 +233,7 @@ func TestWitness(t *testing.T) {
 		voters[0].talk(voters[1], 1)
 		hello := w.hello("n3")
 		hello.Caller = wire.WitnessOf
-		x := StartWitness(WitnessConfig{Hello: hello, Peers: w.addrs, TLS: w.identity("n3")})
+		x := StartWitness(WitnessConfig{Hello: hello, Enter: part(), Peers: w.addrs, TLS: w.identity("n3")})
 		defer x.Close()
 		eventually(t, "warm", func() bool {
 			x.mu.Lock()
@@ -269,7 +268,7 @@ func TestWitnessDials(t *testing.T) {
 	}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	hello := w.hello("n3")
-	x := StartWitness(WitnessConfig{Hello: hello, Peers: w.addrs})
+	x := StartWitness(WitnessConfig{Hello: hello, Enter: part(), Peers: w.addrs})
 	defer x.Close()
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -288,7 +287,7 @@ func TestWitnessDials(t *testing.T) {
 func TestWitnessMaySayOneThing(t *testing.T) {
 	w := &town{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
-	x := StartWitness(WitnessConfig{Hello: w.hello("n3"), Peers: w.addrs})
+	x := StartWitness(WitnessConfig{Hello: w.hello("n3"), Enter: part(), Peers: w.addrs})
 	defer x.Close()
 	m := release()
 	m.Type = quorum.Heartbeat
@@ -308,7 +307,7 @@ func TestWitnessMaySayOneThing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	y := StartWitness(WitnessConfig{Hello: w.hello("n3"), Peers: map[protocol.NodeID]string{"n1": c.Addr()}})
+	y := StartWitness(WitnessConfig{Hello: w.hello("n3"), Enter: part(), Peers: map[protocol.NodeID]string{"n1": c.Addr()}})
 	defer y.Close()
 	eventually(t, "warm", func() bool { y.mu.Lock(); defer y.mu.Unlock(); return len(y.open) == 1 })
 	c.Cut()
@@ -328,11 +327,11 @@ func TestWitnessesAreBounded(t *testing.T) {
 	w := &town{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	for range maxWitnesses {
-		x := StartWitness(WitnessConfig{Hello: w.hello("n3"), Peers: w.addrs})
+		x := StartWitness(WitnessConfig{Hello: w.hello("n3"), Enter: part(), Peers: w.addrs})
 		defer x.Close()
 		eventually(t, "warm", func() bool { x.mu.Lock(); defer x.mu.Unlock(); return len(x.open) == 1 })
 	}
-	x := StartWitness(WitnessConfig{Hello: w.hello("n3"), Peers: w.addrs})
+	x := StartWitness(WitnessConfig{Hello: w.hello("n3"), Enter: part(), Peers: w.addrs})
 	defer x.Close()
 	n1.logged("8 witnesses of n3 are connected already")
 }

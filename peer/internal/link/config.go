@@ -20,6 +20,12 @@ const (
 	maxClients   = 64  // of them, connections of clients
 	maxWitnesses = 8   // of them, connections of witnesses of one node
 	maxCalls     = 16  // requests in progress for one client
+
+	// MaxElections is how many elections a Link serves.
+	MaxElections = 1024
+	// maxFrames bounds the frames but letters that wait for one connection: a few
+	// for each election. Who takes nothing and asks for more is given up.
+	maxFrames = 4 * MaxElections
 )
 
 // Times.
@@ -41,33 +47,45 @@ type Caller struct {
 	Program string          // version of the caller's program, for people
 }
 
-// Config says what a Link connects. Admit, Welcomed, Refused, Receive and Closed
-// are required where nodes are connected with, Serve where clients call.
-type Config struct {
-	// Hello is what this side says. Its incarnation may be set later.
+// HostConfig says who a Link is, and how it connects.
+type HostConfig struct {
+	// Hello is what this side says.
 	Hello wire.Hello
-	// Listener accepts; the Link owns it. Nil: this node only dials, as observers
+	// Listener accepts; the Link owns it. Nil: this host only dials, as observers
 	// do.
 	Listener net.Listener
-	// Peers are the nodes to keep a connection with, each with the addresses, host
-	// and port, that it may be found at; without one it is not dialled.
-	Peers Peers
-	// TLS is this node's certificate. Nil: plain TCP, and everybody is who he
-	// says he is.
+	// TLS is this node's certificate. Nil: plain TCP, and each peer is trusted to be
+	// who it says it is.
 	TLS *certs.Identity
 	// Look is the time between two looks at certificates: at the files of TLS, and at
 	// what was shown on connections that are there; 0 is a minute.
 	Look time.Duration
 	// Idle bounds a handshake, and is the time after which a connection that
-	// takes nothing is given up; 0 is 1 s.
+	// takes nothing is given up; 0 is 1 s. The least one of the elections counts.
 	Idle time.Duration
 	// Dial makes a connection; nil is TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	// Logger gets a line for each connection that fails, and for each refusal; nil
+	// is silence.
+	Logger *slog.Logger
+}
 
-	// Admit decides on somebody whose id is authenticated, who called or was
-	// called. It may wait for the disk. A nil Welcome and a nil Refusal are an
-	// empty Welcome.
-	Admit func(h *wire.Hello, caller wire.Caller) (*wire.Welcome, *wire.Refusal)
+// Config says what an Election needs. Admit, Welcomed, Refused, Receive and Closed
+// are required where nodes are connected with, Serve where clients call.
+type Config struct {
+	HostConfig // of a Link of its own, see [Start]; [Link.Join] uses Idle and Logger
+
+	// Enter is what this side says of its part in the election. Its incarnation may
+	// be set later.
+	Enter wire.Enter
+	// Peers are the nodes to keep a connection with, each with the addresses, host
+	// and port, that it may be found at; without one it is not dialled.
+	Peers Peers
+
+	// Admit decides on a node, or the witness of a node, that enters the election.
+	// Its id is authenticated. Admit may wait for the disk. A nil Welcome and a nil
+	// Refusal are an empty Welcome.
+	Admit func(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (*wire.Welcome, *wire.Refusal)
 	// Welcomed tells that a node has admitted this one, or has announced
 	// something since.
 	Welcomed func(from protocol.NodeID, w *wire.Welcome)
@@ -77,16 +95,13 @@ type Config struct {
 	// witness speaks. The letter belongs to the receiver.
 	Receive func(from protocol.NodeID, l *wire.Letter)
 	// Closed tells that the last connection with that incarnation was closed or
-	// reset by its side, or that a higher incarnation has taken its place.
+	// reset by its side, that its side has left the election, or that a later
+	// process has taken its place.
 	Closed func(from protocol.NodeID, incarnation uint64)
 	// Serve answers a request of a client, by any number of responses of which
 	// the last has More false. It is called in a goroutine of its own; ctx ends
-	// with the connection, and when the client gives up.
+	// with the connection, with the election, and when the client gives up.
 	Serve func(ctx context.Context, from Caller, q *wire.Request, reply func(*wire.Response) error)
-
-	// Logger gets a line for each connection made and lost, and for each
-	// refusal; nil is silence.
-	Logger *slog.Logger
 }
 
 // Peers are nodes, and where each may be found: of several addresses the next one is

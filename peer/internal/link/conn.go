@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire"
 )
 
@@ -18,15 +20,21 @@ type conn struct {
 	link    *Link
 	peer    *peer
 	dialled bool // by this side
-	life    uint64
 	since   time.Time
 	speaks  uint32 // the version of the protocol that both sides know
 	next    next   // what the next one needs
-	// incarnation is what Hello said, then the greatest that a letter carried: a
-	// process that connects before its first boot has none yet. The connections
-	// of one process share it.
-	incarnation *atomic.Uint64
-	replaced    bool // beneath the Link's lock: this side has dialled another one in its place
+	proc    *process
+	level   slog.Level // of the line that says that it is there
+
+	// Beneath the Link's lock:
+	replaced bool                 // this side has dialled another one in its place
+	left     bool                 // it does not count any more: what arrives still does
+	over     bool                 // nothing is read any more
+	numbers  uint32               // the greatest of this side's Enters
+	highest  uint32               // the greatest of the other side's
+	entries  map[*Election]*entry // the elections on it
+	mine     map[uint32]*entry    // by the numbers of this side's Enters
+	theirs   map[uint32]*entry    // by the numbers of the other side's
 
 	kick chan struct{} // there is something for the writer
 	stop chan struct{} // closed when nothing is to be written any more
@@ -34,54 +42,73 @@ type conn struct {
 	said atomic.Bool   // something, since that was last looked at
 
 	mu      sync.Mutex
-	busy    bool   // the writer writes; until it is through, letters queue
-	queue   []item // only while busy
-	head    int    // of the queue
-	buf     []byte // for letters that are written without the writer
-	writing bool   // the writer is in a write
-	failed  error  // the first failure of a write
-	ours    bool   // this side closes it
-	flush   bool   // what is queued is the last
+	busy    bool        // the writer writes; until it is through, letters queue
+	queue   []item      // only while busy
+	head    int         // of the queue
+	buf     []byte      // for letters that are written without the writer
+	letter  wire.Letter // the latest of these
+	writing bool        // the writer is in a write
+	failed  error       // the first failure of a write
+	ours    bool        // this side closes it
+	flush   bool        // what is queued is the last
 }
 
 // item is a letter, or another frame.
 type item struct {
 	letter wire.Letter
+	m      *member // of the letter
 	frame  *wire.Frame
+}
+
+// process is what is known of a process that there are connections with.
+type process struct {
+	life    uint64
+	starts  uint64
+	dir     protocol.DirID
+	program string
+
+	// parts are, beneath the Link's lock, the elections in which it takes part, each
+	// with its incarnation: what its Enter said, then the greatest that a letter
+	// carried. A process that enters before its first boot has none yet.
+	parts map[*Election]*atomic.Uint64
 }
 
 func newConn(l *Link, s *stream, h *wire.Hello, dialled bool) *conn {
 	c := &conn{
-		stream: s, link: l, dialled: dialled, life: h.Life, since: time.Now(), incarnation: new(atomic.Uint64),
+		stream: s, link: l, dialled: dialled, since: time.Now(), proc: &process{life: h.Life, starts: h.Starts, dir: h.Dir, program: h.Program},
+		entries: make(map[*Election]*entry), mine: make(map[uint32]*entry), theirs: make(map[uint32]*entry),
 		speaks: min(h.Version, l.cfg.Hello.Version),
 		kick:   make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	c.said.Store(true) // Hello
-	c.incarnation.Store(h.Incarnation)
 	return c
 }
 
-// push writes a letter, if the kernel takes it at once. Otherwise it is queued, at
+// push writes a letter to a member, with a number, if the kernel takes it at once. Otherwise it is queued, at
 // the cost of the oldest if there are too many.
-func (c *conn) push(l *wire.Letter) {
+func (c *conn) push(m *member, number uint32, l *wire.Letter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.failed != nil || c.flush:
-		c.peer.dropped.Add(1)
+		m.dropped.Add(1)
 	case c.busy:
 		if len(c.queue)-c.head >= maxQueue {
 			c.dropOldest()
 		}
-		c.queue = append(c.queue, item{letter: *l})
+		c.queue = append(c.queue, item{letter: *l, m: m})
+		c.queue[len(c.queue)-1].letter.Number = number
 	default:
+		c.letter = *l
+		c.letter.Number = number
 		var ok bool
-		if c.buf, ok = c.append(c.buf[:0], &wire.Frame{Letter: l}); !ok {
+		if c.buf, ok = c.append(c.buf[:0], &wire.Frame{Letter: &c.letter}); !ok {
+			m.dropped.Add(1)
 			return
 		}
 		if _, err := c.Write(c.buf); err != nil {
 			c.fail(err)
-		} else if c.peer.sent.Add(1); c.out.pending() {
+		} else if m.sent.Add(1); c.out.pending() {
 			c.busy = true
 			c.wake()
 		}
@@ -107,7 +134,6 @@ func (c *conn) fail(err error) {
 func (c *conn) append(buf []byte, f *wire.Frame) ([]byte, bool) {
 	buf, err := wire.Append(buf, c.next.stamp(c, f))
 	if err != nil {
-		c.peer.dropped.Add(1)
 		c.link.strange.log(c.link.log, string(c.peer.id)+err.Error(), "a letter cannot be written", "to", c.peer.id, "error", err)
 		return buf, false
 	}
@@ -121,10 +147,10 @@ func (c *conn) append(buf []byte, f *wire.Frame) ([]byte, bool) {
 func (c *conn) dropOldest() {
 	for i := c.head; i < len(c.queue); i++ {
 		if c.queue[i].frame == nil {
+			c.queue[i].m.dropped.Add(1)
 			copy(c.queue[c.head+1:i+1], c.queue[c.head:i])
 			c.queue[c.head] = item{}
 			c.head++
-			c.peer.dropped.Add(1)
 			break
 		}
 	}
@@ -135,10 +161,15 @@ func (c *conn) dropOldest() {
 	}
 }
 
-// say queues another frame.
+// say queues another frame. It never blocks, and may be called beneath the Link's
+// lock.
 func (c *conn) say(f *wire.Frame) {
 	c.mu.Lock()
-	if !c.flush {
+	switch {
+	case c.flush:
+	case len(c.queue)-c.head >= maxFrames+maxQueue:
+		c.fail(errFlood)
+	default:
 		c.queue = append(c.queue, item{frame: f})
 		c.busy = true
 	}
@@ -152,6 +183,8 @@ func (c *conn) wake() {
 	default:
 	}
 }
+
+var errFlood = errors.New("it asks for more than it takes")
 
 // finish writes what is queued, the frame last if there is one, and closes this
 // direction. The reader goes on until the other side has closed its own, or for
@@ -202,14 +235,11 @@ func (c *conn) write() {
 		c.queue, c.head = spare[:0], 0
 		c.writing = true
 		if !c.flush { // which has a time of its own
-			_ = c.raw.SetWriteDeadline(time.Now().Add(max(c.link.cfg.Idle, steady)))
+			_ = c.raw.SetWriteDeadline(time.Now().Add(max(c.link.idle(), steady)))
 		}
 		c.mu.Unlock()
 
-		var letters uint64
-		buf, letters = c.encode(buf[:0], batch)
-		clear(taken)
-		spare = taken
+		buf = c.encode(buf[:0], batch)
 		err := c.out.drain()
 		if err == nil && len(buf) > 0 {
 			if _, err = c.Write(buf); err == nil {
@@ -237,22 +267,30 @@ func (c *conn) write() {
 		if err != nil {
 			return
 		}
-		c.peer.sent.Add(letters)
+		for i := range batch {
+			if m := batch[i].m; m != nil {
+				m.sent.Add(1)
+			}
+		}
+		clear(taken)
+		spare = taken
 	}
 }
 
-func (c *conn) encode(buf []byte, batch []item) (_ []byte, letters uint64) {
+// encode encodes what waits. A letter that cannot be is one that is dropped.
+func (c *conn) encode(buf []byte, batch []item) []byte {
 	for i := range batch {
 		f := batch[i].frame
 		if f == nil {
 			f = &wire.Frame{Letter: &batch[i].letter}
 		}
 		var ok bool
-		if buf, ok = c.append(buf, f); ok && batch[i].frame == nil {
-			letters++
+		if buf, ok = c.append(buf, f); !ok && batch[i].m != nil {
+			batch[i].m.dropped.Add(1)
+			batch[i].m = nil
 		}
 	}
-	return buf, letters
+	return buf
 }
 
 // endedByThem decides, when reading has ended with err, whether that was the
@@ -285,9 +323,6 @@ func (c *conn) endedByThem(err error) (bool, error) {
 	return endedThere(err), err
 }
 
-// errGone is that the node was removed while it was connected.
-var errGone = errors.New("it takes no part any more")
-
 func raise(v *atomic.Uint64, n uint64) {
 	for old := v.Load(); n > old; old = v.Load() {
 		if v.CompareAndSwap(old, n) {
@@ -305,20 +340,23 @@ func (c *conn) read() error {
 		if err != nil {
 			return err
 		}
-		if p.gone.Load() {
-			return errGone
-		}
 		l.heard(p)
 		switch {
 		case f.Letter != nil:
 			if err := c.next.check(c, f.Letter); err != nil {
 				return err
 			}
-			p.received.Add(1)
-			raise(c.incarnation, f.Letter.Message.Incarnation)
-			l.cfg.Receive(p.id, f.Letter)
+			l.letter(c, f.Letter)
+		case f.Enter != nil:
+			if err := l.entered(c, f.Enter); err != nil {
+				return err
+			}
+		case f.Leave != nil:
+			l.gone(c, f.Leave.Number)
 		case f.Welcome != nil:
-			l.cfg.Welcomed(p.id, f.Welcome)
+			l.welcomed(c, f.Welcome)
+		case f.Refusal != nil && f.Refusal.Number != 0:
+			l.refused(c, f.Refusal)
 		case f.Response != nil: // a sign of life
 		case f.Refusal != nil && f.Refusal.Code == wire.CodeDuplicate:
 			// The other side keeps another connection, or somebody else. It
@@ -326,7 +364,7 @@ func (c *conn) read() error {
 			l.yield(c)
 		case f.Refusal != nil:
 			if f.Refusal.Code != wire.CodeFrame {
-				l.cfg.Refused(p.id, f.Refusal)
+				l.refusedBy(p.id, f.Refusal)
 			}
 			return f.Refusal
 		default:

@@ -217,7 +217,7 @@ func TestPortCheck(t *testing.T) {
 		call(false)
 		call(true)
 		n1.mu.Lock()
-		n1.closing = true
+		n1.Link.closing = true
 		n1.mu.Unlock()
 		call(false)
 		if lines := n1.said(); len(lines) > 0 {

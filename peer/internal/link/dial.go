@@ -93,7 +93,7 @@ func (l *Link) rest(p *peer, d time.Duration) bool {
 
 // try dials once.
 func (l *Link) try(p *peer) (*conn, error) {
-	ctx, cancel := context.WithTimeout(p.ctx, dialTime(l.cfg.Idle))
+	ctx, cancel := context.WithTimeout(p.ctx, dialTime(l.idle()))
 	defer cancel()
 	l.mu.Lock()
 	addr := p.at()
@@ -111,8 +111,8 @@ func (l *Link) try(p *peer) (*conn, error) {
 		l.mu.Unlock()
 	}
 	defer l.closeOnEnd(raw)()
-	tune(raw, l.cfg.Idle)
-	_ = raw.SetDeadline(time.Now().Add(l.cfg.Idle))
+	tune(raw, l.idle())
+	_ = raw.SetDeadline(time.Now().Add(l.idle()))
 	s, err := call(raw, l.cfg.TLS, p.id)
 	if err != nil {
 		_ = raw.Close()
@@ -155,14 +155,7 @@ func (l *Link) failed(p *peer, err error) {
 	if r, ok := errors.AsType[*wire.Refusal](err); ok && !r.Final {
 		level = slog.LevelInfo // whoever is told by Config.Refused says how loud that is
 	}
-	told, known := p.told[why]
-	news := len(p.conns) == 0 && (!known || told < level)
-	if news {
-		if p.told == nil || len(p.told) >= maxTold {
-			p.told = make(map[string]slog.Level)
-		}
-		p.told[why] = level
-	}
+	news := len(p.conns) == 0 && tellOnce(&p.told, why, level)
 	l.mu.Unlock()
 	if news {
 		l.log.Log(l.ctx, level, "cannot connect", "peer", p.id, "addr", addr, "cause", err)
@@ -186,7 +179,7 @@ func (l *Link) locate(p *peer) {
 	if addr == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, l.cfg.Idle)
+	ctx, cancel := context.WithTimeout(p.ctx, l.idle())
 	defer cancel()
 	c, err := Dial(ctx, ClientConfig{Addr: addr, Hello: *l.self(), TLS: l.cfg.TLS, Expect: p.id, Dial: l.cfg.Dial})
 	if err == nil {

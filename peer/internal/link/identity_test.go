@@ -43,7 +43,7 @@ func TestMadeAnew(t *testing.T) {
 				}
 				state, _ := all[len(all)-1].shown()
 				shown := state.PeerCertificates[0].NotAfter
-				if refused, _ := n.cfg.TLS.Recheck(state); refused != nil || !shown.Equal(other.cfg.TLS.Expires()) || all[len(all)-1].version != n.cfg.TLS.Version() {
+				if refused, _ := n.Link.cfg.TLS.Recheck(state); refused != nil || !shown.Equal(other.Link.cfg.TLS.Expires()) || all[len(all)-1].version != n.Link.cfg.TLS.Version() {
 					return false
 				}
 			}
@@ -111,7 +111,7 @@ func TestConnectionsOutliveACertificate(t *testing.T) {
 	n2 := w.start("n2", l2, looking)
 	n1.talk(n2, 1)
 	alice := w.identity("~observe/alice")
-	client, err := Dial(within(t), ClientConfig{Addr: w.addrs["n1"], Hello: w.hello(""), TLS: alice, Expect: "n1"})
+	client, err := Dial(within(t), ClientConfig{Addr: w.addrs["n1"], Hello: w.hello(""), About: "e", TLS: alice, Expect: "n1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestConnectionsOutliveACertificate(t *testing.T) {
 	n2.talk(n1, 3)
 
 	// A new one is refused, with the remedy, and not for good: it may be renewed.
-	if _, err := Dial(within(t), ClientConfig{Addr: w.addrs["n1"], Hello: w.hello(""), TLS: alice, Expect: "n1"}); err == nil {
+	if _, err := Dial(within(t), ClientConfig{Addr: w.addrs["n1"], Hello: w.hello(""), About: "e", TLS: alice, Expect: "n1"}); err == nil {
 		t.Error("an expired certificate is accepted")
 	} else if r, ok := errors.AsType[*wire.Refusal](err); !ok || r.Final {
 		t.Errorf("%v; want a refusal that is not final", err)
@@ -144,7 +144,7 @@ func TestConnectionsOutliveACertificate(t *testing.T) {
 			return false
 		}
 		state, _ := all[len(all)-1].shown()
-		refused, _ := n1.cfg.TLS.Recheck(state)
+		refused, _ := n1.Link.cfg.TLS.Recheck(state)
 		return refused == nil
 	})
 	n1.talk(n2, 4)

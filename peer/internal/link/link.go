@@ -11,14 +11,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// Link is the connections of one node. Make it with [Start].
+// Link is the connections of one host with others. They serve all its elections.
+// Make it with [Listen].
 type Link struct {
-	cfg     Config
+	cfg     HostConfig
 	log     *slog.Logger
 	ctx     context.Context // ended by Close
 	cancel  context.CancelFunc
@@ -26,13 +26,13 @@ type Link struct {
 	begun   time.Time
 	strange limiter      // of lines about strangers
 	signed  atomic.Int64 // when signs of life were last thought of
+	least   atomic.Int64 // of HostConfig.Idle and those of the elections
 
 	mu        sync.Mutex
-	hello     wire.Hello
-	announced *wire.Welcome
-	set       uint64 // how often SetPeers was called
+	elections map[string]*Election
 	peers     map[protocol.NodeID]*peer
 	live      map[*conn]struct{} // complete ones, until they have ended
+	started   bool
 	closing   bool
 	guests    []*guest // accepted, and not known yet
 	accepted  int
@@ -41,14 +41,13 @@ type Link struct {
 	witnesses map[protocol.NodeID]int
 }
 
-// peer is a node and the connections with it.
+// peer is another host and the connections with it.
 type peer struct {
 	id   protocol.NodeID
 	wake chan struct{} // the dialler looks again
-	gone atomic.Bool   // it was removed: nothing that it says counts
+	gone atomic.Bool   // no election has it any more
 
-	sent, received, dropped atomic.Uint64
-	lastHeard               atomic.Int64
+	lastHeard atomic.Int64
 
 	// Beneath the Link's lock:
 	addrs   []string           // to dial, in turn; none: it is not dialled
@@ -56,8 +55,8 @@ type peer struct {
 	dialled bool               // it has a dialler
 	stop    context.CancelFunc // of the dialler
 	ctx     context.Context    // of the dialler; ended by stop and by Close
-	passing bool               // it is none of Peers: Admit has let it in all the same
-	conns   []*conn            // the newest last: that one is sent on
+	passing bool               // it is none of any election's Peers
+	conns   []*conn            // the newest last
 	closed  uint64             // the life that has closed one of several connections
 	calling int                // handshakes that it has begun
 	renewed bool               // its connection is being made anew
@@ -72,8 +71,9 @@ type peer struct {
 	told    map[string]slog.Level // the failures that were logged since the last one
 }
 
-// Start listens and dials until Close. It takes over cfg.Listener.
-func Start(cfg Config) *Link {
+// Listen accepts connections until Close, and dials those that elections want. It
+// takes over cfg.Listener.
+func Listen(cfg HostConfig) *Link {
 	if cfg.Idle <= 0 {
 		cfg.Idle = defaultIdle
 	}
@@ -87,113 +87,44 @@ func Start(cfg Config) *Link {
 		cfg.Hello.Version, cfg.Hello.Oldest = wire.Version, wire.Oldest
 	}
 	l := &Link{
-		cfg: cfg, log: cfg.Logger, hello: cfg.Hello, begun: time.Now(),
+		cfg: cfg, log: cfg.Logger, begun: time.Now(), elections: make(map[string]*Election),
 		peers: make(map[protocol.NodeID]*peer), live: make(map[*conn]struct{}), witnesses: make(map[protocol.NodeID]int), callers: make(map[*guestCalls]struct{}),
 	}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
+	l.least.Store(int64(cfg.Idle))
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.mu.Lock()
-	for id, addrs := range cfg.Peers {
-		l.add(id, addrs)
-	}
-	l.mu.Unlock()
-	if cfg.Listener != nil {
+	return l
+}
+
+// start begins to accept.
+func (l *Link) start() {
+	if l.cfg.Listener != nil {
 		l.work.Go(l.accept)
 	}
 	l.work.Go(l.keepSigning)
-	if cfg.TLS != nil {
+	if l.cfg.TLS != nil {
 		l.work.Go(l.watchIdentity)
 	}
-	return l
 }
+
+// idle is the time after which a connection that takes nothing is given up.
+func (l *Link) idle() time.Duration { return time.Duration(l.least.Load()) }
 
 func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", addr)
 }
 
-// Send queues a letter for a node. It never blocks: without a connection the
-// letter is dropped, and where too many wait already the oldest of them. The
-// letter is copied; what its message points to must not change.
-func (l *Link) Send(to protocol.NodeID, letter *wire.Letter) {
-	l.mu.Lock()
-	p := l.peers[to]
-	var c *conn
-	if p != nil && len(p.conns) > 0 {
-		c = p.conns[len(p.conns)-1]
-	}
-	l.mu.Unlock()
-	switch {
-	case c != nil:
-		c.push(letter)
-		l.signs(clock.Now())
-	case p != nil:
-		p.dropped.Add(1)
-	}
-}
-
-// SetIncarnation changes what Hello says on connections to come. Those there are
-// learn it from the letters.
-func (l *Link) SetIncarnation(n uint64) {
-	l.mu.Lock()
-	l.hello.Incarnation = n
-	l.mu.Unlock()
-}
-
-// Announce says a Welcome again to all nodes that are connected, and to those
-// that will be, beside the one that Admit returns.
-func (l *Link) Announce(w *wire.Welcome) {
-	l.mu.Lock()
-	l.announced = w
-	var all []*conn
-	for _, p := range l.peers {
-		all = append(all, p.conns...)
-	}
-	l.mu.Unlock()
-	for _, c := range all {
-		c.say(&wire.Frame{Welcome: w})
-	}
-}
-
-// Peers is how the connections are now, by the order of ids. It asks the kernel
-// about each.
-func (l *Link) Peers() []PeerInfo {
-	l.mu.Lock()
-	var all []PeerInfo
-	var newest []*conn
-	for _, p := range l.peers {
-		i := PeerInfo{
-			ID: p.id, Addr: p.at(), Connected: len(p.conns) > 0, LastHeard: clock.Boot(p.lastHeard.Load()), Program: p.program,
-			Sent: p.sent.Load(), Received: p.received.Load(), Dropped: p.dropped.Load(), Err: p.err,
-		}
-		if i.Addr == "" {
-			i.Addr = p.from
-		}
-		var c *conn
-		if i.Connected {
-			i.Err = nil
-			c = p.conns[len(p.conns)-1]
-			i.Speaks = c.speaks
-		}
-		all, newest = append(all, i), append(newest, c)
-	}
-	l.mu.Unlock()
-	for n, c := range newest {
-		if c != nil {
-			all[n].RTT, all[n].Retransmits = measure(c.raw)
-		}
-	}
-	slices.SortFunc(all, func(a, b PeerInfo) int { return a.ID.Compare(b.ID) })
-	return all
-}
-
 // Close writes what is queued, for a quarter of a second at most, closes all
-// connections and waits until nothing runs any more. Callbacks may still be
-// called until it returns.
+// connections and waits until nothing runs any more. Callbacks of the elections that
+// were not closed before may still be called until it returns.
 func (l *Link) Close() error {
 	l.mu.Lock()
 	l.closing = true
+	for _, e := range l.elections {
+		e.cancel()
+	}
 	var all []*conn
 	for c := range l.live {
 		all = append(all, c)
@@ -215,9 +146,7 @@ func (l *Link) Close() error {
 
 // self is what this side says now.
 func (l *Link) self() *wire.Hello {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	h := l.hello
+	h := l.cfg.Hello
 	return &h
 }
 
@@ -225,16 +154,16 @@ func (l *Link) self() *wire.Hello {
 func (l *Link) duplicate(h *wire.Hello) *wire.Refusal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.twin(l.peers[h.ID], h.Life, h.Incarnation)
+	return l.twin(l.peers[h.ID], h)
 }
 
 // twin is duplicate beneath the lock.
-func (l *Link) twin(p *peer, life, incarnation uint64) *wire.Refusal {
+func (l *Link) twin(p *peer, h *wire.Hello) *wire.Refusal {
 	if p == nil {
 		return nil
 	}
 	for _, o := range p.conns {
-		if o.life != life && incarnation <= o.incarnation.Load() {
+		if o.proc.life != h.Life && (o.proc.dir != h.Dir || h.Starts <= o.proc.starts) {
 			return &wire.Refusal{Code: wire.CodeDuplicate, Says: "another process with id " + string(p.id) + " is connected, from " + o.addr() +
 				"; two processes use one id, or copies of one data directory"}
 		}
@@ -243,61 +172,55 @@ func (l *Link) twin(p *peer, life, incarnation uint64) *wire.Refusal {
 }
 
 // join makes a complete connection count, by the rules of the package's
-// documentation. set is that of before Admit was asked. A refusal is for the other
-// side.
-func (l *Link) join(c *conn, h *wire.Hello, set uint64) *wire.Refusal {
+// documentation, and enters the elections on it. A refusal is for the other side.
+func (l *Link) join(c *conn, h *wire.Hello) *wire.Refusal {
 	var abort, tell []*conn
 	_ = c.raw.SetDeadline(time.Time{})
 	c.out.loosen()
 	l.mu.Lock()
-	for l.set != set { // who takes part has changed since Admit was asked
-		set = l.set
-		l.mu.Unlock()
-		if _, r := l.admit(h); r != nil {
-			return r
-		}
-		l.mu.Lock()
-	}
 	if l.closing {
 		l.mu.Unlock()
 		return &wire.Refusal{Code: wire.CodeBusy, Says: string(l.cfg.Hello.ID) + " is about to end"}
 	}
 	p := l.peers[h.ID]
-	if p == nil { // Admit knows it, or knows why
-		p = l.add(h.ID, nil)
+	if p == nil { // it may belong to an election in a way that this side does not know yet
+		p = l.addPeer(h.ID)
 		p.passing = true
 	}
 	c.peer = p
-	if r := l.twin(p, h.Life, h.Incarnation); r != nil {
+	if r := l.twin(p, h); r != nil {
 		l.mu.Unlock()
 		return r
 	}
-	var gone []uint64
+	var ended []*process
+	older := false
 	keep := p.conns[:0:0]
 	for _, o := range p.conns {
-		if o.life == c.life {
-			raise(o.incarnation, h.Incarnation)
-			c.incarnation = o.incarnation
+		if o.proc.life == c.proc.life {
+			c.proc = o.proc
 		}
 		switch {
-		case o.life != c.life:
+		case o.proc.life != c.proc.life:
 			abort = append(abort, o)
-			gone = append(gone, o.incarnation.Load())
-		case o.dialled == c.dialled && !c.dialled:
-			abort = append(abort, o)
+			ended = append(ended, o.proc)
+			l.unsend(o)
+		case o.dialled == c.dialled && !c.dialled: // once the elections are open on c
+			older = true
+			keep = append(keep, o)
 		case o.dialled == c.dialled: // the other side closes it, once c counts there
 			o.replaced = true
 			keep = append(keep, o)
 		case l.cfg.Hello.ID.Compare(p.id) < 0:
 			tell = append(tell, o)
+			l.unsend(o)
 		default:
 			keep = append(keep, o)
 		}
 	}
 	p.conns = append(keep, c)
-	level := slog.LevelInfo // of the line below: whoever read of trouble reads of its end
+	c.level = slog.LevelInfo // whoever read of trouble reads of its end
 	for _, told := range p.told {
-		level = max(level, told)
+		c.level = max(c.level, told)
 	}
 	p.program, p.from, p.err, p.met, p.told = h.Program, c.addr(), nil, true, nil
 	if !c.dialled {
@@ -306,30 +229,109 @@ func (l *Link) join(c *conn, h *wire.Hello, set uint64) *wire.Refusal {
 	l.live[c] = struct{}{}
 	locate := !c.dialled && !p.located && len(p.addrs) > 0
 	p.located = true
-	announced := l.announced
+	for _, e := range l.elections {
+		if m := e.members[p.id]; m != nil && m.listed {
+			l.enter(c.entry(e, m), false)
+		}
+	}
+	outgrown := l.outgrown(p)
+	if p.passing {
+		l.reap(p)
+	}
 	l.mu.Unlock()
 
 	l.heard(p)
-	if announced != nil {
-		c.say(&wire.Frame{Welcome: announced})
-	}
 	l.work.Go(c.write)
 	if locate {
 		l.work.Go(func() { l.locate(p) })
 	}
 	p.look()
-	for _, o := range abort {
+	for _, o := range append(abort, outgrown...) {
 		o.abort()
+	}
+	if older && len(outgrown) == 0 {
+		time.AfterFunc(max(l.idle(), steady), func() { l.replace(p, c) })
 	}
 	for _, o := range tell {
 		o.finish(&wire.Frame{Refusal: &wire.Refusal{Code: wire.CodeDuplicate, Says: string(l.cfg.Hello.ID) + " keeps another connection of the two"}},
-			max(l.cfg.Idle, steady))
+			max(l.idle(), steady))
 	}
-	for _, n := range gone {
-		l.cfg.Closed(p.id, n)
+	for _, proc := range ended {
+		l.died(p.id, proc)
 	}
-	l.log.Log(l.ctx, level, "connected", "peer", p.id, "addr", c.addr(), "dialled", c.dialled, "program", h.Program)
 	return nil
+}
+
+// outgrown are, beneath the lock, the connections that the other side has dialled
+// and replaced by a newer one, on which all elections are open by now.
+func (l *Link) outgrown(p *peer) (all []*conn) {
+	for i, o := range p.conns {
+		for _, c := range p.conns[i+1:] {
+			if o.dialled || c.dialled || o.proc != c.proc {
+				continue
+			}
+			open := true
+			for e, n := range o.entries {
+				open = open && (!n.open || c.entries[e] != nil && c.entries[e].open)
+			}
+			if open {
+				all = append(all, o)
+				break
+			}
+		}
+	}
+	return all
+}
+
+// replace ends what c, dialled by the other side, was to replace, if that has not
+// happened by now.
+func (l *Link) replace(p *peer, c *conn) {
+	var all []*conn
+	l.mu.Lock()
+	if i := slices.Index(p.conns, c); i > 0 {
+		all = slices.DeleteFunc(slices.Clone(p.conns[:i]), func(o *conn) bool { return o.dialled || o.proc != c.proc })
+	}
+	l.mu.Unlock()
+	for _, o := range all {
+		o.abort()
+	}
+}
+
+// died tells the elections in which a process took part that it has ended.
+func (l *Link) died(id protocol.NodeID, proc *process) {
+	type part struct {
+		e           *Election
+		incarnation uint64
+	}
+	var all []part
+	l.mu.Lock()
+	for e, incarnation := range proc.parts {
+		if e.beginLocked() {
+			all = append(all, part{e, incarnation.Load()})
+		}
+	}
+	proc.parts = nil
+	l.mu.Unlock()
+	for _, p := range all {
+		p.e.cfg.Closed(id, p.incarnation)
+		p.e.busy.Done()
+	}
+}
+
+// refusedBy tells the elections that want a connection that it was refused.
+func (l *Link) refusedBy(id protocol.NodeID, r *wire.Refusal) {
+	var all []*Election
+	l.mu.Lock()
+	for _, e := range l.elections {
+		if m := e.members[id]; m != nil && m.listed && e.beginLocked() {
+			all = append(all, e)
+		}
+	}
+	l.mu.Unlock()
+	for _, e := range all {
+		e.cfg.Refused(id, r)
+		e.busy.Done()
+	}
 }
 
 // look has the dialler look again.
@@ -341,18 +343,19 @@ func (p *peer) look() {
 }
 
 // leave has a connection count no more, and reports whether it was the last one
-// with its incarnation, and counted.
+// with its process, and counted.
 func (l *Link) leave(c *conn, byThem bool) (last bool) {
 	l.mu.Lock()
 	p := c.peer
 	if i := slices.Index(p.conns, c); i >= 0 {
 		p.conns = slices.Delete(p.conns, i, i+1)
-		last = !slices.ContainsFunc(p.conns, func(o *conn) bool { return o.life == c.life })
+		last = !slices.ContainsFunc(p.conns, func(o *conn) bool { return o.proc == c.proc })
 		p.lasted = p.lasted || time.Since(c.since) >= steady
 		if byThem && !last && !c.replaced {
-			p.closed = c.life
+			p.closed = c.proc.life
 		}
 	}
+	l.unsend(c)
 	if p.passing && len(p.conns) == 0 && l.peers[p.id] == p {
 		l.drop(p)
 	}
@@ -366,11 +369,11 @@ func (l *Link) leave(c *conn, byThem bool) (last bool) {
 func (l *Link) yield(c *conn) {
 	last := l.leave(c, false)
 	l.mu.Lock()
-	over := last && c.peer.closed == c.life
+	over := last && c.peer.closed == c.proc.life
 	l.mu.Unlock()
 	c.finish(nil, l.cfg.Idle)
 	if over {
-		l.cfg.Closed(c.peer.id, c.incarnation.Load())
+		l.died(c.peer.id, c.proc)
 	}
 }
 
@@ -378,8 +381,9 @@ func (l *Link) yield(c *conn) {
 func (l *Link) run(c *conn) {
 	byThem, err := c.endedByThem(c.read())
 	last := l.leave(c, byThem)
+	l.forget(c, byThem, err)
 	if last && byThem {
-		l.cfg.Closed(c.peer.id, c.incarnation.Load())
+		l.died(c.peer.id, c.proc)
 	}
 	_, broken := errors.AsType[net.Error](err)
 	if _, refused := errors.AsType[*wire.Refusal](err); last && !byThem && !broken && !refused {
@@ -392,12 +396,8 @@ func (l *Link) run(c *conn) {
 	<-c.done
 	l.mu.Lock()
 	delete(l.live, c)
-	closing := l.closing
 	if last {
 		c.peer.err = err
 	}
 	l.mu.Unlock()
-	if last && !closing {
-		l.log.Info("disconnected", "peer", c.peer.id, "addr", c.addr(), "closed_by_it", byThem, "cause", err)
-	}
 }

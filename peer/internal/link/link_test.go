@@ -89,7 +89,7 @@ func TestTieRule(t *testing.T) {
 			t.Fatal("it was not dialled by the only one who dials")
 		}
 		other.work.Go(func() {
-			if c, err := other.try(&peer{id: old.id, addrs: []string{w.addrs[old.id]}, ctx: other.ctx}); err == nil {
+			if c, err := other.try(&peer{id: old.id, addrs: []string{w.addrs[old.id]}, ctx: other.Link.ctx}); err == nil {
 				other.run(c)
 			}
 		})
@@ -123,7 +123,7 @@ func TestCrashIsTold(t *testing.T) {
 			n2 := w.start("n2", l2, func(cfg *Config) { cfg.Peers = nil })
 			n1.talk(n2, 1)
 			n2.talk(n1, 2)
-			n2.send(n1, &wire.Letter{Message: protocol.Message{Type: "heartbeat", Incarnation: 7, Seq: 3}})
+			n2.send(n1, &wire.Letter{Number: 1, Message: protocol.Message{Type: "heartbeat", Incarnation: 7, Seq: 3}})
 			begun := time.Now()
 			n2.crash(c.reset)
 			if e := n1.kind("closed", "n2"); e.incarnation != 7 {
@@ -133,7 +133,7 @@ func TestCrashIsTold(t *testing.T) {
 			eventually(t, "told why", func() bool { p := n1.peer("n2"); return !p.Connected && p.Err != nil })
 
 			// It comes back by its own dialling, as a new process.
-			again := w.start("n2", nil, func(cfg *Config) { cfg.Hello.Incarnation = 8 })
+			again := w.start("n2", nil, func(cfg *Config) { cfg.Hello.Starts, cfg.Enter.Incarnation = 8, 8 })
 			again.talk(n1, 4)
 			n1.talk(again, 5)
 		})
@@ -233,7 +233,7 @@ func TestAnotherProcess(t *testing.T) {
 	copied.Close()
 
 	next := w.start("n2", nil, func(cfg *Config) {
-		cfg.Hello.Incarnation = 2
+		cfg.Hello.Starts, cfg.Enter.Incarnation = 2, 2
 		delete(cfg.Peers, "n2")
 	})
 	if e := n1.kind("closed", "n2"); e.incarnation != 1 {
@@ -252,7 +252,7 @@ func TestSetIncarnation(t *testing.T) {
 	w := &town{t: t}
 	l1 := w.listen("n1")
 	n1 := w.start("n1", l1, nil)
-	n2 := w.start("n2", nil, func(cfg *Config) { cfg.Hello.Incarnation = 0 })
+	n2 := w.start("n2", nil, func(cfg *Config) { cfg.Enter.Incarnation = 0 })
 	n2.talk(n1, 1)
 	n2.SetIncarnation(5)
 	c := n2.conns("n1")[0]
@@ -264,7 +264,7 @@ func TestSetIncarnation(t *testing.T) {
 	n2.talk(n1, 2)
 	n2.Close()
 	if e := n1.kind("closed", "n2"); e.incarnation != 5 {
-		t.Fatalf("%v; want that of Hello, 5", e)
+		t.Fatalf("%v; want that of Enter, 5", e)
 	}
 }
 
@@ -308,10 +308,11 @@ func TestCloseWritesWhatIsQueued(t *testing.T) {
 func TestQueueIsBounded(t *testing.T) {
 	c := newConn(&Link{}, nil, &wire.Hello{}, false)
 	c.peer = &peer{}
+	m := new(member)
 	c.say(&wire.Frame{Welcome: &wire.Welcome{}}) // and nobody writes it
 	const sent = 5 * maxQueue
 	for seq := range uint64(sent) {
-		c.push(letter(seq))
+		c.push(m, 1, letter(seq))
 	}
 	batch := c.queue[c.head:]
 	if batch[0].frame == nil || batch[0].frame.Welcome == nil {
@@ -320,7 +321,7 @@ func TestQueueIsBounded(t *testing.T) {
 	if n := len(batch); n != maxQueue {
 		t.Errorf("%d wait; want %d", n, maxQueue)
 	}
-	if n := c.peer.dropped.Load(); n != sent-maxQueue+1 {
+	if n := m.dropped.Load(); n != sent-maxQueue+1 {
 		t.Errorf("%d dropped; want %d", n, sent-maxQueue+1)
 	}
 	for i, it := range batch[1:] {
@@ -351,17 +352,31 @@ func TestSendNeverBlocks(t *testing.T) {
 // join connects by hand as a node.
 func join(t *testing.T, w *town, to *resident, id protocol.NodeID) (net.Conn, *wire.Reader) {
 	t.Helper()
-	raw, err := net.Dial("tcp", to.cfg.Listener.Addr().String())
+	raw, err := net.Dial("tcp", to.Link.cfg.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := w.hello(id)
 	s := newStream(raw)
-	if _, _, _, err := greet(s, &h, to.id); err != nil {
+	if _, _, err := greet(s, &h, to.id); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.put(&wire.Frame{Welcome: &wire.Welcome{}}); err != nil {
+	enter := part()
+	if err := s.put(&wire.Frame{Welcome: &wire.Welcome{}}, &wire.Frame{Enter: &enter}); err != nil {
 		t.Fatal(err)
+	}
+	for welcomed := false; !welcomed; {
+		f, err := s.frames.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Enter != nil {
+			err = s.put(&wire.Frame{Welcome: &wire.Welcome{Number: f.Enter.Number}})
+		}
+		if err != nil || f.Refusal != nil {
+			t.Fatal(err, f.Refusal)
+		}
+		welcomed = f.Welcome != nil
 	}
 	eventually(t, "connected", func() bool { return to.connected(id) })
 	return raw, s.frames

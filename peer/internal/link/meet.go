@@ -23,8 +23,6 @@ func check(self, h *wire.Hello, id string, secure bool) *wire.Refusal {
 		return versions(self, h)
 	case h.Cluster != self.Cluster:
 		return say(wire.CodeCluster, "%s belongs to cluster %q; %s to %q", name(h), h.Cluster, name(self), self.Cluster)
-	case h.Election != self.Election:
-		return say(wire.CodeElection, "%s is about election %q; %s about %q", name(h), h.Election, name(self), self.Election)
 	case h.Caller == wire.ClientOf: // whatever its certificate, it is of the cluster
 		return nil
 	case secure && id != string(h.ID):
@@ -88,91 +86,74 @@ func expectHello(s *stream, self *wire.Hello) (*wire.Hello, *wire.Refusal, error
 // greet says Hello on a dialled connection, and reads what the other side makes
 // of it: its Hello and its Welcome. An error may be a *wire.Refusal: that of the
 // other side, or, if mine is set, this side's own.
-func greet(s *stream, self *wire.Hello, expect protocol.NodeID) (h *wire.Hello, w *wire.Welcome, mine bool, err error) {
+func greet(s *stream, self *wire.Hello, expect protocol.NodeID) (h *wire.Hello, mine bool, err error) {
 	if err := s.put(&wire.Frame{Hello: self}); err != nil {
-		return nil, nil, false, err
+		return nil, false, err
 	}
 	f, err := s.frames.Next()
 	switch _, foreign := errors.AsType[*wire.VersionError](err); {
 	case foreign && f.Hello != nil:
-		return nil, nil, true, versions(self, f.Hello)
+		return nil, true, versions(self, f.Hello)
 	case err != nil:
-		return nil, nil, false, err
+		return nil, false, err
 	case f.Refusal != nil:
-		return nil, nil, false, f.Refusal
+		return nil, false, f.Refusal
 	case f.Hello == nil:
-		return nil, nil, false, errors.New("it did not answer with Hello")
+		return nil, false, errors.New("it did not answer with Hello")
 	}
 	h = f.Hello
 	if h.Caller != wire.Node {
-		return nil, nil, true, &wire.Refusal{Code: wire.CodeIdentity, Says: "it answers as a " + string(h.Caller) + "; want a node", Final: true}
+		return nil, true, &wire.Refusal{Code: wire.CodeIdentity, Says: "it answers as a " + string(h.Caller) + "; want a node", Final: true}
 	}
 	if expect != "" && h.ID != expect {
-		return nil, nil, true, &wire.Refusal{Code: wire.CodeIdentity, Final: true,
+		return nil, true, &wire.Refusal{Code: wire.CodeIdentity, Final: true,
 			Says: fmt.Sprintf("%s answers where %s was expected; the address is not that node's", h.ID, expect)}
 	}
 	if r := check(self, h, s.id, s.id != ""); r != nil {
-		return nil, nil, true, r
+		return nil, true, r
 	}
 	s.frames.SetMax(wire.MaxFrame) // a Welcome has all addresses in it
 	switch f, err = s.frames.Next(); {
 	case err != nil:
-		return nil, nil, false, err
+		return nil, false, err
 	case f.Refusal != nil:
-		return nil, nil, false, f.Refusal
-	case f.Welcome == nil:
-		return nil, nil, false, errors.New("it said neither Welcome nor Refusal")
+		return nil, false, f.Refusal
+	case f.Welcome == nil || f.Welcome.Number != 0:
+		return nil, false, errors.New("it said neither Welcome nor Refusal")
 	}
-	return h, f.Welcome, false, nil
-}
-
-// admit asks the node.
-func (l *Link) admit(h *wire.Hello) (*wire.Welcome, *wire.Refusal) {
-	if h.Caller == wire.Node {
-		if r := l.duplicate(h); r != nil {
-			return nil, r
-		}
-	}
-	w, r := l.cfg.Admit(h, h.Caller)
-	if w == nil && r == nil {
-		w = &wire.Welcome{Program: l.cfg.Hello.Program}
-	}
-	return w, r
+	return h, false, nil
 }
 
 // meet is the handshake with a node that was dialled. A connection is complete
 // and counts when it returns one.
 func (l *Link) meet(s *stream, p *peer) (*conn, error) {
-	h, welcome, mine, err := greet(s, l.self(), p.id)
+	h, mine, err := greet(s, l.self(), p.id)
 	if err != nil {
 		if r, ok := errors.AsType[*wire.Refusal](err); ok {
 			if mine {
 				s.refuse(r)
 			} else {
-				l.cfg.Refused(p.id, r)
+				l.refusedBy(p.id, r)
 			}
 		}
 		return nil, err
 	}
-	set := l.asked()
-	w, r := l.admit(h)
-	if r != nil {
+	if r := l.duplicate(h); r != nil {
 		s.refuse(r)
 		return nil, r
 	}
 	c := newConn(l, s, h, true)
-	c.say(&wire.Frame{Welcome: w}) // before anything else
-	if r := l.join(c, h, set); r != nil {
+	c.say(&wire.Frame{Welcome: l.welcome()}) // before anything else
+	if r := l.join(c, h); r != nil {
 		s.refuse(r)
 		return nil, r
 	}
-	l.cfg.Welcomed(p.id, welcome)
 	return c, nil
 }
 
 // receive is the handshake with somebody who called, and what comes after it.
 func (l *Link) receive(g *guest) {
-	_ = g.raw.SetDeadline(time.Now().Add(l.cfg.Idle))
+	_ = g.raw.SetDeadline(time.Now().Add(l.idle()))
 	addr := g.raw.RemoteAddr().String()
 	s, r, err := answer(g.raw, l.cfg.TLS)
 	var h *wire.Hello
@@ -226,13 +207,11 @@ func (l *Link) receiveNode(s *stream, h *wire.Hello) *wire.Refusal {
 		return r
 	}
 	defer over()
-	set := l.asked()
-	w, r := l.admit(h)
-	if r != nil {
+	if r := l.duplicate(h); r != nil {
 		return r
 	}
 	s.frames.SetMax(wire.MaxFrame)
-	if err := s.put(&wire.Frame{Hello: l.self()}, &wire.Frame{Welcome: w}); err != nil {
+	if err := s.put(&wire.Frame{Hello: l.self()}, &wire.Frame{Welcome: l.welcome()}); err != nil {
 		l.broken(s, h, err)
 		return nil
 	}
@@ -242,18 +221,17 @@ func (l *Link) receiveNode(s *stream, h *wire.Hello) *wire.Refusal {
 		l.broken(s, h, err)
 		return nil
 	case f.Refusal != nil:
-		l.cfg.Refused(h.ID, f.Refusal)
+		l.refusedBy(h.ID, f.Refusal)
 		l.broken(s, h, fmt.Errorf("it refuses this node (%s): %w", f.Refusal.Code, f.Refusal))
 		return nil
-	case f.Welcome == nil:
+	case f.Welcome == nil || f.Welcome.Number != 0:
 		return &wire.Refusal{Code: wire.CodeFrame, Says: "want a Welcome or a Refusal"}
 	}
 	c := newConn(l, s, h, false)
-	if r := l.join(c, h, set); r != nil {
+	if r := l.join(c, h); r != nil {
 		return r
 	}
 	over()
-	l.cfg.Welcomed(h.ID, f.Welcome)
 	l.run(c)
 	return nil
 }
@@ -284,37 +262,76 @@ func (l *Link) receiveWitness(s *stream, h *wire.Hello) *wire.Refusal {
 			delete(l.witnesses, h.ID)
 		}
 	}()
-	if r := l.welcome(s, h); r != nil {
-		return r
+	if !l.greetGuest(s, h) {
+		return nil
 	}
+	l.hear(s, h.ID)
+	return nil
+}
+
+// hear takes what a witness says until its connection ends.
+func (l *Link) hear(s *stream, id protocol.NodeID) {
+	entered := make(map[uint32]*Election)
+	defer s.raw.Close()
 	for {
 		f, err := s.frames.Next()
-		if err != nil {
-			_ = s.raw.Close()
-			return nil // it has said what it had to say, or never will
-		}
-		if f.Letter == nil || f.Letter.Message.Type != quorum.WitnessRelease {
-			return &wire.Refusal{Code: wire.CodeFrame, Final: true,
-				Says: "a witness says " + string(quorum.WitnessRelease) + " and nothing else"}
-		}
-		l.cfg.Receive(h.ID, f.Letter)
-		if s.put(&wire.Frame{Response: &wire.Response{}}) != nil { // the receipt
-			_ = s.raw.Close()
-			return nil
+		switch {
+		case err != nil:
+			return // it has said what it had to say, or never will
+		case f.Enter != nil:
+			answer := wire.Frame{Welcome: &wire.Welcome{Number: f.Enter.Number}}
+			e, r := l.admitWitness(id, f.Enter)
+			if r == nil && len(entered) >= MaxElections {
+				r = &wire.Refusal{Code: wire.CodeBusy, Says: fmt.Sprintf("this witness has entered %d times; want fewer", MaxElections)}
+			}
+			if entered[f.Enter.Number] = e; r != nil {
+				delete(entered, f.Enter.Number)
+				l.strange.log(l.log, "the witness of "+string(id)+r.Says, "refused", "who", "the witness of "+string(id), "from", s.addr(), "code", r.Code, "cause", r.Says)
+				refusal := *r
+				refusal.Number = f.Enter.Number
+				answer = wire.Frame{Refusal: &refusal}
+			}
+			if s.put(&answer) != nil {
+				return
+			}
+		case f.Letter != nil && f.Letter.Message.Type == quorum.WitnessRelease:
+			e := entered[f.Letter.Number]
+			if e == nil || !e.begin() {
+				continue // it was refused, and may still be on its way to read that
+			}
+			e.cfg.Receive(id, f.Letter)
+			e.busy.Done()
+			if s.put(&wire.Frame{Response: &wire.Response{Call: uint64(f.Letter.Number)}}) != nil { // the receipt
+				return
+			}
+		default:
+			s.refuse(&wire.Refusal{Code: wire.CodeFrame, Final: true,
+				Says: "a witness says " + string(quorum.WitnessRelease) + " and nothing else"})
+			return
 		}
 	}
 }
 
-// welcome admits a witness or a client.
-func (l *Link) welcome(s *stream, h *wire.Hello) *wire.Refusal {
-	w, r := l.admit(h)
-	if r != nil {
-		return r
+// admitWitness asks the election that a witness enters.
+func (l *Link) admitWitness(id protocol.NodeID, enter *wire.Enter) (*Election, *wire.Refusal) {
+	e := l.election(enter.Election)
+	if e == nil {
+		return nil, l.noElection(enter.Election)
 	}
-	if err := s.put(&wire.Frame{Hello: l.self()}, &wire.Frame{Welcome: w}); err != nil {
+	defer e.busy.Done()
+	_, r := e.cfg.Admit(id, enter, wire.WitnessOf)
+	return e, r
+}
+
+// welcome is what this side says to who is admitted to a connection.
+func (l *Link) welcome() *wire.Welcome { return &wire.Welcome{Program: l.cfg.Hello.Program} }
+
+// greetGuest admits a witness or a client to the connection; false: it has gone.
+func (l *Link) greetGuest(s *stream, h *wire.Hello) bool {
+	if err := s.put(&wire.Frame{Hello: l.self()}, &wire.Frame{Welcome: l.welcome()}); err != nil {
 		l.broken(s, h, err)
-		return nil // the first read fails as well
+		return false
 	}
 	_ = s.raw.SetDeadline(time.Time{})
-	return nil
+	return true
 }

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/electd/elect/internal/protocol"
@@ -17,52 +18,117 @@ import (
 //
 // It does not wait for anything. outside is called beneath a lock and must not call
 // the Link. After Close nothing comes of it.
-func (l *Link) SetPeers(held protocol.ConfigID, peers Peers, outside func(protocol.NodeID) *wire.Refusal) {
+func (e *Election) SetPeers(held protocol.ConfigID, peers Peers, outside func(protocol.NodeID) *wire.Refusal) {
 	type farewell struct {
-		conn *conn
+		id   protocol.NodeID
+		addr string
 		says *wire.Refusal
 	}
 	var leaving []farewell
+	l := e.link
 	l.mu.Lock()
-	l.set++
-	l.hello.Held = held
-	if l.closing {
+	e.set++
+	e.hello.Held = held
+	if l.closing || e.closing {
 		l.mu.Unlock()
 		return
 	}
-	for id, p := range l.peers {
-		if _, in := peers[id]; in {
+	for id, m := range e.members {
+		if _, in := peers[id]; in || !m.listed && len(m.open) == 0 { // what is being decided is decided anew
 			continue
 		}
 		says := outside(id)
-		for _, c := range p.conns {
-			leaving = append(leaving, farewell{c, says})
+		e.unlist(m)
+		for c := range l.live {
+			if n := c.entries[e]; n != nil && n.m == m {
+				if n.open {
+					leaving = append(leaving, farewell{id, c.addr(), says})
+				}
+				l.refuse(n, says)
+				delete(c.entries, e)
+			}
 		}
-		l.drop(p)
 	}
 	for id, addrs := range peers {
 		if id != l.cfg.Hello.ID {
-			l.add(id, addrs).passing = false
+			e.list(id, addrs)
 		}
 	}
 	l.mu.Unlock()
 	for _, f := range leaving {
-		l.log.Info("a connection is ended", "peer", f.conn.peer.id, "addr", f.conn.addr(), "cause", f.says.Says)
-		f.conn.finish(&wire.Frame{Refusal: f.says}, flushTime)
+		e.log.Info("a connection is ended", "peer", f.id, "addr", f.addr, "cause", f.says.Says)
 	}
 }
 
-// add makes, beneath the lock, a peer or changes where it is dialled.
-func (l *Link) add(id protocol.NodeID, addrs []string) *peer {
-	p := l.peers[id]
-	if p == nil {
-		p = &peer{id: id, wake: make(chan struct{}, 1)}
-		p.ctx, p.stop = context.WithCancel(l.ctx)
-		l.peers[id] = p
+// member is a node in the election, beneath the lock.
+func (e *Election) member(id protocol.NodeID) *member {
+	m := e.members[id]
+	if m == nil {
+		m = &member{id: id}
+		e.members[id] = m
 	}
-	addrs = slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return a == "" })
+	return m
+}
+
+// list has, beneath the lock, a connection kept with a node, and enters the election
+// where there is one already.
+func (e *Election) list(id protocol.NodeID, addrs []string) {
+	m := e.member(id)
+	m.listed = true
+	m.addrs = slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return a == "" })
+	e.link.route(id)
+	for _, c := range e.link.peers[id].conns {
+		if !c.left && !c.over {
+			e.link.enter(c.entry(e, m), false)
+		}
+	}
+}
+
+// unlist has, beneath the lock, no connection kept with a node.
+func (e *Election) unlist(m *member) {
+	m.listed, m.addrs = false, nil
+	delete(e.members, m.id)
+	e.link.route(m.id)
+}
+
+// addPeer makes a peer, beneath the lock.
+func (l *Link) addPeer(id protocol.NodeID) *peer {
+	p := &peer{id: id, wake: make(chan struct{}, 1)}
+	p.ctx, p.stop = context.WithCancel(l.ctx)
+	l.peers[id] = p
+	return p
+}
+
+// route dials a host, beneath the lock, where the elections that list it have it, or
+// forgets it if none does.
+func (l *Link) route(id protocol.NodeID) {
+	var addrs []string
+	listed := false
+	for _, name := range slices.Sorted(maps.Keys(l.elections)) {
+		if m := l.elections[name].members[id]; m != nil && m.listed {
+			listed = true
+			for _, a := range m.addrs {
+				if !slices.Contains(addrs, a) {
+					addrs = append(addrs, a)
+				}
+			}
+		}
+	}
+	p := l.peers[id]
+	switch {
+	case p == nil && !listed:
+		return
+	case p == nil:
+		p = l.addPeer(id)
+	case !listed && len(p.conns) == 0:
+		l.drop(p)
+		return
+	case !listed:
+		l.reap(p)
+	}
+	p.passing = !listed
 	if slices.Equal(addrs, p.addrs) {
-		return p
+		return
 	}
 	p.addrs, p.turn = addrs, 0
 	if len(addrs) > 0 {
@@ -76,7 +142,6 @@ func (l *Link) add(id protocol.NodeID, addrs []string) *peer {
 		p.dialled = true
 		l.work.Go(func() { l.dial(p) })
 	}
-	return p
 }
 
 // drop forgets a peer, beneath the lock. Its connections end by themselves.
@@ -92,11 +157,4 @@ func (p *peer) at() string {
 		return ""
 	}
 	return p.addrs[p.turn%len(p.addrs)]
-}
-
-// asked is how often SetPeers was called, for [Link.join].
-func (l *Link) asked() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.set
 }

@@ -32,8 +32,8 @@ func TestSetPeers(t *testing.T) {
 		if p := n1.Peers(); len(p) != 1 || p[0].Addr != w.addrs["n2"] {
 			t.Fatalf("%+v", p)
 		}
-		if h := n1.self(); h.Held != held {
-			t.Errorf("Hello says %v; want %v", h.Held, held)
+		if h := n1.Election.hello; h.Held != held {
+			t.Errorf("Enter says %v; want %v", h.Held, held)
 		}
 
 		n1.SetPeers(held, Peers{"n1": {w.addrs["n1"]}, "n3": {w.addrs["n3"]}}, removed)
@@ -91,12 +91,12 @@ func TestRemovedWhileItIsAdmitted(t *testing.T) {
 			if dials != "n1" {
 				cfg.Peers = nil
 			}
-			cfg.Admit = func(h *wire.Hello, _ wire.Caller) (*wire.Welcome, *wire.Refusal) {
+			cfg.Admit = func(from protocol.NodeID, _ *wire.Enter, _ wire.Caller) (*wire.Welcome, *wire.Refusal) {
 				mu.Lock()
 				r := out
 				mu.Unlock()
 				if r {
-					return nil, removed(h.ID)
+					return nil, removed(from)
 				}
 				once.Do(func() {
 					close(asked)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/wire"
 )
@@ -31,8 +32,8 @@ func TestRefusals(t *testing.T) {
 			at: []string{"n3 belongs to cluster", "prod", "n1 to", "test"}, there: []string{"n3 belongs to cluster"},
 		},
 		"another election": {
-			change: func(_ *town, cfg *Config) { cfg.Hello.Election = "other" }, code: wire.CodeElection,
-			at: []string{"n3 is about election", "other"}, there: []string{"n3 is about election"},
+			change: func(_ *town, cfg *Config) { cfg.Enter.Election = "other" }, code: wire.CodeElection,
+			at: []string{"n1 takes no part in the election", "other"}, there: []string{"n1 takes no part in the election"},
 		},
 		"another CA": {
 			change: func(_ *town, cfg *Config) { cfg.TLS = foreign.identity("n3") },
@@ -60,7 +61,7 @@ func TestRefusals(t *testing.T) {
 			at:     []string{"does not accept this node's certificate"}, there: []string{"is for n1 of cluster test", "want n2 of cluster test"},
 		},
 		"a node that Admit refuses": {
-			change: func(_ *town, cfg *Config) { cfg.Hello.Incarnation = 99 }, code: wire.CodeUnknown,
+			change: func(_ *town, cfg *Config) { cfg.Enter.Incarnation = 99 }, code: wire.CodeUnknown,
 			at: []string{"n3 takes no part here"}, there: []string{"n3 takes no part here"},
 		},
 	} {
@@ -69,11 +70,11 @@ func TestRefusals(t *testing.T) {
 			l1, l2 := w.listen("n1"), w.listen("n2")
 			admit := func(cfg *Config) {
 				old := cfg.Admit
-				cfg.Admit = func(h *wire.Hello, caller wire.Caller) (*wire.Welcome, *wire.Refusal) {
-					if h.Incarnation == 99 {
+				cfg.Admit = func(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (*wire.Welcome, *wire.Refusal) {
+					if e.Incarnation == 99 {
 						return nil, &wire.Refusal{Code: wire.CodeUnknown, Says: "n3 takes no part here", Final: true}
 					}
-					return old(h, caller)
+					return old(from, e, caller)
 				}
 			}
 			n1, n2 := w.start("n1", l1, admit), w.start("n2", l2, admit)
@@ -134,7 +135,7 @@ func TestNewerNodeAnswers(t *testing.T) {
 	}
 	defer raw.Close()
 	h := w.hello("n2")
-	_, _, _, err = greet(newStream(raw), &h, "n1")
+	_, _, err = greet(newStream(raw), &h, "n1")
 	if r, ok := errors.AsType[*wire.Refusal](err); !ok || r.Code != wire.CodeVersion {
 		t.Errorf("%v; want a refusal for its version", err)
 	}
@@ -163,7 +164,7 @@ func TestDialledRefuses(t *testing.T) {
 	w := &town{t: t}
 	n1 := w.start("n1", w.listen("n1"), nil)
 	w.start("n3", nil, func(cfg *Config) {
-		cfg.Admit = func(*wire.Hello, wire.Caller) (*wire.Welcome, *wire.Refusal) {
+		cfg.Admit = func(protocol.NodeID, *wire.Enter, wire.Caller) (*wire.Welcome, *wire.Refusal) {
 			return nil, &wire.Refusal{Code: wire.CodeDirectory, Says: "another directory than before", Final: true}
 		}
 	})
@@ -193,7 +194,7 @@ func TestStrangers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, n1, n2 := pair(t, c.secured)
 			n1.talk(n2, 1)
-			raw, err := net.Dial("tcp", n1.cfg.Listener.Addr().String())
+			raw, err := net.Dial("tcp", n1.Link.cfg.Listener.Addr().String())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -338,10 +339,10 @@ func TestLogIsBounded(t *testing.T) {
 	n1 := w.start("n1", w.listen("n1"), nil)
 	var lim limiter
 	for range 100 {
-		lim.log(n1.log, "same", "a line")
+		lim.log(n1.Link.log, "same", "a line")
 	}
 	for range 100 {
-		lim.log(n1.log, "", "others")
+		lim.log(n1.Link.log, "", "others")
 	}
 	lines := 0
 	for {
@@ -386,7 +387,7 @@ func TestCallerGoes(t *testing.T) {
 		n1 := w.start("n1", w.listen("n1"), func(cfg *Config) { cfg.Logger = debugging(cfg.Logger) })
 		ctx, giveUp := context.WithCancel(t.Context())
 		_, err := Dial(ctx, ClientConfig{
-			Addr: w.addrs["n1"], Hello: w.hello(""), TLS: w.identity(""), Expect: "n1",
+			Addr: w.addrs["n1"], Hello: w.hello(""), About: "e", TLS: w.identity(""), Expect: "n1",
 			Dial: func(ctx context.Context, addr string) (net.Conn, error) {
 				c, err := dialTCP(ctx, addr)
 				if err != nil {

@@ -43,7 +43,7 @@ func (l *Link) receiveClient(s *stream, h *wire.Hello) *wire.Refusal {
 		l.clients++
 	}
 	l.mu.Unlock()
-	if many || l.cfg.Serve == nil {
+	if many {
 		return &wire.Refusal{Code: wire.CodeBusy, Says: fmt.Sprintf("%d clients are connected already", maxClients)}
 	}
 	defer func() {
@@ -51,8 +51,8 @@ func (l *Link) receiveClient(s *stream, h *wire.Hello) *wire.Refusal {
 		defer l.mu.Unlock()
 		l.clients--
 	}()
-	if r := l.welcome(s, h); r != nil {
-		return r
+	if !l.greetGuest(s, h) {
+		return nil
 	}
 	from := Caller{Addr: s.addr(), Program: h.Program}
 	if from.Role, from.Name = certs.RoleOf(s.id); from.Role == "" {
@@ -117,7 +117,20 @@ func (c *guestCalls) serve(ctx context.Context, q *wire.Request) {
 		delete(c.calls, q.Call)
 		c.mu.Unlock()
 	}()
-	c.l.cfg.Serve(ctx, c.from, q, func(r *wire.Response) error {
+	e := c.l.election(q.Election)
+	if e == nil || e.cfg.Serve == nil {
+		if e != nil {
+			e.busy.Done()
+		}
+		r := c.l.noElection(q.Election)
+		_ = c.reply(&wire.Response{Call: q.Call, Code: string(r.Code), Error: r.Says})
+		return
+	}
+	defer e.busy.Done()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(e.ctx, stop)()
+	e.cfg.Serve(ctx, c.from, q, func(r *wire.Response) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func (l *Link) heard(p *peer) {
 // signs gives the signs that are due.
 func (l *Link) signs(now clock.Boot) {
 	last := l.signed.Load()
-	if now.Sub(clock.Boot(last)) < l.cfg.Idle/4 || !l.signed.CompareAndSwap(last, int64(now)) {
+	if now.Sub(clock.Boot(last)) < l.idle()/4 || !l.signed.CompareAndSwap(last, int64(now)) {
 		return
 	}
 	var silent []*conn
@@ -41,7 +41,7 @@ func (l *Link) signs(now clock.Boot) {
 
 // keepSigning gives signs where nothing else happens.
 func (l *Link) keepSigning() {
-	t := time.NewTimer(l.cfg.Idle / 2)
+	t := time.NewTimer(l.idle() / 2)
 	defer t.Stop()
 	for {
 		select {
@@ -51,6 +51,6 @@ func (l *Link) keepSigning() {
 		}
 		now := clock.Now()
 		l.signs(now)
-		t.Reset(max(l.cfg.Idle/2-now.Sub(clock.Boot(l.signed.Load())), time.Millisecond))
+		t.Reset(max(l.idle()/2-now.Sub(clock.Boot(l.signed.Load())), time.Millisecond))
 	}
 }

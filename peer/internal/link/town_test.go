@@ -33,9 +33,11 @@ type town struct {
 // resident is a node of a town, and what has happened to it.
 type resident struct {
 	*Link
+	*Election
 	t      *testing.T
 	id     protocol.NodeID
 	events chan event
+	shuts  atomic.Bool // it admits nobody to an election that another has made
 
 	mu2  sync.Mutex
 	open []net.Conn // all that it ever had
@@ -90,9 +92,14 @@ func (w *town) identity(id protocol.NodeID) *certs.Identity {
 
 func (w *town) hello(id protocol.NodeID) wire.Hello {
 	return wire.Hello{
-		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.Node, Cluster: "test", Election: "e",
-		ID: id, Dir: protocol.DirID{1}, Incarnation: 1, Life: w.lives.Add(1), Program: "v0",
+		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.Node, Cluster: "test",
+		ID: id, Dir: protocol.DirID{1}, Starts: 1, Life: w.lives.Add(1), Program: "v0",
 	}
+}
+
+// part is what a node says of the one election of a town.
+func part() wire.Enter {
+	return wire.Enter{Number: 1, Election: "e", Dir: protocol.DirID{1}, Incarnation: 1}
 }
 
 // listen is a listener for a node, where the others will look for it.
@@ -119,9 +126,13 @@ func (w *town) start(id protocol.NodeID, listener net.Listener, change func(*Con
 	w.t.Helper()
 	r := &resident{t: w.t, id: id, events: make(chan event, 1<<16)}
 	cfg := Config{
-		Hello: w.hello(id), Listener: listener, Peers: make(Peers), TLS: w.identity(id), Idle: 2 * time.Second,
-		Admit: func(h *wire.Hello, _ wire.Caller) (*wire.Welcome, *wire.Refusal) {
-			r.events <- event{kind: "admit", who: h.ID}
+		HostConfig: HostConfig{
+			Hello: w.hello(id), Listener: listener, TLS: w.identity(id), Idle: 2 * time.Second,
+			Logger: slog.New(slog.NewTextHandler(lines(r.events), nil)),
+		},
+		Enter: part(), Peers: make(Peers),
+		Admit: func(from protocol.NodeID, _ *wire.Enter, _ wire.Caller) (*wire.Welcome, *wire.Refusal) {
+			r.events <- event{kind: "admit", who: from}
 			return nil, nil
 		},
 		Welcomed: func(from protocol.NodeID, m *wire.Welcome) {
@@ -132,7 +143,6 @@ func (w *town) start(id protocol.NodeID, listener net.Listener, change func(*Con
 		Closed: func(from protocol.NodeID, n uint64) {
 			r.events <- event{kind: "closed", who: from, incarnation: n}
 		},
-		Logger: slog.New(slog.NewTextHandler(lines(r.events), nil)),
 	}
 	for other, addr := range w.addrs {
 		if other != id {
@@ -152,10 +162,14 @@ func (w *town) start(id protocol.NodeID, listener net.Listener, change func(*Con
 		}
 		return c, err
 	}
-	r.Link = Start(cfg)
+	r.Election = Start(cfg)
+	r.Link = r.Election.link
 	w.t.Cleanup(func() { r.Close() })
 	return r
 }
+
+// Close ends a node.
+func (r *resident) Close() error { return r.Election.Close() }
 
 // pair is two nodes of a town that is secure or not.
 func pair(t *testing.T, secured bool) (w *town, n1, n2 *resident) {
@@ -220,7 +234,7 @@ func (r *resident) logged(parts ...string) {
 }
 
 func letter(seq uint64) *wire.Letter {
-	return &wire.Letter{Message: protocol.Message{Type: "heartbeat", Incarnation: 1, Seq: seq}}
+	return &wire.Letter{Number: 1, Message: protocol.Message{Type: "heartbeat", Incarnation: 1, Seq: seq}}
 }
 
 // talk sends a letter until it arrives: one may be lost before there is a
@@ -302,7 +316,7 @@ func (r *resident) opened(c net.Conn) bool {
 // crash closes all that the process has open, as its kernel would, and lets it
 // dial and answer no more.
 func (r *resident) crash(reset bool) {
-	r.cfg.Listener.Close()
+	r.Link.cfg.Listener.Close()
 	r.mu2.Lock()
 	defer r.mu2.Unlock()
 	r.dead = true

@@ -18,6 +18,7 @@ import (
 // WitnessConfig says for whom a witness may speak, and to whom.
 type WitnessConfig struct {
 	Hello wire.Hello                 // of the node; Caller is set by StartWitness
+	Enter wire.Enter                 // of the node: the election, the directory and the incarnation
 	Peers map[protocol.NodeID]string // all voters; the node itself is passed over
 	TLS   *certs.Identity            // of the node; nil: plain TCP
 	Idle  time.Duration              // as Config.Idle
@@ -42,9 +43,13 @@ type Witness struct {
 	enough chan struct{} // closed when enough have taken it
 }
 
+// witnessNumber is what a witness calls the one election that it speaks of.
+const witnessNumber = 1
+
 // StartWitness connects with the voters, in the background.
 func StartWitness(cfg WitnessConfig) *Witness {
-	cfg.Hello.Caller, cfg.Hello.Voters = wire.WitnessOf, nil
+	cfg.Hello = visitor(cfg.Hello, wire.WitnessOf)
+	cfg.Enter = wire.Enter{Number: witnessNumber, Election: cfg.Enter.Election, Dir: cfg.Enter.Dir, Incarnation: cfg.Enter.Incarnation}
 	if cfg.Idle <= 0 {
 		cfg.Idle = defaultIdle
 	}
@@ -73,7 +78,7 @@ func (w *Witness) Speak(ctx context.Context, m *protocol.Message) error {
 	w.mu.Lock()
 	first := w.letter == nil && w.ctx.Err() == nil
 	if first {
-		w.letter = &wire.Letter{Message: *m}
+		w.letter = &wire.Letter{Number: witnessNumber, Message: *m}
 		close(w.spoken)
 	}
 	if first {
@@ -137,7 +142,29 @@ func (w *Witness) enter(id protocol.NodeID, addr string) (*stream, error) {
 	ctx, cancel := context.WithTimeout(w.ctx, max(w.cfg.Idle, steady))
 	defer cancel()
 	hello := w.cfg.Hello
-	return enter(ctx, w.cfg.Dial, addr, &hello, w.cfg.TLS, id, w.cfg.Idle)
+	s, err := enter(ctx, w.cfg.Dial, addr, &hello, w.cfg.TLS, id, w.cfg.Idle)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = s.raw.SetDeadline(time.Unix(1, 0)) })
+	f, err := wire.Frame{}, s.put(&wire.Frame{Enter: &w.cfg.Enter})
+	if err == nil {
+		f, err = s.frames.Next()
+	}
+	switch {
+	case !stop():
+		err = ctx.Err()
+	case err != nil:
+	case f.Refusal != nil:
+		err = f.Refusal
+	case f.Welcome == nil || f.Welcome.Number != witnessNumber:
+		err = errors.New("it said neither Welcome nor Refusal to what was entered")
+	}
+	if err != nil {
+		_ = s.raw.Close()
+		return nil, fmt.Errorf("%s at %s: %w", id, addr, err)
+	}
+	return s, nil
 }
 
 // hold reads a connection on which nothing comes but, after the letter, the

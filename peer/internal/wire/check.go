@@ -36,7 +36,7 @@ const (
 // check says which field is out of range. Both sides of a connection use it.
 func (f *Frame) check() error {
 	n := 0
-	for _, set := range [...]bool{f.Hello != nil, f.Welcome != nil, f.Refusal != nil, f.Letter != nil, f.Request != nil, f.Response != nil} {
+	for _, set := range [...]bool{f.Hello != nil, f.Welcome != nil, f.Refusal != nil, f.Letter != nil, f.Request != nil, f.Response != nil, f.Enter != nil, f.Leave != nil} {
 		if set {
 			n++
 		}
@@ -54,6 +54,10 @@ func (f *Frame) check() error {
 		return f.Letter.check()
 	case f.Request != nil:
 		return f.Request.check()
+	case f.Enter != nil:
+		return f.Enter.check()
+	case f.Leave != nil:
+		return numbered("leave.number", f.Leave.Number)
 	}
 	return word("response.code", f.Response.Code, 0)
 }
@@ -62,10 +66,8 @@ func (h *Hello) check() error {
 	if h.Version == 0 || h.Oldest == 0 || h.Oldest > h.Version {
 		return fmt.Errorf("hello.version: %d, oldest %d; want 1 ≤ oldest ≤ version", h.Version, h.Oldest)
 	}
-	for _, t := range [...]struct{ field, text string }{{"hello.cluster", h.Cluster}, {"hello.election", h.Election}} {
-		if len(t.text) == 0 || len(t.text) > maxName || !utf8.ValidString(t.text) {
-			return fmt.Errorf("%s: %d bytes; want 1 to %d of UTF-8", t.field, len(t.text), maxName)
-		}
+	if err := name("hello.cluster", h.Cluster); err != nil {
+		return err
 	}
 	switch h.Caller {
 	case Node, WitnessOf:
@@ -79,22 +81,47 @@ func (h *Hello) check() error {
 	default:
 		return fmt.Errorf("hello.caller: %.70q; want node, witness or client", h.Caller)
 	}
-	if h.Era > fence.MaxEra {
-		return fmt.Errorf("hello.era: %d; want 0 to %d", h.Era, uint64(fence.MaxEra))
-	}
-	if h.Promise < 0 || h.Promise > MaxTime {
-		return fmt.Errorf("hello.promise: %v; want 0 to %v", h.Promise, MaxTime)
-	}
-	if err := word("hello.protocol", h.Protocol, 0); err != nil {
+	return nil
+}
+
+func (e *Enter) check() error {
+	if err := numbered("enter.number", e.Number); err != nil {
 		return err
 	}
-	if err := ids("hello.voters", h.Voters, protocol.MaxVoters); err != nil {
+	if err := name("enter.election", e.Election); err != nil {
 		return err
 	}
-	for i, id := range h.Voters {
-		if i > 0 && h.Voters[i-1].Compare(id) >= 0 {
-			return fmt.Errorf("hello.voters: %s after %s; want each once, ordered by id", id, h.Voters[i-1])
+	if e.Era > fence.MaxEra {
+		return fmt.Errorf("enter.era: %d; want 0 to %d", e.Era, uint64(fence.MaxEra))
+	}
+	if e.Promise < 0 || e.Promise > MaxTime {
+		return fmt.Errorf("enter.promise: %v; want 0 to %v", e.Promise, MaxTime)
+	}
+	if err := word("enter.protocol", e.Protocol, 0); err != nil {
+		return err
+	}
+	if err := ids("enter.voters", e.Voters, protocol.MaxVoters); err != nil {
+		return err
+	}
+	for i, id := range e.Voters {
+		if i > 0 && e.Voters[i-1].Compare(id) >= 0 {
+			return fmt.Errorf("enter.voters: %s after %s; want each once, ordered by id", id, e.Voters[i-1])
 		}
+	}
+	return nil
+}
+
+// name checks the name of a cluster or of an election.
+func name(field, text string) error {
+	if len(text) == 0 || len(text) > maxName || !utf8.ValidString(text) {
+		return fmt.Errorf("%s: %d bytes; want 1 to %d of UTF-8", field, len(text), maxName)
+	}
+	return nil
+}
+
+func numbered(field string, n uint32) error {
+	if n == 0 {
+		return fmt.Errorf("%s: 0; want 1 to %d", field, uint32(math.MaxUint32))
 	}
 	return nil
 }
@@ -111,6 +138,9 @@ func (l *Letter) check() error {
 // checkOwn checks all but the membership.
 func (l *Letter) checkOwn() error {
 	m := &l.Message
+	if err := numbered("letter.number", l.Number); err != nil {
+		return err
+	}
 	if l.Since < 0 {
 		return fmt.Errorf("letter.since_ns: %d; want 0 or more", l.Since)
 	}
@@ -167,6 +197,9 @@ func (l *Letter) checkOwn() error {
 func (q *Request) check() error {
 	if q.Token > uint64(fence.MaxToken) {
 		return fmt.Errorf("request.token: %d; want 0 to %d", q.Token, uint64(fence.MaxToken))
+	}
+	if err := long("request.election", q.Election, maxName); err != nil {
+		return err
 	}
 	return word("request.verb", q.Verb, 1)
 }

@@ -95,19 +95,23 @@ func decode(p *wirepb.Frame) (f Frame, err error) {
 	case *wirepb.Frame_Hello:
 		f.Hello, err = decodeHello(k.Hello)
 	case *wirepb.Frame_Welcome:
-		f.Welcome = &Welcome{Program: cut(k.Welcome.GetProgram(), maxName)}
+		f.Welcome = &Welcome{Number: k.Welcome.GetNumber(), Program: cut(k.Welcome.GetProgram(), maxName)}
 		f.Welcome.Membership, err = decodeMembership("welcome.membership", k.Welcome.GetMembership())
 	case *wirepb.Frame_Refusal:
 		r := k.Refusal
-		f.Refusal = &Refusal{Code: Code(r.GetCode()), Says: cut(r.GetSays(), maxText), Final: r.GetFinal()}
+		f.Refusal = &Refusal{Code: Code(r.GetCode()), Says: cut(r.GetSays(), maxText), Final: r.GetFinal(), Number: r.GetNumber()}
 	case *wirepb.Frame_Letter:
 		f.Letter, err = decodeLetter(k.Letter)
 	case *wirepb.Frame_Request:
 		q := k.Request
-		f.Request = &Request{Call: q.GetCall(), Verb: q.GetVerb(), Token: q.GetToken(), Body: q.GetBody()}
+		f.Request = &Request{Call: q.GetCall(), Verb: q.GetVerb(), Token: q.GetToken(), Body: q.GetBody(), Election: q.GetElection()}
 	case *wirepb.Frame_Response:
 		r := k.Response
 		f.Response = &Response{Call: r.GetCall(), More: r.GetMore(), Body: r.GetBody(), Code: r.GetCode(), Error: cut(r.GetError(), maxText)}
+	case *wirepb.Frame_Enter:
+		f.Enter, err = decodeEnter(k.Enter)
+	case *wirepb.Frame_Leave:
+		f.Leave = &Leave{Number: k.Leave.GetNumber()}
 	default:
 		err = errKinds
 	}
@@ -116,10 +120,8 @@ func decode(p *wirepb.Frame) (f Frame, err error) {
 
 func decodeHello(p *wirepb.Hello) (*Hello, error) {
 	h := &Hello{
-		Version: p.GetVersion(), Oldest: p.GetOldest(), Cluster: p.GetCluster(), Election: p.GetElection(), ID: protocol.NodeID(p.GetId()),
-		Incarnation: p.GetIncarnation(), Life: p.GetLife(), Program: cut(p.GetProgram(), maxName), Era: p.GetEra(), Promise: time.Duration(p.GetPromise()),
-		Join: p.GetJoin(), Held: protocol.ConfigID{Term: p.GetHeld().GetTerm(), Version: p.GetHeld().GetVersion()},
-		Protocol: p.GetProtocol(),
+		Version: p.GetVersion(), Oldest: p.GetOldest(), Cluster: p.GetCluster(), ID: protocol.NodeID(p.GetId()),
+		Starts: p.GetStarts(), Life: p.GetLife(), Program: cut(p.GetProgram(), maxName),
 	}
 	switch c := p.GetCaller(); c {
 	case wirepb.Caller_CALLER_NODE:
@@ -131,16 +133,25 @@ func decodeHello(p *wirepb.Hello) (*Hello, error) {
 	default:
 		return nil, fmt.Errorf("hello.caller: %d; want node (1), witness (2) or client (3)", c)
 	}
+	return h, decodeDir("hello.dir", &h.Dir, p.GetDir())
+}
+
+func decodeEnter(p *wirepb.Enter) (*Enter, error) {
+	e := &Enter{
+		Number: p.GetNumber(), Election: p.GetElection(), Incarnation: p.GetIncarnation(), Era: p.GetEra(), Promise: time.Duration(p.GetPromise()),
+		Join: p.GetJoin(), Held: protocol.ConfigID{Term: p.GetHeld().GetTerm(), Version: p.GetHeld().GetVersion()}, Protocol: p.GetProtocol(),
+		Answer: p.GetAnswer(),
+	}
 	var err error
-	if h.Voters, err = decodeIDs("hello.voters", p.GetVoters(), protocol.MaxVoters); err != nil {
+	if e.Voters, err = decodeIDs("enter.voters", p.GetVoters(), protocol.MaxVoters); err != nil {
 		return nil, err
 	}
-	return h, decodeDir("hello.dir", &h.Dir, p.GetDir())
+	return e, decodeDir("enter.dir", &e.Dir, p.GetDir())
 }
 
 func decodeLetter(p *wirepb.Letter) (*Letter, error) {
 	b := p.GetMessage()
-	l := &Letter{Since: p.GetSinceNs(), Token: p.GetToken(), Message: protocol.Message{
+	l := &Letter{Number: p.GetNumber(), Since: p.GetSinceNs(), Token: p.GetToken(), Message: protocol.Message{
 		Type: protocol.MessageType(b.GetType()), Incarnation: b.GetIncarnation(), Term: b.GetTerm(),
 		Echo: b.GetEcho(), Round: b.GetRound(), Seq: b.GetSeq(),
 		Promise: time.Duration(b.GetPromiseNs()), Residual: time.Duration(b.GetResidualNs()),

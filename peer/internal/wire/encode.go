@@ -44,25 +44,31 @@ func encode(f *Frame) *wirepb.Frame {
 	case f.Hello != nil:
 		h := f.Hello
 		return &wirepb.Frame{Kind: &wirepb.Frame_Hello{Hello: &wirepb.Hello{
-			Version: h.Version, Oldest: h.Oldest, Caller: encodeCaller(h.Caller), Cluster: h.Cluster, Election: h.Election,
-			Id: string(h.ID), Dir: encodeDir(&h.Dir), Incarnation: h.Incarnation, Life: h.Life, Voters: encodeIDs(h.Voters),
-			Program: cut(h.Program, maxName), Era: h.Era, Promise: int64(h.Promise), Join: h.Join, Held: encodeConfig(h.Held),
-			Protocol: h.Protocol,
+			Version: h.Version, Oldest: h.Oldest, Caller: encodeCaller(h.Caller), Cluster: h.Cluster,
+			Id: string(h.ID), Dir: encodeDir(&h.Dir), Starts: h.Starts, Life: h.Life, Program: cut(h.Program, maxName),
 		}}}
+	case f.Enter != nil:
+		e := f.Enter
+		return &wirepb.Frame{Kind: &wirepb.Frame_Enter{Enter: &wirepb.Enter{
+			Number: e.Number, Election: e.Election, Dir: encodeDir(&e.Dir), Incarnation: e.Incarnation, Voters: encodeIDs(e.Voters),
+			Era: e.Era, Promise: int64(e.Promise), Join: e.Join, Held: encodeConfig(e.Held), Protocol: e.Protocol, Answer: e.Answer,
+		}}}
+	case f.Leave != nil:
+		return &wirepb.Frame{Kind: &wirepb.Frame_Leave{Leave: &wirepb.Leave{Number: f.Leave.Number}}}
 	case f.Welcome != nil:
 		w := f.Welcome
 		return &wirepb.Frame{Kind: &wirepb.Frame_Welcome{Welcome: &wirepb.Welcome{
-			Membership: encodeMembership(w.Membership), Program: cut(w.Program, maxName),
+			Number: w.Number, Membership: encodeMembership(w.Membership), Program: cut(w.Program, maxName),
 		}}}
 	case f.Refusal != nil:
 		r := f.Refusal
 		return &wirepb.Frame{Kind: &wirepb.Frame_Refusal{Refusal: &wirepb.Refusal{
-			Code: string(r.Code), Says: cut(r.Says, maxText), Final: r.Final,
+			Code: string(r.Code), Says: cut(r.Says, maxText), Final: r.Final, Number: r.Number,
 		}}}
 	case f.Request != nil:
 		q := f.Request
 		return &wirepb.Frame{Kind: &wirepb.Frame_Request{Request: &wirepb.Request{
-			Call: q.Call, Verb: q.Verb, Token: q.Token, Body: q.Body,
+			Call: q.Call, Verb: q.Verb, Token: q.Token, Body: q.Body, Election: q.Election,
 		}}}
 	default:
 		r := f.Response
@@ -150,4 +156,4 @@ func cut(text string, most int) string {
 	return text[:end] + rest
 }
 
-var errKinds = errors.New("frame: want exactly one of hello, welcome, refusal, letter, request and response")
+var errKinds = errors.New("frame: want exactly one of hello, welcome, refusal, letter, request, response, enter and leave")

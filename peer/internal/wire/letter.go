@@ -22,9 +22,10 @@ import (
 const (
 	frameLetter = 4
 
-	letterMessage = 1
-	letterSince   = 2
-	letterToken   = 3
+	letterOf      = 1
+	letterMessage = 2
+	letterSince   = 3
+	letterToken   = 4
 
 	messageType        = 1
 	messageDir         = 2
@@ -81,6 +82,7 @@ const (
 // appendLetter appends the payload of a frame with a letter that was checked.
 func appendLetter(b []byte, l *Letter) []byte {
 	b, frame := open(b, frameLetter)
+	b = appendUint(b, letterOf, uint64(l.Number))
 	b, message := open(b, letterMessage)
 	b = appendMessage(b, &l.Message)
 	b = shut(b, message)
@@ -220,7 +222,7 @@ func appendDir(b []byte, field protowire.Number, d *protocol.DirID) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), d[:])
 }
 
-// known is what the last letter of a connection had in it that rarely changes from
+// known is what the last letter of a connection about one election had in it that rarely changes from
 // one to the next: what is equal is not made and checked again. Memberships and
 // rankings are immutable, so letters may share them.
 type known struct {
@@ -236,10 +238,37 @@ type known struct {
 	position string
 }
 
+// memory is what is known of each election on a connection.
+type memory struct {
+	number uint32 // of the latest letter
+	known  *known // of that number
+	all    map[uint32]*known
+}
+
+// maxKnown bounds the elections that a memory has; it begins anew beyond that.
+const maxKnown = 1024
+
+// of is what is known of the election with that number.
+func (m *memory) of(number uint32) *known {
+	if m.known != nil && m.number == number {
+		return m.known
+	}
+	k := m.all[number]
+	if k == nil {
+		if m.all == nil || len(m.all) >= maxKnown {
+			m.all = make(map[uint32]*known)
+		}
+		k = new(known)
+		m.all[number] = k
+	}
+	m.number, m.known = number, k
+	return k
+}
+
 // letter reads the payload of a frame if it is a letter such as appendLetter
 // writes: fields in their order, each once, and nothing wrong with any. It
 // reports false for anything else.
-func (k *known) letter(payload []byte) (*Letter, bool) {
+func (all *memory) letter(payload []byte) (*Letter, bool) {
 	s := scan{b: payload}
 	if len(payload) > MaxFrame || !s.next() || s.field != frameLetter || !s.block || s.off < len(payload) {
 		return nil, false
@@ -248,8 +277,10 @@ func (k *known) letter(payload []byte) (*Letter, bool) {
 	s = scan{b: s.bytes}
 	for s.next() {
 		switch {
+		case s.field == letterOf && !s.block:
+			l.Number = uint32(s.number) // of 32 bits, as the generated code takes it
 		case s.field == letterMessage && s.block:
-			if !k.message(s.bytes, &l.Message) {
+			if !all.of(l.Number).message(s.bytes, &l.Message) {
 				return nil, false
 			}
 		case s.field == letterSince && !s.block:

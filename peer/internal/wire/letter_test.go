@@ -30,6 +30,7 @@ func encodeLetter(l *Letter) *wirepb.Frame {
 	m, p := &l.Message, new(letterpb)
 	p.frame.Kind = &p.kind
 	p.kind.Letter = &p.letter
+	p.letter.Number = l.Number
 	p.letter.Message, p.letter.SinceNs, p.letter.Token = &p.message, l.Since, l.Token
 	b := &p.message
 	b.Type, b.Dir, b.Incarnation, b.Term = string(m.Type), encodeDir(&m.Dir), m.Incarnation, m.Term
@@ -79,7 +80,7 @@ func draw(r *rand.Rand) *Letter {
 	if r.IntN(2) == 0 {
 		dir[r.IntN(16)] = byte(r.IntN(256))
 	}
-	l := &Letter{Since: int64(number() >> 1), Token: number() >> 16, Message: protocol.Message{
+	l := &Letter{Number: []uint32{1, 2, 300, math.MaxUint32}[r.IntN(4)], Since: int64(number() >> 1), Token: number() >> 16, Message: protocol.Message{
 		Type: protocol.MessageType(strings.Repeat("t", 1+r.IntN(64))), Dir: dir, Incarnation: number(), Term: number(), Echo: number(), Round: number(), Seq: number(),
 		Promise: span(), Residual: span(), PrevTerm: number(), RetryAfter: span(), Clock: time.Duration(number() >> 1), Jumps: number(), Granted: r.IntN(2) == 0, Unhealthy: r.IntN(2) == 0,
 		Reason: protocol.Reason(strings.Repeat("r", r.IntN(64))), Metadata: text(MaxMetadata), Body: text(MaxBody),
@@ -131,7 +132,7 @@ func draw(r *rand.Rand) *Letter {
 func TestLettersAsGenerated(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	var k known
+	var k memory
 	shared := 0
 	for i := range 3000 {
 		l := draw(r)
@@ -152,7 +153,7 @@ func TestLettersAsGenerated(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			before := k.member
+			before := k.of(l.Number).member
 			got, ok := k.letter(want)
 			if !ok || !reflect.DeepEqual(got, asked.Letter) {
 				t.Fatalf("letter %d: %v\n got %+v\nwant %+v", i, ok, got, asked.Letter)
@@ -185,11 +186,11 @@ func FuzzLetter(f *testing.F) {
 		last = b
 	}
 	// Two in a ranking, the tag of the first in more bytes than it needs.
-	f.Add([]byte(nil), []byte{0x22, 0x0f, 0x0a, 0x0d, 0x0a, 0x01, 'x', 0x8a, 0x81, 0x00, 0x01, 'n', 0x8a, 0x01, 0x02, 'n', '2'})
-	f.Add([]byte(nil), []byte{0x22, 0x06, 0x0a, 0x04, 0x0a, 0x02, 0xff, 0xfe})
+	f.Add([]byte(nil), []byte{0x22, 0x11, 0x08, 0x01, 0x12, 0x0d, 0x0a, 0x01, 'x', 0x8a, 0x81, 0x00, 0x01, 'n', 0x8a, 0x01, 0x02, 'n', '2'})
+	f.Add([]byte(nil), []byte{0x22, 0x08, 0x08, 0x01, 0x12, 0x04, 0x0a, 0x02, 0xff, 0xfe})
 	f.Add(last, append([]byte{0xa2, 0x00}, last...))
 	f.Fuzz(func(t *testing.T, before, payload []byte) {
-		var k known
+		var k memory
 		k.letter(before)
 		for range 2 {
 			got, ok := k.letter(payload)
@@ -210,7 +211,7 @@ func FuzzLetter(f *testing.F) {
 
 // TestLetterAllocatesOnce: a heartbeat after a heartbeat costs the letter itself.
 func TestLetterAllocatesOnce(t *testing.T) {
-	l := &Letter{Since: 1, Token: 12, Message: protocol.Message{
+	l := &Letter{Number: 1, Since: 1, Token: 12, Message: protocol.Message{
 		Type: "heartbeat", Dir: protocol.DirID{1}, Incarnation: 4, Term: 12, Seq: 123456, Promise: time.Second,
 		Membership: &protocol.Membership{
 			Voters:    []protocol.Voter{{ID: "n1"}, {ID: "n2"}, {ID: "n3"}},
@@ -220,7 +221,7 @@ func TestLetterAllocatesOnce(t *testing.T) {
 		Ranking: []protocol.NodeID{"n2", "n3"}, Metadata: `{"address":"10.0.0.1:80"}`,
 	}}
 	b := appendLetter(nil, l)
-	var k known
+	var k memory
 	if _, ok := k.letter(b); !ok {
 		t.Fatal("not read")
 	}

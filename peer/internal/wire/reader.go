@@ -14,7 +14,7 @@ type Reader struct {
 	buf []byte
 
 	prefix [prefixSize]byte
-	known  known
+	known  memory
 }
 
 // keep is how much memory a Reader keeps between two frames, in bytes.

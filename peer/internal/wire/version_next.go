@@ -13,7 +13,7 @@ const (
 )
 
 // letterNumber is a field that wire.proto does not have, and will not soon: it
-// counts from 4 on.
+// counts from 5 on.
 const letterNumber = 1000
 
 // Next is what version 2 adds to a letter.

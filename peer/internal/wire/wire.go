@@ -32,6 +32,8 @@ type Frame struct {
 	Letter   *Letter
 	Request  *Request
 	Response *Response
+	Enter    *Enter
+	Leave    *Leave
 }
 
 // Caller is in what part somebody calls.
@@ -44,42 +46,64 @@ const (
 	ClientOf  Caller = "client"  // asks, and takes no part
 )
 
-// Hello is the first frame of both sides: who speaks.
+// Hello is the first frame of both sides: which host speaks.
 type Hello struct {
 	// Version and Oldest are the greatest and the least version of this protocol
 	// that the speaker knows; see [Hello.Speaks].
 	Version, Oldest uint32
 	Caller          Caller
-	// Cluster and Election are where the speaker belongs: 1 to 128 bytes each.
-	Cluster, Election string
+	// Cluster is where the speaker belongs: 1 to 128 bytes.
+	Cluster string
 	// ID is "" for a client.
 	ID protocol.NodeID
-	// Dir is the identity of the data directory; zero for a client.
+	// Dir is the identity of the host's data directory; zero for witnesses and
+	// clients.
 	Dir protocol.DirID
-	// Incarnation is the boot counter of that directory; 0 before it is known.
-	Incarnation uint64
+	// Starts counts how often the host was opened with that directory; 0 for
+	// witnesses and clients.
+	Starts uint64
 	// Life is a random number that the process drew when it started: two
 	// connections with another one are of two processes.
 	Life uint64
-	// Voters are the voters as configured, ordered by id; nil for witnesses and
-	// clients.
-	Voters []protocol.NodeID
-	// Era is that of tokens, as configured; 0 for witnesses and clients.
-	Era uint64
-	// Promise is what the node asks for when it leads; 0 for witnesses and
-	// clients.
-	Promise time.Duration
-	// Join says that the node waits for a membership that lists it, and founds
-	// nothing; false for witnesses and clients.
-	Join bool
-	// Held is the newest membership that the node has; zero before there is one,
-	// and for witnesses and clients.
-	Held protocol.ConfigID
-	// Protocol is that of the node's machine, such as raft; empty for quorum, for
-	// witnesses and for clients.
-	Protocol string
 	// Program is the version of the program, for people.
 	Program string
+}
+
+// Enter says that the speaker takes part in an election, or, of a witness, that
+// it speaks for a node that did.
+type Enter struct {
+	// Number is chosen by the speaker, greater than those before on the same
+	// connection; letters carry it instead of the election's name.
+	Number uint32
+	// Election is the name: 1 to 128 bytes.
+	Election string
+	// Dir is the identity of the election's data directory.
+	Dir protocol.DirID
+	// Incarnation is the boot counter of that directory; 0 before it is known.
+	Incarnation uint64
+	// Voters are the voters as configured, ordered by id; nil for witnesses.
+	Voters []protocol.NodeID
+	// Era is that of tokens, as configured; 0 for witnesses.
+	Era uint64
+	// Promise is what the node asks for when it leads; 0 for witnesses.
+	Promise time.Duration
+	// Join says that the node waits for a membership that lists it, and founds
+	// nothing; false for witnesses.
+	Join bool
+	// Held is the newest membership that the node has; zero before there is one,
+	// and for witnesses.
+	Held protocol.ConfigID
+	// Protocol is that of the node's machine, such as raft; empty for quorum and
+	// for witnesses.
+	Protocol string
+	// Answer says that this is the answer to an Enter of the other side.
+	Answer bool
+}
+
+// Leave says that the speaker's part in an election has ended, as if its process
+// had.
+type Leave struct {
+	Number uint32 // of its Enter
 }
 
 // Speaks is the version that this build and the speaker both know, or an error
@@ -92,9 +116,10 @@ func (h *Hello) Speaks() (uint32, error) {
 	return v, nil
 }
 
-// Welcome says that the other side is admitted, and its directory pinned
-// durably.
+// Welcome says that the other side is admitted: to the connection, or to an
+// election, and then its directory is pinned durably.
 type Welcome struct {
+	Number     uint32               // of the Enter that it answers; 0: the connection
 	Membership *protocol.Membership // nil: not founded yet
 	Program    string               // the version of the program, for people
 }
@@ -104,6 +129,9 @@ type Refusal struct {
 	Code  Code
 	Says  string // for people; at most 1 KiB, cut where it is longer
 	Final bool   // trying again will not mend it
+	// Number is that of the Enter that is refused; 0 is the connection, which
+	// closes.
+	Number uint32
 }
 
 // Error implements error.
@@ -134,6 +162,9 @@ const (
 
 // Letter carries a message of the protocol machine.
 type Letter struct {
+	// Number is that of the sender's Enter, for the election that it is about.
+	// Package link sets it.
+	Number uint32
 	// Next is what the next version of this protocol adds: nothing, but in builds
 	// with the tag chaosnext.
 	Next    Next
@@ -152,6 +183,9 @@ type Request struct {
 	Verb  string // 1 to 64 bytes
 	Token uint64 // a fencing token; 0 is none
 	Body  []byte // JSON, by verb
+	// Election is the name of the election that is asked about; "" only in what
+	// takes back another request.
+	Election string
 }
 
 // Response answers a request; the last one has More false.

@@ -47,7 +47,7 @@ func membership(voters, observers int) *protocol.Membership {
 }
 
 func heartbeat() *wire.Frame {
-	return &wire.Frame{Letter: &wire.Letter{Since: 1_700_000_000_000_000_000, Message: protocol.Message{
+	return &wire.Frame{Letter: &wire.Letter{Number: 1, Since: 1_700_000_000_000_000_000, Message: protocol.Message{
 		Type: "heartbeat", Dir: dir(1), Incarnation: 4, Term: 12, Membership: membership(3, 0), Seq: 123456,
 		Promise: time.Second, Leader: protocol.Leadership{ID: "n1", Incarnation: 4, Term: 12},
 		Ranking: []protocol.NodeID{"n2", "n3"}, Metadata: `{"address":"10.0.0.1:80"}`,
@@ -58,31 +58,35 @@ func heartbeat() *wire.Frame {
 func whole() []*wire.Frame {
 	return []*wire.Frame{
 		{Hello: &wire.Hello{
-			Version: 1, Oldest: 1, Caller: wire.Node, Cluster: "elect", Election: "nightly-é", ID: "n1", Dir: dir(9), Incarnation: 3, Life: math.MaxUint64,
-			Voters: []protocol.NodeID{"n1", "n2", "n10"}, Program: "v1.2.3", Era: 7, Promise: time.Second,
-			Join: true, Held: protocol.ConfigID{Term: 5, Version: 6}, Protocol: "raft",
+			Version: 1, Oldest: 1, Caller: wire.Node, Cluster: "elect", ID: "n1", Dir: dir(9), Starts: 3, Life: math.MaxUint64, Program: "v1.2.3",
 		}},
-		{Welcome: &wire.Welcome{Membership: membership(9, 100), Program: "v1.2.3"}},
-		{Refusal: &wire.Refusal{Code: wire.CodeDirectory, Says: "another directory", Final: true}},
-		{Letter: &wire.Letter{Next: next(math.MaxUint64), Since: math.MaxInt64, Token: 1<<48 - 1, Message: protocol.Message{
+		{Welcome: &wire.Welcome{Number: 3, Membership: membership(9, 100), Program: "v1.2.3"}},
+		{Refusal: &wire.Refusal{Code: wire.CodeDirectory, Says: "another directory", Final: true, Number: 4}},
+		{Letter: &wire.Letter{Number: math.MaxUint32, Next: next(math.MaxUint64), Since: math.MaxInt64, Token: 1<<48 - 1, Message: protocol.Message{
 			Type: "vote-reply", Dir: dir(1), Incarnation: 1, Term: 2, Membership: membership(9, 2), Echo: 3, Round: 4, Seq: 5,
 			Promise: 6, Clock: math.MaxInt64, Jumps: 17, Residual: wire.MaxTime, PrevTerm: 7, RetryAfter: 8, Granted: true, Unhealthy: true, Reason: "voted",
 			Leader: protocol.Leadership{ID: "n2", Incarnation: 9, Term: 10}, Ranking: []protocol.NodeID{"n3", "n1"}, Metadata: "m", Body: "b",
 			Priority: protocol.NeverLead, Position: "0/16B37é", Held: protocol.ConfigID{Term: 11, Version: 12},
 			Handover: &protocol.Handover{Leader: protocol.Voter{ID: "n2", Dir: dir(2)}, Incarnation: 13, Term: 14, Seq: 15, Target: "n3"},
 		}}},
-		{Request: &wire.Request{Call: 1, Verb: "resign", Token: math.MaxInt64, Body: []byte("{}")}},
+		{Request: &wire.Request{Call: 1, Verb: "resign", Token: math.MaxInt64, Body: []byte("{}"), Election: "nightly"}},
 		{Response: &wire.Response{Call: 1, More: true, Body: []byte("null"), Code: "busy", Error: "too many"}},
+		{Enter: &wire.Enter{
+			Number: 5, Election: "nightly-é", Dir: dir(8), Incarnation: 3, Voters: []protocol.NodeID{"n1", "n2", "n10"}, Era: 7, Promise: time.Second,
+			Join: true, Held: protocol.ConfigID{Term: 5, Version: 6}, Protocol: "raft", Answer: true,
+		}},
+		{Leave: &wire.Leave{Number: 6}},
 	}
 }
 
 func small() []*wire.Frame {
 	return []*wire.Frame{
 		heartbeat(),
-		{Hello: &wire.Hello{Version: 1, Oldest: 1, Caller: wire.ClientOf, Cluster: "c", Election: "e"}},
-		{Hello: &wire.Hello{Version: 1, Oldest: 1, Caller: wire.WitnessOf, Cluster: "c", Election: "e", ID: "n1"}},
+		{Hello: &wire.Hello{Version: 1, Oldest: 1, Caller: wire.ClientOf, Cluster: "c"}},
+		{Hello: &wire.Hello{Version: 1, Oldest: 1, Caller: wire.WitnessOf, Cluster: "c", ID: "n1"}},
 		{Welcome: &wire.Welcome{}},
-		{Letter: &wire.Letter{Message: protocol.Message{Type: "x"}}},
+		{Letter: &wire.Letter{Number: 1, Message: protocol.Message{Type: "x"}}},
+		{Enter: &wire.Enter{Number: 1, Election: "e"}},
 		{Request: &wire.Request{Verb: "status"}},
 		{Response: &wire.Response{}},
 	}
@@ -108,7 +112,7 @@ func TestRoundTrip(t *testing.T) {
 		if size := len(b) - 4; !ok || size != int(binary.BigEndian.Uint32(b)) {
 			t.Fatalf("frame %d: wrong length or beginning in % x", i, b)
 		}
-		if (f.Hello != nil || f.Refusal != nil) && len(b) > wire.MaxHello {
+		if (f.Hello != nil || f.Enter != nil || f.Refusal != nil) && len(b) > wire.MaxHello {
 			t.Errorf("frame %d: %d bytes, more than may be said before admission", i, len(b))
 		}
 		payload := b[4:]
@@ -160,6 +164,11 @@ func TestOutOfRange(t *testing.T) {
 		change(&h)
 		return &wire.Frame{Hello: &h}
 	}
+	enter := func(change func(e *wire.Enter)) *wire.Frame {
+		e := *whole()[6].Enter
+		change(&e)
+		return &wire.Frame{Enter: &e}
+	}
 	message := func(change func(m *protocol.Message)) *wire.Frame {
 		l := *whole()[3].Letter
 		change(&l.Message)
@@ -188,19 +197,28 @@ func TestOutOfRange(t *testing.T) {
 		{hello(func(h *wire.Hello) { h.ID = "" }), "hello.id"},
 		{hello(func(h *wire.Hello) { h.ID = "n 1" }), "hello.id"},
 		{hello(func(h *wire.Hello) { h.Cluster = "" }), "hello.cluster"},
-		{hello(func(h *wire.Hello) { h.Election = strings.Repeat("e", 129) }), "hello.election"},
-		{hello(func(h *wire.Hello) { h.Protocol = strings.Repeat("r", 65) }), "hello.protocol"},
-		{hello(func(h *wire.Hello) { h.Protocol = "chang roberts" }), "hello.protocol"},
-		{hello(func(h *wire.Hello) { h.Voters = many }), "hello.voters: 10"},
-		{hello(func(h *wire.Hello) { h.Voters = []protocol.NodeID{"n2", "n1"} }), "hello.voters: n1 after n2"},
-		{hello(func(h *wire.Hello) { h.Voters = []protocol.NodeID{"n1", "n1"} }), "hello.voters: n1 after n1"},
+		{enter(func(e *wire.Enter) { e.Election = strings.Repeat("e", 129) }), "enter.election"},
+		{enter(func(e *wire.Enter) { e.Election = strings.Repeat("e", 64<<10) }), "enter.election: 65536 bytes; want 1 to 128"},
+		{enter(func(e *wire.Enter) { e.Election = "" }), "enter.election"},
+		{enter(func(e *wire.Enter) { e.Election = "\xff" }), "enter.election"},
+		{enter(func(e *wire.Enter) { e.Number = 0 }), "enter.number"},
+		{enter(func(e *wire.Enter) { e.Era = 1 << 15 }), "enter.era"},
+		{enter(func(e *wire.Enter) { e.Promise = -1 }), "enter.promise"},
+		{&wire.Frame{Leave: &wire.Leave{}}, "leave.number"},
+		{&wire.Frame{Letter: &wire.Letter{Message: protocol.Message{Type: "x"}}}, "letter.number"},
+		{&wire.Frame{Request: &wire.Request{Verb: "x", Election: strings.Repeat("e", 129)}}, "request.election"},
+		{enter(func(e *wire.Enter) { e.Protocol = strings.Repeat("r", 65) }), "enter.protocol"},
+		{enter(func(e *wire.Enter) { e.Protocol = "chang roberts" }), "enter.protocol"},
+		{enter(func(e *wire.Enter) { e.Voters = many }), "enter.voters: 10"},
+		{enter(func(e *wire.Enter) { e.Voters = []protocol.NodeID{"n2", "n1"} }), "enter.voters: n1 after n2"},
+		{enter(func(e *wire.Enter) { e.Voters = []protocol.NodeID{"n1", "n1"} }), "enter.voters: n1 after n1"},
 		{&wire.Frame{Welcome: &wire.Welcome{Membership: &protocol.Membership{}}}, "welcome.membership"},
 		{&wire.Frame{Welcome: &wire.Welcome{Membership: membership(3, 101)}}, "welcome.membership.observers"},
 		{&wire.Frame{Refusal: &wire.Refusal{}}, "refusal.code"},
 		{&wire.Frame{Refusal: &wire.Refusal{Code: "two words"}}, "refusal.code"},
-		{&wire.Frame{Letter: &wire.Letter{Since: -1, Message: protocol.Message{Type: "x"}}}, "letter.since_ns"},
-		{&wire.Frame{Letter: &wire.Letter{Token: 1 << 48, Message: protocol.Message{Type: "x"}}}, "letter.token"},
-		{&wire.Frame{Letter: &wire.Letter{}}, "letter.message.type"},
+		{&wire.Frame{Letter: &wire.Letter{Number: 1, Since: -1, Message: protocol.Message{Type: "x"}}}, "letter.since_ns"},
+		{&wire.Frame{Letter: &wire.Letter{Number: 1, Token: 1 << 48, Message: protocol.Message{Type: "x"}}}, "letter.token"},
+		{&wire.Frame{Letter: &wire.Letter{Number: 1}}, "letter.message.type"},
 		{message(func(m *protocol.Message) { m.Type = protocol.MessageType(strings.Repeat("x", 65)) }), "letter.message.type"},
 		{message(func(m *protocol.Message) { m.Reason = "\n" }), "letter.message.reason"},
 		{message(func(m *protocol.Message) { m.Promise = -1 }), "letter.message.promise_ns: -1"},
@@ -248,7 +266,8 @@ func TestDecodeRefuses(t *testing.T) {
 	number := func(n protowire.Number, v uint64) []byte {
 		return protowire.AppendVarint(protowire.AppendTag(nil, n, protowire.VarintType), v)
 	}
-	const kind, vote = 4, 1 // letter, message
+	const kind, vote = 4, 2 // letter, message
+	of := number(1, 1)      // the number of an election
 	typed := field(1, []byte("vote"))
 	one := field(3, field(1, []byte("n1")))
 	for _, c := range []struct {
@@ -261,22 +280,24 @@ func TestDecodeRefuses(t *testing.T) {
 		{[]byte{0xff}, "frame: "},
 		{[]byte("GET / HTTP/1.1\r\n\r\n"), "frame: "},
 		{[]byte{0x16, 0x03, 0x01, 0x02, 0x00}, "frame: "},
-		{field(kind), "letter.message.type"},
-		{field(kind, field(vote, typed, number(9, 1<<63))), "letter.message.promise_ns: -9223372036854775808"},
-		{field(kind, field(vote, typed, field(2, []byte("short")))), "letter.message.dir: 5 bytes; want 16"},
-		{field(kind, field(vote, typed, field(5))), "letter.message.membership: membership: 0 voters"},
-		{field(kind, field(vote, typed, field(5, bytes.Repeat(one, 10)))), "letter.message.membership.voters: 10"},
-		{field(kind, field(vote, typed, field(5, field(3, field(1, []byte("n1")), field(2, []byte{1}))))), "letter.message.membership.voters.dir: 1"},
-		{field(kind, field(vote, typed, field(5, one, bytes.Repeat(field(4, []byte("o")), 101)))), "letter.message.membership.observers: 101"},
-		{field(kind, field(vote, typed, field(5, one, bytes.Repeat(field(5, field(1, []byte("n1")), field(2, []byte("a"))), 2)))), "letter.message.membership.addresses: 2 of them for 1"},
-		{field(kind, field(vote, typed, number(20, 3))), "letter.message.priority: -2"},
-		{field(kind, field(vote, typed, field(23))), "letter.message.handover.leader"},
-		{field(kind, field(vote, typed, field(23, field(1, field(1, []byte("n1")), field(2, []byte{1}))))), "letter.message.handover.leader.dir: 1"},
-		{field(kind, field(vote, typed, bytes.Repeat(field(17, []byte("n1")), 10))), "letter.message.ranking: 10"},
-		{field(kind, field(vote, typed, field(18, []byte{0xff}))), "frame: string field contains invalid UTF-8"},
+		{field(kind, of), "letter.message.type"},
+		{field(kind, of, field(vote, typed, number(9, 1<<63))), "letter.message.promise_ns: -9223372036854775808"},
+		{field(kind, of, field(vote, typed, field(2, []byte("short")))), "letter.message.dir: 5 bytes; want 16"},
+		{field(kind, of, field(vote, typed, field(5))), "letter.message.membership: membership: 0 voters"},
+		{field(kind, of, field(vote, typed, field(5, bytes.Repeat(one, 10)))), "letter.message.membership.voters: 10"},
+		{field(kind, of, field(vote, typed, field(5, field(3, field(1, []byte("n1")), field(2, []byte{1}))))), "letter.message.membership.voters.dir: 1"},
+		{field(kind, of, field(vote, typed, field(5, one, bytes.Repeat(field(4, []byte("o")), 101)))), "letter.message.membership.observers: 101"},
+		{field(kind, of, field(vote, typed, field(5, one, bytes.Repeat(field(5, field(1, []byte("n1")), field(2, []byte("a"))), 2)))), "letter.message.membership.addresses: 2 of them for 1"},
+		{field(kind, of, field(vote, typed, number(20, 3))), "letter.message.priority: -2"},
+		{field(kind, of, field(vote, typed, field(23))), "letter.message.handover.leader"},
+		{field(kind, of, field(vote, typed, field(23, field(1, field(1, []byte("n1")), field(2, []byte{1}))))), "letter.message.handover.leader.dir: 1"},
+		{field(kind, of, field(vote, typed, bytes.Repeat(field(17, []byte("n1")), 10))), "letter.message.ranking: 10"},
+		{field(kind, of, field(vote, typed, field(18, []byte{0xff}))), "frame: string field contains invalid UTF-8"},
 		{field(1, number(1, 1), number(2, 1)), "hello.caller: 0"},
 		{field(1, number(1, 1), number(2, 1), number(3, 9)), "hello.caller: 9"},
-		{field(1, number(1, 1), number(2, 1), number(3, 1), bytes.Repeat(field(10, []byte("n1")), 10)), "hello.voters: 10"},
+		{field(kind, field(vote, typed)), "letter.number: 0"},
+		{field(7, of, field(2, []byte("e")), bytes.Repeat(field(5, []byte("n1")), 10)), "enter.voters: 10"},
+		{field(7, of, field(2, []byte("e")), field(3, []byte("short"))), "enter.dir: 5 bytes; want 16"},
 		{make([]byte, wire.MaxFrame+1), "at most 262144"},
 	} {
 		f, err := wire.Decode(c.payload)
@@ -300,8 +321,8 @@ func TestVersions(t *testing.T) {
 		} else {
 			h = protowire.AppendVarint(protowire.AppendTag(h, 3, protowire.VarintType), 1)
 			h = protowire.AppendString(protowire.AppendTag(h, 4, protowire.BytesType), "elect")
-			h = protowire.AppendString(protowire.AppendTag(h, 5, protowire.BytesType), "nightly")
-			h = protowire.AppendString(protowire.AppendTag(h, 6, protowire.BytesType), "n1")
+			h = protowire.AppendString(protowire.AppendTag(h, 5, protowire.BytesType), "n1")
+			h = protowire.AppendVarint(protowire.AppendTag(h, 7, protowire.VarintType), 12)
 		}
 		h = protowire.AppendBytes(protowire.AppendTag(h, 50, protowire.BytesType), []byte("new"))
 		h = protowire.AppendFixed64(protowire.AppendTag(h, 51, protowire.Fixed64Type), 1)
@@ -313,7 +334,7 @@ func TestVersions(t *testing.T) {
 
 	const newer = uint64(wire.Version) + 1
 	f, err := wire.Decode(later(newer, 1, false))
-	if err != nil || f.Hello == nil || f.Hello.Version != uint32(newer) || f.Hello.ID != "n1" || f.Hello.Election != "nightly" {
+	if err != nil || f.Hello == nil || f.Hello.Version != uint32(newer) || f.Hello.ID != "n1" || f.Hello.Starts != 12 {
 		t.Fatalf("a newer version that speaks ours too: %+v, %v", f.Hello, err)
 	}
 	if v, err := f.Hello.Speaks(); v != wire.Version || err != nil {

@@ -391,8 +391,8 @@ func (c *Cluster) Log(i int) string { return c.logPath(c.ID(i)) }
 
 // Flight returns the paths of node i's flight recorder files, the oldest first.
 func (c *Cluster) Flight(i int) []string {
-	all, _ := filepath.Glob(filepath.Join(c.nodes[i].data, c.cfg.Name, c.ID(i), "flight-*.ndjson")) // the pattern is a good one
-	return all                                                                                      // which are numbered
+	all, _ := filepath.Glob(filepath.Join(c.nodes[i].data, c.ID(i), "elections", c.cfg.Name, "flight-*.ndjson")) // the pattern is a good one
+	return all                                                                                                   // which are numbered
 }
 
 // Close ends all nodes and all processes beside them, first with SIGTERM. When it returns nothing

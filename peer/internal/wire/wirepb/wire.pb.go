@@ -5,6 +5,15 @@
 // the other side is admitted and 256 KiB after, from its Welcome on. The caller speaks first: Hello; the
 // other side answers Hello. Each then says Welcome or Refusal.
 //
+// A connection is between two hosts and serves all elections in which both take
+// part. A node or a witness names an election once, in Enter, and gives it a
+// number there; the other side answers that number with Welcome or Refusal.
+// A node that reads the Enter of a node, unless that is an answer, says Enter too,
+// marked as an answer, with a new number; its earlier one does not count any more.
+// Letters flow when both sides have been welcomed, and carry the number of their
+// sender's newest Enter for their election. A refusal with a number takes back the
+// entry into that election, in both directions; whoever wants it says Enter anew.
+//
 // Every number is checked against the range that stands beside it. A text is
 // UTF-8. A node id is 1 to 64 letters, digits, '.', '_' or '-'. A directory id
 // is 16 bytes; none at all is the zero id. Unknown fields are ignored, so that
@@ -99,6 +108,8 @@ type Frame struct {
 	//	*Frame_Letter
 	//	*Frame_Request
 	//	*Frame_Response
+	//	*Frame_Enter
+	//	*Frame_Leave
 	Kind          isFrame_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -195,6 +206,24 @@ func (x *Frame) GetResponse() *Response {
 	return nil
 }
 
+func (x *Frame) GetEnter() *Enter {
+	if x != nil {
+		if x, ok := x.Kind.(*Frame_Enter); ok {
+			return x.Enter
+		}
+	}
+	return nil
+}
+
+func (x *Frame) GetLeave() *Leave {
+	if x != nil {
+		if x, ok := x.Kind.(*Frame_Leave); ok {
+			return x.Leave
+		}
+	}
+	return nil
+}
+
 type isFrame_Kind interface {
 	isFrame_Kind()
 }
@@ -223,6 +252,14 @@ type Frame_Response struct {
 	Response *Response `protobuf:"bytes,6,opt,name=response,proto3,oneof"`
 }
 
+type Frame_Enter struct {
+	Enter *Enter `protobuf:"bytes,7,opt,name=enter,proto3,oneof"`
+}
+
+type Frame_Leave struct {
+	Leave *Leave `protobuf:"bytes,8,opt,name=leave,proto3,oneof"`
+}
+
 func (*Frame_Hello) isFrame_Kind() {}
 
 func (*Frame_Welcome) isFrame_Kind() {}
@@ -235,7 +272,11 @@ func (*Frame_Request) isFrame_Kind() {}
 
 func (*Frame_Response) isFrame_Kind() {}
 
-// Hello is the first frame of both sides: who speaks.
+func (*Frame_Enter) isFrame_Kind() {}
+
+func (*Frame_Leave) isFrame_Kind() {}
+
+// Hello is the first frame of both sides: which host speaks.
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The greatest and the least version of this protocol that the speaker
@@ -245,36 +286,19 @@ type Hello struct {
 	Version uint32 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	Oldest  uint32 `protobuf:"varint,2,opt,name=oldest,proto3" json:"oldest,omitempty"`
 	Caller  Caller `protobuf:"varint,3,opt,name=caller,proto3,enum=elect.peer.v1.Caller" json:"caller,omitempty"`
-	// 1 to 128 bytes each.
-	Cluster  string `protobuf:"bytes,4,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	Election string `protobuf:"bytes,5,opt,name=election,proto3" json:"election,omitempty"`
+	// 1 to 128 bytes.
+	Cluster string `protobuf:"bytes,4,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// A node id. Empty for clients.
-	Id string `protobuf:"bytes,6,opt,name=id,proto3" json:"id,omitempty"`
-	// The identity of the data directory. Empty for clients.
-	Dir []byte `protobuf:"bytes,7,opt,name=dir,proto3" json:"dir,omitempty"`
-	// The boot counter of the directory. 0: not known yet, or a client.
-	Incarnation uint64 `protobuf:"varint,8,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Id string `protobuf:"bytes,5,opt,name=id,proto3" json:"id,omitempty"`
+	// The identity of the host's data directory. Empty for witnesses and clients.
+	Dir []byte `protobuf:"bytes,6,opt,name=dir,proto3" json:"dir,omitempty"`
+	// How often the host was opened with that directory. 0 for witnesses and
+	// clients.
+	Starts uint64 `protobuf:"varint,7,opt,name=starts,proto3" json:"starts,omitempty"`
 	// A random number that the process drew when it started.
-	Life uint64 `protobuf:"varint,9,opt,name=life,proto3" json:"life,omitempty"`
-	// The voters as configured: node ids, at most 9, each once, the shorter before
-	// the longer and then by bytes. Empty for witnesses and clients.
-	Voters []string `protobuf:"bytes,10,rep,name=voters,proto3" json:"voters,omitempty"`
+	Life uint64 `protobuf:"varint,8,opt,name=life,proto3" json:"life,omitempty"`
 	// The version of the program, for people. At most 128 bytes.
-	Program string `protobuf:"bytes,11,opt,name=program,proto3" json:"program,omitempty"`
-	// The era of tokens, as configured: 0 to 32767. 0 for witnesses and clients.
-	Era uint64 `protobuf:"varint,12,opt,name=era,proto3" json:"era,omitempty"`
-	// The promise that the node asks for when it leads, in nanoseconds: 0 to 30
-	// days. 0 for witnesses and clients.
-	Promise int64 `protobuf:"varint,13,opt,name=promise,proto3" json:"promise,omitempty"`
-	// The node waits for a membership that lists it, and founds nothing. False for
-	// witnesses and clients.
-	Join bool `protobuf:"varint,14,opt,name=join,proto3" json:"join,omitempty"`
-	// The newest membership that the node has. Absent: none yet, a witness or a
-	// client.
-	Held *ConfigID `protobuf:"bytes,15,opt,name=held,proto3" json:"held,omitempty"`
-	// The protocol of the node's machine, such as raft: at most 64 bytes of
-	// printing ASCII. Empty: quorum, a witness or a client.
-	Protocol      string `protobuf:"bytes,16,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Program       string `protobuf:"bytes,9,opt,name=program,proto3" json:"program,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -337,13 +361,6 @@ func (x *Hello) GetCluster() string {
 	return ""
 }
 
-func (x *Hello) GetElection() string {
-	if x != nil {
-		return x.Election
-	}
-	return ""
-}
-
 func (x *Hello) GetId() string {
 	if x != nil {
 		return x.Id
@@ -358,9 +375,9 @@ func (x *Hello) GetDir() []byte {
 	return nil
 }
 
-func (x *Hello) GetIncarnation() uint64 {
+func (x *Hello) GetStarts() uint64 {
 	if x != nil {
-		return x.Incarnation
+		return x.Starts
 	}
 	return 0
 }
@@ -372,13 +389,6 @@ func (x *Hello) GetLife() uint64 {
 	return 0
 }
 
-func (x *Hello) GetVoters() []string {
-	if x != nil {
-		return x.Voters
-	}
-	return nil
-}
-
 func (x *Hello) GetProgram() string {
 	if x != nil {
 		return x.Program
@@ -386,55 +396,211 @@ func (x *Hello) GetProgram() string {
 	return ""
 }
 
-func (x *Hello) GetEra() uint64 {
+// Enter: the speaker takes part in an election, or speaks for a node that did.
+type Enter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Chosen by the speaker, greater than those of its earlier ones on this
+	// connection. 1 and above.
+	Number uint32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// The name of the election: 1 to 128 bytes.
+	Election string `protobuf:"bytes,2,opt,name=election,proto3" json:"election,omitempty"`
+	// The identity of the election's data directory.
+	Dir []byte `protobuf:"bytes,3,opt,name=dir,proto3" json:"dir,omitempty"`
+	// The boot counter of that directory. 0: not known yet.
+	Incarnation uint64 `protobuf:"varint,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// The voters as configured: node ids, at most 9, each once, the shorter before
+	// the longer and then by bytes. Empty for witnesses.
+	Voters []string `protobuf:"bytes,5,rep,name=voters,proto3" json:"voters,omitempty"`
+	// The era of tokens, as configured: 0 to 32767. 0 for witnesses.
+	Era uint64 `protobuf:"varint,6,opt,name=era,proto3" json:"era,omitempty"`
+	// The promise that the node asks for when it leads, in nanoseconds: 0 to 30
+	// days. 0 for witnesses.
+	Promise int64 `protobuf:"varint,7,opt,name=promise,proto3" json:"promise,omitempty"`
+	// The node waits for a membership that lists it, and founds nothing. False for
+	// witnesses.
+	Join bool `protobuf:"varint,8,opt,name=join,proto3" json:"join,omitempty"`
+	// The newest membership that the node has. Absent: none yet, or a witness.
+	Held *ConfigID `protobuf:"bytes,9,opt,name=held,proto3" json:"held,omitempty"`
+	// The protocol of the node's machine, such as raft: at most 64 bytes of
+	// printing ASCII. Empty: quorum, or a witness.
+	Protocol string `protobuf:"bytes,10,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// The Enter answers one of the other side, which is not to answer it.
+	Answer        bool `protobuf:"varint,11,opt,name=answer,proto3" json:"answer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Enter) Reset() {
+	*x = Enter{}
+	mi := &file_wire_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Enter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Enter) ProtoMessage() {}
+
+func (x *Enter) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Enter.ProtoReflect.Descriptor instead.
+func (*Enter) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Enter) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Enter) GetElection() string {
+	if x != nil {
+		return x.Election
+	}
+	return ""
+}
+
+func (x *Enter) GetDir() []byte {
+	if x != nil {
+		return x.Dir
+	}
+	return nil
+}
+
+func (x *Enter) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Enter) GetVoters() []string {
+	if x != nil {
+		return x.Voters
+	}
+	return nil
+}
+
+func (x *Enter) GetEra() uint64 {
 	if x != nil {
 		return x.Era
 	}
 	return 0
 }
 
-func (x *Hello) GetPromise() int64 {
+func (x *Enter) GetPromise() int64 {
 	if x != nil {
 		return x.Promise
 	}
 	return 0
 }
 
-func (x *Hello) GetJoin() bool {
+func (x *Enter) GetJoin() bool {
 	if x != nil {
 		return x.Join
 	}
 	return false
 }
 
-func (x *Hello) GetHeld() *ConfigID {
+func (x *Enter) GetHeld() *ConfigID {
 	if x != nil {
 		return x.Held
 	}
 	return nil
 }
 
-func (x *Hello) GetProtocol() string {
+func (x *Enter) GetProtocol() string {
 	if x != nil {
 		return x.Protocol
 	}
 	return ""
 }
 
-// Welcome: the other side is admitted, and its directory pinned durably.
+func (x *Enter) GetAnswer() bool {
+	if x != nil {
+		return x.Answer
+	}
+	return false
+}
+
+// Leave: the speaker's part in an election has ended, as if its process had. The
+// connection goes on.
+type Leave struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of its Enter. 1 and above.
+	Number        uint32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Leave) Reset() {
+	*x = Leave{}
+	mi := &file_wire_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Leave) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Leave) ProtoMessage() {}
+
+func (x *Leave) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Leave.ProtoReflect.Descriptor instead.
+func (*Leave) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Leave) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+// Welcome: the other side is admitted: to the connection, or to an election, and
+// then its directory is pinned durably.
 type Welcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the Enter that it answers. 0: the connection.
+	Number uint32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// The membership once the election is founded; absent before.
-	Membership *Membership `protobuf:"bytes,1,opt,name=membership,proto3" json:"membership,omitempty"`
+	Membership *Membership `protobuf:"bytes,2,opt,name=membership,proto3" json:"membership,omitempty"`
 	// The version of the program, for people. At most 128 bytes.
-	Program       string `protobuf:"bytes,2,opt,name=program,proto3" json:"program,omitempty"`
+	Program       string `protobuf:"bytes,3,opt,name=program,proto3" json:"program,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_wire_proto_msgTypes[2]
+	mi := &file_wire_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -446,7 +612,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[2]
+	mi := &file_wire_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -459,7 +625,14 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{2}
+	return file_wire_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Welcome) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 func (x *Welcome) GetMembership() *Membership {
@@ -476,7 +649,7 @@ func (x *Welcome) GetProgram() string {
 	return ""
 }
 
-// Refusal: the other side is not admitted. The connection closes after it.
+// Refusal: the other side is not admitted.
 type Refusal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why, in one word, such as "cluster". 1 to 64 bytes. Words that the reader
@@ -485,14 +658,17 @@ type Refusal struct {
 	// Why, for people. At most 1 KiB.
 	Says string `protobuf:"bytes,2,opt,name=says,proto3" json:"says,omitempty"`
 	// Trying again will not mend it.
-	Final         bool `protobuf:"varint,3,opt,name=final,proto3" json:"final,omitempty"`
+	Final bool `protobuf:"varint,3,opt,name=final,proto3" json:"final,omitempty"`
+	// The number of the Enter that is refused. 0: the connection, which closes
+	// after it.
+	Number        uint32 `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_wire_proto_msgTypes[3]
+	mi := &file_wire_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -504,7 +680,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[3]
+	mi := &file_wire_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -517,7 +693,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{3}
+	return file_wire_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Refusal) GetCode() string {
@@ -541,23 +717,32 @@ func (x *Refusal) GetFinal() bool {
 	return false
 }
 
+func (x *Refusal) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 // Letter carries a message of the protocol machine.
 type Letter struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Message *Message               `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of its sender's Enter. 1 and above.
+	Number  uint32   `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Message *Message `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// With a heartbeat: when its sender was elected by its own wall clock, in
 	// nanoseconds since 1970-01-01 UTC; 0 to 2^63-1. 0: not known.
-	SinceNs int64 `protobuf:"varint,2,opt,name=since_ns,json=sinceNs,proto3" json:"since_ns,omitempty"`
+	SinceNs int64 `protobuf:"varint,3,opt,name=since_ns,json=sinceNs,proto3" json:"since_ns,omitempty"`
 	// With a heartbeat: the count of its sender's token, 0 to 2^48-1. 0: not known.
 	// It can be smaller than the term.
-	Token         uint64 `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
+	Token         uint64 `protobuf:"varint,4,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Letter) Reset() {
 	*x = Letter{}
-	mi := &file_wire_proto_msgTypes[4]
+	mi := &file_wire_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +754,7 @@ func (x *Letter) String() string {
 func (*Letter) ProtoMessage() {}
 
 func (x *Letter) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[4]
+	mi := &file_wire_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +767,14 @@ func (x *Letter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Letter.ProtoReflect.Descriptor instead.
 func (*Letter) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{4}
+	return file_wire_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Letter) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 func (x *Letter) GetMessage() *Message {
@@ -652,7 +844,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_wire_proto_msgTypes[5]
+	mi := &file_wire_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -664,7 +856,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[5]
+	mi := &file_wire_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -677,7 +869,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{5}
+	return file_wire_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Message) GetType() string {
@@ -872,7 +1064,7 @@ type Membership struct {
 
 func (x *Membership) Reset() {
 	*x = Membership{}
-	mi := &file_wire_proto_msgTypes[6]
+	mi := &file_wire_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +1076,7 @@ func (x *Membership) String() string {
 func (*Membership) ProtoMessage() {}
 
 func (x *Membership) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[6]
+	mi := &file_wire_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +1089,7 @@ func (x *Membership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Membership.ProtoReflect.Descriptor instead.
 func (*Membership) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{6}
+	return file_wire_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Membership) GetConfigTerm() uint64 {
@@ -947,7 +1139,7 @@ type Address struct {
 
 func (x *Address) Reset() {
 	*x = Address{}
-	mi := &file_wire_proto_msgTypes[7]
+	mi := &file_wire_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -959,7 +1151,7 @@ func (x *Address) String() string {
 func (*Address) ProtoMessage() {}
 
 func (x *Address) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[7]
+	mi := &file_wire_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -972,7 +1164,7 @@ func (x *Address) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Address.ProtoReflect.Descriptor instead.
 func (*Address) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{7}
+	return file_wire_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Address) GetId() string {
@@ -1000,7 +1192,7 @@ type ConfigID struct {
 
 func (x *ConfigID) Reset() {
 	*x = ConfigID{}
-	mi := &file_wire_proto_msgTypes[8]
+	mi := &file_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +1204,7 @@ func (x *ConfigID) String() string {
 func (*ConfigID) ProtoMessage() {}
 
 func (x *ConfigID) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[8]
+	mi := &file_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +1217,7 @@ func (x *ConfigID) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigID.ProtoReflect.Descriptor instead.
 func (*ConfigID) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{8}
+	return file_wire_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ConfigID) GetTerm() uint64 {
@@ -1060,7 +1252,7 @@ type Handover struct {
 
 func (x *Handover) Reset() {
 	*x = Handover{}
-	mi := &file_wire_proto_msgTypes[9]
+	mi := &file_wire_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1072,7 +1264,7 @@ func (x *Handover) String() string {
 func (*Handover) ProtoMessage() {}
 
 func (x *Handover) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[9]
+	mi := &file_wire_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1085,7 +1277,7 @@ func (x *Handover) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handover.ProtoReflect.Descriptor instead.
 func (*Handover) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{9}
+	return file_wire_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Handover) GetLeader() *Voter {
@@ -1133,7 +1325,7 @@ type Voter struct {
 
 func (x *Voter) Reset() {
 	*x = Voter{}
-	mi := &file_wire_proto_msgTypes[10]
+	mi := &file_wire_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1145,7 +1337,7 @@ func (x *Voter) String() string {
 func (*Voter) ProtoMessage() {}
 
 func (x *Voter) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[10]
+	mi := &file_wire_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1158,7 +1350,7 @@ func (x *Voter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Voter.ProtoReflect.Descriptor instead.
 func (*Voter) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{10}
+	return file_wire_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Voter) GetId() string {
@@ -1187,7 +1379,7 @@ type Leadership struct {
 
 func (x *Leadership) Reset() {
 	*x = Leadership{}
-	mi := &file_wire_proto_msgTypes[11]
+	mi := &file_wire_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1391,7 @@ func (x *Leadership) String() string {
 func (*Leadership) ProtoMessage() {}
 
 func (x *Leadership) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[11]
+	mi := &file_wire_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1404,7 @@ func (x *Leadership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leadership.ProtoReflect.Descriptor instead.
 func (*Leadership) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{11}
+	return file_wire_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Leadership) GetId() string {
@@ -1236,7 +1428,7 @@ func (x *Leadership) GetTerm() uint64 {
 	return 0
 }
 
-// Request is what a client asks of a node.
+// Request is what a client asks of a node, about one election.
 type Request struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Chosen by the client; the responses carry it.
@@ -1246,14 +1438,17 @@ type Request struct {
 	// A fencing token, 0 to 2^63-1; 0 for none.
 	Token uint64 `protobuf:"varint,3,opt,name=token,proto3" json:"token,omitempty"`
 	// JSON, by verb.
-	Body          []byte `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"`
+	Body []byte `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"`
+	// The name of the election that is asked about: 1 to 128 bytes. Empty: the
+	// request takes back another one.
+	Election      string `protobuf:"bytes,5,opt,name=election,proto3" json:"election,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_wire_proto_msgTypes[12]
+	mi := &file_wire_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +1460,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[12]
+	mi := &file_wire_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +1473,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{12}
+	return file_wire_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Request) GetCall() uint64 {
@@ -1309,6 +1504,13 @@ func (x *Request) GetBody() []byte {
 	return nil
 }
 
+func (x *Request) GetElection() string {
+	if x != nil {
+		return x.Election
+	}
+	return ""
+}
+
 // Response answers a request; the last of them has more = false.
 type Response struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1326,7 +1528,7 @@ type Response struct {
 
 func (x *Response) Reset() {
 	*x = Response{}
-	mi := &file_wire_proto_msgTypes[13]
+	mi := &file_wire_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1338,7 +1540,7 @@ func (x *Response) String() string {
 func (*Response) ProtoMessage() {}
 
 func (x *Response) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[13]
+	mi := &file_wire_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1351,7 +1553,7 @@ func (x *Response) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Response.ProtoReflect.Descriptor instead.
 func (*Response) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{13}
+	return file_wire_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Response) GetCall() uint64 {
@@ -1394,46 +1596,58 @@ var File_wire_proto protoreflect.FileDescriptor
 const file_wire_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
-	"wire.proto\x12\relect.peer.v1\"\xc1\x02\n" +
+	"wire.proto\x12\relect.peer.v1\"\x9d\x03\n" +
 	"\x05Frame\x12,\n" +
 	"\x05hello\x18\x01 \x01(\v2\x14.elect.peer.v1.HelloH\x00R\x05hello\x122\n" +
 	"\awelcome\x18\x02 \x01(\v2\x16.elect.peer.v1.WelcomeH\x00R\awelcome\x122\n" +
 	"\arefusal\x18\x03 \x01(\v2\x16.elect.peer.v1.RefusalH\x00R\arefusal\x12/\n" +
 	"\x06letter\x18\x04 \x01(\v2\x15.elect.peer.v1.LetterH\x00R\x06letter\x122\n" +
 	"\arequest\x18\x05 \x01(\v2\x16.elect.peer.v1.RequestH\x00R\arequest\x125\n" +
-	"\bresponse\x18\x06 \x01(\v2\x17.elect.peer.v1.ResponseH\x00R\bresponseB\x06\n" +
-	"\x04kind\"\xb1\x03\n" +
+	"\bresponse\x18\x06 \x01(\v2\x17.elect.peer.v1.ResponseH\x00R\bresponse\x12,\n" +
+	"\x05enter\x18\a \x01(\v2\x14.elect.peer.v1.EnterH\x00R\x05enter\x12,\n" +
+	"\x05leave\x18\b \x01(\v2\x14.elect.peer.v1.LeaveH\x00R\x05leaveB\x06\n" +
+	"\x04kind\"\xea\x01\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x16\n" +
 	"\x06oldest\x18\x02 \x01(\rR\x06oldest\x12-\n" +
 	"\x06caller\x18\x03 \x01(\x0e2\x15.elect.peer.v1.CallerR\x06caller\x12\x18\n" +
-	"\acluster\x18\x04 \x01(\tR\acluster\x12\x1a\n" +
-	"\belection\x18\x05 \x01(\tR\belection\x12\x0e\n" +
-	"\x02id\x18\x06 \x01(\tR\x02id\x12\x10\n" +
-	"\x03dir\x18\a \x01(\fR\x03dir\x12 \n" +
-	"\vincarnation\x18\b \x01(\x04R\vincarnation\x12\x12\n" +
-	"\x04life\x18\t \x01(\x04R\x04life\x12\x16\n" +
-	"\x06voters\x18\n" +
-	" \x03(\tR\x06voters\x12\x18\n" +
-	"\aprogram\x18\v \x01(\tR\aprogram\x12\x10\n" +
-	"\x03era\x18\f \x01(\x04R\x03era\x12\x18\n" +
-	"\apromise\x18\r \x01(\x03R\apromise\x12\x12\n" +
-	"\x04join\x18\x0e \x01(\bR\x04join\x12+\n" +
-	"\x04held\x18\x0f \x01(\v2\x17.elect.peer.v1.ConfigIDR\x04held\x12\x1a\n" +
-	"\bprotocol\x18\x10 \x01(\tR\bprotocol\"^\n" +
-	"\aWelcome\x129\n" +
+	"\acluster\x18\x04 \x01(\tR\acluster\x12\x0e\n" +
+	"\x02id\x18\x05 \x01(\tR\x02id\x12\x10\n" +
+	"\x03dir\x18\x06 \x01(\fR\x03dir\x12\x16\n" +
+	"\x06starts\x18\a \x01(\x04R\x06starts\x12\x12\n" +
+	"\x04life\x18\b \x01(\x04R\x04life\x12\x18\n" +
+	"\aprogram\x18\t \x01(\tR\aprogram\"\xa8\x02\n" +
+	"\x05Enter\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12\x1a\n" +
+	"\belection\x18\x02 \x01(\tR\belection\x12\x10\n" +
+	"\x03dir\x18\x03 \x01(\fR\x03dir\x12 \n" +
+	"\vincarnation\x18\x04 \x01(\x04R\vincarnation\x12\x16\n" +
+	"\x06voters\x18\x05 \x03(\tR\x06voters\x12\x10\n" +
+	"\x03era\x18\x06 \x01(\x04R\x03era\x12\x18\n" +
+	"\apromise\x18\a \x01(\x03R\apromise\x12\x12\n" +
+	"\x04join\x18\b \x01(\bR\x04join\x12+\n" +
+	"\x04held\x18\t \x01(\v2\x17.elect.peer.v1.ConfigIDR\x04held\x12\x1a\n" +
+	"\bprotocol\x18\n" +
+	" \x01(\tR\bprotocol\x12\x16\n" +
+	"\x06answer\x18\v \x01(\bR\x06answer\"\x1f\n" +
+	"\x05Leave\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\"v\n" +
+	"\aWelcome\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x129\n" +
 	"\n" +
-	"membership\x18\x01 \x01(\v2\x19.elect.peer.v1.MembershipR\n" +
+	"membership\x18\x02 \x01(\v2\x19.elect.peer.v1.MembershipR\n" +
 	"membership\x12\x18\n" +
-	"\aprogram\x18\x02 \x01(\tR\aprogram\"G\n" +
+	"\aprogram\x18\x03 \x01(\tR\aprogram\"_\n" +
 	"\aRefusal\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
 	"\x04says\x18\x02 \x01(\tR\x04says\x12\x14\n" +
-	"\x05final\x18\x03 \x01(\bR\x05final\"k\n" +
-	"\x06Letter\x120\n" +
-	"\amessage\x18\x01 \x01(\v2\x16.elect.peer.v1.MessageR\amessage\x12\x19\n" +
-	"\bsince_ns\x18\x02 \x01(\x03R\asinceNs\x12\x14\n" +
-	"\x05token\x18\x03 \x01(\x04R\x05token\"\xf7\x05\n" +
+	"\x05final\x18\x03 \x01(\bR\x05final\x12\x16\n" +
+	"\x06number\x18\x04 \x01(\rR\x06number\"\x83\x01\n" +
+	"\x06Letter\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x120\n" +
+	"\amessage\x18\x02 \x01(\v2\x16.elect.peer.v1.MessageR\amessage\x12\x19\n" +
+	"\bsince_ns\x18\x03 \x01(\x03R\asinceNs\x12\x14\n" +
+	"\x05token\x18\x04 \x01(\x04R\x05token\"\xf7\x05\n" +
 	"\aMessage\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x10\n" +
 	"\x03dir\x18\x02 \x01(\fR\x03dir\x12 \n" +
@@ -1492,12 +1706,13 @@ const file_wire_proto_rawDesc = "" +
 	"Leadership\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x12\n" +
-	"\x04term\x18\x03 \x01(\x04R\x04term\"[\n" +
+	"\x04term\x18\x03 \x01(\x04R\x04term\"w\n" +
 	"\aRequest\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\x04R\x04call\x12\x12\n" +
 	"\x04verb\x18\x02 \x01(\tR\x04verb\x12\x14\n" +
 	"\x05token\x18\x03 \x01(\x04R\x05token\x12\x12\n" +
-	"\x04body\x18\x04 \x01(\fR\x04body\"p\n" +
+	"\x04body\x18\x04 \x01(\fR\x04body\x12\x1a\n" +
+	"\belection\x18\x05 \x01(\tR\belection\"p\n" +
 	"\bResponse\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\x04R\x04call\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12\x12\n" +
@@ -1523,47 +1738,51 @@ func file_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_wire_proto_goTypes = []any{
 	(Caller)(0),        // 0: elect.peer.v1.Caller
 	(*Frame)(nil),      // 1: elect.peer.v1.Frame
 	(*Hello)(nil),      // 2: elect.peer.v1.Hello
-	(*Welcome)(nil),    // 3: elect.peer.v1.Welcome
-	(*Refusal)(nil),    // 4: elect.peer.v1.Refusal
-	(*Letter)(nil),     // 5: elect.peer.v1.Letter
-	(*Message)(nil),    // 6: elect.peer.v1.Message
-	(*Membership)(nil), // 7: elect.peer.v1.Membership
-	(*Address)(nil),    // 8: elect.peer.v1.Address
-	(*ConfigID)(nil),   // 9: elect.peer.v1.ConfigID
-	(*Handover)(nil),   // 10: elect.peer.v1.Handover
-	(*Voter)(nil),      // 11: elect.peer.v1.Voter
-	(*Leadership)(nil), // 12: elect.peer.v1.Leadership
-	(*Request)(nil),    // 13: elect.peer.v1.Request
-	(*Response)(nil),   // 14: elect.peer.v1.Response
+	(*Enter)(nil),      // 3: elect.peer.v1.Enter
+	(*Leave)(nil),      // 4: elect.peer.v1.Leave
+	(*Welcome)(nil),    // 5: elect.peer.v1.Welcome
+	(*Refusal)(nil),    // 6: elect.peer.v1.Refusal
+	(*Letter)(nil),     // 7: elect.peer.v1.Letter
+	(*Message)(nil),    // 8: elect.peer.v1.Message
+	(*Membership)(nil), // 9: elect.peer.v1.Membership
+	(*Address)(nil),    // 10: elect.peer.v1.Address
+	(*ConfigID)(nil),   // 11: elect.peer.v1.ConfigID
+	(*Handover)(nil),   // 12: elect.peer.v1.Handover
+	(*Voter)(nil),      // 13: elect.peer.v1.Voter
+	(*Leadership)(nil), // 14: elect.peer.v1.Leadership
+	(*Request)(nil),    // 15: elect.peer.v1.Request
+	(*Response)(nil),   // 16: elect.peer.v1.Response
 }
 var file_wire_proto_depIdxs = []int32{
 	2,  // 0: elect.peer.v1.Frame.hello:type_name -> elect.peer.v1.Hello
-	3,  // 1: elect.peer.v1.Frame.welcome:type_name -> elect.peer.v1.Welcome
-	4,  // 2: elect.peer.v1.Frame.refusal:type_name -> elect.peer.v1.Refusal
-	5,  // 3: elect.peer.v1.Frame.letter:type_name -> elect.peer.v1.Letter
-	13, // 4: elect.peer.v1.Frame.request:type_name -> elect.peer.v1.Request
-	14, // 5: elect.peer.v1.Frame.response:type_name -> elect.peer.v1.Response
-	0,  // 6: elect.peer.v1.Hello.caller:type_name -> elect.peer.v1.Caller
-	9,  // 7: elect.peer.v1.Hello.held:type_name -> elect.peer.v1.ConfigID
-	7,  // 8: elect.peer.v1.Welcome.membership:type_name -> elect.peer.v1.Membership
-	6,  // 9: elect.peer.v1.Letter.message:type_name -> elect.peer.v1.Message
-	7,  // 10: elect.peer.v1.Message.membership:type_name -> elect.peer.v1.Membership
-	12, // 11: elect.peer.v1.Message.leader:type_name -> elect.peer.v1.Leadership
-	9,  // 12: elect.peer.v1.Message.held:type_name -> elect.peer.v1.ConfigID
-	10, // 13: elect.peer.v1.Message.handover:type_name -> elect.peer.v1.Handover
-	11, // 14: elect.peer.v1.Membership.voters:type_name -> elect.peer.v1.Voter
-	8,  // 15: elect.peer.v1.Membership.addresses:type_name -> elect.peer.v1.Address
-	11, // 16: elect.peer.v1.Handover.leader:type_name -> elect.peer.v1.Voter
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	5,  // 1: elect.peer.v1.Frame.welcome:type_name -> elect.peer.v1.Welcome
+	6,  // 2: elect.peer.v1.Frame.refusal:type_name -> elect.peer.v1.Refusal
+	7,  // 3: elect.peer.v1.Frame.letter:type_name -> elect.peer.v1.Letter
+	15, // 4: elect.peer.v1.Frame.request:type_name -> elect.peer.v1.Request
+	16, // 5: elect.peer.v1.Frame.response:type_name -> elect.peer.v1.Response
+	3,  // 6: elect.peer.v1.Frame.enter:type_name -> elect.peer.v1.Enter
+	4,  // 7: elect.peer.v1.Frame.leave:type_name -> elect.peer.v1.Leave
+	0,  // 8: elect.peer.v1.Hello.caller:type_name -> elect.peer.v1.Caller
+	11, // 9: elect.peer.v1.Enter.held:type_name -> elect.peer.v1.ConfigID
+	9,  // 10: elect.peer.v1.Welcome.membership:type_name -> elect.peer.v1.Membership
+	8,  // 11: elect.peer.v1.Letter.message:type_name -> elect.peer.v1.Message
+	9,  // 12: elect.peer.v1.Message.membership:type_name -> elect.peer.v1.Membership
+	14, // 13: elect.peer.v1.Message.leader:type_name -> elect.peer.v1.Leadership
+	11, // 14: elect.peer.v1.Message.held:type_name -> elect.peer.v1.ConfigID
+	12, // 15: elect.peer.v1.Message.handover:type_name -> elect.peer.v1.Handover
+	13, // 16: elect.peer.v1.Membership.voters:type_name -> elect.peer.v1.Voter
+	10, // 17: elect.peer.v1.Membership.addresses:type_name -> elect.peer.v1.Address
+	13, // 18: elect.peer.v1.Handover.leader:type_name -> elect.peer.v1.Voter
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_wire_proto_init() }
@@ -1578,6 +1797,8 @@ func file_wire_proto_init() {
 		(*Frame_Letter)(nil),
 		(*Frame_Request)(nil),
 		(*Frame_Response)(nil),
+		(*Frame_Enter)(nil),
+		(*Frame_Leave)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1585,7 +1806,7 @@ func file_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_proto_rawDesc), len(file_wire_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
