@@ -93,9 +93,9 @@ func (n *Node) parted() bool {
 // part ends this node's part in the election that it has founded, ms, or was about
 // to found. The work is told first.
 func (n *Node) part(ms *protocol.Membership, said string) {
-	says := fmt.Sprintf("the election that %s would found by its configuration is another one than that which the others are in: %s. %s", n.cfg.ID, said, n.remedy())
+	says := fmt.Sprintf("the election that %s would found by its configuration is another one than that which the others are in: %s. %s", n.cfg.ID, said, n.dialect.remedy())
 	if ms != nil {
-		says = fmt.Sprintf("%s has founded its election a second time (membership %v, %s), beside that which the others are in: %s. %s", n.cfg.ID, ms.ID(), who(ms), said, n.remedy())
+		says = fmt.Sprintf("%s has founded its election a second time (membership %v, %s), beside that which the others are in: %s. %s", n.cfg.ID, ms.ID(), who(ms), said, n.dialect.remedy())
 	}
 	n.apart.Store(true)
 	if t := n.tenure; t != nil {

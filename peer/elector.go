@@ -61,13 +61,11 @@ func (n *Node) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate
 	if err := driver.CheckMetadata(c.Metadata); err != nil {
 		return nil, driver.Permanent(err)
 	}
-	if n.classic != nil {
-		switch {
-		case c.Exclusive:
-			return nil, n.classic.leaseless()
-		case c.Priority != 0:
-			return nil, driver.Permanent(n.classic.unsupported("knows no priorities", "want 0"))
-		}
+	if err := n.dialect.lacks(leases); err != nil && c.Exclusive {
+		return nil, err
+	}
+	if err := n.dialect.lacks(priorities); err != nil && c.Priority != 0 {
+		return nil, err
 	}
 	if err := driver.CheckPriority(c.Priority); err != nil {
 		return nil, driver.Permanent(err)
@@ -91,7 +89,7 @@ func (n *Node) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate
 				return nil, o.err
 			}
 			if o.m.over.Load() == nil && (!c.Exclusive || o.m.Check() == nil) {
-				if n.classic != nil {
+				if n.dialect.lacks(leases) != nil {
 					return unproven{o.m}, nil
 				}
 				return o.m, nil

@@ -53,11 +53,11 @@ func (n *Node) admit(h *wire.Hello, caller wire.Caller) (*wire.Welcome, *wire.Re
 		return final(wire.CodeElection, "at this address is the election %q, and the caller stands in %q: an address is wrong, or the name", n.cfg.Name, h.Election)
 	case caller == wire.ClientOf:
 		return welcome, nil
-	case caller == wire.Node && h.Protocol != n.spoken():
+	case caller == wire.Node && h.Protocol != n.cfg.spoken():
 		return final(wire.CodeProtocol, "%s elects by protocol=%s, and the caller, %s, by protocol=%s; want one protocol at every participant",
-			n.cfg.ID, protocolOf(&n.cfg), h.ID, cmp.Or(h.Protocol, quorum.Name))
-	case caller == wire.WitnessOf && n.classic != nil:
-		return final(wire.CodeProtocol, "%s elects by protocol=%s, and what a witness has to say, that a lease is over, means nothing there", n.cfg.ID, n.classic.name)
+			n.cfg.ID, n.dialect.protocol(), h.ID, cmp.Or(h.Protocol, quorum.Name))
+	case caller == wire.WitnessOf && n.dialect.lacks(witnesses) != nil:
+		return final(wire.CodeProtocol, "%s elects by protocol=%s, and what a witness has to say, that a lease is over, means nothing there", n.cfg.ID, n.dialect.protocol())
 	case h.ID == n.cfg.ID:
 		if caller == wire.WitnessOf {
 			return final(wire.CodeIdentity, "a witness of %s speaks to the others, not to %s", h.ID, h.ID)
@@ -172,7 +172,7 @@ func (n *Node) compare(id protocol.NodeID, promise time.Duration) {
 	}
 	if n.promises[id] != promise {
 		n.promises[id] = promise
-		if n.plan.Protocol != quorum.Name {
+		if n.dialect.lacks(leases) != nil {
 			n.log.Warn("another voter has other times; whoever waits less than a leader's heartbeats are apart takes every leader for dead, and may depose it",
 				"peer", string(id), "promise", promise, "own", n.plan.Promise)
 			return
@@ -285,7 +285,7 @@ func (n *Node) met() *protocol.Membership {
 	}
 	if !slices.Equal(newest.Voters, ms.Voters) {
 		n.refuse(n.cfg.ID, &wire.Refusal{Code: wire.CodeDirectory, Final: true, Says: fmt.Sprintf(
-			"the others know the voters %s, and this directory knows %s: it is of another founding. %s", list(newest.Voters), list(ms.Voters), n.remedy())})
+			"the others know the voters %s, and this directory knows %s: it is of another founding. %s", list(newest.Voters), list(ms.Voters), n.dialect.remedy())})
 		return nil
 	}
 	return newest

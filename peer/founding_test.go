@@ -68,7 +68,7 @@ func TestFoundingLate(t *testing.T) {
 		v.openAll()
 		// It never booted: it has its pins, and no ballot.
 		fresh := &Node{
-			cfg: v.config("n3"), plan: Plan{Voters: 3, Quorum: 2}, self: v.node(t, "n3").self,
+			cfg: v.config("n3"), dialect: quorumDialect{}, plan: Plan{Voters: 3, Quorum: 2}, self: v.node(t, "n3").self,
 			welcomes: map[protocol.NodeID]*protocol.Membership{}, refusals: map[protocol.NodeID]refusal{},
 		}
 		other := v.node(t, "n1")
@@ -337,7 +337,7 @@ func TestOtherTimes(t *testing.T) {
 func TestOtherTimesWithoutLease(t *testing.T) {
 	var logged bytes.Buffer
 	n := &Node{
-		promises: map[protocol.NodeID]time.Duration{}, plan: Plan{Protocol: "raft", Promise: 150 * time.Millisecond},
+		dialect: &classic{name: "raft"}, promises: map[protocol.NodeID]time.Duration{}, plan: Plan{Protocol: "raft", Promise: 150 * time.Millisecond},
 		log: slog.New(slog.NewTextHandler(&logged, nil)),
 	}
 	for _, promise := range []time.Duration{150 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond} {

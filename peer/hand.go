@@ -62,8 +62,8 @@ func (n *Node) appoint(ctx context.Context, token fence.Token, to string) error 
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if n.classic != nil {
-		return n.classic.unsupported("cannot hand over to somebody", "elect resign has the leader step down, and another one is elected")
+	if err := n.dialect.lacks(transfers); err != nil {
+		return err
 	}
 	err := driver.ErrNoLeader
 	if !n.call(func() {

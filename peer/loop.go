@@ -6,7 +6,6 @@ import (
 	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/internal/wire"
 )
 
@@ -171,7 +170,7 @@ func (n *Node) handle(it *item) {
 	if n.machine == nil || n.apart.Load() {
 		return
 	}
-	if n.dialect.heartbeat(&it.letter.Message, it.letter.Token != 0) {
+	if it.letter.Token != 0 {
 		n.noteLeader(it.from, &it.letter)
 	}
 	n.in = protocol.Input{Kind: protocol.Receive, From: it.from, Message: it.letter.Message}
@@ -263,12 +262,6 @@ func (n *Node) endTenures() {
 // publish shows the view to everybody, before anything that comes of the step
 // leaves: a Check that sees the old one proves what was true when it began.
 func (n *Node) publish() {
-	if m, ok := n.machine.(interface{ OwesUntil() protocol.Instant }); ok {
-		n.owes.Store(int64(m.OwesUntil()))
-	}
-	if m, ok := n.machine.(*quorum.Machine); ok {
-		n.clocks.compare(n, m)
-	}
 	v := n.machine.View()
 	if n.seen.Load() != nil && v == n.view {
 		return
@@ -276,6 +269,7 @@ func (n *Node) publish() {
 	before := n.view
 	n.view = v
 	n.seen.Store(&v)
+	n.clocks.compare(n)
 	n.remember(&before)
 	n.whereabouts(&before)
 }
@@ -298,20 +292,14 @@ func (n *Node) carryOrders() {
 func (n *Node) carrySaves() {
 	for i := range n.fx.Saves {
 		s := &n.fx.Saves[i]
-		if n.incarnation.Load() == 0 || n.in.Kind == protocol.Boot {
-			incarnation, err := n.dialect.incarnation(s.Data)
-			if err != nil {
+		if n.in.Kind == protocol.Boot {
+			if n.view.Incarnation == 0 {
 				continue // boot refuses this machine, and the disk never sees it
 			}
-			n.incarnation.Store(incarnation)
+			n.incarnation.Store(n.view.Incarnation)
 			n.bootSave = s.Number
 		}
-		if n.classic == nil {
-			n.saver.put(s.Number, s.Data)
-			continue
-		}
-		n.kept = n.classic.write(n.kept[:0], n.membership.Load(), s.Data)
-		n.saver.put(s.Number, n.kept)
+		n.saver.put(s.Number, s.Data)
 	}
 }
 
@@ -365,10 +353,10 @@ func (n *Node) send(s *protocol.Send) {
 		return // booted before the links: nobody is there yet
 	}
 	l := wire.Letter{Message: s.Message}
-	if n.dialect.heartbeat(&s.Message, n.view.Elected) {
+	if s.Leads {
 		l.Since, l.Token = n.own.since, n.own.token
-		if n.classic != nil {
-			l.Message.Metadata = n.own.raw // its machine has no place for it
+		if l.Message.Metadata == "" {
+			l.Message.Metadata = n.own.raw // a classic machine has no place for it
 		}
 	}
 	n.link.Send(s.To, &l)

@@ -160,24 +160,23 @@ func TestServedBeforeLinks(t *testing.T) {
 	})
 }
 
-// garbled is a machine that saves what is no ballot.
-type garbled struct{ protocol.Machine }
+// nameless is a machine without an incarnation.
+type nameless struct{ protocol.Machine }
 
-func (m garbled) Step(in *protocol.Input, fx *protocol.Effects) {
-	m.Machine.Step(in, fx)
-	for i := range fx.Saves {
-		fx.Saves[i].Data = []byte("garbled")
-	}
+func (m nameless) View() protocol.View {
+	v := m.Machine.View()
+	v.Incarnation = 0
+	return v
 }
 
-// TestMachineWithoutBallots: such a machine is refused when it boots, and the
+// TestMachineWithoutIncarnation: such a machine is refused when it boots, and the
 // disk never sees what it saves.
-func TestMachineWithoutBallots(t *testing.T) {
+func TestMachineWithoutIncarnation(t *testing.T) {
 	inVillage(t, 1, func(t *testing.T, v *village) {
 		cfg := v.config("n1")
 		cfg.Machine = func(qc quorum.Config) (protocol.Machine, error) {
 			m, err := quorum.New(qc)
-			return garbled{m}, err
+			return nameless{m}, err
 		}
 		n, err := New(t.Context(), cfg)
 		if err != nil {
@@ -185,13 +184,13 @@ func TestMachineWithoutBallots(t *testing.T) {
 		}
 		<-time.After(time.Second)
 		_, err = n.Campaign(t.Context(), driver.Candidacy{})
-		refusedFor(t, err, "no ballot of package quorum")
+		refusedFor(t, err, "saves no incarnation")
 		_ = n.Close()
 		n = v.open("n1") // as if nothing had been
 		release(t, win(t, n))
 		_ = n.Close()
 		_, err = New(t.Context(), cfg)
-		refusedFor(t, err, "no ballot of package quorum")
+		refusedFor(t, err, "saves no incarnation")
 		release(t, win(t, v.open("n1")))
 	})
 }
@@ -235,7 +234,7 @@ func TestFailedOpenings(t *testing.T) {
 	fails("a machine that is refused", func(cfg *Config) {
 		cfg.Machine = func(qc quorum.Config) (protocol.Machine, error) {
 			m, err := quorum.New(qc)
-			return garbled{m}, err
+			return nameless{m}, err
 		}
 	})
 	ctx, cancel := context.WithCancel(t.Context())

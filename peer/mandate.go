@@ -11,10 +11,6 @@ import (
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/protocol/blazingmq"
-	"github.com/electd/elect/internal/protocol/bully"
-	"github.com/electd/elect/internal/protocol/quorum"
-	"github.com/electd/elect/internal/protocol/raft"
 )
 
 var errClosed = fmt.Errorf("%w: the node was closed", driver.ErrClosed)
@@ -78,11 +74,11 @@ func (m *mandate) Check() error {
 	case v.Token == m.count && v.Elected && !v.Active:
 		return driver.ErrNotExclusive
 	case now.Jumped(v.Read):
-		m.lose(plain(quorum.ClockJump))
+		m.lose(plain(protocol.ClockJump))
 	case mutation.Is(mutation.LapseNotFinal):
-		return plain(quorum.Lapsed)
+		return plain(protocol.Lapsed)
 	default:
-		m.lose(plain(quorum.Lapsed))
+		m.lose(plain(protocol.Lapsed))
 	}
 	// It must not be proven again by an answer that is late. The loop has yet to
 	// notice, and what is left of the term is given up.
@@ -114,7 +110,7 @@ func (m *mandate) Remaining() (time.Duration, bool) {
 func (m *mandate) Release(ctx context.Context) error {
 	m.n.align(ctx, m)
 	m.n.call(func() { m.n.leave(m) }) // of a node that was closed it lapses
-	m.lose(plain(quorum.Withdrawn))
+	m.lose(plain(protocol.Withdrawn))
 	return nil
 }
 
@@ -151,7 +147,7 @@ type confirmation struct {
 
 func (n *Node) confirm(m *mandate, answer chan<- error) {
 	if n.tenure == nil || n.tenure.m != m || n.tenure.stopped {
-		m.lose(plain(quorum.Lapsed)) // unless it was lost before, as it should
+		m.lose(plain(protocol.Lapsed)) // unless it was lost before, as it should
 		answer <- *m.over.Load()
 		return
 	}
@@ -188,33 +184,20 @@ func (c *confirms) quit() {
 
 // plain is the plain reason of package driver for that of the protocol.
 func plain(r protocol.Reason) error {
-	switch r {
-	case quorum.Lapsed:
-		return fmt.Errorf("%w: no majority of the voters renewed it in time", driver.ErrExpired)
-	case quorum.ClockJump:
-		return fmt.Errorf("%w: this machine slept, or a clock was set", driver.ErrExpired)
-	case quorum.QuorumLost, blazingmq.LostQuorum:
-		return fmt.Errorf("%w: no majority of the voters answers", driver.ErrUnreachable)
-	case quorum.Superseded, bully.Bullied:
-		return fmt.Errorf("%w: another was elected", driver.ErrSuperseded)
-	case quorum.Overtaken, raft.HigherTerm, bully.Outdated:
-		return fmt.Errorf("%w: another may have been elected in between", driver.ErrSuperseded)
-	case quorum.Resigned:
-		return fmt.Errorf("%w: recalled", driver.ErrResigned)
-	case quorum.Transferred:
-		return fmt.Errorf("%w: asked to hand over", driver.ErrResigned)
-	case quorum.Outranked:
-		return fmt.Errorf("%w: another has a greater priority", driver.ErrResigned)
-	case quorum.Paused:
-		return fmt.Errorf("%w: paused", driver.ErrResigned)
-	case quorum.Withdrawn:
-		return fmt.Errorf("%w: released", driver.ErrResigned)
-	case quorum.Unhealthy:
-		return driver.ErrUnhealthy
-	case quorum.ClocksApart:
-		return fmt.Errorf("%w: no majority of the voters has a clock that runs like its own", driver.ErrUnhealthy)
-	case quorum.DiskFailed:
-		return fmt.Errorf("%w: the ballot cannot be saved", driver.ErrUnhealthy)
+	loss, says := r.Loss()
+	kind := driver.ErrSuperseded
+	switch loss {
+	case protocol.Expired:
+		kind = driver.ErrExpired
+	case protocol.Unreachable:
+		kind = driver.ErrUnreachable
+	case protocol.Resigned:
+		kind = driver.ErrResigned
+	case protocol.Unfit:
+		kind = driver.ErrUnhealthy
 	}
-	return fmt.Errorf("%w: %s", driver.ErrSuperseded, r)
+	if says == "" {
+		return kind
+	}
+	return fmt.Errorf("%w: %s", kind, says)
 }

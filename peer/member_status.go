@@ -96,7 +96,7 @@ func (n *Node) membershipNow() *MembershipStatus {
 	if ms == nil {
 		return nil
 	}
-	if v := n.seen.Load(); v == nil || !v.Elected || n.classic != nil {
+	if v := n.seen.Load(); v == nil || !v.Elected || n.dialect.lacks(memberships) != nil {
 		return membershipStatus(ms, false, nil, 0)
 	}
 	told := make(chan *MembershipStatus, 1)

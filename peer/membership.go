@@ -254,7 +254,7 @@ func who(ms *protocol.Membership) string {
 
 // replan counts the voters anew.
 func (n *Node) replan(ms *protocol.Membership) {
-	if n.classic != nil {
+	if n.dialect.lacks(memberships) != nil {
 		return // nobody comes, and nobody goes
 	}
 	p := n.plan

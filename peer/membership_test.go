@@ -112,7 +112,7 @@ func TestFits(t *testing.T) {
 // others then come first.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	n := &Node{cfg: Config{ID: "n1", Voters: ids3()}, self: protocol.Voter{ID: "n1"}}
+	n := &Node{cfg: Config{ID: "n1", Voters: ids3()}, dialect: quorumDialect{}, self: protocol.Voter{ID: "n1"}}
 	ms := n.cfg.founding()
 	ms.Addresses[1].Addr = "127.0.0.1:99"
 	ms.Voters = append(ms.Voters, protocol.Voter{ID: "n4"})

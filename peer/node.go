@@ -21,7 +21,6 @@ import (
 	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/internal/place"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/flight"
@@ -47,7 +46,6 @@ type Node struct {
 	now     func() protocol.Reading
 	self    protocol.Voter
 	dialect dialect
-	classic *classic // the same; nil with quorum
 
 	inbox  *inbox
 	saver  *saver
@@ -61,7 +59,6 @@ type Node struct {
 	// What others read at any time.
 	seen        atomic.Pointer[protocol.View]       // of the latest step; nil before the first
 	membership  atomic.Pointer[protocol.Membership] // nil before the election is founded
-	owes        atomic.Int64                        // until when the machine owes what it promised before it started, a protocol.Instant
 	changing    atomic.Pointer[string]              // the change of membership that this node makes
 	counting    atomic.Pointer[Plan]                // with the voters of membership
 	incarnation atomic.Uint64
@@ -90,7 +87,6 @@ type Node struct {
 	latest    protocol.Reading // of the loop
 	began     protocol.Instant // when it was made
 	anchor    protocol.Reading // for telling jumps of the clock
-	kept      []byte           // memory for what is kept of a classic machine's save
 	bootSave  uint64           // the save that holds the incarnation; 0 once it is durable
 	durable   uint64           // the greatest save that is durable
 	waiting   []protocol.Send  // for a save, see wait
@@ -175,7 +171,7 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if n.plan, err = cfg.Plan(); err != nil {
 		return nil, driver.Permanent(err)
 	}
-	n.dialect, n.classic = dialectOf(&cfg), classicOf(cfg.Protocol)
+	n.dialect = cfg.dialect()
 	if !cfg.takesPart() {
 		return nil, driver.Permanent(notListed(&cfg))
 	}
@@ -284,8 +280,13 @@ func (n *Node) prepare() {
 		n.dial = dialer(&n.cfg, func() (*certs.Identity, error) { return n.tls, nil })
 	}
 	n.scribe = &scribe{note: n.dir.Note, log: n.log}
+	var kept []byte
 	n.saver = &saver{
-		save: n.dir.Save, mirror: n.dir.Mirror, idle: n.plan.Promise,
+		save: func(data []byte) error {
+			kept = n.dialect.write(kept[:0], n.membership.Load(), data)
+			return n.dir.Save(kept)
+		},
+		mirror: n.dir.Mirror, idle: n.plan.Promise,
 		done: func(number uint64, took time.Duration, err error) {
 			n.counted.saved(took)
 			n.inbox.put(item{do: func() { n.saved(number, err) }})
@@ -310,7 +311,7 @@ func (n *Node) resume(path string) error {
 	}
 	if i := ms.Index(n.self.ID); i >= 0 && ms.Voters[i].Dir != n.self.Dir {
 		return driver.Permanent(fmt.Errorf("%s: this directory knows %s by another directory, %s, in membership %v, and is %s itself: this voter was replaced, or the directory was put together from two. %s",
-			path, n.self.ID, ms.Voters[i].Dir, ms.ID(), n.self.Dir, n.remedy()))
+			path, n.self.ID, ms.Voters[i].Dir, ms.ID(), n.self.Dir, n.dialect.remedy()))
 	}
 	if known := ids(n.cfg.Voters); !slices.EqualFunc(ms.Voters, known, func(v protocol.Voter, id protocol.NodeID) bool { return v.ID == id }) {
 		n.log.Info("the voters are not those of the configuration any more, which does not matter", "version", ms.ID(), "voters", list(ms.Voters), "configured", list(known))
@@ -382,26 +383,18 @@ func (n *Node) hello() wire.Hello {
 		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.Node, Cluster: n.cfg.Cluster, Election: n.cfg.Name,
 		ID: n.cfg.ID, Dir: n.self.Dir, Incarnation: n.incarnation.Load(), Life: binary.LittleEndian.Uint64(life[:]),
 		Voters: ids(n.cfg.Voters), Era: n.cfg.Era, Promise: n.plan.Promise, Program: n.cfg.Program,
-		Join: n.cfg.Join, Held: held, Protocol: n.spoken(),
+		Join: n.cfg.Join, Held: held, Protocol: n.cfg.spoken(),
 	}
 }
 
 // idle is after how long without a sign of life somebody counts as not heard.
 func (n *Node) idle() time.Duration {
-	if n.classic == nil {
+	if n.dialect.lacks(leases) == nil {
 		return n.plan.Promise
 	}
 	// Who does not lead is heard by signs of life only, and a handshake with
 	// certificates is to fit in, where an election timeout may be very short.
 	return max(n.plan.Promise, time.Second)
-}
-
-// spoken is the protocol as a Hello has it.
-func (n *Node) spoken() string {
-	if n.classic == nil {
-		return ""
-	}
-	return n.classic.name
 }
 
 // boot begins the machine's life.
@@ -421,7 +414,7 @@ func (n *Node) boot(ms *protocol.Membership, durable []byte) error {
 	case n.view.Fault != "":
 		err = errors.New(n.view.Fault)
 	case n.bootSave == 0:
-		err = fmt.Errorf("this machine saves no ballot of package %s when it boots; want a Config.Machine that does", protocolOf(&n.cfg))
+		err = errors.New("this machine saves no incarnation when it boots; want a Config.Machine that does")
 	default:
 		if n.link == nil && mutation.Is(mutation.BootNotAwaited) || n.link != nil && mutation.Is(mutation.FoundNotAwaited) {
 			n.bootSave = 0
@@ -445,7 +438,7 @@ func (n *Node) openRecorder(from any) {
 	var r *flight.Recorder
 	if err == nil {
 		r, err = flight.Open(flight.Config{
-			Dir: n.at, Node: n.cfg.ID, Protocol: protocolOf(&n.cfg), Config: config, Build: n.cfg.Program,
+			Dir: n.at, Node: n.cfg.ID, Protocol: n.dialect.protocol(), Config: config, Build: n.cfg.Program,
 		})
 	}
 	if err != nil {
@@ -456,26 +449,7 @@ func (n *Node) openRecorder(from any) {
 }
 
 // Limits implements [driver.Elector].
-func (n *Node) Limits() driver.Limits { return limits(n.Plan(), n.cfg.voter()) }
-
-func limits(p Plan, voter bool) driver.Limits {
-	if k := classicOf(p.Protocol); k != nil {
-		return k.limits(p)
-	}
-	drift := protocol.DefaultDrift()
-	// Takeover is bounded while the back end answers, which needs a majority. So
-	// it is with one and two voters, where the plan promises none because nobody
-	// is left to take over; 0 would say that a hung leader stays for ever.
-	l := driver.Limits{
-		Lease: p.Lease, MinLease: 2 * time.Millisecond, MaxLease: drift.Claim(quorum.LongestPromise),
-		Takeover: p.takeover, Exclusive: true, Abilities: []driver.Ability{driver.AbilityRecall, driver.AbilityAppoint},
-		Assumes: fmt.Sprintf("a majority of the voters can reach each other, the rates of their clocks are true within %d %%, and no data directory is a copy or an older one", drift.PPM/10_000),
-	}
-	if voter {
-		l.Abilities = append(l.Abilities, driver.AbilityConfirm, driver.AbilityWitness, driver.AbilityTransfer, driver.AbilityPriority)
-	}
-	return l
-}
+func (n *Node) Limits() driver.Limits { return n.dialect.limits(n.Plan(), n.cfg.voter()) }
 
 // Close implements [driver.Elector]. A mandate that was not released ends and
 // lapses by itself: its work may still run. Close waits for writes that are under

@@ -9,7 +9,6 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/internal/disk"
 )
 
@@ -82,11 +81,10 @@ func (n *Node) setPaused(ctx context.Context, on bool, by string) error {
 	return nil
 }
 
-// reason is why a term ended: of a machine that knows no pauses, what it took one
-// for is one.
+// reason is why a term ended. A machine that knows no pauses takes one for bad health.
 func (n *Node) reason(r protocol.Reason) protocol.Reason {
-	if n.classic != nil && n.isPaused() && r == quorum.Unhealthy {
-		return quorum.Paused
+	if n.isPaused() && r == protocol.Unhealthy {
+		return protocol.Paused
 	}
 	return r
 }

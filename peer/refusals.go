@@ -126,7 +126,7 @@ func (n *Node) hopeless() error {
 	}
 	text := n.refusers(final)
 	if forgot {
-		text += ". " + n.remedy()
+		text += ". " + n.dialect.remedy()
 	}
 	return driver.Permanent(errors.New(text))
 }

@@ -135,7 +135,7 @@ func (n *neighbours) Peers() []link.PeerInfo { return n.peers }
 func TestForget(t *testing.T) {
 	var logged bytes.Buffer
 	town := &neighbours{}
-	n := &Node{cfg: local(), plan: Plan{Voters: 3, Quorum: 2, Promise: 4 * time.Second}, link: town, refusals: map[protocol.NodeID]refusal{}, log: slog.New(slog.NewTextHandler(&logged, nil))}
+	n := &Node{cfg: local(), dialect: quorumDialect{}, plan: Plan{Voters: 3, Quorum: 2, Promise: 4 * time.Second}, link: town, refusals: map[protocol.NodeID]refusal{}, log: slog.New(slog.NewTextHandler(&logged, nil))}
 	refused := &wire.Refusal{Code: wire.CodeDirectory, Says: "wiped", Final: true}
 	for _, c := range []struct {
 		what  string

@@ -188,7 +188,7 @@ func (p *puppet) Step(in *protocol.Input, fx *protocol.Effects) {
 			b.Incarnation += was.Incarnation
 		}
 		fx.Save(1, b.Append)
-		r.view.Role = protocol.Follower
+		r.view.Role, r.view.Incarnation = protocol.Follower, b.Incarnation
 	case protocol.Receive:
 		r.mu.Lock()
 		do = r.steps[in.Message.Round-1]

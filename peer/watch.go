@@ -14,7 +14,6 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
@@ -38,9 +37,6 @@ func (n *Node) noteLeader(from protocol.NodeID, l *wire.Letter) {
 		return
 	}
 	fresh := leadership{incarnation: msg.Incarnation, term: msg.Term, token: l.Token, since: l.Since, raw: msg.Metadata}
-	if n.classic != nil {
-		fresh.incarnation, fresh.term = 0, l.Token // as such a machine knows its leader
-	}
 	if known.raw == fresh.raw {
 		fresh.metadata = known.metadata
 	} else if err := json.Unmarshal([]byte(msg.Metadata), &fresh.metadata); err != nil {
@@ -59,7 +55,7 @@ func (n *Node) remember(before *protocol.View) {
 	}
 	l := n.view.Leader
 	if l.ID == "" && before.Leader.ID != "" {
-		said := n.in.Kind == protocol.Do || n.in.Kind == protocol.Receive && (n.in.Message.Type == quorum.Release || n.in.Message.Type == quorum.WitnessRelease)
+		said := n.in.Kind == protocol.Do || n.in.Kind == protocol.Receive && n.in.From == before.Leader.ID
 		n.watch.silence = !said
 	}
 	if l == before.Leader || l.ID == "" || l.ID == n.cfg.ID {
@@ -78,10 +74,7 @@ func (n *Node) leading(l protocol.Leadership) leadership {
 		known = n.own
 		known.term = l.Term
 	}
-	if n.classic != nil {
-		known.incarnation = l.Incarnation
-	}
-	if known.incarnation != l.Incarnation || known.term != l.Term {
+	if known.token != l.Term && (known.incarnation != l.Incarnation || known.term != l.Term) {
 		return leadership{incarnation: l.Incarnation, term: l.Term, token: l.Term}
 	}
 	return known
@@ -188,7 +181,7 @@ func (l leadership) same(o leadership) bool {
 func (n *Node) show(lead protocol.Leadership, as leadership) {
 	w := &n.watch
 	w.known, w.shown, w.as, w.cause = true, lead, as, ""
-	w.last = &driver.Leader{ID: string(lead.ID), Token: n.token(as.token), Metadata: maps.Clone(as.metadata), NoLease: n.classic != nil}
+	w.last = &driver.Leader{ID: string(lead.ID), Token: n.token(as.token), Metadata: maps.Clone(as.metadata), NoLease: n.dialect.lacks(leases) != nil}
 	if as.since != 0 {
 		w.last.Since = time.Unix(0, as.since)
 	}
@@ -227,7 +220,7 @@ func (n *Node) reaches(now protocol.Instant) bool {
 			heard++
 		}
 	}
-	if n.classic != nil && !n.classic.majority {
+	if !n.dialect.majority() {
 		return true // it takes nobody else
 	}
 	return heard > len(voters)/2
@@ -258,7 +251,7 @@ func (n *Node) unfounded() error {
 func (n *Node) advice() string {
 	for by, r := range n.refusals {
 		if by != n.cfg.ID && r.Final && r.Code == wire.CodeDirectory {
-			return ". " + n.remedy()
+			return ". " + n.dialect.remedy()
 		}
 	}
 	return ""
@@ -415,8 +408,8 @@ func (n *Node) look() look {
 		if v.Proven(now) {
 			l.LeaseLeft = v.LeaseEnd.Sub(now.Boot)
 		}
-		if until := protocol.Instant(n.owes.Load()); until > now.Boot {
-			l.Owes = until.Sub(now.Boot)
+		if v.OwesUntil > now.Boot {
+			l.Owes = v.OwesUntil.Sub(now.Boot)
 		}
 	}
 	return l

@@ -6,10 +6,6 @@ import "time"
 // "heartbeat", "pre-vote". Each protocol has constants for its own.
 type MessageType string
 
-// Reason says in one word why something was refused, ended or begun. Each
-// protocol has constants for its own.
-type Reason string
-
 // Message is what one participant tells another. It is one flat struct for all
 // protocols, so that sending one allocates nothing and a transport needs one
 // encoding; each protocol documents which fields its messages use, and leaves

@@ -229,13 +229,24 @@ func (m *Machine) settle(fx *protocol.Effects) {
 // still renewed, LeaseEnd says until when the work may take to return; 0 is no
 // later than it was.
 func (m *Machine) View() protocol.View {
-	v := protocol.View{Role: m.role, Term: m.ballot.Term, Confirmed: m.proven, Fault: m.fault, Read: m.clock}
+	v := protocol.View{
+		Role: m.role, Term: m.ballot.Term, Confirmed: m.proven, Fault: m.fault, Read: m.clock,
+		Incarnation: m.ballot.Incarnation, Aside: m.now.Boot < m.asideUntil,
+	}
+	if m.now.Boot < m.bootUntil { // R1, R16
+		v.OwesUntil = m.bootUntil
+	}
 	switch {
 	case m.reigning():
 		v.Leader = protocol.Leadership{ID: m.cfg.Self.ID, Incarnation: m.ballot.Incarnation, Term: m.reign.term}
 		v.LeaseEnd, v.NotBefore = m.reign.leaseEnd, m.reign.notBefore
 		if m.reign.again && !m.cfg.mutants.Has("overtaken-work-renews") { // what is renewed is the next tenure's, not that of the work which has been told to stop
 			v.LeaseEnd = 0
+		}
+		for i := range m.ballot.Membership.Voters {
+			if i != m.self && m.apart(i) {
+				v.Apart |= 1 << i
+			}
 		}
 	case m.heard.contact != protocol.Always:
 		v.Leader = m.heard.leadership()
@@ -245,11 +256,6 @@ func (m *Machine) View() protocol.View {
 	}
 	return v
 }
-
-// OwesUntil is until when this voter may still be promised to somebody by what it said
-// before it started, or before its clock jumped (R1, R16): a leader that needs its vote
-// may have to wait as long. Always if it owes nothing.
-func (m *Machine) OwesUntil() protocol.Instant { return m.bootUntil }
 
 // message is a message with what all of them carry.
 func (m *Machine) message(kind protocol.MessageType, term uint64) protocol.Message {
@@ -270,7 +276,7 @@ func (m *Machine) send(fx *protocol.Effects, to protocol.NodeID, after uint64, m
 	if after > m.saveNo && !m.dirty {
 		return
 	}
-	fx.Sends = append(fx.Sends, protocol.Send{To: to, After: after, Message: *msg})
+	fx.Sends = append(fx.Sends, protocol.Send{To: to, After: after, Message: *msg, Leads: msg.Type == Heartbeat})
 }
 
 // toVoters sends a message to all other voters; it waits for no save.
