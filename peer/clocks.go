@@ -15,7 +15,7 @@ type clocks struct {
 
 // compare logs what the latest view has changed.
 func (c *clocks) compare(n *Node) {
-	voters, aside := n.view.Apart, n.view.Aside
+	voters, aside := n.run.View().Apart, n.run.View().Aside
 	if aside != c.aside {
 		if c.aside = aside; aside {
 			n.log.Warn("the clock of this node does not run like those of the others; the node does not stand for election")

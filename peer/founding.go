@@ -75,7 +75,7 @@ func (n *Node) admit(h *wire.Hello, caller wire.Caller) (*wire.Welcome, *wire.Re
 			return nil, n.noPart()
 		}
 		id, held := h.ID, h.Held
-		n.inbox.put(item{do: func() { n.called(id, held) }})
+		n.run.Do(func() { n.called(id, held) })
 	}
 	ms := n.membership.Load()
 	voter, refusal := false, (*wire.Refusal)(nil)
@@ -89,7 +89,7 @@ func (n *Node) admit(h *wire.Hello, caller wire.Caller) (*wire.Welcome, *wire.Re
 	}
 	if caller == wire.Node && voter {
 		id, promise := h.ID, h.Promise
-		n.inbox.put(item{do: func() { n.compare(id, promise) }})
+		n.run.Do(func() { n.compare(id, promise) })
 	}
 	welcome.Membership = ms
 	return welcome, nil
@@ -191,7 +191,7 @@ func (n *Node) bind(h *wire.Hello, caller wire.Caller) *wire.Refusal {
 			n.log.Error("the directory of a voter cannot be pinned", "voter", h.ID, "error", err)
 			return &wire.Refusal{Code: wire.CodeBusy, Says: fmt.Sprintf("%s cannot write down the directory of %s: its disk fails", n.cfg.ID, h.ID)}
 		}
-		n.inbox.put(item{do: n.found})
+		n.run.Do(n.found)
 	}
 	if bound && known != h.Dir {
 		return n.another(h, known)
@@ -218,7 +218,7 @@ func orNone(all []protocol.NodeID) string {
 // founding, has pinned its directory.
 func (n *Node) welcomed(from protocol.NodeID, w *wire.Welcome) {
 	n.admitted(from)
-	if n.machine != nil {
+	if n.run.Machine() != nil {
 		n.compareNotes(from, w.Membership)
 		return
 	}
@@ -230,7 +230,7 @@ func (n *Node) welcomed(from protocol.NodeID, w *wire.Welcome) {
 
 // found founds this node, if the time has come.
 func (n *Node) found() {
-	if n.machine != nil || n.apart.Load() {
+	if n.run.Machine() != nil || n.apart.Load() {
 		return
 	}
 	ms := n.met()
@@ -238,7 +238,6 @@ func (n *Node) found() {
 		return
 	}
 	if err := n.boot(ms, nil); err != nil {
-		n.machine = nil
 		n.membership.Store(nil)
 		n.log.Error("the election cannot begin", "error", err)
 		n.refuse(n.cfg.ID, &wire.Refusal{Code: wire.CodeVoters, Says: err.Error(), Final: true})

@@ -96,16 +96,16 @@ func (n *Node) membershipNow() *MembershipStatus {
 	if ms == nil {
 		return nil
 	}
-	if v := n.seen.Load(); v == nil || !v.Elected || n.dialect.lacks(memberships) != nil {
+	if v := n.run.Seen(); v == nil || !v.Elected || n.dialect.lacks(memberships) != nil {
 		return membershipStatus(ms, false, nil, 0)
 	}
 	told := make(chan *MembershipStatus, 1)
-	n.inbox.put(item{do: func() {
-		if r, ok := n.machine.(protocol.Reconfigurable); ok {
+	n.run.Do(func() {
+		if r, ok := n.run.Machine().(protocol.Reconfigurable); ok {
 			ms, settled := r.Membership()
-			told <- membershipStatus(ms, settled, r.Members(nil), n.latest.Boot)
+			told <- membershipStatus(ms, settled, r.Members(nil), n.run.Latest().Boot)
 		}
-	}})
+	})
 	late := time.NewTimer(loopLimit)
 	defer late.Stop()
 	select {

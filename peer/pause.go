@@ -67,13 +67,13 @@ func (n *Node) setPaused(ctx context.Context, on bool, by string) error {
 		return fmt.Errorf("%s cannot write it down, goes on as before, and may have forgotten either at its next start: want it said again: %w", n.cfg.ID, err)
 	}
 	n.pausing.unsure = false
-	if !n.call(func() {
+	if !n.run.Call(func() {
 		n.pausing.last.Store(&p)
 		n.note(pauseEvent(on), n.known(), by, p.At)
 		if on {
 			n.locator.enough(errPaused{n.cfg.ID})
 		}
-		n.command(protocol.Command{Verb: n.dialect.pausing(on)})
+		n.run.Command(protocol.Command{Verb: n.dialect.pausing(on)})
 	}) {
 		return errClosed
 	}
@@ -98,7 +98,7 @@ func pauseEvent(on bool) string {
 
 // known is the token of whoever leads or led last, as far as this node has seen;
 // 0 if it has seen nobody.
-func (n *Node) known() fence.Token { return n.token(n.lastCount) }
+func (n *Node) known() fence.Token { return n.run.Token(n.lastCount) }
 
 // pause answers a client that pauses or resumes this very node.
 func (a *answerer) pause(ctx context.Context, on bool) error {

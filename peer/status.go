@@ -132,7 +132,7 @@ func (n *Node) Status() NodeStatus {
 		s.Cause = l.State.Cause.Error()
 	}
 	if l.View.Elected {
-		s.Token = n.token(l.View.Token)
+		s.Token = n.run.Token(l.View.Token)
 	}
 	now := clock.Now()
 	for _, p := range l.Peers {

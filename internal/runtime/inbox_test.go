@@ -1,4 +1,4 @@
-package peer
+package runtime
 
 import "testing"
 
@@ -39,12 +39,45 @@ func TestWhoBringsALetterHelps(t *testing.T) {
 
 // TestHelpDoesNotWait: while a turn is under way the loop is told to make another.
 func TestHelpDoesNotWait(t *testing.T) {
-	n := &Node{inbox: newInbox()}
-	turns := &turns{n: n, baton: make(chan struct{}, 1)}
+	r := &Runner{inbox: newInbox()}
+	turns := &turns{r: r, baton: make(chan struct{}, 1)}
 	turns.take()
 	turns.help()
-	if !rung(n.inbox) {
+	if !rung(r.inbox) {
 		t.Error("a letter that came during a turn is left lying")
 	}
 	turns.leave()
+}
+
+// TestInbox: the letters of each sender are bounded, and nothing else is.
+func TestInbox(t *testing.T) {
+	b := newInbox()
+	for range maxLetters {
+		if !b.put(item{from: "n1", letter: Letter{Since: 1}}) {
+			t.Fatal("there is no room for a letter")
+		}
+	}
+	if b.put(item{from: "n1"}) || b.lost() != 1 {
+		t.Errorf("a letter too many is taken, and %d are counted as lost", b.lost())
+	}
+	if !b.put(item{from: "n4"}) {
+		t.Error("one who floods keeps out the letters of another")
+	}
+	if !b.put(item{do: func() {}}) {
+		t.Error("what is no letter must always be taken")
+	}
+	batch := b.take(nil)
+	if len(batch) != maxLetters+2 || batch[0].letter.Since != 1 || batch[maxLetters+1].do == nil {
+		t.Errorf("took %d items out of order", len(batch))
+	}
+	if !b.put(item{from: "n1"}) {
+		t.Error("there is no room again")
+	}
+	if batch = b.take(batch); len(batch) != 1 || batch[0].from != "n1" {
+		t.Errorf("took %+v", batch)
+	}
+	b.put(item{from: "n3"})
+	if left := b.close(); len(left) != 1 || b.put(item{do: func() {}}) {
+		t.Errorf("closing left %d items, or something was taken afterwards", len(left))
+	}
 }
