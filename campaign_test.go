@@ -256,12 +256,6 @@ func TestAbilitiesThatAreMissing(t *testing.T) {
 		if err := term.Check(); err != nil {
 			t.Errorf("the term did not go on: %v", err)
 		}
-		if own, ok := elect.Mandate[*fakeMandate](term); !ok || own != m {
-			t.Error("Mandate did not give the mandate")
-		}
-		if inheritable, ok := elect.Mandate[driver.Inheritable](term); ok || inheritable != nil {
-			t.Error("Mandate gave an ability that is not there")
-		}
 	})
 }
 

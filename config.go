@@ -72,6 +72,12 @@ type Config struct {
 	// where that is beyond.
 	MinBackoff, MaxBackoff time.Duration
 
+	// Guardian keeps this process while it leads; [supervise.Guard] returns one.
+	// Nil means nobody.
+	//
+	// [supervise.Guard]: https://pkg.go.dev/github.com/electd/elect/agent/supervise#Guard
+	Guardian Guardian
+
 	// Logger receives what Lead has to say. Nil is silence.
 	Logger *slog.Logger
 
@@ -80,6 +86,23 @@ type Config struct {
 	// quickly, and must not call methods of the Election or its terms. Nil
 	// means nobody.
 	OnEvent func(Event)
+}
+
+// Guardian outlives the work of a leader: it ends the work before the lease does, and
+// knows when nothing of it is left. Its methods may be called by any number of goroutines.
+type Guardian interface {
+	// Lead hands over each mandate before its term begins. The lease of the mandate
+	// lasts until the work was joined; that of the term ends a drain earlier. With
+	// Config.NonExclusive it is not exclusive, and the work may go on without a
+	// lease. done is called once, when the work was joined and before the mandate is
+	// released. An error is one of the campaign: no work begins.
+	Lead(m driver.Mandate, exclusive bool) (done func(), err error)
+
+	// InTime is asked when the lease has ended and the work has not returned, by a
+	// goroutine of the term's. It reports whether all that the work does was over
+	// before the lease ended; then that is no overrun. It may wait until it knows,
+	// but not after the work has returned.
+	InTime() bool
 }
 
 func (c *Config) complete(l Limits) error {

@@ -28,8 +28,8 @@
 //     proven lease: [Term.Check] returns nil in at most one of them.
 //  2. Told in time. The work's context ends before the lease does, by
 //     Config.Drain. Work that has not returned when the lease ends is an
-//     overrun: reported as EventOverrun, and logged. Of work that [Term.Oversee]
-//     has told of, what counts is when it had ended.
+//     overrun: reported as EventOverrun, and logged. Of work
+//     under a [Guardian], what counts is when it had ended.
 //  3. Ordered. Tokens rise strictly from term to term, across crashes and
 //     restarts.
 //  4. Stop, join, release. The work's context ends, the work returns, and only

@@ -85,8 +85,12 @@ func (e *Election) campaign(ctx context.Context, led bool) (*Term, error) {
 	}
 	e.emit(EventCampaigning, 0, nil)
 	m, err := e.elector.Campaign(ctx, e.cfg.candidacy())
+	done := func() {}
 	if err == nil {
-		if err = e.sound(m); err != nil {
+		if err = e.sound(m); err == nil && e.cfg.Guardian != nil {
+			done, err = e.cfg.Guardian.Lead(m, !e.cfg.NonExclusive)
+		}
+		if err != nil {
 			if rerr := e.release(m); rerr != nil {
 				err = fmt.Errorf("%w; and it was not released: %w", err, rerr)
 			}
@@ -99,7 +103,7 @@ func (e *Election) campaign(ctx context.Context, led bool) (*Term, error) {
 		e.emit(EventFailed, 0, err)
 		return nil, err
 	}
-	return e.begin(ctx, m, led), nil
+	return e.begin(ctx, m, done, led), nil
 }
 
 // sound returns why a victory is none: a lease that has run out, or has so

@@ -11,7 +11,7 @@ const (
 	EventFailed      EventKind = "failed"      // a campaign failed; Err says why
 	EventElected     EventKind = "elected"     // a term began
 	EventEnded       EventKind = "ended"       // the work's context ended; Err is a *LostError
-	EventOverrun     EventKind = "overrun"     // the lease ended and the work had not returned, nor ended (see Term.Oversee); never with Config.NonExclusive
+	EventOverrun     EventKind = "overrun"     // the lease ended and the work had not returned, nor ended (see Guardian.InTime); never with Config.NonExclusive
 	EventReleased    EventKind = "released"    // the work was joined, and leadership given up or known to be gone
 )
 

@@ -331,15 +331,6 @@ func ExampleTerm_Context() {
 	// Output: true <nil>
 }
 
-// Code that knows its back end reaches what only that one can do.
-func ExampleMandate() {
-	lead(func(_ context.Context, term *elect.Term) {
-		_, ok := elect.Mandate[driver.Inheritable](term) // such as a lock of package file
-		fmt.Println(ok)
-	})
-	// Output: false
-}
-
 func ExampleLostError() {
 	lead(func(ctx context.Context, term *elect.Term) {
 		term.Resign()

@@ -152,26 +152,27 @@ func TestNoOverrunWithinTheLease(t *testing.T) {
 	}
 }
 
-// Where somebody else ends the work, and this process hears of it late, what he says
-// counts: only work that went on after the lease is an overrun.
-func TestOverrunOfOverseenWork(t *testing.T) {
+// Where a guardian ends the work, and this process hears of it late, what the guardian
+// says counts: only work that went on after the lease is an overrun.
+func TestOverrunUnderAGuardian(t *testing.T) {
 	for _, inTime := range []bool{true, false} {
 		t.Run(fmt.Sprintf("in time %v", inTime), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var d diary
 				var log strings.Builder // Logger calls are over when Lead has returned
-				e, link := stand(t, memory.NewStore(0), "a", elect.Config{OnEvent: d.note, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+				var g guardian
+				e, link := stand(t, memory.NewStore(0), "a", elect.Config{Guardian: &g, OnEvent: d.note, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				start := time.Now()
 				var asked atomic.Int64
-				_ = e.Lead(ctx, func(_ context.Context, term *elect.Term) error {
-					term.Oversee(func() bool {
+				_ = e.Lead(ctx, func(context.Context, *elect.Term) error {
+					g.inTime = func() bool {
 						if asked.Add(1); time.Since(start) != lease {
 							t.Errorf("asked after %v; want %v, the end of the lease", time.Since(start), lease)
 						}
 						return inTime
-					})
+					}
 					link.Cut(true)
 					time.Sleep(lease + time.Millisecond)
 					cancel()

@@ -19,13 +19,12 @@ type Term struct {
 	mandate  driver.Mandate
 	ctx      context.Context
 	end      context.CancelCauseFunc
-	led      bool // by Lead, which joins the work and releases
+	done     func() // tells Config.Guardian that the work was joined
+	led      bool   // by Lead, which joins the work and releases
 	sequence atomic.Uint64
 
 	settled   chan struct{} // closed when the work was joined
 	announced chan struct{} // closed when watch has told all that it will
-
-	inTime atomic.Pointer[func() bool] // see Oversee; nil: nobody oversees the work
 
 	mu       sync.Mutex
 	target   string // of a transfer that was asked for
@@ -34,8 +33,8 @@ type Term struct {
 
 // begin makes a Term of a fresh mandate and keeps watch over it. The term's
 // context has the values of ctx, and an end of its own.
-func (e *Election) begin(ctx context.Context, m driver.Mandate, led bool) *Term {
-	t := &Term{election: e, mandate: m, led: led, settled: make(chan struct{}), announced: make(chan struct{})}
+func (e *Election) begin(ctx context.Context, m driver.Mandate, done func(), led bool) *Term {
+	t := &Term{election: e, mandate: m, done: done, led: led, settled: make(chan struct{}), announced: make(chan struct{})}
 	t.ctx, t.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	e.emit(EventElected, m.Token(), nil)
 	go t.watch()
@@ -156,14 +155,6 @@ func (t *Term) Release(ctx context.Context) error {
 	return err
 }
 
-// Mandate gives the back end's own mandate to code that can do more with it, if
-// it has the type T. It is for abilities, such as driver.Inheritable; never
-// release or transfer the mandate itself.
-func Mandate[T any](t *Term) (T, bool) {
-	m, ok := t.mandate.(T)
-	return m, ok
-}
-
 // finish ends the term for good; the first cause stays. It returns that cause.
 func (t *Term) finish(cause error) error {
 	t.end(lost(t.Token(), cause))
@@ -182,6 +173,7 @@ func (t *Term) settle(ctx context.Context) (first bool, err error) {
 	}
 	close(t.settled)
 	<-t.announced
+	t.done()
 	if tr, ok := t.mandate.(driver.Transferrer); ok && target != "" {
 		err = tr.Transfer(ctx, target)
 	} else {
@@ -197,7 +189,7 @@ func (t *Term) watch() {
 	cause := t.awaitEnd()
 	late := t.toldLate(cause)
 	t.election.emit(EventEnded, t.Token(), cause)
-	if t.overruns() && !t.endedInTime() {
+	if g := t.election.cfg.Guardian; t.overruns() && (g == nil || !g.InTime()) {
 		t.election.emit(EventOverrun, t.Token(), cause)
 		log := t.election.cfg.Logger
 		if late && t.returns(max(t.election.cfg.Drain, thawTime)) {
@@ -207,20 +199,6 @@ func (t *Term) watch() {
 		}
 	}
 	close(t.announced)
-}
-
-// Oversee is for work that somebody else ends before the lease does, as the keeper of
-// elect run ends its command: this process may come to know of that only after the end
-// of the lease. When the lease has ended and the work has not returned, inTime is called
-// by a goroutine of the term's. It may wait until it knows, but not after the work has
-// returned, and reports whether all that the work does was over before the end of the
-// lease. Then it is no overrun. The last call counts.
-func (t *Term) Oversee(inTime func() bool) { t.inTime.Store(&inTime) }
-
-// endedInTime reports whether work that has not returned yet had ended all the same.
-func (t *Term) endedInTime() bool {
-	f := t.inTime.Load()
-	return f != nil && (*f)()
 }
 
 // thawTime is what work may need to return in a process that has just begun to run

@@ -13,10 +13,12 @@
 //
 // An Elector and its mandates may be used by any number of goroutines, within
 // the rules of package driver. A candidate that waits takes one thread of the
-// operating system, asleep in flock(2), and wakes once a second to see whether
-// the lock was moved. Go programs end when they reach 10,000 threads. On Linux
-// the wait is ended early by a real-time signal, see interruptSignal. Elsewhere
-// the lock is polled.
+// operating system, asleep in flock(2), and four descriptors; it wakes once a
+// second to see whether the lock was moved. Go programs end when they reach 10,000
+// threads. To end a wait early, Linux is made to start flock anew on a descriptor
+// that has no locks: the candidate leaves the queue, and nothing of it stays. The
+// thread is sent a SIGURG for that, which the Go runtime handles; no signal's
+// disposition is changed. Elsewhere the lock is polled.
 //
 // # Failure
 //

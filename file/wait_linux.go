@@ -7,97 +7,15 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// interruptSignal ends a thread's wait in flock(2). It is a real-time signal
-// that nothing else is known to use. A program that asks os/signal for all
-// signals sees it too and should ignore it.
-const interruptSignal = syscall.Signal(47)
-
-// interruption is process-wide because the disposition of a signal is. It is
-// touched only when a candidate stops waiting before it has won.
-var interruption struct {
-	sync.Mutex
-	ch chan os.Signal // never read: that the handler ran is all that matters
-}
-
-// armInterruption makes the signal interrupt a system call instead of restarting
-// it. Go installs its handlers with SA_RESTART and has no way to ask for
-// another, so the flag is taken out of Go's own entry, which is left as it is
-// otherwise. It is called before each signal is sent and not once: a program may
-// have called signal.Reset meanwhile, after which the signal would end it.
-func armInterruption() error {
-	interruption.Lock()
-	defer interruption.Unlock()
-	if interruption.ch == nil {
-		interruption.ch = make(chan os.Signal, 1)
-	}
-	action, err := sigaction(nil)
-	if err != nil {
-		return err
-	}
-	if h := action.handler(); h != 0 && h != 1 && *action.flags()&saRestart == 0 { // neither SIG_DFL nor SIG_IGN
-		return nil
-	}
-	signal.Notify(interruption.ch, interruptSignal)
-	if action, err = sigaction(nil); err != nil {
-		return err
-	}
-	*action.flags() &^= saRestart
-	_, err = sigaction(action)
-	return err
-}
-
-// kernelAction is the kernel's struct sigaction, which differs from libc's and
-// between architectures. Two fields are looked at, and the rest is passed
-// through: the handler, and the flags, each as wide as a pointer, in this order.
-// Only MIPS has the flags first, as 32 bits.
-type kernelAction [8]uint64 // MIPS, the largest, takes 32 bytes
-
-const (
-	saRestart = 0x10000000 // the same on every architecture that Go has for Linux
-	isMIPS    = runtime.GOARCH == "mips" || runtime.GOARCH == "mipsle" || runtime.GOARCH == "mips64" || runtime.GOARCH == "mips64le"
-)
-
-func (a *kernelAction) handler() uintptr {
-	if isMIPS {
-		return *(*uintptr)(unsafe.Add(unsafe.Pointer(a), unsafe.Sizeof(uintptr(0))))
-	}
-	return *(*uintptr)(unsafe.Pointer(a))
-}
-
-// flags returns the 32 bits of the flags in which SA_RESTART is.
-func (a *kernelAction) flags() *uint32 {
-	at := unsafe.Sizeof(uintptr(0))
-	switch {
-	case isMIPS:
-		at = 0
-	case runtime.GOARCH == "ppc64" || runtime.GOARCH == "s390x": // 64 bits, big endian
-		at += 4
-	}
-	return (*uint32)(unsafe.Add(unsafe.Pointer(a), at))
-}
-
-// sigaction replaces the disposition unless replacement is nil, and returns the
-// one before.
-func sigaction(replacement *kernelAction) (*kernelAction, error) {
-	size := uintptr(8)
-	if isMIPS {
-		size = 16
-	}
-	var before kernelAction
-	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(interruptSignal),
-		uintptr(unsafe.Pointer(replacement)), uintptr(unsafe.Pointer(&before)), size, 0, 0)
-	if errno != 0 {
-		return nil, errno
-	}
-	return &before, nil
-}
+// nudge makes a thread start its system call anew. The Go runtime handles it in
+// every program and sends it to itself to preempt goroutines, so that one more of
+// them means nothing to anybody.
+const nudge = unix.SIGURG
 
 // waitFlock takes an exclusive flock on fd. It waits asleep in the kernel, which
 // wakes one waiter at a time. It returns errInterrupted when ctx ended or moved
@@ -106,24 +24,54 @@ func waitFlock(ctx context.Context, fd int, moved func() bool) error {
 	if err := tryFlock(fd); err != unix.EWOULDBLOCK {
 		return err
 	}
+	w, err := newWaiter(fd)
+	if err != nil {
+		return err
+	}
+	defer w.close()
 	result := make(chan error, 1)
-	go func() {
-		// Not unlocked: the thread, which may be one of a thousand, ends with
-		// this goroutine.
-		runtime.LockOSThread()
-		result <- blockFlock(ctx, fd, moved)
-	}()
+	go func() { result <- w.wait(ctx, moved) }()
 	return <-result
 }
 
-// blockFlock is called on a locked thread. The number of that thread stays its
-// own until no more signals can be sent to it, because the sender is joined.
-func blockFlock(ctx context.Context, fd int, moved func() bool) error {
+// waiter blocks one thread in flock(2), and ends that wait early without a change
+// to what any signal does. The kernel restarts a system call that was interrupted
+// by a handler of Go's, and reads the descriptor again when it does. So the waiter
+// waits on a descriptor of its own, puts a file in its place that has no locks, and
+// then interrupts the thread: flock starts anew, and fails at once.
+type waiter struct {
+	fd       int // a duplicate: the lock is that of the open file
+	lockless int // flock on it fails with EBADF
+}
+
+func newWaiter(fd int) (*waiter, error) {
+	fd, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	lockless, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	return &waiter{fd: fd, lockless: lockless}, nil
+}
+
+func (w *waiter) close() {
+	_ = unix.Close(w.fd)
+	_ = unix.Close(w.lockless)
+}
+
+// wait is called by a goroutine that ends with it, and with its thread, which may be
+// one of a thousand. The number of that thread stays its own until no more signals
+// can be sent to it, because the sender is joined.
+func (w *waiter) wait(ctx context.Context, moved func() bool) error {
+	runtime.LockOSThread()
 	thread := unix.Gettid()
 	// A program may have been started with the signal blocked.
 	var set unix.Sigset_t
-	width := int(unsafe.Sizeof(set.Val[0])) * 8
-	bit := int(interruptSignal) - 1
+	width := 1024 / len(set.Val)
+	bit := int(nudge) - 1
 	set.Val[bit/width] |= 1 << (bit % width)
 	if err := unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, nil); err != nil {
 		return os.NewSyscallError("rt_sigprocmask", err)
@@ -137,11 +85,12 @@ func blockFlock(ctx context.Context, fd int, moved func() bool) error {
 			return
 		}
 		stop.Store(true)
-		// A signal that arrives before the thread is in flock is lost, so it is
-		// repeated until the thread says that it is out.
+		// A signal that arrives before the thread is in flock, or while the
+		// program ignores it, is lost. It is repeated until the thread is out.
 		for pause := time.Millisecond; ; pause = min(2*pause, Poll) {
-			if armInterruption() == nil {
-				_ = unix.Tgkill(unix.Getpid(), thread, interruptSignal)
+			heed()
+			if unix.Dup3(w.lockless, w.fd, unix.O_CLOEXEC) == nil {
+				_ = unix.Tgkill(unix.Getpid(), thread, nudge)
 			}
 			select {
 			case <-done:
@@ -153,12 +102,22 @@ func blockFlock(ctx context.Context, fd int, moved func() bool) error {
 
 	err := error(unix.EINTR)
 	for err == unix.EINTR && !stop.Load() {
-		err = unix.Flock(fd, unix.LOCK_EX)
+		err = unix.Flock(w.fd, unix.LOCK_EX)
 	}
 	close(done)
 	sender.Wait()
-	if err == unix.EINTR {
+	if stop.Load() && (err == unix.EBADF || err == unix.EINTR) {
 		return errInterrupted
 	}
 	return err
+}
+
+// heed ends signal.Ignore of the signal, which may be one of all. To ignore it and
+// to handle it as the runtime does are the same to the program and its children.
+func heed() {
+	if signal.Ignored(nudge) {
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, nudge)
+		signal.Stop(c)
+	}
 }

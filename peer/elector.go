@@ -83,7 +83,7 @@ func (n *Node) led(ctx context.Context) (s driver.State, ok bool) {
 	defer late.Stop()
 	for {
 		s, _, changed, open := n.run.States().Get()
-		if !open || s.Leader != nil || s.Cause != nil {
+		if !open || s.Leader != nil || s.Stale {
 			return s, open
 		}
 		select {

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"time"
+
+	"github.com/electd/elect/driver"
 )
 
 // DefaultGrace is the time between SIGTERM and SIGKILL when Command.Grace is 0.
@@ -75,9 +77,7 @@ type Command struct {
 	// made for driver.Inheritable.
 	Entrust func(gone func() bool, ended <-chan struct{})
 	// Lease, if not nil, reports how much longer the family may live, and
-	// false when nothing runs out; a driver.Mandate has one. That of an elect.Term
-	// is 0 once its context has ended, and takes the grace from the command. It is
-	// asked before the start, when something must be left, and then again and
+	// false when nothing runs out. It is asked before the start, when something must be left, and then again and
 	// again until Done. The keeper begins to kill
 	// the family 20 ms before the latest end that it was told, or earlier if the
 	// family is large, also when this process is frozen. 0 leaves that end
@@ -91,6 +91,25 @@ type Command struct {
 	Logger *slog.Logger
 
 	guard bool // the command is this program, by Guard
+}
+
+// Under sets Hold, Entrust, Keep, Testament and Lease to those of a mandate, so that
+// the family is dead before the mandate can be another's. Work that is not exclusive
+// is fenced by its token, and has no Lease: it may go on for longer. The lease of the
+// mandate lasts until the work was joined; that of an elect.Term ends when the work is
+// told to end, and would take its grace.
+func (c *Command) Under(m driver.Mandate, exclusive bool) {
+	c.Lease, c.Hold, c.Entrust, c.Testament, c.Keep = nil, nil, nil, nil, nil
+	if exclusive {
+		c.Lease = m.Remaining
+	}
+	if m, ok := m.(driver.Inheritable); ok {
+		c.Hold, c.Entrust = m.Files(), m.Entrust
+	}
+	if m, ok := m.(driver.Attestable); ok {
+		t := m.Testament()
+		c.Testament, c.Keep = t.Data, t.Keep
+	}
 }
 
 func (c *Command) grace() time.Duration {

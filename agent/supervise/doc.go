@@ -96,10 +96,10 @@
 //
 // The front is the parent of all the above, does nothing but pass on signals and
 // the terminal, and ends as the program did. The program tells the keeper by a
-// socket of their own, with [Guardian.Lead], until when it leads (by its mandate,
-// or without an end where its token fences the work) and what is to be kept and
-// told, so that the front may be frozen or dead without harm to the
-// deadline. It is dead before the lease ends when it is frozen; when it is
+// socket of their own until when it leads (by its mandate, or without an end where
+// its token fences the work) and what is to be kept and told, so that the front may be
+// frozen or dead without harm to the deadline. The Guardian does that for each term
+// when it is elect.Config.Guardian. It is dead before the lease ends when it is frozen; when it is
 // killed, its children are dead within milliseconds, and the witness speaks.
 //
 // # Speed

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
 )
 
@@ -58,15 +59,8 @@ func ExampleGuard() {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	// From here on in the guarded process. In the work of each term:
-	var lease supervise.Lease // the driver.Mandate of the term; nil if its effects are fenced
-	var testament []byte      // of driver.Attestable, if the mandate is one
-	var keep []*os.File       // likewise, and those of driver.Inheritable
-	done, err := guardian.Lead(lease, testament, keep)
-	if err != nil {
-		return // do not work unguarded
-	}
-	defer done()
+	// From here on in the guarded process, whose terms are handed to its keeper.
+	_ = elect.Config{Guardian: guardian}
 }
 
 func ExampleBackoff() {

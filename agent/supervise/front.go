@@ -52,8 +52,8 @@ func launched() *launch {
 // and the terminal on, and exits, or dies by a signal, as the program did.
 //
 // Whichever of the three is killed, nothing of the program is left, children
-// that called setsid or forked twice included; and while the program leads (see
-// Guardian.Lead), it is dead before the lease ends, also when it is frozen. When
+// that called setsid or forked twice included; and while the program leads, with the
+// Guardian as its elect.Config.Guardian, it is dead before the lease ends, also when it is frozen. When
 // the program and all that it started are dead, the keeper's witness speaks.
 // What is covered on which system, and what is not, is as with a Command.
 //

@@ -22,11 +22,4 @@ func (c GuardConfig) check() error {
 	return nil
 }
 
-// Lease says how much longer leadership is proven, and false when nothing runs
-// out. A driver.Mandate is one. An elect.Term looks like one, but has nothing left
-// once its context has ended, though the work may have its grace yet.
-type Lease interface {
-	Remaining() (left time.Duration, bounded bool)
-}
-
 var errGuardedTwice = errors.New("supervise: this process is guarded already: call Guard once, right after KeeperMain")

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/internal/terminal"
@@ -56,7 +57,7 @@ func guarded(args []string) {
 			<-stop
 			l.fixed.Store(true)
 		}()
-		done, err := g.Lead(l, []byte(a["testament"]), keep)
+		done, err := g.Lead(mandate{lease: l, will: driver.Testament{Data: []byte(a["testament"]), Keep: keep}}, true)
 		check(err)
 		if a["done"] != "" {
 			done()
@@ -70,7 +71,7 @@ func guarded(args []string) {
 		_, _ = l.Remaining()
 		l.fixed.Store(true)
 		b.Gone.Store(end.Load())
-		_, err := g.Lead(l, nil, nil)
+		_, err := g.Lead(mandate{lease: l}, true)
 		check(err)
 	}
 	if a["hostile"] != "" {
@@ -105,6 +106,16 @@ func guarded(args []string) {
 	}
 	b.Members[0].live()
 }
+
+// mandate is what a guarded program leads by.
+type mandate struct {
+	driver.Mandate // of which nobody asks for anything else
+	lease          *lease1
+	will           driver.Testament
+}
+
+func (m mandate) Remaining() (time.Duration, bool) { return m.lease.Remaining() }
+func (m mandate) Testament() driver.Testament      { return m.will }
 
 // lease1 is a lease that is renewed whenever it is looked at.
 type lease1 struct {
@@ -421,7 +432,7 @@ func TestGuardErrors(t *testing.T) {
 		keep []*os.File
 		says string
 	}{
-		{left: 0, says: "it takes more than 20ms to guard it; for work that is fenced by its token and may begin earlier, pass no Lease"},
+		{left: 0, says: "it takes more than 20ms to guard it; for work that is fenced by its token and may begin earlier, set elect.Config.NonExclusive"},
 		{left: time.Minute, told: []byte("x"), says: "without a file to keep"},
 		{left: time.Minute, keep: []*os.File{nil}, says: "nil file"},
 	} {
@@ -429,7 +440,7 @@ func TestGuardErrors(t *testing.T) {
 		end.Store(int64(clock.Now().Add(c.left)))
 		l := &lease1{end: end}
 		l.fixed.Store(true)
-		if _, err := g.Lead(l, c.told, c.keep); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := g.Lead(mandate{lease: l, will: driver.Testament{Data: c.told, Keep: c.keep}}, true); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want %q", err, c.says)
 		}
 	}
@@ -491,7 +502,7 @@ func guardBench([]string) {
 	for range rounds {
 		l := &lease1{span: time.Minute, end: new(atomic.Int64)}
 		before := time.Now()
-		done, err := g.Lead(l, nil, []*os.File{file})
+		done, err := g.Lead(mandate{lease: l, will: driver.Testament{Keep: []*os.File{file}}}, true)
 		took += time.Since(before)
 		check(err)
 		done()

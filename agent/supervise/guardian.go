@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/clock"
 )
 
@@ -44,35 +46,30 @@ func newGuardian(cfg GuardConfig, how *launch) (*Guardian, error) {
 	return &Guardian{log: c.logger(), conn: how.guard}, nil
 }
 
-// Lead tells the keeper that this program leads, until done is called: it calls
-// for the death of the program 20 ms before the end of the lease, if that is
-// not renewed. The keeper keeps the files, and when the program and all that it
-// started are dead, it hands the testament to its witness: see Command.Keep and
-// Command.Testament. Both may be empty. Call done when the work was joined, and
-// before the mandate is released.
-//
-// Hand it the Remaining of the mandate (elect.Mandate[driver.Mandate]), not the
-// one of the elect.Term: that says 0 as soon as the term's context has ended, also
-// where the program was only asked to stop. The mandate is renewed until the work
-// has been joined, and the program has its grace. A nil Lease is one that never
-// runs out: for work that its token fences (elect.Config.NonExclusive), which may
-// begin before leadership is proven and go on after it. A lease that has nothing
-// left is refused.
+// Lead tells the keeper that this program leads, until done is called. It is for
+// elect.Config.Guardian, which calls it for each term, and done when the work was
+// joined. The keeper calls for the death of the program 20 ms before the end of the
+// lease, if that is not renewed; work that is not exclusive has no lease. The keeper
+// holds the files of the mandate, and when the program and all that it started are
+// dead, it hands the testament to its witness: see Command.Under.
 //
 // A program may lead several elections at a time; the lease that ends first
-// counts. An error says that the keeper does not guard this leadership: do not
-// begin the work.
-func (g *Guardian) Lead(l Lease, testament []byte, keep []*os.File) (done func(), err error) {
+// counts. An error says that the keeper does not guard this leadership. It is
+// permanent if the keeper does not answer.
+func (g *Guardian) Lead(m driver.Mandate, exclusive bool) (done func(), err error) {
+	var c Command
+	c.Under(m, exclusive)
+	testament, keep := c.Testament, append(slices.Clip(c.Keep), c.Hold...)
 	if err := checkTestament(testament, keep); err != nil {
-		return nil, err
+		return nil, driver.Permanent(err)
 	}
 	at := int64(0)
-	if l != nil {
+	if c.Lease != nil {
 		now := clock.Now() // before the question
-		left, bounded := l.Remaining()
+		left, bounded := c.Lease()
 		if bounded && left <= killTime {
 			return nil, fmt.Errorf("supervise: leadership is proven for %v more: it takes more than %v to guard it; "+
-				"for work that is fenced by its token and may begin earlier, pass no Lease", left, killTime)
+				"for work that is fenced by its token and may begin earlier, set elect.Config.NonExclusive", left, killTime)
 		}
 		if bounded {
 			at = shared(killAt(now, left))
@@ -86,7 +83,7 @@ func (g *Guardian) Lead(l Lease, testament []byte, keep []*os.File) (done func()
 	var pushing sync.WaitGroup
 	if at != 0 {
 		pushing.Go(func() {
-			prolong(l.Remaining, over, func(at clock.Boot) {
+			prolong(c.Lease, over, func(at clock.Boot) {
 				g.tell(appendLead(nil, kindExtend, lead{id: id, at: shared(at)}))
 			})
 		})
@@ -97,6 +94,10 @@ func (g *Guardian) Lead(l Lease, testament []byte, keep []*os.File) (done func()
 		g.tell(appendLead(nil, kindDone, lead{id: id}))
 	}), nil
 }
+
+// InTime is for elect.Config.Guardian. The keeper ends the program in time, so work
+// that is alive to be asked about is late.
+func (g *Guardian) InTime() bool { return false }
 
 // lead hands a leadership to the keeper, and waits until the keeper has it.
 func (g *Guardian) lead(at int64, testament []byte, keep []*os.File) (id uint64, err error) {
@@ -130,7 +131,7 @@ func (g *Guardian) lead(at int64, testament []byte, keep []*os.File) (id uint64,
 // program in time.
 func (g *Guardian) lost(err error) error {
 	g.conn.Close()
-	return fmt.Errorf("supervise: the keeper does not answer: %w", err)
+	return driver.Permanent(fmt.Errorf("supervise: the keeper does not answer: %w", err))
 }
 
 func (g *Guardian) answer() (int64, error) {

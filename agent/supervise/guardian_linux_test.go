@@ -8,12 +8,28 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/driver"
 )
 
-// fixed is a lease that has always as much left.
-type fixed time.Duration
+// fixed is a mandate that has always as much left.
+type fixed struct {
+	driver.Mandate // of which nobody asks for anything else
+	left           time.Duration
+}
 
-func (f fixed) Remaining() (time.Duration, bool) { return time.Duration(f), true }
+func (f fixed) Remaining() (time.Duration, bool) { return f.left, true }
+
+// able is a mandate that the kernel holds, and that has a witness.
+type able struct {
+	fixed
+	files []*os.File
+	will  driver.Testament
+}
+
+func (m able) Files() []*os.File                    { return m.files }
+func (m able) Entrust(func() bool, <-chan struct{}) {}
+func (m able) Testament() driver.Testament          { return m.will }
 
 // asked is the keeper's end of a Guardian's connection, in a test.
 type asked struct {
@@ -82,7 +98,7 @@ func TestGuardianSlowLead(t *testing.T) {
 	begin := func() chan result {
 		c := make(chan result, 1)
 		go func() {
-			done, err := g.Lead(fixed(80*time.Millisecond), nil, nil)
+			done, err := g.Lead(fixed{left: 80 * time.Millisecond}, true)
 			c <- result{done, err}
 		}()
 		return c
@@ -129,7 +145,7 @@ func TestGuardianWithoutLease(t *testing.T) {
 	g, k := newAsked(t)
 	ended := make(chan error, 1)
 	go func() {
-		done, err := g.Lead(nil, nil, nil)
+		done, err := g.Lead(fixed{}, false)
 		if err == nil {
 			done()
 		}
@@ -144,5 +160,63 @@ func TestGuardianWithoutLease(t *testing.T) {
 	}
 	if kind, l := k.next(); kind != kindDone {
 		t.Errorf("%q %+v, want that it is over", kind, l)
+	}
+}
+
+// TestGuardianKeepsWhatTheMandateHas: the keeper holds the files of the mandate and
+// those of its testament, and is told the testament.
+func TestGuardianKeepsWhatTheMandateHas(t *testing.T) {
+	g, k := newAsked(t)
+	file := func() *os.File {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		return f
+	}
+	m := able{fixed{left: time.Minute}, []*os.File{file(), file()}, driver.Testament{Data: []byte("of n1"), Keep: []*os.File{file()}}}
+	var c Command
+	c.Under(m, true)
+	if left, bounded := c.Lease(); left != time.Minute || !bounded || len(c.Hold) != 2 || c.Entrust == nil || len(c.Keep) != 1 || string(c.Testament) != "of n1" {
+		t.Errorf("the command is %+v; want all that the mandate has", c)
+	}
+	if c.Under(m, false); c.Lease != nil || len(c.Hold) != 2 {
+		t.Errorf("the command of work that is not exclusive is %+v; want no lease", c)
+	}
+	if c.Under(fixed{}, true); c.Hold != nil || c.Entrust != nil || c.Keep != nil || c.Testament != nil {
+		t.Errorf("the command is %+v; want nothing of an earlier mandate", c)
+	}
+	led := make(chan error, 1)
+	go func() {
+		done, err := g.Lead(m, true)
+		if err == nil {
+			done()
+		}
+		led <- err
+	}()
+	if kind, l := k.next(); kind != kindLead || l.files != 3 || string(l.testament) != "of n1" {
+		t.Errorf("%q %+v; want a lead with three files and the testament", kind, l)
+	}
+	k.answer(0)
+	if err := <-led; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGuardianLosesItsKeeper: to campaign again is of no use then.
+func TestGuardianLosesItsKeeper(t *testing.T) {
+	g, k := newAsked(t)
+	_ = k.conn.Close()
+	if _, err := g.Lead(fixed{left: time.Minute}, true); !driver.IsPermanent(err) {
+		t.Errorf("without a keeper Lead returned %v; want a permanent error", err)
+	}
+	g, k = newAsked(t)
+	go func() {
+		k.next()
+		k.answer(syscall.EMFILE)
+	}()
+	if _, err := g.Lead(fixed{left: time.Minute}, true); err == nil || driver.IsPermanent(err) {
+		t.Errorf("when the keeper refused, Lead returned %v; want an error that is passing", err)
 	}
 }

@@ -5,9 +5,10 @@ package supervise
 import (
 	"context"
 	"log/slog"
-	"os"
 	"syscall"
 	"time"
+
+	"github.com/electd/elect/driver"
 )
 
 // KeeperMain returns at once: there are no keepers on this system.
@@ -68,6 +69,7 @@ type Guardian struct{}
 func Guard(GuardConfig) (*Guardian, error) { return nil, ErrUnsupported }
 
 // Lead returns ErrUnsupported.
-func (g *Guardian) Lead(Lease, []byte, []*os.File) (done func(), err error) {
-	return nil, ErrUnsupported
-}
+func (g *Guardian) Lead(driver.Mandate, bool) (done func(), err error) { return nil, ErrUnsupported }
+
+// InTime reports false.
+func (g *Guardian) InTime() bool { return false }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -13,7 +12,6 @@ import (
 	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/probe"
-	"github.com/electd/elect/driver"
 )
 
 // nodeVerb is the program that the benchmarks of peers measure: one that embeds
@@ -29,35 +27,24 @@ func newNode(openers elect.Openers) *cobra.Command {
 		Use: nodeVerb, Hidden: true, Args: noArgs,
 		Short: "stand in an election and write down what happens: the node of bench failover and bench steady",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg.Guard = &probe.Guard{}
 			log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 			if guard { // before anything else: this process becomes two
 				guardian, err := supervise.Guard(supervise.GuardConfig{Logger: log})
 				if err != nil {
 					return exit.With(1, err)
 				}
-				cfg.Lead = func(t *elect.Term) (func(), error) {
-					// The mandate, not the term, which ends a drain earlier: that is for
-					// the work to stop in.
-					lease, ok := elect.Mandate[driver.Mandate](t)
-					if !ok {
-						return nil, errors.New("the term has no mandate")
-					}
-					var will driver.Testament
-					if m, ok := elect.Mandate[driver.Attestable](t); ok {
-						will = m.Testament()
-					}
-					return guardian.Lead(lease, will.Data, will.Keep)
-				}
+				cfg.Guard.Guardian = guardian
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()
 			var err error
-			cfg.Election, err = openers.Open(ctx, p.election, p.name, elect.Config{ID: id, NonExclusive: cfg.Tokens, Logger: log})
+			cfg.Election, err = openers.Open(ctx, p.election, p.name, elect.Config{ID: id, NonExclusive: cfg.Tokens, Guardian: cfg.Guard, Logger: log})
 			if err != nil {
 				return exit.OfOpening(err)
 			}
 			defer cfg.Election.Close()
-			cfg.In, cfg.Out, cfg.Log = os.Stdin, os.Stdout, log
+			cfg.In, cfg.Out = os.Stdin, os.Stdout
 			if err := probe.Run(ctx, cfg); err != nil {
 				return exit.With(1, err)
 			}

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/electd/elect/cmd/elect/internal/demo"
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/fleet"
-	"github.com/electd/elect/cmd/elect/internal/theatre"
 )
 
 const demoHelp = `Show what elect does: three nodes on this machine elect among themselves who runs a
@@ -39,7 +39,7 @@ time is over, and of the token that stops it.
 Exit codes: 0 all went as it should; 1 it did not; 130 after Ctrl-C.`
 
 func newDemo() *cobra.Command {
-	cfg := theatre.Config{JobVerb: jobVerb, SweepVerb: sweepVerb, Profile: "lan", Pause: 1500 * time.Millisecond}
+	cfg := demo.Config{JobVerb: jobVerb, SweepVerb: sweepVerb, Profile: "lan", Pause: 1500 * time.Millisecond}
 	plain := false
 	cmd := &cobra.Command{
 		Use:   "demo [flags]",
@@ -59,9 +59,9 @@ func newDemo() *cobra.Command {
 			}
 			cfg.Command = typed(cfg.Program)
 			cfg.Out, cfg.Colour, cfg.ASCII = cmd.OutOrStdout(), colour(os.Stdout), !unicode()
-			play := theatre.Script
+			play := demo.Script
 			if !plain && onTerminal() {
-				cfg.Terminal, play = os.Stdout, theatre.Live
+				cfg.Terminal, play = os.Stdout, demo.Live
 			}
 			return playDemo(cmd.Context(), cfg, play)
 		},
@@ -88,7 +88,7 @@ func typed(program string) string {
 }
 
 // playDemo plays until it is over or a signal ends it.
-func playDemo(ctx context.Context, cfg theatre.Config, play func(context.Context, theatre.Config) error) error {
+func playDemo(ctx context.Context, cfg demo.Config, play func(context.Context, demo.Config) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	signals := make(chan os.Signal, 1)
@@ -106,7 +106,7 @@ func playDemo(ctx context.Context, cfg theatre.Config, play func(context.Context
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, theatre.ErrInterrupted):
+	case errors.Is(err, demo.ErrInterrupted):
 		return exit.Silent(exit.BySignal(syscall.SIGINT))
 	case errors.As(err, &ended):
 		return exit.With(exit.BySignal(ended.signal), errors.New("interrupted"))
@@ -153,7 +153,7 @@ func newJob() *cobra.Command {
 	return &cobra.Command{
 		Use: jobVerb + " LOG", Hidden: true, Args: cobra.ExactArgs(1),
 		Short: "append to a log until killed: the job of demo",
-		RunE:  func(_ *cobra.Command, args []string) error { return exit.With(1, theatre.Job(args[0])) },
+		RunE:  func(_ *cobra.Command, args []string) error { return exit.With(1, demo.Job(args[0])) },
 	}
 }
 
@@ -162,7 +162,7 @@ func newSweep() *cobra.Command {
 		Use: sweepVerb + " DIR", Hidden: true, Args: cobra.ExactArgs(1),
 		Short: "clean up when demo was killed",
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := theatre.Sweep(args[0]); err != nil {
+			if err := demo.Sweep(args[0]); err != nil {
 				return exit.With(1, err)
 			}
 			return nil

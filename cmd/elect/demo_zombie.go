@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/electd/elect/cmd/elect/internal/demo"
 	"github.com/electd/elect/cmd/elect/internal/exit"
 	"github.com/electd/elect/cmd/elect/internal/fleet"
-	"github.com/electd/elect/cmd/elect/internal/theatre"
 )
 
 const zombieHelp = `Play the story that fencing tokens are explained with (Kleppmann, "How to do
@@ -45,10 +45,10 @@ func newZombie() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return playDemo(cmd.Context(), theatre.Config{
+			return playDemo(cmd.Context(), demo.Config{
 				Program: program, SweepVerb: sweepVerb, ClientVerb: zombieClientVerb, StoreVerb: zombieStoreVerb,
 				Out: cmd.OutOrStdout(), Colour: colour(os.Stdout),
-			}, theatre.Zombie)
+			}, demo.Zombie)
 		},
 	}
 }
@@ -58,7 +58,7 @@ func newZombieClient() *cobra.Command {
 		Use: zombieClientVerb + " URL ID SERVER SERVER SECRET", Hidden: true, Args: cobra.ExactArgs(5),
 		Short: "do what stdin says: a client of demo zombie",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := theatre.Client(cmd.Context(), args[0], args[1], args[2], args[3], args[4], cmd.InOrStdin(), cmd.OutOrStdout()); err != nil {
+			if err := demo.Client(cmd.Context(), args[0], args[1], args[2], args[3], args[4], cmd.InOrStdin(), cmd.OutOrStdout()); err != nil {
 				return exit.With(1, err)
 			}
 			return nil
@@ -71,7 +71,7 @@ func newZombieStore() *cobra.Command {
 		Use: zombieStoreVerb + " DIR [checks]", Hidden: true, Args: cobra.RangeArgs(1, 2),
 		Short: "keep an account: a server of demo zombie",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return exit.With(1, theatre.Store(args[0], len(args) == 2, cmd.OutOrStdout()))
+			return exit.With(1, demo.Store(args[0], len(args) == 2, cmd.OutOrStdout()))
 		},
 	}
 }

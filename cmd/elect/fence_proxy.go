@@ -19,9 +19,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/cmd/elect/internal/gatehouse"
 	"github.com/electd/elect/cmd/elect/internal/lines"
 	"github.com/electd/elect/cmd/elect/internal/marks"
+	"github.com/electd/elect/cmd/elect/internal/proxy"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencehttp"
 )
@@ -153,8 +153,8 @@ func newFenceProxy() *cobra.Command {
 }
 
 // config reads the flags.
-func (p *fenceProxy) config() (cfg gatehouse.Config, err error) {
-	cfg = gatehouse.Config{Drain: p.drain, Patience: p.patience, Grace: p.grace, Era: p.era, MaxStep: p.maxStep}
+func (p *fenceProxy) config() (cfg proxy.Config, err error) {
+	cfg = proxy.Config{Drain: p.drain, Patience: p.patience, Grace: p.grace, Era: p.era, MaxStep: p.maxStep}
 	if p.listen == "" {
 		return cfg, exit.Usagef("where to serve? want --listen HOST:PORT, such as --listen :8080")
 	}
@@ -301,7 +301,7 @@ func (p *fenceProxy) run(cmd *cobra.Command) error {
 			said.Say("ending: %d requests are in flight, and have %v; told once more it ends at once", inFlight, p.grace)
 		}
 	}
-	cut, err := gatehouse.Serve(ctx, l, metrics, cfg)
+	cut, err := proxy.Serve(ctx, l, metrics, cfg)
 	if err != nil {
 		return exit.OfBackend(err)
 	}

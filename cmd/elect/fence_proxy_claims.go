@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/electd/elect/cmd/elect/internal/exit"
-	"github.com/electd/elect/cmd/elect/internal/gatehouse"
 	"github.com/electd/elect/cmd/elect/internal/marks"
+	"github.com/electd/elect/cmd/elect/internal/proxy"
 	"github.com/electd/elect/fence/fencehttp"
 )
 
@@ -33,7 +33,7 @@ func (c *claimFlags) flags(f *pflag.FlagSet) {
 }
 
 // config sets who may claim, and returns that for people. mark is that of --mark.
-func (c *claimFlags) config(cfg *gatehouse.Config, mark string) (string, error) {
+func (c *claimFlags) config(cfg *proxy.Config, mark string) (string, error) {
 	given := c.secret != "" || c.socket != "" || c.ca != ""
 	if c.anyone {
 		if given {

@@ -48,7 +48,7 @@ fail: a list of {invariant, expected, runs, first_seed}), seen and missing
 says, operations, kept, kept_operations, kept_nodes, kept_hash}; kept is empty
 if the file could not be written. With --scenario it is one object with scenario,
 protocol, says, source, expected, outcome, held, wrong (a list of what is not as
-expected), runs, and of the first run events, virtual_seconds, hash and reigns {who,
+expected), runs, and of the first run events, virtual_seconds, hash and tenures {who,
 token, from, until, proven: a list of {from, until}; all in ns}; where there may be
 more than one, that is in a list called scenarios.`
 

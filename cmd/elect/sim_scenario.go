@@ -32,19 +32,19 @@ const mostColumns = 27
 // played is what came of a scenario with one protocol, as -o json shows it. Fields
 // are added, and never renamed or removed.
 type played struct {
-	Scenario string           `json:"scenario"`
-	Protocol string           `json:"protocol"`
-	Says     string           `json:"says"`
-	Source   string           `json:"source,omitempty"`
-	Expected string           `json:"expected"`
-	Outcome  string           `json:"outcome"`
-	Held     bool             `json:"held"`
-	Wrong    []string         `json:"wrong"`
-	Runs     int              `json:"runs"`
-	Events   uint64           `json:"events"` // of the first run, as what follows
-	Virtual  float64          `json:"virtual_seconds"`
-	Hash     string           `json:"hash"`
-	Reigns   []scenario.Reign `json:"reigns"`
+	Scenario string            `json:"scenario"`
+	Protocol string            `json:"protocol"`
+	Says     string            `json:"says"`
+	Source   string            `json:"source,omitempty"`
+	Expected string            `json:"expected"`
+	Outcome  string            `json:"outcome"`
+	Held     bool              `json:"held"`
+	Wrong    []string          `json:"wrong"`
+	Runs     int               `json:"runs"`
+	Events   uint64            `json:"events"` // of the first run, as what follows
+	Virtual  float64           `json:"virtual_seconds"`
+	Hash     string            `json:"hash"`
+	Tenures  []scenario.Tenure `json:"tenures"`
 
 	report *scenario.Report
 }
@@ -63,7 +63,7 @@ func (p pairing) play(ctx context.Context) (*played, error) {
 	got := &played{
 		Scenario: r.Scenario, Protocol: r.Protocol, Says: p.scenario.Says, Source: p.scenario.Source, Expected: r.Expected,
 		Outcome: r.Outcome, Held: r.Held, Wrong: r.Wrong, Runs: r.Runs, Events: r.Result.Events, Virtual: r.Result.Virtual.Seconds(),
-		Hash: digits(r.Result.Hash), Reigns: r.Reigns, report: r,
+		Hash: digits(r.Result.Hash), Tenures: r.Tenures, report: r,
 	}
 	if got.Wrong == nil {
 		got.Wrong = []string{}

@@ -31,7 +31,6 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
-	"github.com/electd/elect/driver"
 	"github.com/electd/elect/file"
 )
 
@@ -71,18 +70,17 @@ func start(at, name, path, worker string, verify bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	openers := elect.Openers{"file": file.Open}
-	election, err := openers.Open(ctx, at, name, elect.Config{Logger: log})
+	// The guardian keeps what each term rests on until all that this program has
+	// started is dead: the kernel's lock, or the right to say that this candidate is
+	// dead. Where a term is a lease, it kills the program before the lease ends, also
+	// when the program is frozen.
+	election, err := openers.Open(ctx, at, name, elect.Config{Guardian: guardian, Logger: log})
 	if err != nil {
 		return err
 	}
 	defer election.Close()
 	log.Info("standing by")
 	err = election.Lead(ctx, func(ctx context.Context, term *elect.Term) error {
-		done, err := guard(guardian, term)
-		if err != nil {
-			return err
-		}
-		defer done() // when the workers have ended, and before another leads
 		log.Info("leading", "token", term.Token())
 		return runWorker(ctx, path, term.Token())
 	})
@@ -90,23 +88,6 @@ func start(at, name, path, worker string, verify bool) error {
 		return nil // told to end
 	}
 	return err
-}
-
-// guard has the guardian keep what the term rests on until all that this
-// program started is dead: the kernel's lock, or the right to say that this
-// candidate is dead. While it leads by a lease, the guardian kills it before
-// the lease ends, also when it is frozen. That is the mandate's: the term has
-// nothing left as soon as the work is told to end, and the work has its grace yet.
-func guard(g *supervise.Guardian, term *elect.Term) (done func(), err error) {
-	mandate, _ := elect.Mandate[driver.Mandate](term)
-	var testament driver.Testament
-	if m, ok := elect.Mandate[driver.Attestable](term); ok {
-		testament = m.Testament()
-	}
-	if m, ok := elect.Mandate[driver.Inheritable](term); ok {
-		testament.Keep = append(testament.Keep, m.Files()...)
-	}
-	return g.Lead(mandate, testament.Data, testament.Keep)
 }
 
 // runWorker runs a worker until it ends or ctx does.

@@ -137,8 +137,8 @@ var repository = house{
 			why: "it serves whatever election it is handed: cmd/elect lists the back ends",
 		},
 		{
-			at: "agent/supervise", may: []string{"internal/clock", "internal/mutation", "internal/proc"}, tests: []string{"internal/terminal"}, others: system,
-			why: "it runs and kills processes by a deadline and needs no notion of an election for that",
+			at: "agent/supervise", may: []string{"driver", "internal/clock", "internal/mutation", "internal/proc"}, tests: []string{".", "internal/terminal"}, others: system,
+			why: "it runs and kills processes by a deadline; of elections it knows the mandate, which has the deadline, and that is all",
 		},
 		{
 			at: "lab/...", may: []string{"lab/sim/...", "lab/check/...", "internal/protocol/...", "fence", "internal/..."}, others: listed,
@@ -204,7 +204,6 @@ var repository = house{
 		{at: "internal/mutation.chosen", why: "what the environment chooses for the process; in builds with the tag mutants only, read once"},
 		{at: "agent/supervise.keepers", why: "who is a keeper is a fact of the process: orphans are told from keepers by it"},
 		{at: "agent/supervise.keeperReady", why: "whether main called KeeperMain, which is about the process"},
-		{at: "file.interruption", why: "the disposition of a signal belongs to the process, whatever we do"},
 	},
 	sleeps: []exception{
 		{at: "agent/supervise/family_linux_test.go:settle", why: "members that still live must have the time to say so"},

@@ -14,7 +14,7 @@ import (
 
 // reconfigure is one try. It reports whether there is nothing left to do.
 func (w *World) reconfigure(n *node, op *Op, st *opState) (done bool) {
-	leader, machine := w.reigning()
+	leader, machine := w.anyLeader()
 	if leader == nil || n == nil && op.Kind != OpReconfigure {
 		return false
 	}
@@ -24,7 +24,7 @@ func (w *World) reconfigure(n *node, op *Op, st *opState) (done bool) {
 	case next == nil:
 		return settled && !leader.frozen
 	case next == ms: // the leader is to go
-		w.command(leader, protocol.Command{Verb: protocol.Transfer, Target: w.heir(op, leader)})
+		w.command(leader, protocol.Command{Verb: protocol.Transfer, Target: w.successor(op, leader)})
 		return false
 	}
 	if op.Value == 1 && st.away == 0 {
@@ -48,8 +48,8 @@ func (w *World) reconfigure(n *node, op *Op, st *opState) (done bool) {
 	return false
 }
 
-// reigning draws one of those who believe that they lead.
-func (w *World) reigning() (*node, protocol.Reconfigurable) {
+// anyLeader draws one of those who believe that they lead.
+func (w *World) anyLeader() (*node, protocol.Reconfigurable) {
 	var all []*node
 	for _, n := range w.nodes[:w.width] {
 		if n.up && n.view.Elected {
@@ -164,9 +164,9 @@ func (w *World) outright(op *Op, ms *protocol.Membership) *protocol.Membership {
 	return next
 }
 
-// heir is to whom a leader hands over who is to go: one of those who stay, or
+// successor is to whom a leader hands over who is to go: one of those who stay, or
 // nobody in particular.
-func (w *World) heir(op *Op, leader *node) protocol.NodeID {
+func (w *World) successor(op *Op, leader *node) protocol.NodeID {
 	var all []protocol.NodeID
 	for _, id := range op.Group {
 		if o := w.named(id); o.up && id != leader.id {

@@ -11,7 +11,7 @@ import (
 // leadership changes, not with the number of events.
 type oracle struct {
 	seats   []seat   // by node.index
-	reigns  []reign  // by rising token
+	tenures []tenure // by rising token
 	ballots []ballot // one for each disk that ever was
 	proven  uint64   // the greatest token that was ever led with
 	rose    int32    // the seat that led with it
@@ -84,7 +84,7 @@ func (o *oracle) seat(n *node) *seat {
 func (o *oracle) clone() oracle {
 	c := *o
 	c.seats = slices.Clone(o.seats)
-	c.reigns = slices.Clone(o.reigns)
+	c.tenures = slices.Clone(o.tenures)
 	c.members.book = slices.Clone(o.members.book)
 	c.ballots = slices.Clone(o.ballots)
 	for i := range c.ballots {

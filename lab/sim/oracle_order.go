@@ -7,8 +7,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// reign is one token that somebody was elected with.
-type reign struct {
+// tenure is one token that somebody was elected with.
+type tenure struct {
 	token  uint64
 	ballot int32 // whose: the disk, which a restart keeps
 	seat   int32
@@ -70,15 +70,15 @@ func (o *oracle) order(w *World, n *node, s *seat, in *protocol.Input, ord *prot
 	}
 }
 
-// wins enters a token into the book of reigns.
+// wins enters a token into the book of tenures.
 func (o *oracle) wins(w *World, n *node, s *seat) {
 	i, known := o.find(s.token)
 	if !known {
-		o.reigns = slices.Insert(o.reigns, i, reign{token: s.token, ballot: s.ballot, seat: int32(n.index)})
-		if i > 0 && o.reigns[i-1].anchor >= s.token {
+		o.tenures = slices.Insert(o.tenures, i, tenure{token: s.token, ballot: s.ballot, seat: int32(n.index)})
+		if i > 0 && o.tenures[i-1].anchor >= s.token {
 			o.between(w, n, i-1)
 		}
-	} else if r := &o.reigns[i]; r.ballot != s.ballot || int(r.seat) != n.index {
+	} else if r := &o.tenures[i]; r.ballot != s.ballot || int(r.seat) != n.index {
 		w.fail(OneLeader, n, "elected with token %d, and so was %s", s.token, w.nodes[r.seat].id)
 	} else {
 		w.fail(Once, n, "elected with token %d a second time", s.token)
@@ -97,18 +97,18 @@ func (o *oracle) wins(w *World, n *node, s *seat) {
 // one, and it takes a look at that one only.
 func (o *oracle) anchors(w *World, n *node, s *seat, term uint64) {
 	i, known := o.find(s.token)
-	if !known || o.reigns[i].anchor >= term {
+	if !known || o.tenures[i].anchor >= term {
 		return
 	}
-	o.reigns[i].anchor = term
-	if i+1 < len(o.reigns) && o.reigns[i+1].token <= term {
+	o.tenures[i].anchor = term
+	if i+1 < len(o.tenures) && o.tenures[i+1].token <= term {
 		o.between(w, n, i)
 	}
 }
 
 // between tells that the token after the i-th was won below that one's term.
 func (o *oracle) between(w *World, n *node, i int) {
-	r, won := &o.reigns[i], &o.reigns[i+1]
+	r, won := &o.tenures[i], &o.tenures[i+1]
 	w.fail(Anchored, n, "%s has led on with token %d in term %d, and %s was elected with token %d",
 		w.nodes[r.seat].id, r.token, r.anchor, w.nodes[won.seat].id, won.token)
 }
@@ -117,7 +117,7 @@ func (o *oracle) between(w *World, n *node, i int) {
 func (o *oracle) leads(w *World, n *node, s *seat) {
 	i, known := o.find(s.token)
 	if known {
-		r := &o.reigns[i]
+		r := &o.tenures[i]
 		if r.led {
 			w.fail(Once, n, "active a second time with token %d", s.token)
 		}
@@ -138,9 +138,9 @@ func (o *oracle) joined(w *World, n *node, token uint64) {
 	}
 }
 
-// find finds a token in the book of reigns, or where it belongs.
+// find finds a token in the book of tenures, or where it belongs.
 func (o *oracle) find(token uint64) (int, bool) {
-	return slices.BinarySearchFunc(o.reigns, token, func(r reign, token uint64) int { return cmp.Compare(r.token, token) })
+	return slices.BinarySearchFunc(o.tenures, token, func(r tenure, token uint64) int { return cmp.Compare(r.token, token) })
 }
 
 // firstEntry is the least order of all entries that are in the store now.

@@ -58,7 +58,7 @@ const (
 	SawSettled
 	SawSettledInPart
 	SawTransferRaced
-	SawHeirDied
+	SawSuccessorDied
 	SawHandedOver
 	SawOutranked
 	SawHeldBack
@@ -163,8 +163,8 @@ var sometimes = [sometimesCount]struct {
 	SawSettled:          {"settled", "the healed world was stable in time", ofAll},
 	SawSettledInPart:    {"settled-in-part", "it was, with a part of the world left broken", ofAll},
 
-	SawTransferRaced:      {"transfer-raced-crash", "a leader was asked to hand over, and it or its heir died before the next one led", ofMembers},
-	SawHeirDied:           {"heir-died", "the one that a leader handed over to died, and another took over", ofMembers},
+	SawTransferRaced:      {"transfer-raced-crash", "a leader was asked to hand over, and it or its successor died before the next one led", ofMembers},
+	SawSuccessorDied:      {"successor-died", "the one that a leader handed over to died, and another took over", ofMembers},
 	SawHandedOver:         {"handed-over", "a term that was handed over began without a pre-vote", ofMembers},
 	SawOutranked:          {"outranked", "a leader handed over by itself to one of a higher priority", ofMembers},
 	SawHeldBack:           {"held-back", "a candidate was held back because its position was behind", ofMembers},
@@ -294,8 +294,8 @@ type mark struct {
 
 // handing is a transfer that somebody was asked for, until the next one leads.
 type handing struct {
-	some, heirDied bool
-	from, target   int32
+	some, successorDied bool
+	from, target        int32
 }
 
 // fallen is a leader that is one no more, until the next.
@@ -455,8 +455,8 @@ func (o *oracle) noticeCrown(w *World, n *node) {
 			w.seen.add(SawOutranked)
 		}
 	}
-	if h := &o.handing; h.some && h.heirDied && int(h.target) != n.index {
-		w.seen.add(SawHeirDied)
+	if h := &o.handing; h.some && h.successorDied && int(h.target) != n.index {
+		w.seen.add(SawSuccessorDied)
 	}
 	o.handing = handing{}
 	for i := range o.seats {
@@ -497,7 +497,7 @@ func (o *oracle) noticeDeath(w *World, n *node, s *seat) {
 	o.restarts = true
 	if h := &o.handing; h.some && (int(h.from) == n.index || int(h.target) == n.index) {
 		w.seen.add(SawTransferRaced)
-		h.heirDied = h.heirDied || int(h.target) == n.index
+		h.successorDied = h.successorDied || int(h.target) == n.index
 	}
 	s.mark.behind, s.mark.caught = false, false
 	s.mark.promised = max(s.until, s.mark.promised)

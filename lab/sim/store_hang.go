@@ -53,7 +53,7 @@ func (d *etcd) hang(s *store, w *World, span time.Duration, paused bool) {
 	s.then(w, time.Duration(h.over-w.Now()), stepResume, 0)
 }
 
-// succeeds begins the reign of the next leader, unless the one before goes on.
+// succeeds begins the tenure of the next leader, unless the one before goes on.
 func (d *etcd) succeeds(s *store, w *World) {
 	if h := &d.hung; h.on && w.Now() == h.leads && h.leads < h.until {
 		d.leads(s, w)

@@ -126,8 +126,8 @@ func (w *World) lead(s *store) {
 		return
 	}
 	for k := range w.schedule.Nodes {
-		heir := (v.leader + 1 + k) % w.schedule.Nodes
-		if !w.leadsStore(heir) {
+		successor := (v.leader + 1 + k) % w.schedule.Nodes
+		if !w.leadsStore(successor) {
 			continue
 		}
 		if v.vacant {
@@ -135,7 +135,7 @@ func (w *World) lead(s *store) {
 			w.ends(s, s.server.elects(s, etcdElection))
 			return
 		}
-		v.leader, v.life, v.missing = heir, w.nodes[heir].life, false
+		v.leader, v.life, v.missing = successor, w.nodes[successor].life, false
 		s.server.leads(s, w)
 		return
 	}

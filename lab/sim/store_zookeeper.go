@@ -50,7 +50,7 @@ func (z *zookeeper) apply(s *store, w *World, p *parcel) bool {
 	y := z.live(ask.Session)
 	if old := z.session(ask.Session); y == nil && old != nil && old.replaces && old.node == p.node && old.life == p.life && ask.Op != protocol.CloseSession {
 		// go-zookeeper opens another session by itself, and asks on.
-		if y = z.heir(old.client); y == nil {
+		if y = z.successor(old.client); y == nil {
 			client := old.client
 			y = z.fresh(s, w, p, old.ttl, true)
 			y.client = client
@@ -154,8 +154,8 @@ func (z *zookeeper) openSession(s *store, w *World, p *parcel) {
 	z.shown(&s.routes[p.node], p, z.tx)
 }
 
-// heir is the session that a client library has now, if it has one.
-func (z *zookeeper) heir(client uint64) *session {
+// successor is the session that a client library has now, if it has one.
+func (z *zookeeper) successor(client uint64) *session {
 	for i := range z.sessions {
 		if y := &z.sessions[i]; y.client == client && y.closed == 0 {
 			return y
@@ -172,7 +172,7 @@ func (z *zookeeper) hangUp(s *store, w *World, client uint64) {
 			y.replaces = false
 		}
 	}
-	if y := z.heir(client); y != nil {
+	if y := z.successor(client); y != nil {
 		z.close(s, w, y)
 	}
 }
@@ -328,7 +328,7 @@ func (z *zookeeper) asked(p *parcel) {
 		return
 	}
 	if old := z.session(p.ask.Session); old != nil {
-		if y := z.heir(old.client); y != nil {
+		if y := z.successor(old.client); y != nil {
 			y.pings = false
 		}
 	}

@@ -353,7 +353,7 @@ func TestZooKeeperTTL(t *testing.T) {
 // A session that the client library has opened by itself is kept alive like any
 // other, and closed in the place of the one that it replaces.
 func TestZooKeeperHeirs(t *testing.T) {
-	heirs := 0
+	successors := 0
 	for seed := range uint64(20) {
 		d := seedDesk(t, StoreZooKeeper, seed, StoreNoise{Timeout: 50 * time.Millisecond}, Op{At: trueTime(time.Second), Kind: OpExpireEarly, Node: "n1"})
 		e, b := d.join(0, zkTTL), d.join(1, zkTTL)
@@ -367,19 +367,19 @@ func TestZooKeeperHeirs(t *testing.T) {
 				continue // another library: the session is gone
 			}
 		}
-		heirs++
+		successors++
 		d.wait(3 * zkTTL)
 		if n := len(d.orders(1, b.Session)); n != 2 {
-			t.Fatalf("seed %d: %d entries: the heir was not kept alive", seed, n)
+			t.Fatalf("seed %d: %d entries: the successor was not kept alive", seed, n)
 		}
 		d.want(0, sGone, zkAsk(protocol.CloseSession, e.Session))
 		d.want(1, sDone, zkAsk(protocol.Sync, b.Session))
 		if got := d.orders(1, b.Session); !slices.Equal(got, []uint64{b.Order}) {
-			t.Fatalf("seed %d: entries %v: the heir lives on", seed, got)
+			t.Fatalf("seed %d: entries %v: the successor lives on", seed, got)
 		}
 		d.want(0, sGone, zkAsk(protocol.Enter, e.Session))
 	}
-	if heirs == 0 {
+	if successors == 0 {
 		t.Error("no library replaced a session")
 	}
 }

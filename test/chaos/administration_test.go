@@ -10,7 +10,7 @@ import (
 
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/network"
 )
@@ -43,7 +43,7 @@ func (s *stage) asks(args ...string) (done <-chan error) {
 	ctx, cancel := s.patiently()
 	s.after(func() error { cancel(); return nil })
 	go func() {
-		_, err := s.crew.Operator(ctx, args...)
+		_, err := s.cluster.Operator(ctx, args...)
 		result <- err
 	}()
 	return result
@@ -55,11 +55,11 @@ func transferRaces(s *stage) {
 		name     string
 		do, undo func()
 	}{
-		{"the leader's parent dies", func() { s.kill(0, crew.Node) }, func() {}},
+		{"the leader's parent dies", func() { s.kill(0, cluster.Node) }, func() {}},
 		{"all of the leader dies", func() { s.down(0) }, func() { s.up(0) }},
 		{"the leader is cut off", func() { s.set(network.Isolate(3, 0)) }, s.healed},
 		{"the target dies", func() { s.down(1) }, func() { s.up(1) }},
-		{"the target stops", func() { s.freeze(1, crew.Voter) }, func() { s.thaw(1, crew.Voter) }},
+		{"the target stops", func() { s.freeze(1, cluster.Voter) }, func() { s.thaw(1, cluster.Voter) }},
 	}
 	s.begins()
 	var longest time.Duration
@@ -74,11 +74,11 @@ func transferRaces(s *stage) {
 			s.hold(time.Duration(try) * time.Millisecond) // it is under way
 			began := s.ledger.Now()
 			r.do()
-			met := len(reignsSince(s, asked)) == 0
+			met := len(tenuresSince(s, asked)) == 0
 			s.hold(2 * promise)
 			r.undo()
 			s.recast()
-			led := reignsOf(s.ledger.Lives())
+			led := tenuresOf(s.ledger.Lives())
 			gap := silence(led, began, s.ledger.Now())
 			longest = max(longest, gap)
 			s.want(gap <= 2*soon, "%s: nobody led for %v; want %v at most", r.name, shown(gap), 2*soon)
@@ -107,13 +107,13 @@ func (s *stage) meets(name string, round func(try int) bool) {
 func (s *stage) appoint(to int) error {
 	ctx, cancel := s.patiently()
 	defer cancel()
-	return s.crew.Client().Appoint(ctx, 0, s.crew.ID(to))
+	return s.cluster.Client().Appoint(ctx, 0, s.cluster.ID(to))
 }
 
 // silence is the longest time without a leader between two times.
-func silence(reigns []reign, from, until int64) (longest time.Duration) {
+func silence(tenures []tenure, from, until int64) (longest time.Duration) {
 	at := from
-	for _, r := range reigns { // by when they began
+	for _, r := range tenures { // by when they began
 		if r.from > at {
 			longest = max(longest, time.Duration(min(r.from, until)-at))
 		}
@@ -125,21 +125,21 @@ func silence(reigns []reign, from, until int64) (longest time.Duration) {
 // reconfigFork asks a leader that is cut off to remove 3, and when another leads, to
 // add the spare node.
 func reconfigFork(s *stage) {
-	spare := s.crew.ID(5)
-	s.does(s.crew.Start(5))
+	spare := s.cluster.ID(5)
+	s.does(s.cluster.Start(5))
 	if !s.until(patience, func() bool { m := s.members().Nodes[5]; return m != nil && m.Join }) {
 		s.lament("%s does not wait to be added", spare)
 	}
 	s.begins()
 	s.set(network.Isolate(6, 0))
 	old := s.cast[0]
-	removal := s.asks("member", "remove", s.crew.ID(s.cast[3]), "--election", s.only(old))
+	removal := s.asks("member", "remove", s.cluster.ID(s.cast[3]), "--election", s.only(old))
 	s.next(s.fault, soon)
 	added := s.asks("member", "add", s.member(5))
 	err := <-added
 	s.want(err == nil, "%s is not added: %v", spare, err)
 	err = <-removal
-	s.must(err != nil, "the leader that is cut off has removed %s", s.crew.ID(s.cast[3]))
+	s.must(err != nil, "the leader that is cut off has removed %s", s.cluster.ID(s.cast[3]))
 	s.healed()
 	all := func() bool {
 		m := s.members()
@@ -156,8 +156,8 @@ func reconfigFork(s *stage) {
 
 // only is the URL of an operator who asks one node and no other.
 func (s *stage) only(node int) string {
-	_, query, _ := strings.Cut(s.crew.URL(network.Operator), "?")
-	return "peer://" + s.crew.ID(node) + "@" + s.net.OperatorAddr(node) + "?" + query
+	_, query, _ := strings.Cut(s.cluster.URL(network.Operator), "?")
+	return "peer://" + s.cluster.ID(node) + "@" + s.net.OperatorAddr(node) + "?" + query
 }
 
 // leaseReconfigs are some rounds in which the leader is cut off at another moment of
@@ -175,9 +175,9 @@ func (s *stage) leaseReconfig(round int) bool {
 	const slow = promise / 4
 	s.recast()
 	gone := s.cast[2]
-	s.crew.Join(gone, true) // when it was removed it waits to be added again
-	s.does(s.crew.Down(gone))
-	s.does(s.crew.Start(gone))
+	s.cluster.Join(gone, true) // when it was removed it waits to be added again
+	s.does(s.cluster.Down(gone))
+	s.does(s.cluster.Start(gone))
 	s.calm()
 	for _, d := range s.disks {
 		s.does(d.Fault(disk.Fault{SyncDelay: slow}))
@@ -186,7 +186,7 @@ func (s *stage) leaseReconfig(round int) bool {
 	ctx, cancel := s.patiently()
 	defer cancel()
 	go func() {
-		_, err := s.crew.Client().RemoveMember(ctx, protocol.NodeID(s.crew.ID(gone)), nil)
+		_, err := s.cluster.Client().RemoveMember(ctx, protocol.NodeID(s.cluster.ID(gone)), nil)
 		done <- err
 	}()
 	s.hold(slow * time.Duration(round+1) / 4)
@@ -202,9 +202,9 @@ func (s *stage) leaseReconfig(round int) bool {
 	removed := len(s.members().Membership.Voters) == 2
 	if removed { // it may have led just before
 		l = s.calm()
-		s.must(l.Node != gone, "%s leads, which was removed", s.crew.ID(gone))
+		s.must(l.Node != gone, "%s leads, which was removed", s.cluster.ID(gone))
 	}
-	s.say("round %d: removed: %t (%v); %s leads", round+1, removed, err, s.crew.ID(l.Node))
+	s.say("round %d: removed: %t (%v); %s leads", round+1, removed, err, s.cluster.ID(l.Node))
 	if removed {
 		s.operator("member", "add", s.member(gone))
 	}
@@ -213,4 +213,4 @@ func (s *stage) leaseReconfig(round int) bool {
 }
 
 // member is a node as elect member wants it.
-func (s *stage) member(node int) string { return s.crew.ID(node) + "@" + s.crew.Addr(node) }
+func (s *stage) member(node int) string { return s.cluster.ID(node) + "@" + s.cluster.Addr(node) }

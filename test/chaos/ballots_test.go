@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
@@ -24,9 +24,9 @@ func ballots() []scenario {
 			nodes: 3, on: proxies,
 			parts: []part{
 				{on: quorum, params: slowRounds, env: lastNeverLeads, script: strand(30*time.Millisecond, network.Mute(3, 1)), judge: reanchored,
-					expected: "where nobody got to know of the vote, the leader takes a higher term, and its reign and its token go on"},
+					expected: "where nobody got to know of the vote, the leader takes a higher term, and its tenure and its token go on"},
 				{on: "quorum-voted", params: slowRounds, env: lastNeverLeads, script: strand(90*time.Millisecond, network.Isolate(3, 1)), judge: newTenure,
-					expected: "where somebody can have won, it stops its work and a new reign begins"},
+					expected: "where somebody can have won, it stops its work and a new tenure begins"},
 			},
 		},
 		{
@@ -79,7 +79,7 @@ func strand(after time.Duration, lost network.Links) func(*stage) {
 				n := m.Nodes[s.cast[role]]
 				return n != nil && n.Term > was
 			}
-			if ahead(1) && ahead(2) == (after > slow) && len(reignsSince(s, s.fault)) == 0 {
+			if ahead(1) && ahead(2) == (after > slow) && len(tenuresSince(s, s.fault)) == 0 {
 				s.stranded = true
 				break
 			}
@@ -91,9 +91,9 @@ func strand(after time.Duration, lost network.Links) func(*stage) {
 	}
 }
 
-func reignsSince(s *stage, since int64) []reign {
-	var found []reign
-	for _, r := range reignsOf(s.ledger.Lives()) {
+func tenuresSince(s *stage, since int64) []tenure {
+	var found []tenure
+	for _, r := range tenuresOf(s.ledger.Lives()) {
 		if r.from > since {
 			found = append(found, r)
 		}
@@ -109,14 +109,14 @@ func reanchored(s *stage) {
 	s.say("its term goes to %d", s.termsAtEnd)
 }
 
-// newTenure wants the old reign to end and another to begin, of whom ever.
+// newTenure wants the old tenure to end and another to begin, of whom ever.
 func newTenure(s *stage) {
 	s.safe()
 	s.want(s.stranded, "no voter came to a term that was not won, in ten tries")
 	old, all := s.led(s.fault), s.begun(s.fault, s.end)
-	s.want(len(all) >= 1, "%s led on; want a new reign", s.name(old.node))
+	s.want(len(all) >= 1, "%s led on; want a new tenure", s.name(old.node))
 	if len(all) > 0 {
-		s.say("the reign of %s with token %d ends %v after the faults began, and %s leads %v after that", s.name(old.node), old.token,
+		s.say("the tenure of %s with token %d ends %v after the faults began, and %s leads %v after that", s.name(old.node), old.token,
 			shown(s.sinceFault(old.until)), s.names(all[:1]), shown(time.Duration(all[0].from-old.until)))
 	}
 }
@@ -126,8 +126,8 @@ func newTenure(s *stage) {
 func othersRestart(s *stage) {
 	s.begins()
 	s.set(network.Isolate(3, 0))
-	s.kill(1, crew.Family)
-	s.kill(2, crew.Family)
+	s.kill(1, cluster.Family)
+	s.kill(2, cluster.Family)
 	s.next(s.fault, soon)
 	s.hold(2 * promise)
 }
@@ -135,7 +135,7 @@ func othersRestart(s *stage) {
 // asksAgain has a voter vote, lose something, and be asked again: the leader 0 is
 // cut off, and one of the others is elected by the third. That one is killed, its
 // disk suffers, and it starts again and sees 0 only, who knows of no later term than
-// that of its own reign.
+// that of its own tenure.
 func asksAgain(suffer func(s *stage, role int)) func(*stage) {
 	return func(s *stage) {
 		s.begins()
@@ -149,7 +149,7 @@ func asksAgain(suffer func(s *stage, role int)) func(*stage) {
 		s.mark = s.ledger.Now()
 		suffer(s, voter)
 		s.up(voter)
-		s.until(soon+promise, func() bool { return len(reignsSince(s, s.mark)) > 0 })
+		s.until(soon+promise, func() bool { return len(tenuresSince(s, s.mark)) > 0 })
 		s.healed()
 	}
 }
@@ -171,7 +171,7 @@ func twoElections(s *stage) {
 	s.want(len(all) >= 2, "%s led; want two after the first", s.names(all))
 	last := s.led(s.fault).token
 	for _, r := range all {
-		s.must(r.token > last, "%s leads after token %d", s.names([]reign{r}), last)
+		s.must(r.token > last, "%s leads after token %d", s.names([]tenure{r}), last)
 		last = r.token
 	}
 	s.say("after token %d %s led", s.led(s.fault).token, s.names(all))
@@ -189,30 +189,30 @@ func wiped(s *stage) {
 	s.next(s.heal, soon)
 	node := s.cast[lost]
 	said := func() bool {
-		text, err := os.ReadFile(s.crew.Log(node))
+		text, err := os.ReadFile(s.cluster.Log(node))
 		return err == nil && bytes.Contains(text, []byte("its disk was wiped"))
 	}
-	s.must(s.until(patience, said), "%s does not say that its disk was wiped", s.crew.ID(node))
+	s.must(s.until(patience, said), "%s does not say that its disk was wiped", s.cluster.ID(node))
 	s.readmit(node)
 }
 
 // readmit gives the vote of a node whose disk was lost to the one that it has now.
 func (s *stage) readmit(node int) {
 	s.t.Helper()
-	s.does(s.crew.Down(node))
+	s.does(s.cluster.Down(node))
 	s.lends(node)
 	s.history.Add(judge.Event{Kind: judge.Wiped, Node: node})
 	s.does(s.disks[node].Wipe()) // it has begun to found an election of its own
-	s.crew.Join(node, true)
-	s.does(s.crew.Start(node))
+	s.cluster.Join(node, true)
+	s.does(s.cluster.Start(node))
 	waits := func() bool {
 		m := s.members().Nodes[node]
 		return m != nil && m.Join
 	}
 	if !s.until(patience, waits) {
-		s.lament("%s does not wait to be added", s.crew.ID(node))
+		s.lament("%s does not wait to be added", s.cluster.ID(node))
 	}
-	s.operator("member", "replace", s.crew.ID(node))
+	s.operator("member", "replace", s.cluster.ID(node))
 }
 
 // nobodyUntilHealed wants one to lead after the first, nobody while the two that

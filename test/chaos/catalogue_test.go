@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/race"
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/network"
 )
@@ -41,10 +41,10 @@ type part struct {
 	expected string
 	judge    func(*stage)
 
-	protocol string     // "": quorum
-	net      medium     // instead of the scenario's
-	kind     crew.Kind  // what the nodes run
-	params   url.Values // of the election's URL
+	protocol string       // "": quorum
+	net      medium       // instead of the scenario's
+	kind     cluster.Kind // what the nodes run
+	params   url.Values   // of the election's URL
 	env      func(s *stage, node int) []string
 	script   func(*stage) // instead of the scenario's
 }
@@ -265,11 +265,11 @@ func perform(t *testing.T, sc *scenario, p *part, with set) {
 }
 
 // builder returns what builds the programs with these tags, each set once.
-func builder(t *testing.T) func(tags ...string) crew.Programs {
+func builder(t *testing.T) func(tags ...string) cluster.Programs {
 	dir := t.TempDir()
 	var mu sync.Mutex
-	made := map[string]crew.Programs{}
-	return func(tags ...string) crew.Programs {
+	made := map[string]cluster.Programs{}
+	return func(tags ...string) cluster.Programs {
 		t.Helper()
 		mu.Lock()
 		defer mu.Unlock()
@@ -277,7 +277,7 @@ func builder(t *testing.T) func(tags ...string) crew.Programs {
 		if p, ok := made[key]; ok {
 			return p
 		}
-		p, err := crew.Build(t.Context(), filepath.Join(dir, "programs-"+key), tags...)
+		p, err := cluster.Build(t.Context(), filepath.Join(dir, "programs-"+key), tags...)
 		if err != nil {
 			t.Fatal(err)
 		}

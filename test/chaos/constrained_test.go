@@ -63,7 +63,7 @@ func hubLeadsLate(s *stage) {
 	s.noneBut("the hub, role 2", func(role int) bool { return role == 2 })
 }
 
-// nobodyLeads wants no new reign before the healing, and one in the end.
+// nobodyLeads wants no new tenure before the healing, and one in the end.
 func nobodyLeads(s *stage) {
 	s.safe()
 	during := s.begun(s.fault, s.heal)

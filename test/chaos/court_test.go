@@ -17,9 +17,9 @@ import (
 	"github.com/electd/elect/test/chaos/lives"
 )
 
-// reign is the time for which a node led with a token, as the work that it did then
+// tenure is the time for which a node led with a token, as the work that it did then
 // has written it down: not longer than it was.
-type reign struct {
+type tenure struct {
 	node        int
 	token       int64
 	from, until int64
@@ -28,14 +28,14 @@ type reign struct {
 
 type span struct{ from, until int64 }
 
-// reignsOf puts together the lives of each leader, by when they began.
-func reignsOf(all []lives.Life) []reign {
+// tenuresOf puts together the lives of each leader, by when they began.
+func tenuresOf(all []lives.Life) []tenure {
 	type key struct{ node, token int64 }
-	by := map[key]*reign{}
+	by := map[key]*tenure{}
 	for _, l := range all {
 		k := key{l.Node, l.Token}
 		if by[k] == nil {
-			by[k] = &reign{node: int(l.Node), token: l.Token, from: l.Start, until: l.Last}
+			by[k] = &tenure{node: int(l.Node), token: l.Token, from: l.Start, until: l.Last}
 		}
 		r := by[k]
 		r.from, r.until = min(r.from, l.Start), max(r.until, l.Last)
@@ -45,12 +45,12 @@ func reignsOf(all []lives.Life) []reign {
 			r.spans = append(r.spans, span{l.Start, l.Last})
 		}
 	}
-	var reigns []reign
+	var tenures []tenure
 	for _, r := range by {
-		reigns = append(reigns, *r)
+		tenures = append(tenures, *r)
 	}
-	slices.SortFunc(reigns, func(a, b reign) int { return cmp.Compare(a.from, b.from) })
-	return reigns
+	slices.SortFunc(tenures, func(a, b tenure) int { return cmp.Compare(a.from, b.from) })
+	return tenures
 }
 
 // judge has the run judged: what must never be, and then what this scenario was to
@@ -58,9 +58,9 @@ func reignsOf(all []lives.Life) []reign {
 func (s *stage) judge() {
 	s.t.Helper()
 	s.strain = s.strained()
-	s.does(s.crew.Close())
+	s.does(s.cluster.Close())
 	s.does(s.history.Close())
-	s.reigns = reignsOf(s.ledger.Lives())
+	s.tenures = tenuresOf(s.ledger.Lives())
 	report, err := judge.Judge(s.dir, judge.Options{})
 	s.does(err)
 	s.report = report
@@ -89,7 +89,7 @@ func (s *stage) keep() error {
 	err := s.report.WriteHTML(filepath.Join(kept, "report.html"))
 	var files []string
 	for i := range s.size {
-		files = append(append(files, s.crew.Log(i)), s.crew.Flight(i)...)
+		files = append(append(files, s.cluster.Log(i)), s.cluster.Flight(i)...)
 	}
 	for _, file := range append(files, filepath.Join(s.dir, judge.HistoryFile)) {
 		name, outside := strings.CutPrefix(file, s.dir+"/")
@@ -103,10 +103,10 @@ func (s *stage) keep() error {
 	return err
 }
 
-// begun are the reigns that began between two times.
-func (s *stage) begun(from, until int64) []reign {
-	var found []reign
-	for _, r := range s.reigns {
+// begun are the tenures that began between two times.
+func (s *stage) begun(from, until int64) []tenure {
+	var found []tenure
+	for _, r := range s.tenures {
 		if r.from >= from && r.from < until {
 			found = append(found, r)
 		}
@@ -114,25 +114,25 @@ func (s *stage) begun(from, until int64) []reign {
 	return found
 }
 
-// led is the reign of who led at a time, the last that had begun.
-func (s *stage) led(at int64) reign {
-	for _, r := range slices.Backward(s.reigns) {
+// led is the tenure of who led at a time, the last that had begun.
+func (s *stage) led(at int64) tenure {
+	for _, r := range slices.Backward(s.tenures) {
 		if r.from <= at {
 			return r
 		}
 	}
-	return reign{node: judge.Nobody}
+	return tenure{node: judge.Nobody}
 }
 
 // both is for how long two or more led at one time, between two times.
 func (s *stage) both(from, until int64) time.Duration {
 	type turn struct {
-		at    int64
-		reign int
-		begin bool
+		at     int64
+		tenure int
+		begin  bool
 	}
 	var turns []turn
-	for i, r := range s.reigns {
+	for i, r := range s.tenures {
 		for _, p := range r.spans {
 			if p.from, p.until = max(p.from, from), min(p.until, until); p.from < p.until {
 				turns = append(turns, turn{p.from, i, true}, turn{p.until, i, false})
@@ -140,7 +140,7 @@ func (s *stage) both(from, until int64) time.Duration {
 		}
 	}
 	slices.SortFunc(turns, func(a, b turn) int { return cmp.Compare(a.at, b.at) })
-	alive := map[int]int{} // by reign: how many of its lives
+	alive := map[int]int{} // by tenure: how many of its lives
 	var sum, last int64
 	for _, t := range turns {
 		if len(alive) > 1 {
@@ -148,9 +148,9 @@ func (s *stage) both(from, until int64) time.Duration {
 		}
 		last = t.at
 		if t.begin {
-			alive[t.reign]++
-		} else if alive[t.reign]--; alive[t.reign] == 0 {
-			delete(alive, t.reign)
+			alive[t.tenure]++
+		} else if alive[t.tenure]--; alive[t.tenure] == 0 {
+			delete(alive, t.tenure)
 		}
 	}
 	return time.Duration(sum)
@@ -164,7 +164,7 @@ func (s *stage) name(node int) string {
 	if node < 0 {
 		return "nobody"
 	}
-	return fmt.Sprintf("%s (role %d)", s.crew.ID(node), s.role(node))
+	return fmt.Sprintf("%s (role %d)", s.cluster.ID(node), s.role(node))
 }
 
 // safe wants what must hold whatever happens: nothing that the judge calls a
@@ -176,7 +176,7 @@ func (s *stage) safe() {
 }
 
 // must notes what may not be, however busy the machine is: two at one time, a token
-// that falls, a reign of who cannot have a majority, something that was not refused.
+// that falls, a tenure of who cannot have a majority, something that was not refused.
 // Of what only comes too late, or not, [stage.want] takes note.
 func (s *stage) must(ok bool, format string, args ...any) bool {
 	if !ok {
@@ -240,7 +240,7 @@ func (s *stage) steady(from, until int64) {
 	}
 }
 
-func (s *stage) names(all []reign) string {
+func (s *stage) names(all []tenure) string {
 	var names []string
 	for _, r := range all {
 		names = append(names, fmt.Sprintf("%s with token %d", s.name(r.node), r.token))
@@ -248,7 +248,7 @@ func (s *stage) names(all []reign) string {
 	return strings.Join(names, ", ")
 }
 
-// handedOn wants one other to lead, soon, when the reign of the old one is over.
+// handedOn wants one other to lead, soon, when the tenure of the old one is over.
 func handedOn(s *stage) {
 	s.safe()
 	s.available()
@@ -257,7 +257,7 @@ func handedOn(s *stage) {
 
 // oneAfter wants exactly one other to lead after a time, not before so long and
 // not later than that, and returns both.
-func (s *stage) oneAfter(since int64, least, most time.Duration) (old, next reign) {
+func (s *stage) oneAfter(since int64, least, most time.Duration) (old, next tenure) {
 	old = s.led(since)
 	all := s.begun(since, s.end)
 	if len(all) == 0 {
@@ -270,7 +270,7 @@ func (s *stage) oneAfter(since int64, least, most time.Duration) (old, next reig
 	s.want(took >= least && took <= most, "%s leads after %v; want %v to %v", s.name(next.node), shown(took), shown(least), shown(most))
 	s.must(old.until < next.from, "%s leads until %v after %s began", s.name(old.node), shown(time.Duration(old.until-next.from)), s.name(next.node))
 	s.want(len(all) == 1, "then %s led; want %s to lead on", s.names(all[1:]), s.name(next.node))
-	s.say("the reign of %s ends after %v, that of %s begins after %v, and goes on", s.name(old.node), shown(time.Duration(old.until-since)), s.name(next.node), shown(took))
+	s.say("the tenure of %s ends after %v, that of %s begins after %v, and goes on", s.name(old.node), shown(time.Duration(old.until-since)), s.name(next.node), shown(took))
 	return old, next
 }
 

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/network"
 )
 
@@ -41,7 +41,7 @@ func deaths() []scenario {
 // parentDies kills elect run alone: its keeper is there to say what became of it.
 func parentDies(s *stage) {
 	s.begins()
-	s.kill(0, crew.Node)
+	s.kill(0, cluster.Node)
 	s.mark = s.ledger.Now()
 	s.next(s.fault, soon)
 	s.hold(2 * promise)
@@ -83,11 +83,11 @@ func allLate(s *stage) {
 	s.begins()
 	s.set(network.Isolate(5, 0))
 	for role := 1; role < 5; role++ {
-		s.freeze(role, crew.Voter)
+		s.freeze(role, cluster.Voter)
 	}
 	s.hold(2 * promise)
 	for role := 1; role < 5; role++ {
-		s.thaw(role, crew.Voter)
+		s.thaw(role, cluster.Voter)
 	}
 	s.mark = s.ledger.Now()
 	s.next(s.mark, soon)
@@ -112,7 +112,7 @@ func electedThenLeads(s *stage) {
 // happened wants something to be in the history of the nodes that happened to a
 // leader within half a promise of the mark. It is not when its command begins: that
 // takes as long as the machine needs to start it.
-func (s *stage) happened(event string, to reign) {
+func (s *stage) happened(event string, to tenure) {
 	at, ok := s.told[told{event, to.token}]
 	took := time.Duration(at - s.mark)
 	if s.want(ok, "no history of %s being %s", s.name(to.node), event) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the table of docs/scenarios.md anew")
@@ -68,7 +68,7 @@ func stageOf(sc *scenario, p *part) string {
 	if sc.spare > 0 {
 		text += fmt.Sprintf(" and %d to add", sc.spare)
 	}
-	if p.kind == crew.Library {
+	if p.kind == cluster.Library {
 		text += ", library"
 	}
 	switch {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/network"
 )
 
@@ -30,7 +30,7 @@ func impostors() []scenario {
 // impostures has them come one after the other.
 func impostures(s *stage) {
 	s.begins()
-	refused := func(who string, t *crew.Twin, err error, because ...string) {
+	refused := func(who string, t *cluster.Twin, err error, because ...string) {
 		s.t.Helper()
 		s.does(err)
 		ctx, cancel := s.patiently()
@@ -43,18 +43,18 @@ func impostures(s *stage) {
 		s.does(t.End())
 	}
 	leader := s.cast[0]
-	t, err := s.crew.Twin(leader, false)
+	t, err := s.cluster.Twin(leader, false)
 	refused("a second process on one directory", t, err)
-	t, err = s.crew.Twin(leader, true)
+	t, err = s.cluster.Twin(leader, true)
 	refused("a second directory", t, err)
-	id := s.crew.ID(leader)
+	id := s.cluster.ID(leader)
 	// A certificate of another authority, whose cluster and ids are the same.
 	forged := filepath.Join(s.dir, "forged")
 	s.does(certs.Make(forged, certs.Options{Cluster: "chaos", Nodes: []certs.Node{{ID: protocol.NodeID(id), Hosts: s.net.Hosts(leader)}}}))
 	s.impostor("forger", "a certificate of another authority", id, "is signed by another CA", url.Values{"certs": {forged}})
 	// The certificate of another node.
 	own := filepath.Join(s.dir, "certs")
-	other := filepath.Join(own, s.crew.ID(s.cast[1]))
+	other := filepath.Join(own, s.cluster.ID(s.cast[1]))
 	s.impostor("borrower", "a certificate of another node", id, "the certificate is that of", url.Values{"certs": nil, "ca": {filepath.Join(own, "ca.crt")}, "cert": {other + ".crt"}, "key": {other + ".key"}})
 }
 
@@ -62,14 +62,14 @@ func impostures(s *stage) {
 // nodes, for some promises. It must not lead; if it does, its work is in the ledger.
 func (s *stage) impostor(name, who, id, because string, params url.Values) {
 	s.t.Helper()
-	u, err := url.Parse(s.crew.URL(network.Operator))
+	u, err := url.Parse(s.cluster.URL(network.Operator))
 	s.does(err)
 	q := u.Query()
 	maps.Copy(q, params)
 	q.Set("data", filepath.Join(s.dir, "data", name))
 	q.Set("listen", "127.0.0.1:0")
 	u.RawQuery = q.Encode()
-	b, err := s.crew.Beside(name, nil, s.programs.Elect, "run", "--election", u.String(), "--name", s.crew.Name(), "--id", id, "--", s.programs.Worker, "life")
+	b, err := s.cluster.Beside(name, nil, s.programs.Elect, "run", "--election", u.String(), "--name", s.cluster.Name(), "--id", id, "--", s.programs.Worker, "life")
 	s.does(err)
 	var text []byte
 	told := func() bool {

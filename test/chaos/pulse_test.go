@@ -104,7 +104,7 @@ func (s *stage) strained() strain {
 	found := s.pulse.end()
 	late := regexp.MustCompile(`did not run for a while.* late[:=] ?([0-9.a-zµ]+)`)
 	for i := range s.size {
-		text, err := os.ReadFile(s.crew.Log(i))
+		text, err := os.ReadFile(s.cluster.Log(i))
 		if err != nil || s.frozen[i] {
 			continue
 		}

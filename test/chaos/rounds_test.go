@@ -14,7 +14,7 @@ import (
 
 	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/internal/race"
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
@@ -54,7 +54,7 @@ func TestOneFamilyAtATime(t *testing.T) {
 			s.begins()
 			for range rounds {
 				ctx, cancel := s.patiently()
-				l, err := s.crew.Leader(ctx)
+				l, err := s.cluster.Leader(ctx)
 				cancel()
 				if err != nil {
 					s.lament("nobody leads after %q: %v", r.last, err)
@@ -65,8 +65,8 @@ func TestOneFamilyAtATime(t *testing.T) {
 		},
 		judge: func(s *stage) {
 			s.safe()
-			s.say("%d rounds, %d reigns, %v", rounds, len(s.reigns), done)
-			s.must(len(s.reigns) >= rounds/4, "only %d reigns in %d rounds: the faults did not bite", len(s.reigns), rounds)
+			s.say("%d rounds, %d tenures, %v", rounds, len(s.tenures), done)
+			s.must(len(s.tenures) >= rounds/4, "only %d tenures in %d rounds: the faults did not bite", len(s.tenures), rounds)
 		},
 	}
 	perform(t, sc, p, set{programs: builder(t)()})
@@ -116,7 +116,7 @@ func TestPeersUnderPacketLoss(t *testing.T) {
 		},
 		judge: func(s *stage) {
 			s.safe()
-			s.say("%v, %d reigns; nobody led for %v at most while a majority could have elected", done, len(s.reigns), shown(s.report.Longest))
+			s.say("%v, %d tenures; nobody led for %v at most while a majority could have elected", done, len(s.tenures), shown(s.report.Longest))
 		},
 	}
 	perform(t, sc, p, set{programs: builder(t)()})
@@ -174,7 +174,7 @@ func familyMishaps() []mishap {
 			if i >= r.leader.Node {
 				i++
 			}
-			r.tolerates(r.crew.Kill(i, crew.Node)) // it may be about to start again
+			r.tolerates(r.cluster.Kill(i, cluster.Node)) // it may be about to start again
 		}},
 	}
 }
@@ -196,37 +196,37 @@ func peerMishaps() []mishap {
 		{"lose packets", func(r *round) { r.set(network.Lossy(3, 5+r.rand.IntN(40))); r.hold(3 * promise) }},
 		{"lose packets, kill elect", func(r *round) {
 			r.set(network.Lossy(3, 5+r.rand.IntN(20)))
-			r.kill(0, crew.Node)
+			r.kill(0, cluster.Node)
 			r.hold(2 * promise)
 		}},
-		{"kill child", func(r *round) { r.kill(0, crew.Child); r.takeover() }},
-		{"kill elect", func(r *round) { r.kill(0, crew.Node); r.takeover() }},
-		{"kill keeper", func(r *round) { r.kill(0, crew.Keeper); r.takeover() }},
+		{"kill child", func(r *round) { r.kill(0, cluster.Child); r.takeover() }},
+		{"kill elect", func(r *round) { r.kill(0, cluster.Node); r.takeover() }},
+		{"kill keeper", func(r *round) { r.kill(0, cluster.Keeper); r.takeover() }},
 		{"stop elect, and resume when another leads", func(r *round) {
-			r.freeze(0, crew.Node)
+			r.freeze(0, cluster.Node)
 			r.takeover()
-			r.thaw(0, crew.Node)
+			r.thaw(0, cluster.Node)
 		}},
 		{"stop and resume a follower", func(r *round) {
-			r.freeze(1, crew.Node)
+			r.freeze(1, cluster.Node)
 			r.hold(2 * promise)
-			r.thaw(1, crew.Node)
+			r.thaw(1, cluster.Node)
 		}},
 		{"isolate the leader, kill a follower", func(r *round) {
 			r.set(network.Isolate(3, 0))
-			r.kill(1, crew.Node)
+			r.kill(1, cluster.Node)
 			r.takeover()
 		}},
 		{"kill all", func(r *round) {
 			for role := range 3 {
-				r.kill(role, crew.Node)
+				r.kill(role, cluster.Node)
 			}
 			r.takeover()
 		}},
 		{"fill a disk, kill elect", func(r *round) {
 			full := r.disks[r.cast[0]] // one that leads with a full disk would leave no record of it
 			r.does(full.Fault(disk.Fault{Full: true}))
-			r.kill(0, crew.Node)
+			r.kill(0, cluster.Node)
 			r.hold(2 * promise)
 			r.does(full.Fault(disk.Fault{}))
 		}},
@@ -256,7 +256,7 @@ func (r *round) undisturbed(shape network.Links) {
 	r.healed()
 	r.hold(promise)
 	now := r.calm()
-	r.want(now.Token == old.Token, "%s: %s leads with token %d; want %s with %d", r.last, r.crew.ID(now.Node), now.Token, r.crew.ID(old.Node), old.Token)
+	r.want(now.Token == old.Token, "%s: %s leads with token %d; want %s with %d", r.last, r.cluster.ID(now.Node), now.Token, r.cluster.ID(old.Node), old.Token)
 }
 
 // silent wants nobody to lead.
@@ -275,7 +275,7 @@ func (r *round) grasp() {
 	r.t.Helper()
 	r.hands = map[int]int{}
 	if r.net != nil {
-		return // those are taken by what the crew calls them
+		return // those are taken by what the cluster calls them
 	}
 	of := r.leader.Pids
 	for _, p := range []struct{ pid, parent int }{{of.Node, os.Getpid()}, {of.Keeper, of.Node}, {of.Child, of.Keeper}} {
@@ -312,16 +312,16 @@ func (r *round) signal(pid int, sig unix.Signal) {
 
 // kill kills a part of the node in a role. One whose leadership was over a moment
 // before, as it is on a busy machine, has no such part: then it befalls the next one.
-func (r *round) kill(role int, part crew.Part) {
-	r.try(func() error { return r.crew.Kill(r.cast[role], part) })
+func (r *round) kill(role int, part cluster.Part) {
+	r.try(func() error { return r.cluster.Kill(r.cast[role], part) })
 }
 
 // freeze stops a part of the node in a role, in the same way.
-func (r *round) freeze(role int, part crew.Part) {
+func (r *round) freeze(role int, part cluster.Part) {
 	r.try(func() error {
 		r.ails(role, true)
-		err := r.crew.Stop(r.cast[role], part)
-		if errors.Is(err, crew.ErrNone) {
+		err := r.cluster.Stop(r.cast[role], part)
+		if errors.Is(err, cluster.ErrNone) {
 			r.ails(role, false)
 		}
 		return err
@@ -334,10 +334,10 @@ func (r *round) try(do func() error) {
 	var err error
 	r.until(patience, func() bool {
 		err = do()
-		if errors.Is(err, crew.ErrNone) && len(r.links) == 0 {
+		if errors.Is(err, cluster.ErrNone) && len(r.links) == 0 {
 			r.recast()
 		}
-		return !errors.Is(err, crew.ErrNone)
+		return !errors.Is(err, cluster.ErrNone)
 	})
 	r.does(err)
 }
@@ -345,7 +345,7 @@ func (r *round) try(do func() error) {
 // tolerates fails the test for an error that is not of a process that has gone.
 func (r *round) tolerates(err error) {
 	r.t.Helper()
-	if err != nil && !errors.Is(err, crew.ErrNone) {
+	if err != nil && !errors.Is(err, cluster.ErrNone) {
 		r.t.Fatal(err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/lives"
@@ -50,13 +50,13 @@ type stage struct {
 	ctx      context.Context
 	scenario *scenario
 	part     *part
-	programs crew.Programs
+	programs cluster.Programs
 	mutant   string // the rule that the nodes break; "": none
 	dir      string
 
 	size    int             // how many nodes there are, spare ones included
 	net     network.Network // nil of an election in a file
-	crew    *crew.Crew
+	cluster *cluster.Cluster
 	ledger  *lives.Ledger
 	history *judge.History
 	disks   []disk.Disk
@@ -65,7 +65,7 @@ type stage struct {
 	pulse   *pulse
 
 	cast   []int // role to node
-	leader crew.Leader
+	leader cluster.Leader
 	links  network.Links // as they are now
 	sick   map[int]bool  // nodes that are not well
 	frozen map[int]bool  // nodes that were not well at some time
@@ -79,10 +79,10 @@ type stage struct {
 	stranded   bool           // a voter came to a term that nobody had won
 	termsAtEnd uint64         // the leader's term in the end
 
-	reigns []reign
-	report judge.Report
-	ruin   ruin   // why the script could not go on; "": it came to its end
-	strain strain // how much the machine was short of processors
+	tenures []tenure
+	report  judge.Report
+	ruin    ruin   // why the script could not go on; "": it came to its end
+	strain  strain // how much the machine was short of processors
 
 	violated []string // promises that were broken
 	missed   []string // what was expected and did not come
@@ -92,7 +92,7 @@ type stage struct {
 
 // set is what plays are given: the programs, and the mutant, if there is one.
 type set struct {
-	programs crew.Programs
+	programs cluster.Programs
 	mutant   string
 }
 
@@ -166,13 +166,13 @@ func (s *stage) build() {
 	s.history, err = judge.NewHistory(s.dir)
 	s.does(err)
 	s.after(s.history.Close)
-	cfg := crew.Config{
+	cfg := cluster.Config{
 		Dir: s.dir, Network: s.net, Programs: s.programs, Voters: sc.nodes, Size: s.size,
-		Kind: func(int) crew.Kind { return p.kind }, Promise: promise, Heartbeat: beat, Params: url.Values{},
+		Kind: func(int) cluster.Kind { return p.kind }, Promise: promise, Heartbeat: beat, Params: url.Values{},
 		Env: func(i int) []string { return s.env(i) }, Observe: s.history.Add,
 	}
 	if sc.on == nowhere {
-		cfg.Election, cfg.Promise, cfg.Heartbeat = crew.File, 0, 0
+		cfg.Election, cfg.Promise, cfg.Heartbeat = cluster.File, 0, 0
 	}
 	if p.protocol != "" {
 		cfg.Protocol, cfg.Promise, cfg.Heartbeat = p.protocol, classicPromise, classicBeat
@@ -202,9 +202,9 @@ func (s *stage) build() {
 		}
 		cfg.Clock = func(i int) *skew.Clock { return s.clocks[i] }
 	}
-	s.crew, err = crew.New(cfg)
+	s.cluster, err = cluster.New(cfg)
 	s.does(err)
-	s.after(s.crew.Close)
+	s.after(s.cluster.Close)
 }
 
 func (s *stage) env(node int) []string {
@@ -273,7 +273,7 @@ func (s *stage) opening() {
 		s.locate(i, 5) // for those who ask where they are
 	}
 	for i := range n {
-		if err := s.crew.Start(i); err != nil {
+		if err := s.cluster.Start(i); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -315,11 +315,11 @@ func (s *stage) patiently() (context.Context, context.CancelFunc) {
 }
 
 // calm waits until all nodes are connected and follow one leader.
-func (s *stage) calm() crew.Leader {
+func (s *stage) calm() cluster.Leader {
 	s.t.Helper()
 	ctx, cancel := s.patiently()
 	defer cancel()
-	l, err := s.crew.Calm(ctx)
+	l, err := s.cluster.Calm(ctx)
 	if err != nil {
 		s.lament("no calm within %v: %v", patience, err)
 	}
@@ -336,8 +336,8 @@ func (s *stage) lament(format string, args ...any) {
 func (s *stage) lastWords() {
 	s.t.Helper()
 	for i := range min(s.size, 9) {
-		if text, err := os.ReadFile(s.crew.Log(i)); err == nil {
-			s.t.Logf("%s:\n%s", s.crew.ID(i), text[max(0, len(text)-3000):])
+		if text, err := os.ReadFile(s.cluster.Log(i)); err == nil {
+			s.t.Logf("%s:\n%s", s.cluster.ID(i), text[max(0, len(text)-3000):])
 		}
 	}
 }
@@ -413,10 +413,10 @@ func (s *stage) during(shape network.Links, d time.Duration) {
 	s.healed()
 }
 
-// does carries something out on the crew, and must succeed.
+// does carries something out on the cluster, and must succeed.
 func (s *stage) does(err error) {
 	s.t.Helper()
-	if errors.Is(err, crew.ErrNone) {
+	if errors.Is(err, cluster.ErrNone) {
 		s.lament("%v", err) // it has ended meanwhile, and so the play has another course
 	}
 	if err != nil {
@@ -425,21 +425,21 @@ func (s *stage) does(err error) {
 }
 
 // kill kills a part of the node in a role.
-func (s *stage) kill(role int, part crew.Part) {
+func (s *stage) kill(role int, part cluster.Part) {
 	s.t.Helper()
-	s.does(s.crew.Kill(s.cast[role], part))
+	s.does(s.cluster.Kill(s.cast[role], part))
 }
 
 // freeze stops a part of the node in a role, and thaw has it go on.
-func (s *stage) freeze(role int, part crew.Part) {
+func (s *stage) freeze(role int, part cluster.Part) {
 	s.t.Helper()
 	s.ails(role, true)
-	s.does(s.crew.Stop(s.cast[role], part))
+	s.does(s.cluster.Stop(s.cast[role], part))
 }
 
-func (s *stage) thaw(role int, part crew.Part) {
+func (s *stage) thaw(role int, part cluster.Part) {
 	s.t.Helper()
-	s.does(s.crew.Cont(s.cast[role], part))
+	s.does(s.cluster.Cont(s.cast[role], part))
 	s.ails(role, false)
 }
 
@@ -458,28 +458,28 @@ func (s *stage) ails(role int, sick bool) {
 // up.
 func (s *stage) down(role int) {
 	s.t.Helper()
-	s.crew.Hold(s.cast[role])
-	s.kill(role, crew.Family)
+	s.cluster.Hold(s.cast[role])
+	s.kill(role, cluster.Family)
 }
 
 func (s *stage) up(role int) {
 	s.t.Helper()
-	s.does(s.crew.Release(s.cast[role]))
+	s.does(s.cluster.Release(s.cast[role]))
 }
 
 // next waits until another one leads than the one that did, notes it if that takes
 // longer than it may, counted from since, and returns it. From then on it is the
 // leader.
-func (s *stage) next(since int64, within time.Duration) crew.Leader {
+func (s *stage) next(since int64, within time.Duration) cluster.Leader {
 	s.t.Helper()
 	ctx, cancel := s.patiently()
 	defer cancel()
-	l, err := s.crew.After(ctx, s.leader.Token)
+	l, err := s.cluster.After(ctx, s.leader.Token)
 	if err != nil {
-		s.lament("nobody led after %s (token %d) within %v: %v", s.crew.ID(s.leader.Node), s.leader.Token, patience, err)
+		s.lament("nobody led after %s (token %d) within %v: %v", s.cluster.ID(s.leader.Node), s.leader.Token, patience, err)
 	}
 	took := time.Duration(s.ledger.Now() - since)
-	s.want(took <= within, "%s led after %v; want %v at most", s.crew.ID(l.Node), shown(took), within)
+	s.want(took <= within, "%s led after %v; want %v at most", s.cluster.ID(l.Node), shown(took), within)
 	s.leader = l
 	return l
 }
@@ -492,7 +492,7 @@ func (s *stage) operator(args ...string) []byte {
 	s.t.Helper()
 	ctx, cancel := s.patiently()
 	defer cancel()
-	out, err := s.crew.Operator(ctx, args...)
+	out, err := s.cluster.Operator(ctx, args...)
 	if err != nil {
 		s.lament("elect %v: %v: %s", args, err, out)
 	}
@@ -500,11 +500,11 @@ func (s *stage) operator(args ...string) []byte {
 }
 
 // members asks all nodes how they are.
-func (s *stage) members() *crew.Members {
+func (s *stage) members() *cluster.Members {
 	s.t.Helper()
 	ctx, cancel := s.patiently()
 	defer cancel()
-	m, err := s.crew.Members(ctx)
+	m, err := s.cluster.Members(ctx)
 	if err != nil {
 		s.t.Fatal(err)
 	}

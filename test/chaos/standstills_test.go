@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/internal/proc"
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
 	"github.com/electd/elect/test/chaos/skew"
@@ -23,7 +23,7 @@ func standstills() []scenario {
 			name: "gc-pause", story: "A leader with a lease of 30 s stops for 45 s between its check and its write; here it is a promise, and half as long again.",
 			nodes: 3, short: true,
 			parts: []part{
-				{on: quorum, kind: crew.Library, expected: "the next one leads when the lease is over, with the next token; the write with the old one is refused",
+				{on: quorum, kind: cluster.Library, expected: "the next one leads when the lease is over, with the next token; the write with the old one is refused",
 					script: pausedInWork, judge: nAndNPlusOne},
 				{on: "quorum-run", expected: "elect run alone stops: its keeper has killed the command when the next one leads", script: parentFrozen, judge: afterTimeout},
 			},
@@ -32,7 +32,7 @@ func standstills() []scenario {
 			name: "suspend", story: "The leader's machine sleeps for more than its lease: its boot clock runs, its monotonic one stands still.",
 			nodes: 3, clocks: true, short: true, script: sleeps((*skew.Clock).Suspend),
 			parts: []part{
-				{on: quorum, kind: crew.Library, expected: "the next one leads, and the sleeper's lease is over the moment it wakes", judge: handedOnInSleep},
+				{on: quorum, kind: cluster.Library, expected: "the next one leads, and the sleeper's lease is over the moment it wakes", judge: handedOnInSleep},
 				{on: "quorum-run", expected: "the same with a command, which is killed at once", judge: handedOnInSleep},
 			},
 		},
@@ -40,14 +40,14 @@ func standstills() []scenario {
 			name: "vm-stop", story: "The leader's virtual machine stops for more than its lease, and its clocks with it.",
 			nodes: 3, clocks: true, script: sleeps(func(c *skew.Clock, d time.Duration) { c.StepBoth(-d) }),
 			parts: []part{
-				{on: quorum, kind: crew.Library, expected: "nothing tells the stopped one that time has passed: " + sees, judge: overlapSeen},
+				{on: quorum, kind: cluster.Library, expected: "nothing tells the stopped one that time has passed: " + sees, judge: overlapSeen},
 			},
 		},
 		{
 			name: "drift-beyond-bound", story: "The clock of a leader that is cut off goes at a fifth of its speed, which is more than any bound allows.",
 			nodes: 3, clocks: true, script: slowClock,
 			parts: []part{
-				{on: quorum, kind: crew.Library, expected: sees, judge: overlapSeen},
+				{on: quorum, kind: cluster.Library, expected: sees, judge: overlapSeen},
 				{on: "quorum-run", expected: "the same with a command", judge: overlapSeen},
 			},
 		},
@@ -55,7 +55,7 @@ func standstills() []scenario {
 			name: "clocks-apart", story: "The clock of a leader begins to run at half its speed, which is less than any bound allows. Nothing else fails.",
 			nodes: 3, clocks: true, short: true, script: halfSpeed,
 			parts: []part{
-				{on: quorum, kind: crew.Library, expected: "its heartbeats and their answers show it: it gives up within a promise, and does not lead again", judge: gaveUp},
+				{on: quorum, kind: cluster.Library, expected: "its heartbeats and their answers show it: it gives up within a promise, and does not lead again", judge: gaveUp},
 				{on: "quorum-run", expected: "the same with a command", judge: gaveUp},
 			},
 		},
@@ -72,12 +72,12 @@ func pausedInWork(s *stage) {
 		return p.State == 'T'
 	}
 	if !s.until(patience, stopped) {
-		s.lament("%s did not stop itself", s.crew.ID(s.leader.Node))
+		s.lament("%s did not stop itself", s.cluster.ID(s.leader.Node))
 	}
-	s.freeze(0, crew.Family) // so that the history has it, too
+	s.freeze(0, cluster.Family) // so that the history has it, too
 	s.next(s.fault, soon)
 	s.hold(promise / 2)
-	s.thaw(0, crew.Family)
+	s.thaw(0, cluster.Family)
 	s.hold(promise)
 }
 
@@ -94,10 +94,10 @@ func nAndNPlusOne(s *stage) {
 // parentFrozen stops elect run, and neither its keeper nor the command.
 func parentFrozen(s *stage) {
 	s.begins()
-	s.freeze(0, crew.Node)
+	s.freeze(0, cluster.Node)
 	s.next(s.fault, soon)
 	s.hold(promise * 3 / 2)
-	s.thaw(0, crew.Node)
+	s.thaw(0, cluster.Node)
 	s.hold(promise)
 }
 
@@ -107,14 +107,14 @@ func parentFrozen(s *stage) {
 func sleeps(wakes func(c *skew.Clock, slept time.Duration)) func(*stage) {
 	return func(s *stage) {
 		s.begins()
-		s.freeze(0, crew.Family)
+		s.freeze(0, cluster.Family)
 		since := s.ledger.Now()
 		s.set(network.Isolate(3, 0))
 		s.next(s.fault, soon)
 		s.hold(promise / 2)
 		wakes(s.clocks[s.cast[0]], time.Duration(s.ledger.Now()-since))
 		s.ticks(s.cast[0], 1)
-		s.thaw(0, crew.Family)
+		s.thaw(0, cluster.Family)
 		s.hold(promise * 3 / 2)
 		s.healed()
 		s.hold(promise)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/race"
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
@@ -39,7 +39,7 @@ func teeth() []tooth {
 	return []tooth{
 		{
 			mutant: "lease-from-ack", says: "the lease counts from the arrival of an answer, and not from before the question",
-			play:   scenario{nodes: 3, on: proxies, script: slowAnswers, parts: []part{{kind: crew.Library, judge: (*stage).safe}}},
+			play:   scenario{nodes: 3, on: proxies, script: slowAnswers, parts: []part{{kind: cluster.Library, judge: (*stage).safe}}},
 			checks: disjoint,
 		},
 		{
@@ -56,7 +56,7 @@ func teeth() []tooth {
 		},
 		{
 			mutant: "stopped-clock", says: "leases go by CLOCK_MONOTONIC, which stands still while the machine sleeps",
-			play:   scenario{nodes: 3, clocks: true, script: sleeps((*skew.Clock).Suspend), parts: []part{{kind: crew.Library, judge: handedOnInSleep}}},
+			play:   scenario{nodes: 3, clocks: true, script: sleeps((*skew.Clock).Suspend), parts: []part{{kind: cluster.Library, judge: handedOnInSleep}}},
 			faults: []string{"suspend"},
 			checks: disjoint,
 		},

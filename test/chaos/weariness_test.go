@@ -61,11 +61,11 @@ func slowLinks(s *stage) {
 	s.set(network.Links{{From: 0, To: 1}: {Delay: promise / 5}, {From: 0, To: 2}: {Delay: promise / 5}})
 	s.hold(4 * promise)
 	s.mark = s.ledger.Now()
-	s.operator("pause", "--node", s.crew.ID(s.cast[0]))
+	s.operator("pause", "--node", s.cluster.ID(s.cast[0]))
 	s.next(s.mark, soon)
 	s.hold(promise)
 	s.healed()
-	s.operator("resume", "--node", s.crew.ID(s.cast[0]))
+	s.operator("resume", "--node", s.cluster.ID(s.cast[0]))
 	s.hold(promise)
 }
 
@@ -82,9 +82,9 @@ func releasedAtOnce(s *stage) {
 func starved(s *stage) {
 	s.begins()
 	s.ails(0, true)
-	s.does(s.crew.Starve(s.cast[0], 5))
+	s.does(s.cluster.Starve(s.cast[0], 5))
 	s.hold(6 * promise)
-	s.does(s.crew.Feed(s.cast[0]))
+	s.does(s.cluster.Feed(s.cast[0]))
 	s.ails(0, false)
 	s.mark = s.ledger.Now()
 	s.hold(3 * promise)

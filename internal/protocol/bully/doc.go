@@ -23,7 +23,7 @@
 // # Messages
 //
 // All carry Incarnation, the sender's boot counter, and Term, an epoch: that of
-// the reign in Coordinator and [Alive], the highest that the sender has heard of
+// the tenure in Coordinator and [Alive], the highest that the sender has heard of
 // in Election and OK. Election carries the Round of the asker; OK repeats it and
 // carries the asker's incarnation in Echo. Nothing else is used.
 //
@@ -48,11 +48,11 @@
 // after an OK, begins an election. Answers are awaited for [Config.Answer].
 //
 // A coordinator that is asked answers, and says Coordinator to the asker: the
-// restart of a lower one costs messages and no reign.
+// restart of a lower one costs messages and no tenure.
 //
-// An epoch numbers reigns, so that there is a token at all. A winner raises it
+// An epoch numbers tenures, so that there is a token at all. A winner raises it
 // above all that it has heard of, and has it on disk before it says so. Who is
-// told of a reign with a lower epoch than it knows of does not follow, but begins
+// told of a tenure with a lower epoch than it knows of does not follow, but begins
 // an election, which carries what it knows; a coordinator that hears of a higher
 // epoch, or of its own as another's, stops and stands anew, because its token
 // would be refused.
@@ -66,7 +66,7 @@
 //
 // Nothing holds beyond that. There is no majority: each side of a partition
 // elects its own highest, and one that is slow rather than dead is joined by a
-// second coordinator. Two reigns may have one token. When the sides meet, the
+// second coordinator. Two tenures may have one token. When the sides meet, the
 // lower coordinator gives up. Where links are cut one way, or between some only,
 // coordinators may depose each other for as long as that lasts. Whoever claims
 // the highest id, or epoch, wins: nobody checks. Who claims [MaxEpoch] to all

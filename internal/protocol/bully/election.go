@@ -13,7 +13,7 @@ func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *proto
 	case OK:
 		m.onOK(from, msg)
 	case Coordinator, Alive:
-		m.onReign(from, msg, fx)
+		m.onTenure(from, msg, fx)
 	}
 }
 
@@ -43,10 +43,10 @@ func (m *Machine) onElection(from protocol.NodeID, msg *protocol.Message, fx *pr
 	ok.Round, ok.Echo = msg.Round, msg.Incarnation
 	m.send(fx, from, &ok)
 	switch {
-	case m.role == protocol.Leader && msg.Term > m.reign:
+	case m.role == protocol.Leader && msg.Term > m.tenure:
 		m.stop(Outdated, fx)
 	case m.role == protocol.Leader:
-		c := m.message(Coordinator, m.reign)
+		c := m.message(Coordinator, m.tenure)
 		m.send(fx, from, &c)
 	case m.phase == calm:
 		m.begin(fx)
@@ -61,8 +61,8 @@ func (m *Machine) onOK(from protocol.NodeID, msg *protocol.Message) {
 	}
 }
 
-// onReign hears that another leads.
-func (m *Machine) onReign(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
+// onTenure hears that another leads.
+func (m *Machine) onTenure(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
 	if msg.Type == Alive && m.leader.ID != "" && from.Compare(m.leader.ID) < 0 {
 		return // of two that say they lead, the higher one does
 	}
@@ -72,7 +72,7 @@ func (m *Machine) onReign(from protocol.NodeID, msg *protocol.Message, fx *proto
 	switch {
 	case !m.stands() || !lower && msg.Term >= known:
 		m.follow(from, msg, fx)
-	case m.role == protocol.Leader && lower && msg.Term < m.reign:
+	case m.role == protocol.Leader && lower && msg.Term < m.tenure:
 		// It will hear the next Alive.
 	case m.role == protocol.Leader:
 		m.stop(Outdated, fx)
@@ -93,7 +93,7 @@ func (m *Machine) follow(id protocol.NodeID, msg *protocol.Message, fx *protocol
 func (m *Machine) rest() {
 	if m.phase != calm {
 		m.phase, m.role = calm, protocol.Follower
-		m.reign, m.takeSave = 0, 0
+		m.tenure, m.takeSave = 0, 0
 	}
 }
 
@@ -106,14 +106,14 @@ func (m *Machine) take() {
 	}
 	m.ballot.Epoch++
 	m.phase, m.role, m.at = taking, protocol.Candidate, protocol.Never
-	m.reign, m.takeSave = m.ballot.Epoch, m.ballot.Touch()
+	m.tenure, m.takeSave = m.ballot.Epoch, m.ballot.Touch()
 }
 
-// win begins a reign.
+// win begins a tenure.
 func (m *Machine) win(fx *protocol.Effects) {
 	m.phase, m.role, m.takeSave = calm, protocol.Leader, 0
-	fx.Orders = append(fx.Orders, protocol.Order{Kind: protocol.Elected, Token: m.reign})
-	msg := m.message(Coordinator, m.reign)
+	fx.Orders = append(fx.Orders, protocol.Order{Kind: protocol.Elected, Token: m.tenure})
+	msg := m.message(Coordinator, m.tenure)
 	for _, id := range m.cfg.Members[:m.place] {
 		m.send(fx, id, &msg)
 	}
@@ -122,7 +122,7 @@ func (m *Machine) win(fx *protocol.Effects) {
 
 // beat tells all others that the coordinator lives.
 func (m *Machine) beat(fx *protocol.Effects) {
-	msg := m.message(Alive, m.reign)
+	msg := m.message(Alive, m.tenure)
 	for i, id := range m.cfg.Members {
 		if i != m.place {
 			m.send(fx, id, &msg)
@@ -131,13 +131,13 @@ func (m *Machine) beat(fx *protocol.Effects) {
 	m.beatAt = m.now.Add(m.cfg.Heartbeat)
 }
 
-// stop ends a reign. Until its work has returned nothing else is begun; then it
+// stop ends a tenure. Until its work has returned nothing else is begun; then it
 // stands at once, unless it has come to follow another.
 func (m *Machine) stop(reason protocol.Reason, fx *protocol.Effects) {
 	if m.role != protocol.Leader {
 		return
 	}
-	fx.Orders = append(fx.Orders, protocol.Order{Kind: protocol.Stop, Token: m.reign, Reason: reason})
+	fx.Orders = append(fx.Orders, protocol.Order{Kind: protocol.Stop, Token: m.tenure, Reason: reason})
 	m.role, m.at, m.beatAt = protocol.Fencing, m.now, protocol.Never
 }
 
@@ -165,8 +165,8 @@ func (m *Machine) do(c protocol.Command, fx *protocol.Effects) {
 			m.restUntil = m.now.Add(m.cfg.WorstTakeover()) // until another has won
 		}
 	case protocol.Joined:
-		if m.role == protocol.Fencing && c.Token == m.reign {
-			m.role, m.reign = protocol.Follower, 0
+		if m.role == protocol.Fencing && c.Token == m.tenure {
+			m.role, m.tenure = protocol.Follower, 0
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (m *Machine) back(what *bool, to bool) {
 	}
 }
 
-// quit ends a reign, or what the participant does in an election.
+// quit ends a tenure, or what the participant does in an election.
 func (m *Machine) quit(reason protocol.Reason, fx *protocol.Effects) {
 	m.stop(reason, fx)
 	m.rest()
@@ -196,7 +196,7 @@ func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
 	case failed:
 		m.rest()
 		m.at = m.now.Add(m.cfg.Silence)
-	case m.ballot.Epoch != m.reign:
+	case m.ballot.Epoch != m.tenure:
 		m.take() // more was heard of meanwhile
 	default:
 		m.win(fx)

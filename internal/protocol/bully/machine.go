@@ -37,7 +37,7 @@ type Machine struct {
 	at     protocol.Instant    // when the phase ends; calm: when the coordinator is missed
 	leader protocol.Leadership // whom it follows
 
-	reign    uint64 // the epoch that it takes or leads in, or whose work has not returned
+	tenure   uint64 // the epoch that it takes or leads in, or whose work has not returned
 	takeSave uint64 // taking: holds it
 	beatAt   protocol.Instant
 }
@@ -149,8 +149,8 @@ func (m *Machine) forgetAt() protocol.Instant {
 func (m *Machine) View() protocol.View {
 	v := protocol.View{Role: m.role, Term: m.ballot.Epoch, Leader: m.leader, Fault: m.fault, Incarnation: m.ballot.Incarnation}
 	if m.role == protocol.Leader {
-		v.Elected, v.Token = true, m.reign
-		v.Leader = protocol.Leadership{ID: m.cfg.Self, Incarnation: m.ballot.Incarnation, Term: m.reign}
+		v.Elected, v.Token = true, m.tenure
+		v.Leader = protocol.Leadership{ID: m.cfg.Self, Incarnation: m.ballot.Incarnation, Term: m.tenure}
 	}
 	return v
 }

@@ -17,7 +17,7 @@ func (m *Machine) AppendState(dst []byte) []byte {
 		return protocol.AppendString(dst, m.fault)
 	}
 	dst = m.ballot.AppendState(dst)
-	for _, v := range [...]uint64{uint64(m.phase), m.round, m.leader.Incarnation, m.leader.Term, m.reign, m.takeSave} {
+	for _, v := range [...]uint64{uint64(m.phase), m.round, m.leader.Incarnation, m.leader.Term, m.tenure, m.takeSave} {
 		dst = protocol.AppendUint(dst, v)
 	}
 	for _, i := range [...]protocol.Instant{m.restUntil, m.at, m.beatAt} {
@@ -58,7 +58,7 @@ func (m *Machine) load(d *protocol.Decoder) {
 		d.Fail(fmt.Errorf("phase %d; want at most %d", p, taking))
 	}
 	m.phase = phase(p)
-	m.round, m.leader.Incarnation, m.leader.Term, m.reign, m.takeSave = d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint()
+	m.round, m.leader.Incarnation, m.leader.Term, m.tenure, m.takeSave = d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint()
 	m.restUntil, m.at, m.beatAt = d.Instant(), d.Instant(), d.Instant()
 	m.candidate, m.sick, m.paused = d.Bool(), d.Bool(), d.Bool()
 	m.leader.ID = protocol.NodeID(d.String())

@@ -71,7 +71,7 @@ func TestStepAllocatesNothing(t *testing.T) {
 		if got := testing.AllocsPerRun(200, s.round); got != 0 {
 			t.Errorf("%d voters: %v allocations a heartbeat", n, got)
 		}
-		if !s.leader.reign.active {
+		if !s.leader.tenure.active {
 			t.Errorf("%d voters: the leader is not active: the round is not a steady one", n)
 		}
 	}

@@ -5,14 +5,14 @@ import "github.com/electd/elect/internal/protocol"
 // end ends the term for good: the work is told first, nothing is renewed any
 // more, and until the work has returned this voter helps nobody else (R6).
 func (m *Machine) end(reason protocol.Reason, fx *protocol.Effects) {
-	if !m.reigning() {
+	if !m.inTenure() {
 		return
 	}
 	if m.role == protocol.Leader {
 		m.order(fx, protocol.Stop, reason)
 	}
 	m.role = protocol.Fencing
-	m.reign = reign{term: m.reign.term, token: m.reign.token}
+	m.tenure = tenure{term: m.tenure.term, token: m.tenure.token}
 	m.round = round{}
 }
 
@@ -24,24 +24,24 @@ func (m *Machine) giveUp(reason protocol.Reason, fx *protocol.Effects) {
 	case protocol.Leader:
 		m.order(fx, protocol.Stop, reason)
 		m.role = protocol.Fencing
-		m.reign.active, m.reign.renewing = false, true
+		m.tenure.active, m.tenure.renewing = false, true
 		if m.cfg.mutants.Has("no-renewal-while-fencing") {
-			m.reign.renewing = false
+			m.tenure.renewing = false
 		}
 		if m.cfg.mutants.Has("release-before-the-work-returned") {
 			m.release(fx)
-			m.reign.renewing = false
+			m.tenure.renewing = false
 		}
 	case protocol.Fencing:
-		m.reign.again = false
+		m.tenure.again = false
 	}
 }
 
 // superseded answers a leader's heartbeat while own work may run (R6). It
 // reports whether the heartbeat may be answered after all.
 func (m *Machine) superseded(leader protocol.Voter, msg *protocol.Message, fx *protocol.Effects) bool {
-	if msg.Term <= m.reign.term {
-		if msg.Term < m.reign.term {
+	if msg.Term <= m.tenure.term {
+		if msg.Term < m.tenure.term {
 			m.reject(leader, msg, fx)
 		}
 		return false
@@ -73,7 +73,7 @@ func (m *Machine) superseded(leader protocol.Voter, msg *protocol.Message, fx *p
 
 // joined takes notice that the work of a term has returned.
 func (m *Machine) joined(token uint64, fx *protocol.Effects) {
-	g := &m.reign
+	g := &m.tenure
 	if m.role != protocol.Fencing || token != g.token {
 		return
 	}
@@ -97,5 +97,5 @@ func (m *Machine) joined(token uint64, fx *protocol.Effects) {
 		m.electIn(m.cfg.Promise+m.stagger(), Timeout)
 	}
 	m.role = m.rest()
-	m.reign = reign{}
+	m.tenure = tenure{}
 }

@@ -8,7 +8,7 @@ import (
 
 // beat sends a heartbeat to everybody.
 func (m *Machine) beat(fx *protocol.Effects) {
-	g := &m.reign
+	g := &m.tenure
 	now := m.now.Boot
 	m.seq++
 	g.beatAt = now.Add(m.cfg.Heartbeat)

@@ -8,7 +8,7 @@ func (w *world) judge() {
 		if !n.up {
 			continue
 		}
-		key := tenure{n, n.life, n.view.Token}
+		key := led{n, n.life, n.view.Token}
 		switch {
 		case n.view.Proven(n.reading()):
 			if proven != nil {

@@ -8,14 +8,14 @@ import (
 
 // onAck counts a voter's answer (R7).
 func (m *Machine) onAck(voter protocol.Voter, msg *protocol.Message, fx *protocol.Effects) {
-	if !m.reigning() || msg.Echo != m.ballot.Incarnation {
+	if !m.inTenure() || msg.Echo != m.ballot.Incarnation {
 		return
 	}
 	i := m.place(voter)
 	if i < 0 || msg.Seq == 0 {
 		return
 	}
-	g := &m.reign
+	g := &m.tenure
 	if !msg.Granted {
 		m.rejected(msg.Term, fx)
 		return
@@ -67,7 +67,7 @@ func (m *Machine) claim(granted time.Duration) time.Duration {
 // from when on a quorum is promised to nobody else. The leader itself counts
 // for all that it claims: its claim and its evidence are of now.
 func (m *Machine) recount() {
-	g := &m.reign
+	g := &m.tenure
 	now := m.now.Boot
 	n, k := len(m.ballot.Membership.Voters), m.ballot.Membership.Quorum()
 	var claims, sent, free [protocol.MaxVoters]protocol.Instant
@@ -123,7 +123,7 @@ func kthLeast(all *[protocol.MaxVoters]protocol.Instant, n, k int) protocol.Inst
 // advance starts the tenure when a quorum is promised to nobody else and has
 // promised itself to this leader, and answers Confirm.
 func (m *Machine) advance(fx *protocol.Effects) {
-	g := &m.reign
+	g := &m.tenure
 	if len(m.ballot.Membership.Voters) == 1 {
 		m.recount() // one voter renews by itself
 	}
@@ -138,7 +138,7 @@ func (m *Machine) advance(fx *protocol.Effects) {
 // it was asked for, without trusting any clock.
 func (m *Machine) confirm(fx *protocol.Effects) {
 	m.asked++
-	if m.role == protocol.Leader && m.reign.confirmAsked == 0 {
+	if m.role == protocol.Leader && m.tenure.confirmAsked == 0 {
 		m.beat(fx)
 		m.await()
 	}
@@ -148,13 +148,13 @@ func (m *Machine) confirm(fx *protocol.Effects) {
 // been answered.
 func (m *Machine) await() {
 	if m.asked > m.proven {
-		m.reign.confirmSeq, m.reign.confirmAsked = m.seq, m.asked
+		m.tenure.confirmSeq, m.tenure.confirmAsked = m.seq, m.asked
 	}
 }
 
 // answer counts the Confirm commands that a quorum has answered.
 func (m *Machine) answer(fx *protocol.Effects) {
-	g := &m.reign
+	g := &m.tenure
 	if g.confirmAsked == 0 || m.role != protocol.Leader {
 		return
 	}

@@ -49,7 +49,7 @@ type Machine struct {
 	bootUntil  protocol.Instant // the boot residual (R1, R16)
 	quietUntil protocol.Instant // no pre-vote is granted before (R1)
 	promises   promises
-	graves     graves
+	dead       deadLives
 	heard      heard
 	votePrev   uint64           // the term before the vote in Term
 	votedAt    protocol.Instant // when that was asked for, while it is being saved
@@ -72,7 +72,7 @@ type Machine struct {
 
 	// As one who leads, or whose work has not returned.
 	seq    uint64
-	reign  reign
+	tenure tenure
 	asked  uint64 // Confirm commands
 	proven uint64 // of them, those that a round trip has answered
 }
@@ -134,7 +134,7 @@ func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *proto
 		m.onWitness(sender, msg.Echo, fx)
 		return
 	}
-	if m.graves.holds(sender, msg.Incarnation) {
+	if m.dead.holds(sender, msg.Incarnation) {
 		return
 	}
 	m.learn(msg.Membership)
@@ -162,7 +162,7 @@ func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *proto
 // pause for a silent leader (R16).
 func (m *Machine) fire(fx *protocol.Effects) {
 	now := m.now.Boot
-	if m.reigning() && now >= m.reign.beatAt {
+	if m.inTenure() && now >= m.tenure.beatAt {
 		m.beat(fx)
 		if m.role == protocol.Leader {
 			m.yield(fx)
@@ -196,10 +196,10 @@ func (m *Machine) NextFire() protocol.Instant {
 		at = min(at, m.round.ends)
 	}
 	switch {
-	case m.reigning():
-		at = min(at, m.reign.beatAt, m.reignEnds())
-		if m.role == protocol.Leader && !m.reign.active && m.reign.notBefore > m.now.Boot {
-			at = min(at, m.reign.notBefore)
+	case m.inTenure():
+		at = min(at, m.tenure.beatAt, m.tenureEnds())
+		if m.role == protocol.Leader && !m.tenure.active && m.tenure.notBefore > m.now.Boot {
+			at = min(at, m.tenure.notBefore)
 		}
 	case m.mayStand() && m.saved < m.termSave: // it cannot stand before; see onSaved
 	case m.mayStand(), m.idles():
@@ -211,7 +211,7 @@ func (m *Machine) NextFire() protocol.Instant {
 	if m.role == protocol.Follower && m.asideUntil > m.now.Boot {
 		at = min(at, m.asideUntil)
 	}
-	if m.heard.contact != protocol.Always && !m.reigning() {
+	if m.heard.contact != protocol.Always && !m.inTenure() {
 		at = min(at, m.heard.contact.Add(m.cfg.Promise))
 	}
 	return at
@@ -219,7 +219,7 @@ func (m *Machine) NextFire() protocol.Instant {
 
 // settle ends a step: it does what has become possible, and saves.
 func (m *Machine) settle(fx *protocol.Effects) {
-	if m.reigning() {
+	if m.inTenure() {
 		m.advance(fx)
 	}
 	m.flush(fx)
@@ -237,10 +237,10 @@ func (m *Machine) View() protocol.View {
 		v.OwesUntil = m.bootUntil
 	}
 	switch {
-	case m.reigning():
-		v.Leader = protocol.Leadership{ID: m.cfg.Self.ID, Incarnation: m.ballot.Incarnation, Term: m.reign.term}
-		v.LeaseEnd, v.NotBefore = m.reign.leaseEnd, m.reign.notBefore
-		if m.reign.again && !m.cfg.mutants.Has("overtaken-work-renews") { // what is renewed is the next tenure's, not that of the work which has been told to stop
+	case m.inTenure():
+		v.Leader = protocol.Leadership{ID: m.cfg.Self.ID, Incarnation: m.ballot.Incarnation, Term: m.tenure.term}
+		v.LeaseEnd, v.NotBefore = m.tenure.leaseEnd, m.tenure.notBefore
+		if m.tenure.again && !m.cfg.mutants.Has("overtaken-work-renews") { // what is renewed is the next tenure's, not that of the work which has been told to stop
 			v.LeaseEnd = 0
 		}
 		for i := range m.ballot.Membership.Voters {
@@ -252,7 +252,7 @@ func (m *Machine) View() protocol.View {
 		v.Leader = m.heard.leadership()
 	}
 	if m.role == protocol.Leader {
-		v.Elected, v.Active, v.Token = true, m.reign.active, m.reign.token
+		v.Elected, v.Active, v.Token = true, m.tenure.active, m.tenure.token
 	}
 	return v
 }

@@ -5,7 +5,7 @@ import "github.com/electd/elect/internal/protocol"
 // learn installs a newer membership from any message, unless this participant
 // leads: otherwise a hub with an old one would deadlock for ever (R2, R14).
 func (m *Machine) learn(ms *protocol.Membership) {
-	if ms == nil || ms == m.ballot.Membership || m.reigning() || ms.Compare(m.ballot.Membership) <= 0 || ms.Validate() != nil {
+	if ms == nil || ms == m.ballot.Membership || m.inTenure() || ms.Compare(m.ballot.Membership) <= 0 || ms.Validate() != nil {
 		return
 	}
 	if !m.cfg.mutants.Has("round-outlives-membership") || !ms.Has(m.cfg.Self) {

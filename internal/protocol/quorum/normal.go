@@ -24,7 +24,7 @@ func (m *Machine) Normalize(at protocol.Reading) (saves uint64) {
 	t := shift{at.Boot, at.Boot.Add(-m.cfg.Promise)}
 	// Between two steps, the time of the latest one is read by NextFire alone: a
 	// leader whose notBefore came since has to be stepped.
-	due := m.role == protocol.Leader && !m.reign.active && m.reign.notBefore > m.now.Boot && m.reign.notBefore <= at.Boot
+	due := m.role == protocol.Leader && !m.tenure.active && m.tenure.notBefore > m.now.Boot && m.tenure.notBefore <= at.Boot
 
 	// Of the anchor of the clocks only its offset matters, and of that only how
 	// far it is from the present one.
@@ -49,7 +49,7 @@ func (m *Machine) Normalize(at protocol.Reading) (saves uint64) {
 	}
 	if m.heard.at != protocol.Always {
 		// expire would forget it first thing in the next step.
-		if m.heard.at <= t.stale && !m.reigning() {
+		if m.heard.at <= t.stale && !m.inTenure() {
 			m.heard.at = protocol.Always
 		} else {
 			t.move(&m.heard.at)
@@ -69,7 +69,7 @@ func (m *Machine) Normalize(at protocol.Reading) (saves uint64) {
 	}
 	t.since(&m.votedAt, m.patient(), true)
 	t.round(m)
-	t.reign(m)
+	t.tenure(m)
 
 	// What has one value for several that are read in the same way.
 	m.maxSeen = max(m.maxSeen, m.ballot.Term) // the next term is above both
@@ -121,8 +121,8 @@ func (m *Machine) Deaf(from protocol.NodeID, msg *protocol.Message) bool {
 		switch {
 		case msg.Echo < m.ballot.Incarnation:
 			return true
-		case m.reigning(): // the term of a reign rises
-			return msg.Term < m.reign.term
+		case m.inTenure(): // the term of a tenure rises
+			return msg.Term < m.tenure.term
 		}
 		return msg.Term < m.ballot.Term || msg.Term == m.ballot.Term && m.round.kind != voting
 	}
@@ -197,11 +197,11 @@ func (t shift) round(m *Machine) {
 	}
 }
 
-func (t shift) reign(m *Machine) {
-	if !m.reigning() {
+func (t shift) tenure(m *Machine) {
+	if !m.inTenure() {
 		return
 	}
-	g := &m.reign
+	g := &m.tenure
 	t.timer(&g.beatAt)
 	t.over(&g.leaseEnd)
 	t.over(&g.covered)    // compared with leaseEnd, where that is not past

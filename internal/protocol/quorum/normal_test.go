@@ -157,13 +157,13 @@ func TestNormalizeKnowsAllInstants(t *testing.T) {
 		m.badDisk = true
 		m.round.kind = voting
 		m.promises.n = protocol.MaxVoters
-		for i := range m.reign.marks {
-			m.reign.marks[i].seq = uint64(i + 1)
+		for i := range m.tenure.marks {
+			m.tenure.marks[i].seq = uint64(i + 1)
 		}
 		return m
 	}
 	// In which role an instant is alive, if not in all.
-	role := map[string]protocol.Role{"reign": protocol.Leader}
+	role := map[string]protocol.Role{"tenure": protocol.Leader}
 	count := 0
 	var walk func(path []int, typ reflect.Type, name string)
 	walk = func(path []int, typ reflect.Type, name string) {

@@ -141,7 +141,7 @@ func (m *Machine) alone() {
 		case i == m.self:
 		case m.apart(i) && p.incarnation != 0 && p.last.got >= since:
 			apart++
-		case m.reign.voters[i].sent >= since:
+		case m.tenure.voters[i].sent >= since:
 			n++
 		}
 	}

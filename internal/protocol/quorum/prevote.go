@@ -127,7 +127,7 @@ func (m *Machine) onPreVote(candidate protocol.Voter, msg *protocol.Message, fx 
 // objection is what speaks against helping a candidate, and for how long.
 func (m *Machine) objection(candidate protocol.Voter, msg *protocol.Message) (protocol.Reason, time.Duration) {
 	switch {
-	case m.reigning():
+	case m.inTenure():
 		// A leader is sticky to itself: its claim is live, or its quorum fresh.
 		return Working, m.cfg.Promise
 	case m.working() && !m.cfg.mutants.Has("vote-while-work-runs"):
@@ -159,8 +159,8 @@ func (m *Machine) reply(to protocol.Voter, msg, reply *protocol.Message, reason 
 	if !reply.Granted {
 		reply.RetryAfter = wait
 		switch {
-		case m.reigning():
-			reply.Leader = protocol.Leadership{ID: m.cfg.Self.ID, Incarnation: m.ballot.Incarnation, Term: m.reign.term}
+		case m.inTenure():
+			reply.Leader = protocol.Leadership{ID: m.cfg.Self.ID, Incarnation: m.ballot.Incarnation, Term: m.tenure.term}
 		case m.heard.contact != protocol.Always:
 			reply.Leader = m.heard.leadership()
 		}
@@ -179,7 +179,7 @@ func (m *Machine) onReply(voter protocol.Voter, msg *protocol.Message, fx *proto
 	if msg.Type == VoteReply && msg.Granted && m.role == protocol.Leader {
 		// It counts whichever round it answers: this voter has voted for no
 		// other between the two terms (R5).
-		if f := &m.reign.voters[i]; msg.PrevTerm <= f.clean {
+		if f := &m.tenure.voters[i]; msg.PrevTerm <= f.clean {
 			f.clean = max(f.clean, msg.Term)
 		}
 	}

@@ -47,7 +47,7 @@ func (m *Machine) priorityOf(i int) int {
 
 // good reports whether the voter at a place answers and would stand.
 func (m *Machine) good(i int) bool {
-	f := &m.reign.voters[i]
+	f := &m.tenure.voters[i]
 	return i != m.self && !f.idle && f.sent >= m.now.Boot.Add(-m.cfg.Promise/2)
 }
 
@@ -82,7 +82,7 @@ func (m *Machine) successors() []protocol.NodeID {
 // better reports whether the voter at place i comes before that at place j, who
 // has the smaller id, among the successors.
 func (m *Machine) better(i, j int) bool {
-	if named := m.reign.target; named != "" {
+	if named := m.tenure.target; named != "" {
 		switch named {
 		case m.ballot.Membership.Voters[i].ID:
 			return true
@@ -102,7 +102,7 @@ func (m *Machine) better(i, j int) bool {
 // yield hands over to a better voter, once it has been fit for a while and the
 // own tenure has lasted for one.
 func (m *Machine) yield(fx *protocol.Effects) {
-	g := &m.reign
+	g := &m.tenure
 	best := m.outranking()
 	now := m.now.Boot
 	if best != g.better {

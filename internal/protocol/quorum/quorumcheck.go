@@ -11,8 +11,8 @@ import (
 // between a lease and its end.
 func (m *Machine) expire(fx *protocol.Effects) {
 	now := m.now.Boot
-	switch g := &m.reign; {
-	case !m.reigning():
+	switch g := &m.tenure; {
+	case !m.inTenure():
 		if m.heard.contact != protocol.Always && now >= m.heard.contact.Add(m.cfg.Promise) {
 			m.heard.contact = protocol.Always
 		}
@@ -33,16 +33,16 @@ func (m *Machine) expire(fx *protocol.Effects) {
 // answers wait for disks. A winner that counted from then would be given up in
 // the instant of its win, or would only probe, and voters would go on to stand.
 // No lease is counted from here.
-func (g *reign) contact() protocol.Instant { return max(g.fresh, g.won) }
+func (g *tenure) contact() protocol.Instant { return max(g.fresh, g.won) }
 
-// reignEnds is when expire has to be called.
-func (m *Machine) reignEnds() protocol.Instant {
+// tenureEnds is when expire has to be called.
+func (m *Machine) tenureEnds() protocol.Instant {
 	at := protocol.Never
 	if len(m.ballot.Membership.Voters) > 1 {
-		at = m.reign.contact().Add(m.cfg.Promise)
+		at = m.tenure.contact().Add(m.cfg.Promise)
 	}
-	if m.role == protocol.Leader && m.reign.active && !m.cfg.mutants.Has("lease-revives-in-term") {
-		at = min(at, m.reign.leaseEnd)
+	if m.role == protocol.Leader && m.tenure.active && !m.cfg.mutants.Has("lease-revives-in-term") {
+		at = min(at, m.tenure.leaseEnd)
 	}
 	return at
 }
@@ -50,7 +50,7 @@ func (m *Machine) reignEnds() protocol.Instant {
 // asks is the promise to ask for (R8). A leader that no quorum has answered for
 // half of it only probes: its heartbeats would bind voters that another could win.
 func (m *Machine) asks() time.Duration {
-	if len(m.ballot.Membership.Voters) > 1 && m.now.Boot > m.reign.contact().Add(m.cfg.Promise/2) && !m.cfg.mutants.Has("leader-without-quorum-keeps-promising") {
+	if len(m.ballot.Membership.Voters) > 1 && m.now.Boot > m.tenure.contact().Add(m.cfg.Promise/2) && !m.cfg.mutants.Has("leader-without-quorum-keeps-promising") {
 		return 0
 	}
 	return m.cfg.Promise

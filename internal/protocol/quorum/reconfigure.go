@@ -38,12 +38,12 @@ func (m *Machine) settled() bool {
 	}
 	ms := m.ballot.Membership
 	id := ms.ID()
-	if id.Term != m.reign.term && !m.cfg.mutants.Has("new-term-not-stamped") {
+	if id.Term != m.tenure.term && !m.cfg.mutants.Has("new-term-not-stamped") {
 		return false
 	}
 	n := 0
 	for i := range ms.Voters {
-		if i == m.self && m.held == id || i != m.self && m.reign.voters[i].held.Compare(id) >= 0 {
+		if i == m.self && m.held == id || i != m.self && m.tenure.voters[i].held.Compare(id) >= 0 {
 			n++
 		}
 	}
@@ -53,14 +53,14 @@ func (m *Machine) settled() bool {
 // Members implements [protocol.Reconfigurable]; it appends nothing while this
 // participant does not lead.
 func (m *Machine) Members(dst []protocol.Member) []protocol.Member {
-	if !m.reigning() {
+	if !m.inTenure() {
 		return dst
 	}
 	for i, v := range m.ballot.Membership.Voters {
 		if i == m.self {
 			continue
 		}
-		f, k := &m.reign.voters[i], &m.known[i]
+		f, k := &m.tenure.voters[i], &m.known[i]
 		dst = append(dst, protocol.Member{
 			Voter: v, Answered: f.sent, Idle: f.idle, Priority: k.priority, Position: k.position,
 			Behind: m.compare(k.position, m.position) < 0, Held: f.held, Rate: k.pace.rate(), Apart: m.apart(i),
@@ -76,7 +76,7 @@ func (m *Machine) Objection(next *protocol.Membership) error {
 	if next == nil {
 		return errors.New("no membership; want voters")
 	}
-	ms, g := m.ballot.Membership, &m.reign
+	ms, g := m.ballot.Membership, &m.tenure
 	has := m.cfg.mutants.Has
 	if err := next.Validate(); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (m *Machine) reachable(next *protocol.Membership) error {
 	for _, v := range next.Voters {
 		i := m.place(v)
 		switch {
-		case i == m.self, i < 0 && len(m.ballot.Membership.Voters) == 1, i >= 0 && m.reign.voters[i].sent >= m.now.Boot.Add(-m.cfg.Promise/2):
+		case i == m.self, i < 0 && len(m.ballot.Membership.Voters) == 1, i >= 0 && m.tenure.voters[i].sent >= m.now.Boot.Add(-m.cfg.Promise/2):
 			n++
 		case i < 0:
 			silent = append(silent, fmt.Sprintf("%s is new", v.ID))
@@ -177,9 +177,9 @@ func (m *Machine) install(fx *protocol.Effects) {
 	m.configSave = m.nextSave
 	m.reseat(old)
 	switch {
-	case m.reigning():
+	case m.inTenure():
 		m.round = round{}
-		g := &m.reign
+		g := &m.tenure
 		before := g.voters
 		for i, v := range m.ballot.Membership.Voters {
 			g.voters[i] = follower{sent: protocol.Always, claim: protocol.Always, notBefore: protocol.Never, clean: g.term}

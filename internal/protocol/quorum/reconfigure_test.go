@@ -52,25 +52,25 @@ func TestObjection(t *testing.T) {
 		{"another directory", wiped, nil, []string{"n3", "directory"}},
 		{"no leader", among(0, 1), func(m *Machine) { m.role = protocol.Follower }, []string{"n1 does not lead"}},
 		{"fencing", among(0, 1), func(m *Machine) { m.role = protocol.Fencing }, []string{"n1 does not lead"}},
-		{"not in tenure", among(0, 1), func(m *Machine) { m.reign.active = false }, []string{"its lease is not proven yet"}},
+		{"not in tenure", among(0, 1), func(m *Machine) { m.tenure.active = false }, []string{"its lease is not proven yet"}},
 		{"another change", among(0, 1), func(m *Machine) { m.next = among(0, 2); m.next.Version = 7 }, []string{"version 7 is being written down"}},
 		{"disk", among(0, 1), func(m *Machine) { m.badDisk = true }, []string{"the disk of n1 fails"}},
 		{"an election", among(0, 1), func(m *Machine) { m.round.kind = asking }, []string{"holding an election"}},
 		{"not settled", among(0, 1), func(m *Machine) {
-			for i := range m.reign.voters {
-				m.reign.voters[i].held.Version = 0
+			for i := range m.tenure.voters {
+				m.tenure.voters[i].held.Version = 0
 			}
 		}, []string{"a majority of {n1,n2,n3}", "has not written membership 1.1 down"}},
-		{"of an earlier term", among(0, 1), func(m *Machine) { m.reign.term++ }, []string{"has not written membership 1.1 down"}},
+		{"of an earlier term", among(0, 1), func(m *Machine) { m.tenure.term++ }, []string{"has not written membership 1.1 down"}},
 		{"not on the own disk, and one other's", among(0, 1), func(m *Machine) {
 			m.held = protocol.ConfigID{}
-			m.reign.voters[2].held = protocol.ConfigID{}
+			m.tenure.voters[2].held = protocol.ConfigID{}
 		}, []string{"has not written membership 1.1 down"}},
-		{"a greater claim", among(0, 1), func(m *Machine) { m.reign.leaseEnd++ }, []string{"has not yet renewed the lease"}},
-		{"silence", among(0, 1), func(m *Machine) { m.reign.voters[1].sent -= protocol.Instant(time.Second) }, []string{"1 voters of {n1,n2} answer, and a majority is 2", "n2 does not answer"}},
-		{"silence, and one that is new", among(0, 1, 2, 3), func(m *Machine) { m.reign.voters[1].sent -= protocol.Instant(time.Second) },
+		{"a greater claim", among(0, 1), func(m *Machine) { m.tenure.leaseEnd++ }, []string{"has not yet renewed the lease"}},
+		{"silence", among(0, 1), func(m *Machine) { m.tenure.voters[1].sent -= protocol.Instant(time.Second) }, []string{"1 voters of {n1,n2} answer, and a majority is 2", "n2 does not answer"}},
+		{"silence, and one that is new", among(0, 1, 2, 3), func(m *Machine) { m.tenure.voters[1].sent -= protocol.Instant(time.Second) },
 			[]string{"2 voters of {n1,n2,n3,n4} answer, and a majority is 3", "n2 does not answer", "n4 is new"}},
-		{"silence of who is removed", among(0, 2), func(m *Machine) { m.reign.voters[1].sent -= protocol.Instant(time.Second) }, nil},
+		{"silence of who is removed", among(0, 2), func(m *Machine) { m.tenure.voters[1].sent -= protocol.Instant(time.Second) }, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSteady(t, 3)
@@ -274,16 +274,16 @@ func TestReplacedAtOnce(t *testing.T) {
 	}
 	m.known[1], m.known[2] = standing{priority: 50, position: "7"}, standing{priority: 50, position: "7"}
 	m.round = round{kind: asking, number: 9}
-	kept := m.reign.voters[1]
+	kept := m.tenure.voters[1]
 	s.in = protocol.Input{Kind: protocol.Saved, Number: s.fx.Saves[0].Number}
 	s.step(m)
 	if ms, _ := m.Membership(); ms.Version != 2 {
 		t.Fatalf("it has version %d", ms.Version)
 	}
-	if f := m.reign.voters[2]; m.known[2] != (standing{}) || f != (follower{sent: protocol.Always, claim: protocol.Always, notBefore: protocol.Never, clean: m.reign.term}) {
+	if f := m.tenure.voters[2]; m.known[2] != (standing{}) || f != (follower{sent: protocol.Always, claim: protocol.Always, notBefore: protocol.Never, clean: m.tenure.term}) {
 		t.Errorf("of the new n3 it knows %+v and %+v", m.known[2], f)
 	}
-	if f := m.reign.voters[1]; m.known[1] != (standing{priority: 50, position: "7"}) || f != kept {
+	if f := m.tenure.voters[1]; m.known[1] != (standing{priority: 50, position: "7"}) || f != kept {
 		t.Errorf("of n2 it knows %+v and %+v", m.known[1], f)
 	}
 	if m.round.kind != idle {

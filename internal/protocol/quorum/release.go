@@ -14,7 +14,7 @@ func (m *Machine) release(fx *protocol.Effects) {
 // jump of the clock. Then there is no ranking, and that of the last heartbeat
 // goes on.
 func (m *Machine) over(ranking []protocol.NodeID, fx *protocol.Effects) {
-	msg := m.message(Release, m.reign.term)
+	msg := m.message(Release, m.tenure.term)
 	msg.Seq, msg.Ranking = m.seq, ranking
 	m.toVoters(&msg, fx)
 	for _, id := range m.ballot.Membership.Observers {
@@ -39,14 +39,14 @@ type life struct {
 	incarnation uint64
 }
 
-// graves are the latest lives of voters that a witness has declared dead, and
+// deadLives are the latest lives of voters that a witness has declared dead, and
 // all their earlier ones with them.
-type graves struct {
+type deadLives struct {
 	n   int
 	all [protocol.MaxVoters]life
 }
 
-func (g *graves) holds(v protocol.Voter, incarnation uint64) bool {
+func (g *deadLives) holds(v protocol.Voter, incarnation uint64) bool {
 	for i := range g.all[:g.n] {
 		if l := &g.all[i]; l.voter == v {
 			return incarnation <= l.incarnation
@@ -55,9 +55,9 @@ func (g *graves) holds(v protocol.Voter, incarnation uint64) bool {
 	return false
 }
 
-// bury remembers the greatest incarnation of a voter that is dead. There is
+// add remembers the greatest incarnation of a voter that is dead. There is
 // room for all voters of a membership; strangers make place.
-func (g *graves) bury(v protocol.Voter, incarnation uint64, ms *protocol.Membership) {
+func (g *deadLives) add(v protocol.Voter, incarnation uint64, ms *protocol.Membership) {
 	for i := range g.all[:g.n] {
 		if l := &g.all[i]; l.voter == v {
 			l.incarnation = max(l.incarnation, incarnation)
@@ -85,7 +85,7 @@ func (m *Machine) onWitness(dead protocol.Voter, incarnation uint64, fx *protoco
 	if dead == m.cfg.Self || !m.ballot.Membership.Has(dead) {
 		return
 	}
-	m.graves.bury(dead, incarnation, m.ballot.Membership)
+	m.dead.add(dead, incarnation, m.ballot.Membership)
 	dropped := false
 	for i := m.promises.n - 1; i >= 0; i-- {
 		w := &m.promises.all[i]
@@ -97,14 +97,14 @@ func (m *Machine) onWitness(dead protocol.Voter, incarnation uint64, fx *protoco
 	if m.cfg.mutants.Has("boot-residual-waived") {
 		m.bootUntil = protocol.Always
 	}
-	if h := &m.heard; h.leader == dead && h.incarnation <= incarnation && !m.reigning() {
+	if h := &m.heard; h.leader == dead && h.incarnation <= incarnation && !m.inTenure() {
 		h.at, h.contact = protocol.Always, protocol.Always
 		m.hurry(Released)
 	}
-	if m.reigning() {
+	if m.inTenure() {
 		m.recount()
 	}
-	if m.role == protocol.Leader && !m.reign.active {
+	if m.role == protocol.Leader && !m.tenure.active {
 		m.beat(fx) // the others are promised to fewer now, too
 	}
 	m.tellResidual(dropped, fx)

@@ -215,7 +215,7 @@ func TestMetadata(t *testing.T) {
 		if err := s.leader.LoadState(s.leader.AppendState(nil)); err != nil {
 			t.Fatal(err)
 		}
-		s.leader.reign.confirmAsked = 0 // as if answered
+		s.leader.tenure.confirmAsked = 0 // as if answered
 		if got := told(); got != c.want {
 			t.Errorf("heartbeats carry %q after a campaign with %q; want %q", got, c.brings, c.want)
 		}
@@ -374,7 +374,7 @@ func TestReanchorAfterAdd(t *testing.T) {
 			do(among(0, 1, 2, 3))
 			do(among(0, 1, 2, 3, 4))
 		}
-		token := lead.m.reign.token
+		token := lead.m.tenure.token
 		b := &w.nodes[2].m.ballot // n3 stood in an election that nobody won
 		w.nodes[2].m.votePrev, b.Term, b.VotedFor = b.Term, b.Term+1, voter(2)
 		w.run(now + 3*time.Second)

@@ -39,7 +39,7 @@ func (m *Machine) AppendState(dst []byte) []byte {
 	dst = protocol.AppendString(dst, m.metadata)
 	dst = appendInstants(dst, m.bootUntil, m.quietUntil, m.graceUntil, m.placeBy, m.asideUntil)
 	dst = m.promises.append(dst)
-	dst = m.graves.append(dst)
+	dst = m.dead.append(dst)
 	dst = m.heard.append(dst)
 	dst = m.appendKnown(dst)
 	dst = appendUints(dst, m.votePrev, uint64(m.given))
@@ -53,7 +53,7 @@ func (m *Machine) AppendState(dst []byte) []byte {
 	dst = appendUints(dst, m.failed, m.voted, m.rounds, m.maxSeen, m.seq, m.asked, m.proven)
 	dst = m.appendRound(dst)
 	if m.working() {
-		dst = m.appendReign(dst)
+		dst = m.appendTenure(dst)
 	}
 	return dst
 }
@@ -109,7 +109,7 @@ func (m *Machine) load(d *protocol.Decoder) {
 	m.metadata = d.String()
 	m.bootUntil, m.quietUntil, m.graceUntil, m.placeBy, m.asideUntil = d.Instant(), d.Instant(), d.Instant(), d.Instant(), d.Instant()
 	m.promises.load(d)
-	m.graves.load(d)
+	m.dead.load(d)
 	m.heard.load(d)
 	m.loadKnown(d)
 	m.votePrev, m.given = d.Uint(), d.Duration()
@@ -125,13 +125,13 @@ func (m *Machine) load(d *protocol.Decoder) {
 	m.failed, m.voted, m.rounds, m.maxSeen, m.seq, m.asked, m.proven = d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint(), d.Uint()
 	m.loadRound(d)
 	if m.working() {
-		m.loadReign(d)
+		m.loadTenure(d)
 	}
 	stands := m.role == protocol.PreCandidate || m.role == protocol.Candidate
 	switch {
 	case m.failed > mostFailures:
 		d.Fail(fmt.Errorf("%d failures; want at most %d", m.failed, mostFailures))
-	case m.self < 0 && (m.reigning() || m.round.kind != idle || m.role == protocol.Follower):
+	case m.self < 0 && (m.inTenure() || m.round.kind != idle || m.role == protocol.Follower):
 		d.Fail(fmt.Errorf("the role %v, but %v is no voter", m.role, m.cfg.Self))
 	case stands != (m.round.kind != idle) && m.role != protocol.Leader:
 		d.Fail(fmt.Errorf("the role %v does not go with its round", m.role))
@@ -213,7 +213,7 @@ func (p *promises) load(d *protocol.Decoder) {
 	}
 }
 
-func (g *graves) append(dst []byte) []byte {
+func (g *deadLives) append(dst []byte) []byte {
 	dst = protocol.AppendUint(dst, uint64(g.n))
 	for i := range g.all[:g.n] {
 		dst = protocol.AppendVoter(dst, g.all[i].voter)
@@ -222,7 +222,7 @@ func (g *graves) append(dst []byte) []byte {
 	return dst
 }
 
-func (g *graves) load(d *protocol.Decoder) {
+func (g *deadLives) load(d *protocol.Decoder) {
 	g.n = places(d)
 	for i := range g.all[:g.n] {
 		g.all[i] = life{d.Voter(), d.Uint()}
@@ -275,11 +275,11 @@ func (m *Machine) loadRound(d *protocol.Decoder) {
 	}
 }
 
-func (m *Machine) appendReign(dst []byte) []byte {
-	g := &m.reign
+func (m *Machine) appendTenure(dst []byte) []byte {
+	g := &m.tenure
 	dst = appendUints(dst, g.term, g.token)
-	dst = protocol.AppendBool(dst, m.reigning())
-	if !m.reigning() {
+	dst = protocol.AppendBool(dst, m.inTenure())
+	if !m.inTenure() {
 		return dst
 	}
 	for _, b := range [...]bool{g.active, g.renewing, g.again} {
@@ -313,8 +313,8 @@ func (m *Machine) appendReign(dst []byte) []byte {
 	return dst
 }
 
-func (m *Machine) loadReign(d *protocol.Decoder) {
-	g := &m.reign
+func (m *Machine) loadTenure(d *protocol.Decoder) {
+	g := &m.tenure
 	g.term, g.token = d.Uint(), d.Uint()
 	if !d.Bool() {
 		if m.role == protocol.Leader {
@@ -323,7 +323,7 @@ func (m *Machine) loadReign(d *protocol.Decoder) {
 		return
 	}
 	g.active, g.renewing, g.again = d.Bool(), d.Bool(), d.Bool()
-	if !m.reigning() {
+	if !m.inTenure() {
 		d.Fail(errors.New("a lease that nobody renews"))
 	}
 	g.beatAt, g.leaseEnd, g.covered, g.fresh, g.heard, g.won, g.notBefore = d.Instant(), d.Instant(), d.Instant(), d.Instant(), d.Instant(), d.Instant(), d.Instant()

@@ -69,12 +69,12 @@ func TestStateKnowsAllFields(t *testing.T) {
 		next := members(protocol.MaxVoters)
 		next.Version = 2
 		m.next, m.nextSave = next, 7
-		m.promises.n, m.graves.n = protocol.MaxVoters-1, protocol.MaxVoters-1
+		m.promises.n, m.dead.n = protocol.MaxVoters-1, protocol.MaxVoters-1
 		for i := range m.known {
 			m.known[i].pace.incarnation = 1
 		}
-		for i := range m.reign.marks {
-			m.reign.marks[i].seq = uint64(i + marks)
+		for i := range m.tenure.marks {
+			m.tenure.marks[i].seq = uint64(i + marks)
 		}
 		return m
 	}
@@ -88,7 +88,7 @@ func TestStateKnowsAllFields(t *testing.T) {
 	for i := range protocol.MaxVoters {
 		if i == protocol.MaxVoters-1 {
 			apart[fmt.Sprintf("promises.all[%d]", i)] = "empty"
-			apart[fmt.Sprintf("graves.all[%d]", i)] = "empty"
+			apart[fmt.Sprintf("dead.all[%d]", i)] = "empty"
 		}
 	}
 	count := 0
@@ -127,7 +127,7 @@ func TestStateKnowsAllFields(t *testing.T) {
 		case reflect.Uint16:
 			*(*uint16)(p) ^= 1
 		case reflect.Int, reflect.Int64, reflect.Uint64:
-			if *(*uint64)(p)++; strings.HasPrefix(name, "reign.marks[") && strings.HasSuffix(name, ".seq") {
+			if *(*uint64)(p)++; strings.HasPrefix(name, "tenure.marks[") && strings.HasSuffix(name, ".seq") {
 				*(*uint64)(p) += marks - 1 // its place follows from it
 			}
 		case reflect.String:

@@ -13,7 +13,7 @@ import (
 
 // rejected takes notice of a rejection.
 func (m *Machine) rejected(term uint64, fx *protocol.Effects) {
-	g := &m.reign
+	g := &m.tenure
 	if term <= g.term || m.role != protocol.Leader {
 		return
 	}
@@ -35,7 +35,7 @@ func (m *Machine) tallyStranded(fx *protocol.Effects) {
 	clean, open := 0, 0
 	for i := range n {
 		switch bit := uint16(1) << i; {
-		case r.granted&bit != 0 && (m.reign.voters[i].clean == r.term || m.cfg.mutants.Has("re-anchor-always")):
+		case r.granted&bit != 0 && (m.tenure.voters[i].clean == r.term || m.cfg.mutants.Has("re-anchor-always")):
 			clean++
 		case (r.granted|r.refused)&bit == 0:
 			open++
@@ -57,14 +57,14 @@ func (m *Machine) endStranded(fx *protocol.Effects) {
 		return
 	}
 	m.failed = min(m.failed+1, mostFailures)
-	m.reign.strandAt = m.now.Boot.Add(time.Duration(m.failed)*m.cfg.Slot + m.jitter())
+	m.tenure.strandAt = m.now.Boot.Add(time.Duration(m.failed)*m.cfg.Slot + m.jitter())
 	m.abandon()
 }
 
 // reanchor moves the ballot to the term that was won. Work, token and lease go
 // on: the promises are to this incarnation, whatever its term.
 func (m *Machine) reanchor(fx *protocol.Effects) {
-	r, g := &m.round, &m.reign
+	r, g := &m.round, &m.tenure
 	g.term, g.round, g.sent, g.stranded = r.term, r.number, r.sent, 0
 	for i := range g.voters {
 		f := &g.voters[i]
@@ -85,6 +85,6 @@ func (m *Machine) reanchor(fx *protocol.Effects) {
 func (m *Machine) overtaken(fx *protocol.Effects) {
 	m.order(fx, protocol.Stop, Overtaken)
 	m.crown()
-	m.role, m.reign.renewing, m.reign.again = protocol.Fencing, true, true
+	m.role, m.tenure.renewing, m.tenure.again = protocol.Fencing, true, true
 	m.beat(fx)
 }

@@ -14,23 +14,23 @@ import "github.com/electd/elect/internal/protocol"
 
 // transfer gives leadership up in favour of target, or of the best successor.
 func (m *Machine) transfer(target protocol.NodeID, reason protocol.Reason, fx *protocol.Effects) {
-	if !m.reigning() || target == m.cfg.Self.ID || target != "" && m.ballot.Membership.Index(target) < 0 {
+	if !m.inTenure() || target == m.cfg.Self.ID || target != "" && m.ballot.Membership.Index(target) < 0 {
 		return
 	}
 	leads := m.role == protocol.Leader
-	m.reign.target = target
+	m.tenure.target = target
 	m.giveUp(reason, fx)
 	if leads && m.cfg.mutants.Has("handover-before-the-work-returned") {
 		m.release(fx)
-		m.reign.renewing = false
+		m.tenure.renewing = false
 	}
 }
 
-// heir is to whom a leader hands over: who was named, or else the first of the
+// successor is to whom a leader hands over: who was named, or else the first of the
 // ranking, if there is one that answers and would stand.
-func (m *Machine) heir() protocol.NodeID {
-	if m.reign.target != "" {
-		return m.reign.target
+func (m *Machine) successor() protocol.NodeID {
+	if m.tenure.target != "" {
+		return m.tenure.target
 	}
 	if ranking := m.successors(); len(ranking) > 0 && m.good(m.ballot.Membership.Index(ranking[0])) {
 		return ranking[0]
@@ -40,15 +40,15 @@ func (m *Machine) heir() protocol.NodeID {
 
 // handOver tells the successor that it is its turn.
 func (m *Machine) handOver(fx *protocol.Effects) {
-	heir := m.heir()
-	if heir == "" {
+	successor := m.successor()
+	if successor == "" {
 		return
 	}
-	msg := m.message(TransferNow, m.reign.term)
+	msg := m.message(TransferNow, m.tenure.term)
 	msg.Handover = &protocol.Handover{
-		Leader: m.cfg.Self, Incarnation: m.ballot.Incarnation, Term: m.reign.term, Seq: m.seq, Target: heir,
+		Leader: m.cfg.Self, Incarnation: m.ballot.Incarnation, Term: m.tenure.term, Seq: m.seq, Target: successor,
 	}
-	m.send(fx, heir, 0, &msg)
+	m.send(fx, successor, 0, &msg)
 }
 
 // onTransferNow stands at once, without asking first, unless somebody has stood
@@ -71,7 +71,7 @@ func (m *Machine) onTransferNow(leader protocol.Voter, msg *protocol.Message, fx
 
 // honour drops what was promised to a leader up to the last heartbeat of the
 // term that it gave up, and nothing else: neither what was promised to another
-// life of that node, nor to a later reign of this one, nor before this voter
+// life of that node, nor to a later tenure of this one, nor before this voter
 // started. It reports whether this voter took that leader for the present one.
 func (m *Machine) honour(h *protocol.Handover, fx *protocol.Effects) (followed bool) {
 	dropped := false
@@ -87,12 +87,12 @@ func (m *Machine) honour(h *protocol.Handover, fx *protocol.Effects) (followed b
 	if m.cfg.mutants.Has("boot-residual-waived") {
 		m.bootUntil = protocol.Always
 	}
-	if g := &m.heard; g.is(h.Leader, h.Incarnation) && g.term <= h.Term && g.seq <= h.Seq && !m.reigning() {
+	if g := &m.heard; g.is(h.Leader, h.Incarnation) && g.term <= h.Term && g.seq <= h.Seq && !m.inTenure() {
 		g.seq, g.asked = h.Seq, 0 // what is still on its way is old
 		g.at, g.contact = protocol.Always, protocol.Always
 		followed = true
 	}
-	if dropped && m.reigning() {
+	if dropped && m.inTenure() {
 		m.recount()
 	}
 	m.tellResidual(dropped, fx)

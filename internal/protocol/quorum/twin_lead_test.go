@@ -8,8 +8,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// reign derives what a majority has promised, e_q and notBefore.
-func (w *twin) reign(m *Machine, now protocol.Instant, promises []given) (covered, fresh, free protocol.Instant) {
+// tenure derives what a majority has promised, e_q and notBefore.
+func (w *twin) tenure(m *Machine, now protocol.Instant, promises []given) (covered, fresh, free protocol.Instant) {
 	ms := m.ballot.Membership
 	var ends, sents, frees []protocol.Instant
 	for _, v := range ms.Voters {
@@ -41,7 +41,7 @@ func (w *twin) reign(m *Machine, now protocol.Instant, promises []given) (covere
 }
 
 // missed derives whether a quorum was out of reach for a promise when a step began
-// (R8): since what e_q tells, and in a reign that is younger than that, since it
+// (R8): since what e_q tells, and in a tenure that is younger than that, since it
 // was won. Whose lease has run out has lapsed.
 func (w *twin) missed(now protocol.Instant, fx *protocol.Effects) {
 	got := slices.ContainsFunc(fx.Orders, func(o protocol.Order) bool { return o.Kind == protocol.Stop && o.Reason == QuorumLost })
@@ -71,7 +71,7 @@ func (w *twin) beat(seq uint64) sentBeat {
 	return w.beats[slices.IndexFunc(w.beats, func(b sentBeat) bool { return b.seq == seq })]
 }
 
-// answered is the latest sending, in this reign, that a voter has answered.
+// answered is the latest sending, in this tenure, that a voter has answered.
 func (w *twin) answered(v protocol.Voter) protocol.Instant {
 	s := protocol.Always
 	for _, a := range w.acks {
@@ -259,7 +259,7 @@ func (w *twin) judge(n *node, in *protocol.Input, fx *protocol.Effects) {
 func (w *twin) objection(n *node, candidate protocol.Voter, msg *protocol.Message, now protocol.Instant) (protocol.Reason, time.Duration) {
 	m, t := n.m, &n.told
 	switch {
-	case m.reigning():
+	case m.inTenure():
 		return Working, w.cfg.Promise
 	case m.role == protocol.Leader || m.role == protocol.Fencing:
 		return Working, 0
@@ -337,7 +337,7 @@ func (w *twin) objections(m *Machine, now, covered protocol.Instant) string {
 		// With one voter more or less, majorities of both share one. Two may go
 		// if their number is even: its majorities are one greater than half.
 		overlap := len(next) >= len(voters)-1 || len(voters)%2 == 0
-		want := m.role == protocol.Leader && m.reign.active && m.next == nil && !m.badDisk && m.round.kind == idle && w.settled(m) &&
+		want := m.role == protocol.Leader && m.tenure.active && m.next == nil && !m.badDisk && m.round.kind == idle && w.settled(m) &&
 			slices.Contains(next, m.cfg.Self) && overlap && w.end <= covered && answer > len(next)/2
 		ms := &protocol.Membership{Voters: next, Observers: slices.DeleteFunc(slices.Clone(w.ms.Observers), func(id protocol.NodeID) bool { return id == stranger.ID })}
 		if err := m.Objection(ms); (err == nil) != want {

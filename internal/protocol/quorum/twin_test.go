@@ -23,7 +23,7 @@ type twin struct {
 	votes   []gotAck
 	asked   []sentVote
 	leading bool
-	term    uint64 // of the ballot of the reign
+	term    uint64 // of the ballot of the tenure
 
 	ms       *protocol.Membership
 	known    map[protocol.Voter]standing
@@ -33,11 +33,11 @@ type twin struct {
 	start    protocol.Instant
 	refused  protocol.Instant // the first refusal for a position since a leader was heard, or Always
 	ballot   Ballot           // before the step
-	rounds   []uint64         // whose votes count in the reign
-	end      protocol.Instant // the latest that could ever be claimed in the reign
+	rounds   []uint64         // whose votes count in the tenure
+	end      protocol.Instant // the latest that could ever be claimed in the tenure
 	fresh    protocol.Instant // e_q after the latest step
 	before   protocol.Instant // e_q when the membership changed
-	won      protocol.Instant // when the reign began
+	won      protocol.Instant // when the tenure began
 	leads    bool             // and has not been given up
 	target   protocol.NodeID  // of a transfer
 	led      protocol.Instant // since when the tenure lasts, or Always
@@ -148,11 +148,11 @@ func (w *twin) see(n *node, in *protocol.Input, fx *protocol.Effects, order int)
 			w.led = now
 		}
 	}
-	w.leading, w.leads = m.reigning(), m.role == protocol.Leader
+	w.leading, w.leads = m.inTenure(), m.role == protocol.Leader
 	if w.leading {
-		w.term = m.reign.term
-		if !slices.Contains(w.rounds, m.reign.round) {
-			w.rounds = append(w.rounds, m.reign.round)
+		w.term = m.tenure.term
+		if !slices.Contains(w.rounds, m.tenure.round) {
+			w.rounds = append(w.rounds, m.tenure.round)
 		}
 		w.lead(n, in, fx)
 	}
@@ -262,7 +262,7 @@ func (w *twin) received(n *node, in *protocol.Input, fx *protocol.Effects, order
 			}
 		}
 	case VoteReply:
-		late := w.leading && m.reigning() && msg.Round < m.reign.round
+		late := w.leading && m.inTenure() && msg.Round < m.tenure.round
 		if msg.Granted && msg.Echo == m.ballot.Incarnation && w.ms.Has(sender) && !late {
 			w.votes = append(w.votes, gotAck{from: sender, seq: msg.Round, residual: msg.Residual, at: now})
 		}
@@ -419,18 +419,18 @@ func compare(seed uint64, change func(*Config)) (compared int, diff string) {
 		switch {
 		case h.wrong != "":
 			diff = fmt.Sprintf("seed %d, %v, %s (%v), after %v %s: %s", seed, w.now, n.name(), n.view.Role, in.Kind, in.Message.Type, h.wrong)
-		case m.reigning():
-			covered, fresh, free := h.reign(m, now, h.promises)
+		case m.inTenure():
+			covered, fresh, free := h.tenure(m, now, h.promises)
 			h.end, h.fresh = max(h.end, covered), fresh
 			switch {
-			case m.reign.covered != covered:
-				differ("what a majority has promised", m.reign.covered, covered)
-			case m.reign.leaseEnd != h.end:
-				differ("leaseEnd", m.reign.leaseEnd, h.end)
-			case m.reign.fresh != fresh:
-				differ("e_q", m.reign.fresh, fresh)
-			case !m.reign.active && (m.role == protocol.Leader || m.reign.again) && max(m.reign.notBefore, now) != max(free, now):
-				differ("notBefore", m.reign.notBefore, free)
+			case m.tenure.covered != covered:
+				differ("what a majority has promised", m.tenure.covered, covered)
+			case m.tenure.leaseEnd != h.end:
+				differ("leaseEnd", m.tenure.leaseEnd, h.end)
+			case m.tenure.fresh != fresh:
+				differ("e_q", m.tenure.fresh, fresh)
+			case !m.tenure.active && (m.role == protocol.Leader || m.tenure.again) && max(m.tenure.notBefore, now) != max(free, now):
+				differ("notBefore", m.tenure.notBefore, free)
 			case m.settled() != h.settled(m):
 				differ("whether the membership is settled", m.settled(), h.settled(m))
 			}

@@ -24,7 +24,7 @@ func (m *Machine) vote(h *protocol.Handover, fx *protocol.Effects) {
 	m.ballot.Term, m.ballot.VotedFor = term, m.cfg.Self
 	m.termSave = m.touch()
 	if m.role == protocol.Leader {
-		if f := &m.reign.voters[m.self]; m.votePrev <= f.clean {
+		if f := &m.tenure.voters[m.self]; m.votePrev <= f.clean {
 			f.clean = term
 		}
 	} else {

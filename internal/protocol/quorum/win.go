@@ -10,9 +10,9 @@ import (
 // older ones count for nothing.
 const marks = 64
 
-// reign is what a leader knows in its term, and what is left of it while the
+// tenure is what a leader knows in its term, and what is left of it while the
 // work has not returned.
-type reign struct {
+type tenure struct {
 	term  uint64 // that heartbeats carry
 	token uint64 // of the work: the term of the tenure's win
 
@@ -63,9 +63,9 @@ type mark struct {
 	asked time.Duration
 }
 
-// reigning reports whether the leader's machinery runs: heartbeats, acks, lease.
-func (m *Machine) reigning() bool {
-	return m.role == protocol.Leader || m.role == protocol.Fencing && m.reign.renewing
+// in tenure reports whether the leader's machinery runs: heartbeats, acks, lease.
+func (m *Machine) inTenure() bool {
+	return m.role == protocol.Leader || m.role == protocol.Fencing && m.tenure.renewing
 }
 
 // working reports whether work of this participant may be running.
@@ -75,39 +75,39 @@ func (m *Machine) working() bool { return m.role == protocol.Leader || m.role ==
 // acks: a vote is not a promise.
 func (m *Machine) win(fx *protocol.Effects) {
 	m.crown()
-	m.reign.token = m.reign.term
+	m.tenure.token = m.tenure.term
 	m.role = protocol.Leader
 	m.order(fx, protocol.Elected, "")
 	m.beat(fx)
 	m.await()
 }
 
-// crown makes the round that was won a reign.
+// crown makes the round that was won a tenure.
 func (m *Machine) crown() {
 	r := &m.round
-	token := m.reign.token
-	m.reign = reign{
+	token := m.tenure.token
+	m.tenure = tenure{
 		term: r.term, token: token, round: r.number, sent: r.sent,
 		leaseEnd: protocol.Always, covered: protocol.Always, fresh: protocol.Always, heard: protocol.Always, won: m.now.Boot, notBefore: protocol.Never, strandAt: protocol.Always,
 	}
-	for i := range m.reign.voters {
+	for i := range m.tenure.voters {
 		f := follower{sent: protocol.Always, claim: protocol.Always, notBefore: r.notBefore[i], clean: r.term}
 		if r.granted&(1<<i) != 0 {
 			f.sent = r.sent
 		}
-		m.reign.voters[i] = f
+		m.tenure.voters[i] = f
 	}
 	m.round = round{}
 	m.failed, m.voted = 0, 0
 	m.graceUntil = protocol.Always
 	m.heard.forget()
-	m.stamp(m.reign.term)
+	m.stamp(m.tenure.term)
 	m.recount()
 }
 
 // lateVote makes use of a vote that came after the win.
 func (m *Machine) lateVote(i int, msg *protocol.Message) {
-	if g := &m.reign; m.reigning() && (msg.Round == g.round && msg.Term == g.term || m.cfg.mutants.Has("late-vote-of-an-older-round")) {
+	if g := &m.tenure; m.inTenure() && (msg.Round == g.round && msg.Term == g.term || m.cfg.mutants.Has("late-vote-of-an-older-round")) {
 		f := &g.voters[i]
 		f.sent = max(f.sent, g.sent)
 		f.notBefore = min(f.notBefore, m.now.Boot.Add(msg.Residual))
@@ -117,5 +117,5 @@ func (m *Machine) lateVote(i int, msg *protocol.Message) {
 
 // order tells the work.
 func (m *Machine) order(fx *protocol.Effects, kind protocol.OrderKind, reason protocol.Reason) {
-	fx.Orders = append(fx.Orders, protocol.Order{Kind: kind, Token: m.reign.token, Reason: reason})
+	fx.Orders = append(fx.Orders, protocol.Order{Kind: kind, Token: m.tenure.token, Reason: reason})
 }

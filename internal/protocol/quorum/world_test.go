@@ -49,13 +49,13 @@ type world struct {
 	lastLead    uint64            // token of the latest tenure
 	orphans     []orphan          // works that outlive their process
 	violations  []string
-	tenure      map[tenure]int // 1 proven, 2 proven once
+	tenure      map[led]int // 1 proven, 2 proven once
 	made        map[protocol.ConfigID]*made
 	changes     int  // memberships that were made beside the first one
 	stale       bool // memberships have changed since they were judged
 }
 
-type tenure struct {
+type led struct {
 	of    *node
 	life  int
 	token uint64
@@ -149,7 +149,7 @@ func newWorld(seed uint64) *world {
 	return &world{
 		rng: rng, delay: fixed(time.Millisecond), late: fixed(10 * time.Millisecond), fsync: fixed(2 * time.Millisecond),
 		join: fixed(5 * time.Millisecond), close: time.Millisecond,
-		winner: map[uint64]string{}, tokens: map[uint64]bool{}, vote: map[string]string{}, tenure: map[tenure]int{},
+		winner: map[uint64]string{}, tokens: map[uint64]bool{}, vote: map[string]string{}, tenure: map[led]int{},
 		made: map[protocol.ConfigID]*made{},
 		log:  func(*node, string, ...any) {},
 	}

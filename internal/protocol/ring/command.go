@@ -2,14 +2,14 @@ package ring
 
 import "github.com/electd/elect/internal/protocol"
 
-// stop ends a reign. Until its work has returned this one does not stand.
+// stop ends a tenure. Until its work has returned this one does not stand.
 func (m *Machine) stop(reason protocol.Reason, fx *protocol.Effects) {
 	if m.role != protocol.Leader {
 		return
 	}
-	fx.Orders = append(fx.Orders, protocol.Order{Kind: protocol.Stop, Token: m.reign, Reason: reason})
+	fx.Orders = append(fx.Orders, protocol.Order{Kind: protocol.Stop, Token: m.tenure, Reason: reason})
 	m.rest()
-	m.floor = max(m.floor, m.reign)
+	m.floor = max(m.floor, m.tenure)
 	m.role, m.at = protocol.Fencing, m.now
 }
 
@@ -37,13 +37,13 @@ func (m *Machine) do(c protocol.Command, fx *protocol.Effects) {
 			m.restUntil = m.now.Add(m.cfg.WorstTakeover()) // until another has won
 		}
 	case protocol.Joined:
-		if m.role == protocol.Fencing && c.Token == m.reign {
-			m.role, m.reign = protocol.Follower, 0
+		if m.role == protocol.Fencing && c.Token == m.tenure {
+			m.role, m.tenure = protocol.Follower, 0
 		}
 	}
 }
 
-// quit ends a reign, or what the participant does in an election.
+// quit ends a tenure, or what the participant does in an election.
 func (m *Machine) quit(reason protocol.Reason, fx *protocol.Effects) {
 	m.stop(reason, fx)
 	if m.role != protocol.Fencing {
@@ -68,7 +68,7 @@ func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
 	case failed:
 		m.rest()
 		m.at = m.now.Add(m.cfg.Silence)
-	case m.ballot.Epoch != m.reign && m.ballot.Epoch < MaxEpoch:
+	case m.ballot.Epoch != m.tenure && m.ballot.Epoch < MaxEpoch:
 		m.take() // more was heard of meanwhile
 	default:
 		m.win(fx)

@@ -40,7 +40,7 @@
 // from the winner on. Chang and Roberts' Election carries the id in Leader, with
 // its incarnation, and Coordinator no list. Alive and Ack carry in Leader who
 // leads, Ack the asker's incarnation in Echo. An Ack with a Term in Leader and
-// no ID says that the reigns up to it are over.
+// no ID says that the tenures up to it are over.
 //
 // # What had to be added
 //
@@ -56,7 +56,7 @@
 // In the books whoever notices also stands. Here it may have withdrawn, be
 // unhealthy or paused, or its disk may fail; it then begins nothing, and nobody
 // else would learn that the coordinator is gone. So who has lost its coordinator
-// and does not stand says in its Acks that the reign is over; whoever asks it
+// and does not stand says in its Acks that the tenure is over; whoever asks it
 // loses that coordinator too, and says so in turn, or stands and begins. The word
 // goes backwards around the ring, at most a Heartbeat for each that does not
 // stand. While those who notice stand nothing is added.
@@ -67,7 +67,7 @@
 // A token is lost with whoever holds it. Who has seen one, and hears of no
 // outcome for Silence, begins anew.
 //
-// An epoch numbers reigns, so that there is a token at all. The winner raises it
+// An epoch numbers tenures, so that there is a token at all. The winner raises it
 // above all that was heard of by those on the list, and has it on disk before it
 // passes the Coordinator on. Of two that claim to lead, the later epoch counts,
 // and with equal epochs the higher id. A leader that wins again goes on in its
@@ -86,8 +86,8 @@
 // participant, across restarts too.
 //
 // Nothing holds beyond that. There is no majority: each side of a partition makes
-// a ring of its own, and elects. Two reigns may have one token. When the sides
-// meet, the later reign counts and the other ends, or both do and a third begins.
+// a ring of its own, and elects. Two tenures may have one token. When the sides
+// meet, the later tenure counts and the other ends, or both do and a third begins.
 // A leader that its predecessor cannot reach is replaced, and may go on beside its
 // successor for as long as it hears from nobody else. Whoever claims the latest
 // epoch wins: nobody checks. Who claims [MaxEpoch] ends all elections for good:

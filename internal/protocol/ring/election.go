@@ -218,21 +218,21 @@ func (m *Machine) take() {
 	m.floor = max(m.floor, m.ballot.Epoch)
 	m.ballot.Epoch++
 	m.phase, m.role, m.at = taking, protocol.Candidate, protocol.Never
-	m.reign, m.takeSave = m.ballot.Epoch, m.ballot.Touch()
+	m.tenure, m.takeSave = m.ballot.Epoch, m.ballot.Touch()
 	m.leader = protocol.Leadership{}
 }
 
-// win begins a reign.
+// win begins a tenure.
 func (m *Machine) win(fx *protocol.Effects) {
 	m.rest()
-	m.role, m.reign = protocol.Leader, m.ballot.Epoch
-	fx.Orders = append(fx.Orders, protocol.Order{Kind: protocol.Elected, Token: m.reign})
+	m.role, m.tenure = protocol.Leader, m.ballot.Epoch
+	fx.Orders = append(fx.Orders, protocol.Order{Kind: protocol.Elected, Token: m.tenure})
 }
 
 // rest ends what the participant does in an election, if it does anything.
 func (m *Machine) rest() {
 	if m.phase == taking {
-		m.reign, m.takeSave = 0, 0
+		m.tenure, m.takeSave = 0, 0
 	}
 	if m.role == protocol.Candidate {
 		m.role = protocol.Follower

@@ -68,7 +68,7 @@ func TestPredecessorsWorkStays(t *testing.T) {
 	both(t, func(t *testing.T, change func(*Config)) {
 		w := led(t, 4, change)
 		n := w.Nodes[2]
-		n.Machine.role, n.Machine.reign = protocol.Fencing, 77 // no Joined comes
+		n.Machine.role, n.Machine.tenure = protocol.Fencing, 77 // no Joined comes
 		w.Kill(3)
 		w.Run(4 * time.Second)
 		w.follow("n2")

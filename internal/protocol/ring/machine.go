@@ -35,7 +35,7 @@ type Machine struct {
 	watch watch
 
 	leader protocol.Leadership // whom it follows, or has been told of: then without a term
-	floor  uint64              // of reigns up to this epoch nothing is believed: they are over
+	floor  uint64              // of tenures up to this epoch nothing is believed: they are over
 
 	phase  phase
 	mine   bool             // a token of its own is on its way
@@ -43,7 +43,7 @@ type Machine struct {
 	round  uint64           // of the latest election of its own
 	at     protocol.Instant // waiting: when it is begun anew; calm: not before
 
-	reign    uint64 // the epoch that it takes or leads in, or whose work has not returned
+	tenure   uint64 // the epoch that it takes or leads in, or whose work has not returned
 	takeSave uint64 // taking: holds it
 }
 
@@ -137,14 +137,14 @@ func (m *Machine) standAt() protocol.Instant {
 func (m *Machine) View() protocol.View {
 	v := protocol.View{Role: m.role, Term: m.ballot.Epoch, Leader: m.claim(), Fault: m.fault, Incarnation: m.ballot.Incarnation}
 	if m.role == protocol.Leader {
-		v.Elected, v.Token = true, m.reign
+		v.Elected, v.Token = true, m.tenure
 	}
 	return v
 }
 
 // own is the own leadership.
 func (m *Machine) own() protocol.Leadership {
-	return protocol.Leadership{ID: m.cfg.Self, Incarnation: m.ballot.Incarnation, Term: m.reign}
+	return protocol.Leadership{ID: m.cfg.Self, Incarnation: m.ballot.Incarnation, Term: m.tenure}
 }
 
 // epoch is the highest that was heard of, as others are told. One that is about to
@@ -171,7 +171,7 @@ func (m *Machine) claim() protocol.Leadership {
 
 // word is what this one answers of who leads. Who has lost its leader and would
 // not stand begins no election, and nobody else may know: it says up to which
-// epoch the reigns are over, with no id.
+// epoch the tenures are over, with no id.
 func (m *Machine) word() protocol.Leadership {
 	l := m.claim()
 	if l.Term == 0 && m.phase == calm && !m.stands() {

@@ -19,7 +19,7 @@ const (
 
 // The reasons of orders.
 const (
-	Superseded protocol.Reason = "superseded" // a later reign was heard of
+	Superseded protocol.Reason = "superseded" // a later tenure was heard of
 	Outdated   protocol.Reason = "outdated"   // an epoch was heard of that is above the own
 	Resigned   protocol.Reason = "resigned"   // asked for
 	Withdrawn  protocol.Reason = "withdrawn"  // asked for

@@ -21,7 +21,7 @@ func (m *Machine) AppendState(dst []byte) []byte {
 	dst = m.ballot.AppendState(dst)
 	for _, v := range [...]uint64{
 		uint64(w.next), uint64(w.found), uint64(w.turn),
-		m.leader.Incarnation, m.leader.Term, m.floor, uint64(m.phase), m.round, m.reign, m.takeSave,
+		m.leader.Incarnation, m.leader.Term, m.floor, uint64(m.phase), m.round, m.tenure, m.takeSave,
 	} {
 		dst = protocol.AppendUint(dst, v)
 	}
@@ -72,7 +72,7 @@ func (m *Machine) load(d *protocol.Decoder) {
 	w.turn = small("a turn", 0, n)
 	m.leader.Incarnation, m.leader.Term, m.floor = d.Uint(), d.Uint(), d.Uint()
 	m.phase = phase(small("phase", 0, int(taking)))
-	m.round, m.reign, m.takeSave = d.Uint(), d.Uint(), d.Uint()
+	m.round, m.tenure, m.takeSave = d.Uint(), d.Uint(), d.Uint()
 	m.restUntil, m.at, w.until, w.beatAt = d.Instant(), d.Instant(), d.Instant(), d.Instant()
 	m.candidate, m.sick, m.paused = d.Bool(), d.Bool(), d.Bool()
 	w.seeking, m.mine, m.closed = d.Bool(), d.Bool(), d.Bool()

@@ -144,7 +144,7 @@ func (m *Machine) onAck(from protocol.NodeID, msg *protocol.Message, fx *protoco
 	m.hear(from, msg, fx)
 }
 
-// hear takes over what somebody says of who leads. The later reign counts, and
+// hear takes over what somebody says of who leads. The later tenure counts, and
 // of two with one epoch that of the higher id. Who cannot stand, and so begins no
 // election, follows one again that it took for gone and that says itself that it
 // leads.
@@ -154,7 +154,7 @@ func (m *Machine) hear(from protocol.NodeID, msg *protocol.Message, fx *protocol
 	switch {
 	case m.leader.Term == 0:
 	case from == m.leader.ID && said.ID != from && msg.Term >= m.leader.Term:
-		m.lose() // it does not lead any more; what is older than its reign does not say so
+		m.lose() // it does not lead any more; what is older than its tenure does not say so
 	case said.ID == "" && said.Term >= m.leader.Term:
 		m.lose() // whoever says so cannot begin an election
 	}

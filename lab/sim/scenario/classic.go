@@ -56,7 +56,7 @@ func classics() []*Scenario {
 }
 
 // twoCoordinators wants two leaders at one time, again and again.
-func twoCoordinators(c *court) {
+func twoCoordinators(c *verdict) {
 	var changes []int
 	for i, r := range c.runs {
 		n, both := r.changes(Span{c.fault, c.heal}), r.both(Span{c.fault, c.heal})
@@ -74,9 +74,9 @@ func twoCoordinators(c *court) {
 // sameToken says how often two were elected with one token.
 func sameToken(r *run) string {
 	n := 0
-	for i := range r.reigns {
+	for i := range r.tenures {
 		for j := range i {
-			if a, b := &r.reigns[i], &r.reigns[j]; a.Token == b.Token && a.Who != b.Who {
+			if a, b := &r.tenures[i], &r.tenures[j]; a.Token == b.Token && a.Who != b.Who {
 				n++
 			}
 		}
@@ -98,7 +98,7 @@ func loseToken(st *stage) {
 	)
 }
 
-func restarted(c *court) {
+func restarted(c *verdict) {
 	r := c.first
 	next := r.next(c.fault)
 	if next == nil {
@@ -113,7 +113,7 @@ func restarted(c *court) {
 }
 
 // liarWins wants the one that lies to lead until it stops lying.
-func liarWins(c *court) {
+func liarWins(c *verdict) {
 	liar := c.ids[4]
 	for i, r := range c.runs {
 		g := r.leader(c.heal - 1)
@@ -130,7 +130,7 @@ func liarWins(c *court) {
 
 // liarWinsForGood wants the one that lies to lead as soon as it misses the leader, and
 // nobody after it.
-func liarWinsForGood(c *court) {
+func liarWinsForGood(c *verdict) {
 	liar := c.ids[4]
 	for i, r := range c.runs {
 		g := r.leader(r.end - 1)
@@ -146,7 +146,7 @@ func liarWinsForGood(c *court) {
 
 // liarUnheard wants one of the others to lead when the leader was missed, as if
 // nobody lied.
-func liarUnheard(c *court) {
+func liarUnheard(c *verdict) {
 	patience, _ := c.protocol.Patience(c.schedule.Config)
 	late := c.liarLoses()
 	c.want(quantile(late, 1) <= patience, "elected %s after the death; want %s at most", shown(quantile(late, 1)), shown(patience))
@@ -154,7 +154,7 @@ func liarUnheard(c *court) {
 }
 
 // liarDelays wants that to take longer in some runs.
-func liarDelays(c *court) {
+func liarDelays(c *verdict) {
 	patience, _ := c.protocol.Patience(c.schedule.Config)
 	late := c.liarLoses()
 	in := within(late, patience)
@@ -165,7 +165,7 @@ func liarDelays(c *court) {
 
 // liarLoses wants one to be elected, and to lead on, that is not the liar while it
 // lies, and no lies to be refused. It returns how long after the death.
-func (c *court) liarLoses() (late []time.Duration) {
+func (c *verdict) liarLoses() (late []time.Duration) {
 	for i, r := range c.runs {
 		g := r.next(c.fault)
 		if g == nil {
@@ -181,7 +181,7 @@ func (c *court) liarLoses() (late []time.Duration) {
 }
 
 // liarRefused wants one of the others to lead, and the lies to be refused.
-func liarRefused(c *court) {
+func liarRefused(c *verdict) {
 	for i, r := range c.runs {
 		g := r.leader(c.heal - 1)
 		c.want(g != nil && g.Who != c.ids[4] && g.Who != c.ids[0], "run %d: %v leads; want one of those who tell the truth", i+1, g)

@@ -141,20 +141,20 @@ func gcPause(st *stage) {
 }
 
 // fiveAndSix wants these two tokens.
-func fiveAndSix(c *court) {
+func fiveAndSix(c *verdict) {
 	old, next := judgePause(c)
 	c.want(old == 5 && next == 6, "tokens %d and %d; want 5 and 6", old, next)
 }
 
 // pastFive wants greater ones.
-func pastFive(c *court) {
+func pastFive(c *verdict) {
 	old, next := judgePause(c)
 	c.want(old > 5 && next > old, "tokens %d and %d; want two above 5, the second one greater", old, next)
 }
 
 // judgePause wants the next one to lead when the lease is over, and the old one's
 // write to be refused.
-func judgePause(c *court) (was, is uint64) {
+func judgePause(c *verdict) (was, is uint64) {
 	r := c.first
 	old := r.leader(c.fault)
 	if old == nil {
@@ -180,7 +180,7 @@ func judgePause(c *court) (was, is uint64) {
 }
 
 // judgeSleep wants no overlap, and a lease that is over when the sleeper wakes.
-func judgeSleep(c *court) {
+func judgeSleep(c *verdict) {
 	r := c.first
 	old, next := r.leader(c.fault), r.next(c.fault)
 	if old == nil || next == nil {
@@ -200,7 +200,7 @@ func judgeSleep(c *court) {
 }
 
 // judgeApart wants the leader whose clock is slow to hand over, and not to come back.
-func judgeApart(c *court) {
+func judgeApart(c *verdict) {
 	r := c.first
 	old, next := r.leader(c.fault), r.next(c.fault)
 	if old == nil || next == nil {
@@ -219,7 +219,7 @@ func judgeApart(c *court) {
 
 // judgeOverlap wants the oracle to see two leases at one time, and the fence to
 // hold all the same.
-func judgeOverlap(c *court) {
+func judgeOverlap(c *verdict) {
 	r := c.first
 	v := r.result.Failure(sim.Exclusive)
 	c.want(v != nil, "no overlap was seen; want one: an assumption is broken")

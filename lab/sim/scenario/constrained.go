@@ -35,7 +35,7 @@ func constrained(st *stage) {
 }
 
 // hubLeads wants the hub to lead until the healing, and says how long after the cut.
-func (c *court) hubLeads(runs []*run) (after []time.Duration) {
+func (c *verdict) hubLeads(runs []*run) (after []time.Duration) {
 	for i, r := range runs {
 		g := r.leader(c.heal - 1)
 		if g == nil || g.Who != c.ids[2] {
@@ -51,7 +51,7 @@ func (c *court) hubLeads(runs []*run) (after []time.Duration) {
 }
 
 // nobodyWon wants no election to be won in the cut, and one to be after it.
-func (c *court) nobodyWon(runs []*run) {
+func (c *verdict) nobodyWon(runs []*run) {
 	for i, r := range runs {
 		w := r.won(Span{c.fault, c.heal})
 		c.want(len(w) == 0, "run %d: %s won in the cut; want none", i+1, plural(len(w), "election"))
@@ -60,7 +60,7 @@ func (c *court) nobodyWon(runs []*run) {
 	}
 }
 
-func judgeConstrained(c *court) {
+func judgeConstrained(c *verdict) {
 	n := len(c.runs) / 3
 	ignore, prefer := c.hubLeads(c.runs[:n]), c.hubLeads(c.runs[n:2*n])
 	c.nobodyWon(c.runs[2*n:])
@@ -72,20 +72,20 @@ func judgeConstrained(c *court) {
 		shown(quantile(ignore, .5)), shown(quantile(prefer, .5)), c.all())
 }
 
-func nobodyElected(c *court) {
+func nobodyElected(c *verdict) {
 	c.nobodyWon(c.runs)
 	c.want(!c.first.leases, "it proves leases; want none")
 	c.claim("nobody is elected in %s%s, though terms go from %d to %d", shown(c.span(10)), c.all(), c.first.term(c.fault), c.first.term(c.heal))
 }
 
-func hubAnyhow(c *court) {
+func hubAnyhow(c *verdict) {
 	after := c.hubLeads(c.runs)
 	c.say("the hub leads %s after the cut (median of %d runs; %s at most)", shown(quantile(after, .5)), len(c.runs), shown(quantile(after, 1)))
 }
 
 // hubOrNobody wants nobody but the hub to win, and that it does in some runs and
 // not in others.
-func hubOrNobody(c *court) {
+func hubOrNobody(c *verdict) {
 	won := 0
 	for i, r := range c.runs {
 		w := r.won(Span{c.fault, c.heal})

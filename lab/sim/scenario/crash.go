@@ -37,7 +37,7 @@ func crashes() []*Scenario {
 }
 
 // hinted wants a takeover that begins with the end of the connections.
-func hinted(c *court) {
+func hinted(c *verdict) {
 	elected, leads := c.takeovers(c.fault)
 	for i, d := range elected {
 		c.want(d <= 10*time.Millisecond, "run %d: elected %s after the crash; want 10ms at most", i+1, shown(d))
@@ -54,7 +54,7 @@ func hinted(c *court) {
 }
 
 // afterWait wants a takeover within the random wait.
-func afterWait(c *court) {
+func afterWait(c *verdict) {
 	elected, _ := c.takeovers(c.fault)
 	const most = 3100 * time.Millisecond
 	c.want(quantile(elected, 1) <= most, "elected %s after the crash; want %s at most", shown(quantile(elected, 1)), shown(most))
@@ -68,7 +68,7 @@ func afterWait(c *court) {
 }
 
 // byTimeout wants a takeover that begins with a timeout.
-func byTimeout(c *court) {
+func byTimeout(c *verdict) {
 	patience, err := c.protocol.Patience(c.schedule.Config)
 	c.want(err == nil, "patience: %v", err)
 	elected, leads := c.takeovers(c.fault)

@@ -42,7 +42,7 @@ func cuts() []*Scenario {
 			},
 			seeds: 20,
 			parts: []part{
-				{on: slices.Concat(sticking, storeOnes), expected: calm, judge: (*court).undisturbed},
+				{on: slices.Concat(sticking, storeOnes), expected: calm, judge: (*verdict).undisturbed},
 				{on: []string{"raft", "blazingmq-sticky", "blazingmq-naive"}, expected: "the one that comes back has a higher term, which deposes the leader", judge: deposedAtHeal},
 				{on: highestFirst, expected: "split brain: the one that is cut off elects itself", judge: split},
 			},
@@ -56,7 +56,7 @@ func cuts() []*Scenario {
 			seeds: 100,
 			parts: []part{
 				{on: rings, expected: "another is elected, and the old one stops when it is told: the ring closes without the missing link", judge: closes},
-				{on: sticking, expected: calm, judge: (*court).undisturbed},
+				{on: sticking, expected: calm, judge: (*verdict).undisturbed},
 				{on: []string{"raft", "blazingmq-naive"}, expected: "the two depose each other for as long as it lasts", judge: pingPong},
 				{on: []string{"blazingmq-sticky"}, expected: deposed, judge: deposedAtHeal},
 				{on: bullies, expected: "split brain: both lead", judge: split},
@@ -99,11 +99,11 @@ func cuts() []*Scenario {
 			},
 			seeds: 100,
 			parts: []part{
-				{on: rings, expected: calm + ": the ring closes without the missing links", judge: (*court).undisturbed},
-				{on: sticking, expected: calm, judge: (*court).undisturbed},
+				{on: rings, expected: calm + ": the ring closes without the missing links", judge: (*verdict).undisturbed},
+				{on: sticking, expected: calm, judge: (*verdict).undisturbed},
 				{on: []string{"raft", "blazingmq-naive"}, expected: "the outer two depose each other for as long as it lasts: the one in the middle always hears one of them, and never stands", judge: pingPong},
 				{on: []string{"blazingmq-sticky"}, expected: deposed, judge: deposedAtHeal},
-				{on: bullies, expected: "the leader leads on: the one in the middle answers the least one, which waits for ever", judge: (*court).undisturbed},
+				{on: bullies, expected: "the leader leads on: the one in the middle answers the least one, which waits for ever", judge: (*verdict).undisturbed},
 			},
 		},
 		{
@@ -115,11 +115,11 @@ func cuts() []*Scenario {
 			},
 			seeds: 100,
 			parts: []part{
-				{on: rings, expected: calm + ": the ring closes without the missing links", judge: (*court).undisturbed},
-				{on: sticking, expected: calm, judge: (*court).undisturbed},
+				{on: rings, expected: calm + ": the ring closes without the missing links", judge: (*verdict).undisturbed},
+				{on: sticking, expected: calm, judge: (*verdict).undisturbed},
 				{on: []string{"raft", "blazingmq-naive"}, expected: "never stable: whoever leads, somebody does not hear it, and deposes it", judge: neverStable},
 				{on: []string{"blazingmq-sticky"}, expected: deposed, judge: deposedAtHeal},
-				{on: bullies, expected: "the leader leads on: the two that miss it are answered by greater ones, and wait for ever", judge: (*court).undisturbed},
+				{on: bullies, expected: "the leader leads on: the two that miss it are answered by greater ones, and wait for ever", judge: (*verdict).undisturbed},
 			},
 		},
 	}
@@ -140,7 +140,7 @@ func oneWays() []*Scenario {
 			parts: []part{
 				{on: quorumOnly, expected: "the lease of the deaf one is over before another one's begins", judge: handedOn},
 				{on: []string{"raft-checkquorum"}, expected: "the deaf one steps down when it has not heard a majority for a timeout", judge: steppedDown},
-				{on: slices.Concat([]string{"raft", "raft-prevote"}, blazings, bullies), expected: "nobody notices: it leads on, and hears nobody", judge: (*court).undisturbed},
+				{on: slices.Concat([]string{"raft", "raft-prevote"}, blazings, bullies), expected: "nobody notices: it leads on, and hears nobody", judge: (*verdict).undisturbed},
 				{on: rings, expected: "split brain: the ring closes without it and elects another", judge: split},
 			},
 		},
@@ -160,7 +160,7 @@ func oneWays() []*Scenario {
 
 // handedOn wants one other to lead, and its proof to begin when the old one's is
 // over.
-func handedOn(c *court) {
+func handedOn(c *verdict) {
 	patience, _ := c.protocol.Patience(c.schedule.Config)
 	for i, r := range c.runs {
 		old, next := r.leader(c.fault), r.next(c.fault)
@@ -183,7 +183,7 @@ func handedOn(c *court) {
 }
 
 // stale wants the cut off leader to lead beside its successor until the healing.
-func stale(c *court) {
+func stale(c *verdict) {
 	patience, _ := c.protocol.Patience(c.schedule.Config)
 	for i, r := range c.runs {
 		old, next := r.leader(c.fault), r.next(c.fault)
@@ -204,7 +204,7 @@ func stale(c *court) {
 }
 
 // steppedDown wants the leader to give up by itself within two timeouts.
-func steppedDown(c *court) {
+func steppedDown(c *verdict) {
 	var longest, both time.Duration
 	for i, r := range c.runs {
 		old, next := r.leader(c.fault), r.next(c.fault)
@@ -226,12 +226,12 @@ func steppedDown(c *court) {
 
 // split wants two leaders at one time for most of the cut, and the one that led
 // before, the greatest, to be the only one in the end.
-func split(c *court) { splitBrain(c, c.ids[0]) }
+func split(c *verdict) { splitBrain(c, c.ids[0]) }
 
 // splitMoves wants the one that comes next to be the only one in the end.
-func splitMoves(c *court) { splitBrain(c, c.ids[1]) }
+func splitMoves(c *verdict) { splitBrain(c, c.ids[1]) }
 
-func splitBrain(c *court, last protocol.NodeID) {
+func splitBrain(c *verdict, last protocol.NodeID) {
 	least := time.Duration(-1)
 	for i, r := range c.runs {
 		both := r.both(Span{c.fault, c.heal})
@@ -247,7 +247,7 @@ func splitBrain(c *court, last protocol.NodeID) {
 }
 
 // deposedAtHeal wants the leader to lead alone until the healing, and no longer.
-func deposedAtHeal(c *court) {
+func deposedAtHeal(c *verdict) {
 	patience, _ := c.protocol.Patience(c.schedule.Config)
 	others := 0
 	for i, r := range c.runs {
@@ -272,7 +272,7 @@ func deposedAtHeal(c *court) {
 
 // pingPong wants leadership to go to and fro between the two that do not see
 // each other.
-func pingPong(c *court) {
+func pingPong(c *verdict) {
 	ends := []protocol.NodeID{c.ids[0], c.ids[len(c.ids)-1]}
 	if len(c.ids) == 5 {
 		ends[1] = c.ids[1]
@@ -291,26 +291,26 @@ func pingPong(c *court) {
 		}
 		c.sound(r)
 	}
-	c.claim("leadership goes to and fro between %s and %s, %s times in %s%s; the longest reign lasts %s", ends[0], ends[1],
+	c.claim("leadership goes to and fro between %s and %s, %s times in %s%s; the longest tenure lasts %s", ends[0], ends[1],
 		fromTo(changes), shown(c.span(10)), c.all(), shown(longest))
 }
 
 // hubAtOnce wants the hub to be elected with its first try or two.
-func hubAtOnce(c *court) {
+func hubAtOnce(c *verdict) {
 	terms, after := hubElected(c)
 	c.want(quantile(terms, 1) <= 2, "%d terms at most; want 2", quantile(terms, 1))
 	c.want(quantile(after, 1) <= c.span(4), "it leads %s after the cut; want %s at most", shown(quantile(after, 1)), shown(c.span(4)))
 }
 
 // hubInTheEnd wants terms to be spent on those who cannot win.
-func hubInTheEnd(c *court) {
+func hubInTheEnd(c *verdict) {
 	terms, _ := hubElected(c)
 	c.want(quantile(terms, 1) > 2, "%d terms at most; want more than 2", quantile(terms, 1))
 }
 
 // hubElected wants the one that sees a majority to lead until the healing, and
 // returns how many terms that took, and how long.
-func hubElected(c *court) (terms []int, after []time.Duration) {
+func hubElected(c *verdict) (terms []int, after []time.Duration) {
 	hub := c.ids[2]
 	for i, r := range c.runs {
 		g := r.leader(c.heal - 1)
@@ -333,7 +333,7 @@ func hubElected(c *court) (terms []int, after []time.Duration) {
 }
 
 // deadlock wants the leader to lead on, and nobody else to be elected.
-func deadlock(c *court) {
+func deadlock(c *verdict) {
 	for i, r := range c.runs {
 		why := r.undisturbed(c.fault, c.heal)
 		c.want(why == "" && r.who(c.heal-1) == c.ids[0], "run %d: %s; want %s to lead on, with a minority", i+1, why, c.ids[0])
@@ -343,7 +343,7 @@ func deadlock(c *court) {
 }
 
 // nobodyLeads wants the leader to be deposed, and nobody to follow.
-func nobodyLeads(c *court) {
+func nobodyLeads(c *verdict) {
 	var led []time.Duration
 	won := 0
 	for i, r := range c.runs {
@@ -363,7 +363,7 @@ func nobodyLeads(c *court) {
 }
 
 // turmoil wants two leaders at one time again and again.
-func turmoil(c *court) {
+func turmoil(c *verdict) {
 	var changes []int
 	for i, r := range c.runs {
 		cut := Span{c.fault, c.heal}
@@ -377,7 +377,7 @@ func turmoil(c *court) {
 }
 
 // neverStable wants nobody to lead for long.
-func neverStable(c *court) {
+func neverStable(c *verdict) {
 	var longest time.Duration
 	var terms, down []int
 	for i, r := range c.runs {
@@ -390,19 +390,19 @@ func neverStable(c *court) {
 		c.want(n >= 5, "run %d: %d terms; want 5 at least", i+1, n)
 		c.sound(r)
 	}
-	c.say("it takes %s terms in %s, the longest reign lasts %s, and for %d %% of the time nobody leads (median%s)",
+	c.say("it takes %s terms in %s, the longest tenure lasts %s, and for %d %% of the time nobody leads (median%s)",
 		fromTo(terms), shown(c.span(10)), shown(longest), quantile(down, .5), c.all())
 }
 
 // learns wants the mute one to stop as soon as its successor has told it, and no
 // sooner.
-func learns(c *court) {
+func learns(c *verdict) {
 	early := mute(c)
 	c.want(early <= 10*time.Millisecond, "it stops %s before its successor is elected; want 10ms at most", shown(early))
 }
 
 // learnsOrMisses wants it to stop sooner in some runs.
-func learnsOrMisses(c *court) {
+func learnsOrMisses(c *verdict) {
 	early := mute(c)
 	c.want(early > 10*time.Millisecond, "it stops %s before its successor is elected, at most; want it to miss a majority in some run", shown(early))
 	c.say("in some runs it has stopped before, %s at most, because it missed a majority", shown(early))
@@ -410,7 +410,7 @@ func learnsOrMisses(c *court) {
 
 // mute wants two leaders in a row that hardly overlap, and returns how long before
 // the second one's election the first one stops.
-func mute(c *court) (early time.Duration) {
+func mute(c *verdict) (early time.Duration) {
 	var longest time.Duration
 	for i, r := range c.runs {
 		old, next := r.leader(c.fault), r.next(c.fault)
@@ -432,7 +432,7 @@ func mute(c *court) (early time.Duration) {
 }
 
 // closes wants one leader change, with hardly a moment in which two lead.
-func closes(c *court) {
+func closes(c *verdict) {
 	var both time.Duration
 	for i, r := range c.runs {
 		n := r.changes(Span{c.fault, r.end})

@@ -85,7 +85,7 @@ func leaseReconfig(st *stage) {
 }
 
 // judgeRace wants safety, whatever the moment, and a leader in the end.
-func judgeRace(c *court) {
+func judgeRace(c *verdict) {
 	var gaps []time.Duration
 	went := map[protocol.NodeID]int{}
 	for i, r := range c.runs {
@@ -116,11 +116,11 @@ func judgeRace(c *court) {
 // longestGap is the longest time in s for which nobody leads.
 func (r *run) longestGap(s Span) (most time.Duration) {
 	var all []Span
-	for i := range r.reigns {
+	for i := range r.tenures {
 		if r.leases {
-			all = append(all, r.reigns[i].Proven...)
+			all = append(all, r.tenures[i].Proven...)
 		} else {
-			all = append(all, r.reigns[i].Span)
+			all = append(all, r.tenures[i].Span)
 		}
 	}
 	slices.SortFunc(all, func(a, b Span) int { return int(a.From - b.From) })
@@ -162,7 +162,7 @@ func (m *memberships) note(who protocol.NodeID, at sim.Time, ms *protocol.Member
 	}
 }
 
-func judgeFork(c *court) {
+func judgeFork(c *verdict) {
 	r := c.first
 	c.safe(r)
 	last := r.leader(r.end - 1)

@@ -21,8 +21,8 @@ func (s Span) length() time.Duration { return time.Duration(s.Until - s.From) }
 // within is the part of s that is in o.
 func (s Span) within(o Span) Span { return Span{max(s.From, o.From), min(s.Until, o.Until)} }
 
-// Reign is one term of one participant, in true time.
-type Reign struct {
+// Tenure is one term of one participant, in true time.
+type Tenure struct {
 	Who   protocol.NodeID `json:"who"`
 	Token uint64          `json:"token"`
 	// Span is while it was elected and its process alive, frozen or not.
@@ -39,8 +39,8 @@ type Reign struct {
 type run struct {
 	schedule *sim.Schedule
 	result   *sim.Result
-	reigns   []Reign // by when they began
-	leases   bool    // it is a proven lease that counts
+	tenures  []Tenure // by when they began
+	leases   bool     // it is a proven lease that counts
 	end      sim.Time
 	terms    []mark // each rise of the greatest term that anybody has
 	tally    tally
@@ -79,7 +79,7 @@ func (st *stage) play(ctx context.Context, s *sim.Schedule) (*run, error) {
 	const look = 1 << 12
 	var standings []sim.Standing
 	var term uint64
-	open := map[int]int{} // reigns that are not over, by place
+	open := map[int]int{} // tenures that are not over, by place
 	ids := st.ids
 	for n, more := 1, true; more; n++ {
 		more = w.Step()
@@ -88,8 +88,8 @@ func (st *stage) play(ctx context.Context, s *sim.Schedule) (*run, error) {
 			r.watch(&standings[i], w.Now(), open)
 		}
 		for place, i := range open {
-			if !holds(standings, place, r.reigns[i].Token) {
-				r.reigns[i].Until = w.Now()
+			if !holds(standings, place, r.tenures[i].Token) {
+				r.tenures[i].Until = w.Now()
 				delete(open, place)
 			}
 		}
@@ -108,10 +108,10 @@ func (st *stage) play(ctx context.Context, s *sim.Schedule) (*run, error) {
 	r.result = w.Result()
 	r.end = w.Now()
 	for _, i := range open {
-		r.reigns[i].Until = r.end
+		r.tenures[i].Until = r.end
 	}
-	for i := range r.reigns { // nothing is known of what comes after the end
-		p := r.reigns[i].Proven
+	for i := range r.tenures { // nothing is known of what comes after the end
+		p := r.tenures[i].Proven
 		for k := range p {
 			p[k].Until = min(p[k].Until, r.end)
 		}
@@ -135,25 +135,25 @@ func holds(all []sim.Standing, place int, token uint64) bool {
 
 // watch takes over how one process stands.
 func (r *run) watch(s *sim.Standing, now sim.Time, open map[int]int) {
-	if i, ok := open[s.Place]; s.Elected && (!ok || r.reigns[i].Token != s.Token) {
+	if i, ok := open[s.Place]; s.Elected && (!ok || r.tenures[i].Token != s.Token) {
 		if ok {
-			r.reigns[i].Until = now
+			r.tenures[i].Until = now
 		}
-		open[s.Place] = len(r.reigns)
-		r.reigns = append(r.reigns, Reign{Who: s.Node, Token: s.Token, Span: Span{From: now}, place: s.Place})
+		open[s.Place] = len(r.tenures)
+		r.tenures = append(r.tenures, Tenure{Who: s.Node, Token: s.Token, Span: Span{From: now}, place: s.Place})
 	}
 	if s.Proved == 0 {
 		return
 	}
-	for i := len(r.reigns) - 1; i >= 0; i-- {
-		reign := &r.reigns[i]
-		if reign.place != s.Place || reign.Token != s.Proved {
+	for i := len(r.tenures) - 1; i >= 0; i-- {
+		tenure := &r.tenures[i]
+		if tenure.place != s.Place || tenure.Token != s.Proved {
 			continue
 		}
-		if k := len(reign.Proven) - 1; k >= 0 && reign.Proven[k].From == s.Since {
-			reign.Proven[k].Until = s.Until
+		if k := len(tenure.Proven) - 1; k >= 0 && tenure.Proven[k].From == s.Since {
+			tenure.Proven[k].Until = s.Until
 		} else {
-			reign.Proven = append(reign.Proven, Span{s.Since, s.Until})
+			tenure.Proven = append(tenure.Proven, Span{s.Since, s.Until})
 		}
 		return
 	}

@@ -28,7 +28,7 @@ type part struct {
 	expected string
 	build    func(*stage)
 	seeds    int
-	judge    func(*court)
+	judge    func(*verdict)
 }
 
 // Report is what came of a scenario.
@@ -40,10 +40,10 @@ type Report struct {
 	Held     bool   `json:"held"`
 	// Wrong lists what was expected and is not so; empty if Held.
 	Wrong []string `json:"wrong,omitempty"`
-	// Runs is how many there were. Result and Reigns are of the first.
-	Runs   int         `json:"runs"`
-	Result *sim.Result `json:"result"`
-	Reigns []Reign     `json:"reigns"`
+	// Runs is how many there were. Result and Tenures are of the first.
+	Runs    int         `json:"runs"`
+	Result  *sim.Result `json:"result"`
+	Tenures []Tenure    `json:"tenures"`
 }
 
 // All returns the scenarios in the order in which the documents list them, each
@@ -143,13 +143,13 @@ func (s *Scenario) Run(ctx context.Context, protocol string) (*Report, error) {
 
 // judge judges runs by what is expected of a protocol.
 func (s *Scenario) judge(st *stage, runs []*run, protocol string) *Report {
-	c := &court{stage: st, runs: runs}
+	c := &verdict{stage: st, runs: runs}
 	c.first = runs[0]
 	p := s.part(protocol)
 	p.judge(c)
 	return &Report{
 		Scenario: s.Name, Protocol: st.name, Expected: p.expected, Outcome: c.outcome(), Held: len(c.wrong) == 0, Wrong: c.wrong,
-		Runs: len(runs), Result: runs[0].result, Reigns: runs[0].reigns,
+		Runs: len(runs), Result: runs[0].result, Tenures: runs[0].tenures,
 	}
 }
 

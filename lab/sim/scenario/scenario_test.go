@@ -55,8 +55,8 @@ func scenarios(t *testing.T, done func(*Report)) {
 		for _, w := range r.Wrong {
 			t.Error(w)
 		}
-		if r.Held != (len(r.Wrong) == 0) || r.Outcome == "" || r.Expected != s.Expected(p) || r.Expected == "" || len(r.Reigns) == 0 {
-			t.Errorf("held %t, outcome %q, expected %q, %d reigns", r.Held, r.Outcome, r.Expected, len(r.Reigns))
+		if r.Held != (len(r.Wrong) == 0) || r.Outcome == "" || r.Expected != s.Expected(p) || r.Expected == "" || len(r.Tenures) == 0 {
+			t.Errorf("held %t, outcome %q, expected %q, %d tenures", r.Held, r.Outcome, r.Expected, len(r.Tenures))
 		}
 		t.Log(r.Outcome)
 		done(r)
@@ -96,8 +96,8 @@ func TestCalm(t *testing.T) {
 	})
 }
 
-// TestReigns: what is watched agrees with the figures that the world keeps itself.
-func TestReigns(t *testing.T) {
+// TestTenures: what is watched agrees with the figures that the world keeps itself.
+func TestTenures(t *testing.T) {
 	each(t, func(t *testing.T, s *Scenario, p string) {
 		st, all, err := s.stage(p)
 		if err != nil {
@@ -109,17 +109,17 @@ func TestReigns(t *testing.T) {
 				t.Fatal(err)
 			}
 			tenures, pauses := 0, false
-			for i := range r.reigns {
-				g := &r.reigns[i]
+			for i := range r.tenures {
+				g := &r.tenures[i]
 				if len(g.Proven) > 0 {
 					tenures++
 				}
-				if g.Until < g.From || g.Token == 0 || i > 0 && g.From < r.reigns[i-1].From {
-					t.Errorf("seed %d: reign %+v", sc.Seed, *g)
+				if g.Until < g.From || g.Token == 0 || i > 0 && g.From < r.tenures[i-1].From {
+					t.Errorf("seed %d: tenure %+v", sc.Seed, *g)
 				}
 				for k, x := range g.Proven {
 					if x.Until < x.From || x.From < g.From || k > 0 && x.From < g.Proven[k-1].Until {
-						t.Errorf("seed %d: proof %v of reign %+v", sc.Seed, x, *g)
+						t.Errorf("seed %d: proof %v of tenure %+v", sc.Seed, x, *g)
 					}
 				}
 			}
@@ -128,13 +128,13 @@ func TestReigns(t *testing.T) {
 				pauses = pauses || k == sim.OpPause || k == sim.OpPauseWork || k == sim.OpSuspend
 			}
 			stats := &r.result.Stats
-			if len(r.reigns) != int(stats.Elections) || tenures != int(stats.Tenures) && r.leases {
-				t.Errorf("seed %d: %d reigns, %d of them proven; the world has counted %d and %d", sc.Seed, len(r.reigns), tenures, stats.Elections, stats.Tenures)
+			if len(r.tenures) != int(stats.Elections) || tenures != int(stats.Tenures) && r.leases {
+				t.Errorf("seed %d: %d tenures, %d of them proven; the world has counted %d and %d", sc.Seed, len(r.tenures), tenures, stats.Elections, stats.Tenures)
 			}
 			if both := r.both(Span{0, r.end}); !pauses && both != stats.TwoLed {
 				t.Errorf("seed %d: two lead for %v; the world has counted %v", sc.Seed, both, stats.TwoLed)
 			}
-			if led := r.led(Span{0, r.end}) - r.both(Span{0, r.end}); !pauses && len(r.reigns) < 3 && (led < stats.Led || led > stats.Led+sc.Work.Stop) {
+			if led := r.led(Span{0, r.end}) - r.both(Span{0, r.end}); !pauses && len(r.tenures) < 3 && (led < stats.Led || led > stats.Led+sc.Work.Stop) {
 				t.Errorf("seed %d: somebody leads for %v; the world has counted %v", sc.Seed, led, stats.Led)
 			}
 		}

@@ -24,7 +24,7 @@ func slowness() []*Scenario {
 			},
 			seeds: 20,
 			parts: []part{
-				{on: []string{"quorum", "raft-prevote", "raft-checkquorum", "blazingmq"}, expected: "nothing: the leader leads on without a gap", judge: (*court).undisturbed},
+				{on: []string{"quorum", "raft-prevote", "raft-checkquorum", "blazingmq"}, expected: "nothing: the leader leads on without a gap", judge: (*verdict).undisturbed},
 				{on: storeOnes, expected: "one leader change: who has lost its lease gets back in line", judge: handedOn},
 				{on: rings, expected: "one leader change: the ring closes without the link", judge: closes},
 				{on: []string{"blazingmq-sticky"}, expected: "one leader change in most runs, at a healing", judge: onceMostly},
@@ -72,11 +72,11 @@ func slowness() []*Scenario {
 	}
 }
 
-func someChanges(c *court) { c.changesOf(2, 7) }
-func manyChanges(c *court) { c.changesOf(8, 10) }
+func someChanges(c *verdict) { c.changesOf(2, 7) }
+func manyChanges(c *verdict) { c.changesOf(8, 10) }
 
 // onceMostly wants some runs without a leader change, and more with one.
-func onceMostly(c *court) {
+func onceMostly(c *verdict) {
 	all := c.changesOf(0, 1)
 	none := within(all, 0)
 	c.want(none > 0 && 2*none < len(all), "no leader change in %d of %d; want some, and fewer than half", none, len(all))
@@ -84,7 +84,7 @@ func onceMostly(c *court) {
 
 // changesOf wants the leader to change so often while the faults last, and nobody
 // to be elected long after them.
-func (c *court) changesOf(least, most int) (all []int) {
+func (c *verdict) changesOf(least, most int) (all []int) {
 	var longest time.Duration
 	for i, r := range c.runs {
 		n := r.changes(Span{c.fault, c.heal})
@@ -99,7 +99,7 @@ func (c *court) changesOf(least, most int) (all []int) {
 }
 
 // slowElection wants one term and one leader change.
-func slowElection(c *court) {
+func slowElection(c *verdict) {
 	patience, _ := c.protocol.Patience(c.schedule.Config)
 	terms, changes, leads := c.elections()
 	c.want(quantile(terms, 1) == 1 && quantile(changes, 1) == 1, "%d terms and %d leader changes at most; want 1", quantile(terms, 1), quantile(changes, 1))
@@ -107,7 +107,7 @@ func slowElection(c *court) {
 }
 
 // slowElections wants a bounded number of both, and more than one term in some run.
-func slowElections(c *court) {
+func slowElections(c *verdict) {
 	terms, changes, leads := c.elections()
 	c.want(quantile(terms, 1) > 1 && quantile(terms, 1) <= 10, "%d terms at most; want 2 to 10", quantile(terms, 1))
 	c.want(quantile(changes, 1) <= 2, "%d leader changes at most; want 2", quantile(changes, 1))
@@ -116,7 +116,7 @@ func slowElections(c *court) {
 
 // elections are how many terms each run takes after the leader's death, how many
 // leader changes, and how long.
-func (c *court) elections() (terms, changes []int, leads []time.Duration) {
+func (c *verdict) elections() (terms, changes []int, leads []time.Duration) {
 	elected, leads := c.takeovers(c.fault)
 	for i, r := range c.runs {
 		changes = append(changes, r.changes(Span{c.fault, r.end}))
@@ -131,7 +131,7 @@ func (c *court) elections() (terms, changes []int, leads []time.Duration) {
 
 // unhealthy wants the leader to give up when it is unhealthy and not before, and
 // returns how long nobody led.
-func (c *court) unhealthy() (gaps []time.Duration) {
+func (c *verdict) unhealthy() (gaps []time.Duration) {
 	half := (c.fault + c.heal) / 2
 	for i, r := range c.runs {
 		old := r.leader(c.fault)
@@ -147,7 +147,7 @@ func (c *court) unhealthy() (gaps []time.Duration) {
 	return gaps
 }
 
-func released(c *court) {
+func released(c *verdict) {
 	gaps := c.unhealthy()
 	most := c.span(.25)
 	c.want(quantile(gaps, 1) <= most, "nobody leads for %s; want %s at most", shown(quantile(gaps, 1)), shown(most))
@@ -157,14 +157,14 @@ func released(c *court) {
 	c.say("%s releases when it is unhealthy, and another one leads %s after it (%s at most%s)", c.ids[0], shown(quantile(gaps, .5)), shown(quantile(gaps, 1)), c.all())
 }
 
-func gaveUp(c *court) {
+func gaveUp(c *verdict) {
 	gaps := c.unhealthy()
 	least := c.span(.3)
 	c.want(quantile(gaps, .5) > least, "nobody leads for %s; want a timeout", shown(quantile(gaps, .5)))
 	c.say("%s gives up when it is unhealthy, and another one leads %s after it (%s at most%s)", c.ids[0], shown(quantile(gaps, .5)), shown(quantile(gaps, 1)), c.all())
 }
 
-func ceded(c *court) {
+func ceded(c *verdict) {
 	gaps := c.unhealthy()
 	most := c.span(.25) + 3*time.Second
 	c.want(quantile(gaps, 1) <= most, "nobody leads for %s; want %s at most", shown(quantile(gaps, 1)), shown(most))

@@ -35,10 +35,10 @@ func herd(st *stage) {
 	}
 }
 
-func oneWakes(c *court) { judgeHerd(c, 1) }
-func twoWake(c *court)  { judgeHerd(c, 2) }
+func oneWakes(c *verdict) { judgeHerd(c, 1) }
+func twoWake(c *verdict)  { judgeHerd(c, 2) }
 
-func judgeHerd(c *court, most int) {
+func judgeHerd(c *verdict, most int) {
 	r := c.first
 	c.safe(r)
 	old, next := r.leader(c.fault-1), r.next(c.fault)

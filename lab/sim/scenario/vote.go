@@ -86,7 +86,7 @@ func splitVote(st *stage) {
 
 // rounds are how long each of the runs takes from t to the next leader, and how
 // many terms that took.
-func (c *court) rounds(runs []*run, t sim.Time) (times []time.Duration, terms []int) {
+func (c *verdict) rounds(runs []*run, t sim.Time) (times []time.Duration, terms []int) {
 	for _, r := range runs {
 		g := r.next(t)
 		if g == nil {
@@ -125,7 +125,7 @@ func enough(terms []int) string {
 	return text.String()
 }
 
-func ranked(c *court) {
+func ranked(c *verdict) {
 	half := len(c.runs) / 2
 	times, terms := c.rounds(c.runs[:half], c.fault)
 	spread := quantile(times, 1) - quantile(times, 0)
@@ -139,7 +139,7 @@ func ranked(c *court) {
 }
 
 // randomTimeouts wants the votes to split after a thaw, and hardly ever twice.
-func randomTimeouts(c *court) {
+func randomTimeouts(c *verdict) {
 	times, terms := random(c)
 	half := len(terms)
 	c.want(within(terms, 1)*2 < half, "one round in %d of %d; want votes to split in most", within(terms, 1), half)
@@ -148,14 +148,14 @@ func randomTimeouts(c *court) {
 }
 
 // randomWaits wants one round, after a thaw too.
-func randomWaits(c *court) {
+func randomWaits(c *verdict) {
 	_, terms := random(c)
 	c.want(within(terms, 1)*100 >= 95*len(terms), "one round in %d of %d; want 95 %%", within(terms, 1), len(terms))
 }
 
 // random wants one round where nobody was frozen, and returns what came of those
 // who were.
-func random(c *court) (times []time.Duration, terms []int) {
+func random(c *verdict) (times []time.Duration, terms []int) {
 	half := len(c.runs) / 2
 	times, terms = c.rounds(c.runs[:half], c.fault)
 	c.want(within(terms, 1)*100 >= 95*half, "one round in %d of %d; want 95 %%", within(terms, 1), half)
@@ -189,7 +189,7 @@ func stranded(st *stage) {
 	st.more, st.schedule = []*sim.Schedule{st.schedule}, votesLost
 }
 
-func judgeStranded(c *court) {
+func judgeStranded(c *verdict) {
 	if len(c.runs) != 2 || c.first.leader(c.fault) == nil {
 		c.want(false, "%s, and %v leads when the connections end; want two, and a leader", plural(len(c.runs), "run"), c.first.leader(c.fault))
 		return
@@ -221,7 +221,7 @@ func strandedRaft(st *stage) {
 	st.op(sim.Op{At: st.fault, Kind: sim.OpIsolate, Node: st.ids[1], For: st.span(2)})
 }
 
-func judgeStrandedRaft(c *court) {
+func judgeStrandedRaft(c *verdict) {
 	r := c.first
 	old, next := r.leader(c.fault), r.next(c.fault)
 	if old == nil || next == nil {
@@ -285,25 +285,25 @@ func (st *stage) twoCandidates(how sim.OpKind) {
 }
 
 // twoWinners wants two leaders in one term.
-func twoWinners(c *court) {
+func twoWinners(c *verdict) {
 	r := c.first
 	v := r.result.Failure(sim.OneLeader)
 	c.want(v != nil, "there is one leader in each term; want two in one")
 	byToken := map[uint64][]protocol.NodeID{}
-	for i := range r.reigns {
-		g := &r.reigns[i]
+	for i := range r.tenures {
+		g := &r.tenures[i]
 		if !slices.Contains(byToken[g.Token], g.Who) {
 			byToken[g.Token] = append(byToken[g.Token], g.Who)
 		}
 		if all := byToken[g.Token]; len(all) == 2 {
-			c.say("%s and %s are both elected in term %d, %s apart", all[0], all[1], g.Token, shown(time.Duration(g.From-r.reigns[0].From)))
+			c.say("%s and %s are both elected in term %d, %s apart", all[0], all[1], g.Token, shown(time.Duration(g.From-r.tenures[0].From)))
 			return
 		}
 	}
 }
 
 // oneWinner wants the second candidate to be refused.
-func oneWinner(c *court) {
+func oneWinner(c *verdict) {
 	r := c.first
 	c.sound(r)
 	first := r.next(c.fault)

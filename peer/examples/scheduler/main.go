@@ -28,7 +28,6 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
-	"github.com/electd/elect/driver"
 	"github.com/electd/elect/peer"
 )
 
@@ -64,18 +63,13 @@ func start(at, id string, every time.Duration) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	openers := elect.Openers{"peer": peer.Open}
-	election, err := openers.Open(ctx, at, "scheduler", elect.Config{ID: id, Logger: log})
+	election, err := openers.Open(ctx, at, "scheduler", elect.Config{ID: id, Guardian: guardian, Logger: log})
 	if err != nil {
 		return err
 	}
 	defer election.Close()
 	log.Info("standing by")
 	err = election.Lead(ctx, func(ctx context.Context, term *elect.Term) error {
-		done, err := guard(guardian, term)
-		if err != nil {
-			return err
-		}
-		defer done() // when the job has ended, and before another leads
 		log.Info("leading", "token", term.Token())
 		return schedule(ctx, term, every)
 	})
@@ -83,18 +77,6 @@ func start(at, id string, every time.Duration) error {
 		return nil // told to end
 	}
 	return err
-}
-
-// guard tells the keeper for how long this program leads, and what to say when it
-// is dead. The lease is the mandate's, which goes on while the work is told to end;
-// the term has nothing left by then.
-func guard(g *supervise.Guardian, term *elect.Term) (done func(), err error) {
-	mandate, _ := elect.Mandate[driver.Mandate](term)
-	var testament driver.Testament
-	if m, ok := elect.Mandate[driver.Attestable](term); ok {
-		testament = m.Testament()
-	}
-	return g.Lead(mandate, testament.Data, testament.Keep)
 }
 
 // schedule runs the job at each tick until ctx ends.

@@ -19,14 +19,14 @@ import (
 	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 )
 
 // build builds the elect command, with what lets it use disks of FUSE.
 func build(t *testing.T) string {
 	t.Helper()
-	p, err := crew.Build(t.Context(), t.TempDir(), "chaos")
+	p, err := cluster.Build(t.Context(), t.TempDir(), "chaos")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@
 //
 // # What is looked at
 //
-// A reign is one leader's, from its first stamp to its last. Reigns must be disjoint
+// A tenure is one leader's, from its first stamp to its last. Tenures must be disjoint
 // and their tokens rise, which a sweep over them shows, and once more porcupine, for
 // which they are a history of a mutex, and of one that gives tokens. A token, and a
 // term, is one node's.
@@ -39,7 +39,7 @@
 //
 // # Availability
 //
-// Somebody leads when a reign goes on. A set of voters is able to elect when it is a
+// Somebody leads when a tenure goes on. A set of voters is able to elect when it is a
 // majority, and each in it is well: its process there and booted, no part of it
 // frozen, its health good by the harness's word, and all links among them perfect both
 // ways. Report.Longest is the longest time in which nobody led and one set was able

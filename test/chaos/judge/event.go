@@ -82,7 +82,7 @@ const (
 const (
 	Writes  = "writes"  // the register accepted what a leader wrote
 	Flights = "flights" // each node that led has a flight record
-	Leases  = "leases"  // of each that led the clock is known; of 90 % of reigns longer than a second there are recorded steps, and a lease that was compared
+	Leases  = "leases"  // of each that led the clock is known; of 90 % of tenures longer than a second there are recorded steps, and a lease that was compared
 	Watches = "watches" // watchers saw who led, if there is a Final
 )
 

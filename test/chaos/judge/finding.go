@@ -14,11 +14,11 @@ type Violation struct {
 
 // The checks.
 const (
-	CheckOverlap  = "overlap"  // reigns are disjoint
-	CheckToken    = "token"    // tokens rise from reign to reign
+	CheckOverlap  = "overlap"  // tenures are disjoint
+	CheckToken    = "token"    // tokens rise from tenure to tenure
 	CheckLease    = "lease"    // leases, as flight records have them, are disjoint
 	CheckTerm     = "term"     // a term, and a token, is one node's
-	CheckMutex    = "mutex"    // reigns are a history of a mutex, by porcupine
+	CheckMutex    = "mutex"    // tenures are a history of a mutex, by porcupine
 	CheckFenced   = "fenced"   // and of one whose tokens rise, by porcupine
 	CheckRegister = "register" // the guarded register is linearizable, by porcupine
 	CheckTwin     = "twin"     // and so is its unguarded twin

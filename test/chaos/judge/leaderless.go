@@ -58,12 +58,12 @@ type Recovery struct {
 	Never bool          `json:"never,omitempty"` // Took is until the end of the run
 }
 
-// led is when somebody led, from the first reign to the end of the run.
+// led is when somebody led, from the first tenure to the end of the run.
 func (r *run) led() (led []span, within span) {
-	if len(r.reigns) == 0 {
+	if len(r.tenures) == 0 {
 		return nil, span{r.from, r.to}
 	}
-	for _, g := range r.reigns {
+	for _, g := range r.tenures {
 		led = append(led, span{g.start, g.last})
 	}
 	led = union(led)
@@ -86,7 +86,7 @@ func (r *run) availability(report *Report) {
 	if within.length() <= 0 {
 		return
 	}
-	if len(r.reigns) > 0 {
+	if len(r.tenures) > 0 {
 		report.First = time.Duration(within.from - r.from)
 	}
 	led = common(led, []span{within})

@@ -139,7 +139,7 @@ func (r *run) sweepLeases(byNode map[protocol.NodeID][]*segment, found *findings
 		}
 	}
 	report.Leases = len(all)
-	for _, g := range r.reigns {
+	for _, g := range r.tenures {
 		if term := uint64(g.token); terms[term] {
 			report.Leased++
 			delete(terms, term)

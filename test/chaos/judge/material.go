@@ -12,14 +12,14 @@ import (
 // one who was killed at once may have left nothing.
 const ledLong = int64(time.Second)
 
-// enough is of how many long reigns in a hundred there must be something: records may
+// enough is of how many long tenures in a hundred there must be something: records may
 // be lost with disks.
 const enough = 90
 
-// few says of how many of the reigns that were long there is something, and of how many
+// few says of how many of the tenures that were long there is something, and of how many
 // there are, if it is not enough of them.
 func (r *run) few(there map[term]bool) (n, of int, few bool) {
-	for _, g := range r.reigns {
+	for _, g := range r.tenures {
 		if g.last-g.start > ledLong && g.node >= 0 {
 			if of++; there[term{g.node, uint64(g.token)}] {
 				n++
@@ -50,11 +50,11 @@ func (r *run) material(found *findings, report *Report) {
 	}
 	led := map[int]int64{} // by node, for how long
 	var sum int64
-	for _, g := range r.reigns {
+	for _, g := range r.tenures {
 		led[g.node] += g.last - g.start
 		sum += g.last - g.start
 	}
-	if final != nil && !slices.ContainsFunc(r.reigns, func(g reign) bool { return g.token == final.Token }) {
+	if final != nil && !slices.ContainsFunc(r.tenures, func(g tenure) bool { return g.token == final.Token }) {
 		lacks(final.Node, "in the end %s led with token %d, and nobody in the ledger has; want the work of each leader to stamp it", nodeName(final.Node), final.Token)
 	}
 	dials := r.dials()
@@ -77,10 +77,10 @@ func (r *run) material(found *findings, report *Report) {
 			}
 			// Records of other protocols, of which no leases are promised, do not tell who led.
 			if n, of, few := r.few(r.shown); few && what == Leases {
-				lacks(Nobody, "of %d of the %d reigns that were longer than %v a flight record has steps; want it of %d %%", n, of, time.Duration(ledLong), enough)
+				lacks(Nobody, "of %d of the %d tenures that were longer than %v a flight record has steps; want it of %d %%", n, of, time.Duration(ledLong), enough)
 			}
 			if n, of, few := r.few(r.leased); few && what == Leases {
-				lacks(Nobody, "of %d of the %d reigns that were longer than %v a lease was compared; want it of %d %%", n, of, time.Duration(ledLong), enough)
+				lacks(Nobody, "of %d of the %d tenures that were longer than %v a lease was compared; want it of %d %%", n, of, time.Duration(ledLong), enough)
 			}
 			if what == Leases && sum >= ledLong && report.Leases == 0 {
 				lacks(Nobody, "no lease was compared, though there were leaders for %v; want flight records of the quorum protocol", short(time.Duration(sum)))

@@ -41,13 +41,13 @@ func TestMaterial(t *testing.T) {
 			path := segmentPath("flight", "n2", "1", "flight-00000001.ndjson")
 			s.files[path] = slices.Concat(slices.Collect(lines(s.files[path]))[:1]...)
 		}, "n2 led for 38s, and there is no flight record"},
-		{"no record of one of two reigns", func(s *script) {
+		{"no record of one of two tenures", func(s *script) {
 			s.files[segmentPath("data", "n1", "flight-00000001.ndjson")] = early.out.Bytes()
-		}, "of 1 of the 2 reigns that were longer than 1s a flight record has steps; want it of 90 %"},
-		{"no lease of one of two reigns", func(s *script) {
+		}, "of 1 of the 2 tenures that were longer than 1s a flight record has steps; want it of 90 %"},
+		{"no lease of one of two tenures", func(s *script) {
 			s.files[segmentPath("data", "n1", "flight-00000001.ndjson")] = early.out.Bytes()
-		}, "of 1 of the 2 reigns that were longer than 1s a lease was compared; want it of 90 %"},
-		{"no record of a reign that was short", func(s *script) {
+		}, "of 1 of the 2 tenures that were longer than 1s a lease was compared; want it of 90 %"},
+		{"no record of a tenure that was short", func(s *script) {
 			s.files[segmentPath("data", "n1", "flight-00000001.ndjson")] = early.out.Bytes()
 			s.lives[0].Last, s.lives[1].Last = 2*second+900*ms, 2*second+900*ms
 		}, ""},

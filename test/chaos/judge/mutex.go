@@ -11,25 +11,25 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// mutexPiece is how many reigns are judged at once, unless they overlap.
+// mutexPiece is how many tenures are judged at once, unless they overlap.
 const mutexPiece = 200
 
-// turn is a lock or an unlock that a reign makes of itself.
+// turn is a lock or an unlock that a tenure makes of itself.
 type turn struct {
-	*reign
+	*tenure
 	unlock bool
 }
 
 func (t turn) String() string {
 	if t.unlock {
-		return "unlock by " + t.reign.String()
+		return "unlock by " + t.tenure.String()
 	}
-	return "lock by " + t.reign.String()
+	return "lock by " + t.tenure.String()
 }
 
 // held is the state of a mutex.
 type held struct {
-	by   *reign
+	by   *tenure
 	last int64 // the highest token so far
 }
 
@@ -41,11 +41,11 @@ func mutexModel(fenced bool, last int64) porcupine.Model {
 			h, t := s.(held), in.(turn)
 			switch {
 			case t.unlock:
-				return h.by == t.reign, held{last: h.last}
+				return h.by == t.tenure, held{last: h.last}
 			case !fenced:
-				return h.by == nil, held{t.reign, h.last}
+				return h.by == nil, held{t.tenure, h.last}
 			}
-			return h.by == nil && t.token > h.last, held{t.reign, max(h.last, t.token)}
+			return h.by == nil && t.token > h.last, held{t.tenure, max(h.last, t.token)}
 		},
 		DescribeOperation: func(in, _ any) string { return in.(turn).String() },
 		DescribeState: func(s any) string { // numbers only: porcupine's page takes it for HTML
@@ -57,19 +57,19 @@ func mutexModel(fenced bool, last int64) porcupine.Model {
 	}
 }
 
-// turns are the operations of reigns on the mutex. A reign holds it at its first
+// turns are the operations of tenures on the mutex. A tenure holds it at its first
 // stamp and at its last, and thus between; when before that it took it, and when
-// after it let it go, nobody knows. But as a reign that began before this one held it
+// after it let it go, nobody knows. But as a tenure that began before this one held it
 // at its own first stamp, this one has taken it since, and as the next one holds it
 // at its first stamp, this one has let it go by then, if it has led no longer: so
 // nothing is lost if the intervals end there, and porcupine has little to try. Times
 // are doubled, so that a last stamp is before a first one of the same nanosecond
 // only if it is.
-func turns(reigns []reign) []porcupine.Operation {
+func turns(tenures []tenure) []porcupine.Operation {
 	var all []porcupine.Operation
 	client := map[int]int{}
-	for i := range reigns {
-		g := &reigns[i]
+	for i := range tenures {
+		g := &tenures[i]
 		c, ok := client[g.node]
 		if !ok {
 			c = len(client)
@@ -78,41 +78,41 @@ func turns(reigns []reign) []porcupine.Operation {
 		lock := porcupine.Operation{ClientId: c, Input: turn{g, false}, Call: 2*g.start - 2, Return: 2 * g.start, Metadata: nodeName(g.node)}
 		unlock := porcupine.Operation{ClientId: c, Input: turn{g, true}, Call: 2*g.last + 1, Return: 2*g.last + 2, Metadata: nodeName(g.node)}
 		if i > 0 {
-			lock.Call = 2 * reigns[i-1].start
+			lock.Call = 2 * tenures[i-1].start
 		}
-		if i+1 < len(reigns) {
-			unlock.Return = max(unlock.Call, 2*reigns[i+1].start)
+		if i+1 < len(tenures) {
+			unlock.Return = max(unlock.Call, 2*tenures[i+1].start)
 		}
 		all = append(all, lock, unlock)
 	}
 	return all
 }
 
-// mutexes has porcupine judge the reigns as a history of a mutex, and of one that
+// mutexes has porcupine judge the tenures as a history of a mutex, and of one that
 // gives tokens. They are cut where all had ended before the next began: then the
 // mutex is free, and what is left of the past is the highest token.
 func (r *run) mutexes(found *findings) []exhibit {
-	var parts [][]reign
+	var parts [][]tenure
 	var ended int64
 	begin := 0
-	for i, g := range r.reigns {
+	for i, g := range r.tenures {
 		if i > begin && g.start > ended {
-			parts = append(parts, r.reigns[begin:i])
+			parts = append(parts, r.tenures[begin:i])
 			begin = i
 		}
 		ended = max(ended, g.last)
 	}
-	if begin < len(r.reigns) {
-		parts = append(parts, r.reigns[begin:])
+	if begin < len(r.tenures) {
+		parts = append(parts, r.tenures[begin:])
 	}
 	var shown []exhibit
 	for _, check := range []string{CheckMutex, CheckFenced} {
 		var pages []exhibit
 		var last int64
 		for rest := parts; len(rest) > 0; {
-			n, reigns := 1, len(rest[0])
-			for n < len(rest) && reigns+len(rest[n]) <= mutexPiece {
-				reigns += len(rest[n])
+			n, tenures := 1, len(rest[0])
+			for n < len(rest) && tenures+len(rest[n]) <= mutexPiece {
+				tenures += len(rest[n])
 				n++
 			}
 			whole := slices.Concat(rest[:n]...)
@@ -130,19 +130,19 @@ func (r *run) mutexes(found *findings) []exhibit {
 	return shown
 }
 
-func highest(token int64, reigns []reign) int64 {
-	for _, g := range reigns {
+func highest(token int64, tenures []tenure) int64 {
+	for _, g := range tenures {
 		token = max(token, g.token)
 	}
 	return token
 }
 
-func judgeMutex(check string, part []reign, last int64, o Options) porcupine.CheckResult {
+func judgeMutex(check string, part []tenure, last int64, o Options) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(mutexModel(check == CheckFenced, last), turns(part), o.Patience)
 }
 
 // mutex judges a part, and puts down what is wrong with it.
-func (r *run) mutex(found *findings, check string, part []reign, last int64, show bool) []exhibit {
+func (r *run) mutex(found *findings, check string, part []tenure, last int64, show bool) []exhibit {
 	result := judgeMutex(check, part, last, r.options)
 	if result == porcupine.Ok {
 		return nil

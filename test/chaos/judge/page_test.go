@@ -122,7 +122,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestLongPage: a run of hours with very many reigns is a picture like any other.
+// TestLongPage: a run of hours with very many tenures is a picture like any other.
 func TestLongPage(t *testing.T) {
 	s := &script{closed: true}
 	s.begin(second, 5)

@@ -47,7 +47,7 @@ func (r *resource) apply(o *op) {
 }
 
 // random is a run that is as it must be, made by chance: leaders follow each other,
-// with gaps, faults and freezes; clients overlap, outlive their leader's reign, are
+// with gaps, faults and freezes; clients overlap, outlive their leader's tenure, are
 // killed in mid-operation; watchers see every leader.
 func random(seed uint64) *script {
 	rng := rand.New(rand.NewPCG(seed, 7))

@@ -11,9 +11,9 @@ import (
 	"github.com/electd/elect/test/chaos/lives"
 )
 
-// reign is a leader's: of a program, in which Check said nil; of a command, in
+// tenure is a leader's: of a program, in which Check said nil; of a command, in
 // which one of its family was alive and so could act.
-type reign struct {
+type tenure struct {
 	token, pid  int64
 	node        int
 	kind        lives.Kind
@@ -23,7 +23,7 @@ type reign struct {
 	excuse
 }
 
-func (g *reign) String() string { return fmt.Sprintf("%s with token %d", nodeName(g.node), g.token) }
+func (g *tenure) String() string { return fmt.Sprintf("%s with token %d", nodeName(g.node), g.token) }
 
 // nodeName is a node's name as the harness gives it: the first is n1.
 func nodeName(node int) string {
@@ -72,22 +72,22 @@ func excused(l lives.Life, freezes []freeze, thaw time.Duration) (last int64, x 
 	return l.Last, x
 }
 
-// assemble makes one reign of all the lives of a family: the first process and its
+// assemble makes one tenure of all the lives of a family: the first process and its
 // descendants, which have its token. Two first processes with one token are two
-// reigns, and the descendants count with each. Reigns are sorted by when they
+// tenures, and the descendants count with each. Tenures are sorted by when they
 // began.
-func assemble(all []lives.Life, freezes []freeze, thaw time.Duration) []reign {
+func assemble(all []lives.Life, freezes []freeze, thaw time.Duration) []tenure {
 	type family struct {
 		token int64
 		node  int
 	}
-	var reigns []reign
+	var tenures []tenure
 	first := map[family][]int{}
 	add := func(l lives.Life) {
 		last, x := excused(l, freezes, thaw)
 		of := family{l.Token, int(l.Node)}
-		first[of] = append(first[of], len(reigns))
-		reigns = append(reigns, reign{token: l.Token, pid: l.Pid, node: int(l.Node), kind: l.Kind, start: l.Start, last: last, excuse: x})
+		first[of] = append(first[of], len(tenures))
+		tenures = append(tenures, tenure{token: l.Token, pid: l.Pid, node: int(l.Node), kind: l.Kind, start: l.Start, last: last, excuse: x})
 	}
 	for _, l := range all {
 		if l.Kind != lives.Descendant {
@@ -105,37 +105,37 @@ func assemble(all []lives.Life, freezes []freeze, thaw time.Duration) []reign {
 		}
 		last, x := excused(l, freezes, thaw)
 		for _, i := range of {
-			g := &reigns[i]
+			g := &tenures[i]
 			g.start, g.last = min(g.start, l.Start), max(g.last, last)
 			if x.zombie > g.zombie {
 				g.excuse = x
 			}
 		}
 	}
-	for i := range reigns {
-		if g := &reigns[i]; g.zombie <= g.last {
+	for i := range tenures {
+		if g := &tenures[i]; g.zombie <= g.last {
 			g.excuse = excuse{}
 		}
 	}
-	slices.SortFunc(reigns, func(a, b reign) int {
+	slices.SortFunc(tenures, func(a, b tenure) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.last, b.last), cmp.Compare(a.token, b.token))
 	})
 	// Where nobody else led meanwhile there is nothing to excuse.
-	for i := range reigns {
-		if g := &reigns[i]; g.zombie != 0 && (i+1 == len(reigns) || reigns[i+1].start > g.zombie) {
+	for i := range tenures {
+		if g := &tenures[i]; g.zombie != 0 && (i+1 == len(tenures) || tenures[i+1].start > g.zombie) {
 			g.last, g.excuse = g.zombie, excuse{}
 		}
 	}
-	return reigns
+	return tenures
 }
 
-// sweepReigns looks whether reigns are disjoint and tokens rise, in the order in
+// sweepTenures looks whether tenures are disjoint and tokens rise, in the order in
 // which they began. It also counts those that stamped when another had begun, and are
 // excused.
-func (r *run) sweepReigns(found *findings, report *Report) {
-	var latest, highest *reign // of those before, the one that ended last, and the one with the highest token
-	for i := range r.reigns {
-		g := &r.reigns[i]
+func (r *run) sweepTenures(found *findings, report *Report) {
+	var latest, highest *tenure // of those before, the one that ended last, and the one with the highest token
+	for i := range r.tenures {
+		g := &r.tenures[i]
 		if g.zombie != 0 {
 			report.Zombies++
 			report.Grace = max(report.Grace, time.Duration(g.zombie-g.woke))
@@ -162,7 +162,7 @@ func (r *run) sweepReigns(found *findings, report *Report) {
 // nodesByToken looks whether any token was held by two nodes.
 func (r *run) nodesByToken(found *findings) {
 	holder := map[int64]int{}
-	for _, g := range r.reigns {
+	for _, g := range r.tenures {
 		if node, ok := holder[g.token]; ok && node != g.node {
 			found.add(Violation{Check: CheckTerm, At: g.start, Node: g.node, Text: fmt.Sprintf("token %d was that of %s, and of %s", g.token, nodeName(node), nodeName(g.node))})
 			continue

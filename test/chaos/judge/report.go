@@ -137,9 +137,9 @@ func Judge(dir string, o Options) (Report, error) {
 		report.Faults[f.name]++
 	}
 	tokens := map[int64]bool{}
-	for i, g := range r.reigns {
+	for i, g := range r.tenures {
 		tokens[g.token] = true
-		if i > 0 && r.reigns[i-1].node != g.node {
+		if i > 0 && r.tenures[i-1].node != g.node {
 			report.LeaderChanges++
 		}
 	}
@@ -147,7 +147,7 @@ func Judge(dir string, o Options) (Report, error) {
 	r.availability(&report)
 	r.sweepLive(&found, &report)
 	r.broken(&found)
-	r.sweepReigns(&found, &report)
+	r.sweepTenures(&found, &report)
 	r.nodesByToken(&found)
 	report.Told = r.told(&found)
 	report.Stalls, report.Stalled = len(r.stalls), time.Duration(total(r.stalls))

@@ -39,7 +39,7 @@ type run struct {
 	ops     []register.Operation // none if it is quick
 
 	from, to int64 // of the run
-	reigns   []reign
+	tenures  []tenure
 	faults   []fault // by when they began
 	freezes  []freeze
 	stalls   []span
@@ -125,7 +125,7 @@ func (r *run) called() {
 	}
 }
 
-// arrange finds the beginning and the end of the run, the faults and the reigns.
+// arrange finds the beginning and the end of the run, the faults and the tenures.
 func (r *run) arrange() {
 	r.called()
 	r.from, r.to = r.events[0].At, 0
@@ -154,7 +154,7 @@ func (r *run) arrange() {
 		}
 	}
 	r.stalls = union(r.stalls)
-	r.reigns = assemble(r.lives, r.freezes, r.options.Thaw)
+	r.tenures = assemble(r.lives, r.freezes, r.options.Thaw)
 }
 
 // since is a time as people want to read it: counted from the beginning.

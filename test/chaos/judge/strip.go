@@ -33,8 +33,8 @@ func (r *run) rows() []row {
 	for i := range leads {
 		leads[i].name = nodeName(i) + " leads"
 	}
-	for i := range r.reigns {
-		g := &r.reigns[i]
+	for i := range r.tenures {
+		g := &r.tenures[i]
 		if g.node < 0 || g.node >= n {
 			continue
 		}
@@ -55,7 +55,7 @@ func (r *run) size() int {
 	for _, e := range r.events {
 		n = max(n, e.Nodes, e.Node+1, len(e.Healthy))
 	}
-	for _, g := range r.reigns {
+	for _, g := range r.tenures {
 		n = max(n, g.node+1)
 	}
 	return min(n, maxNodes)

@@ -35,11 +35,11 @@ func later(acts []act, ended, each func(a *act)) {
 // yet: no fence can know then, and whoever reads afterwards sees nothing wrong.
 func (r *run) sweepStale(guarded *history, found *findings, report *Report) {
 	var highest int64
-	led := r.reigns
-	var reigning int64
+	led := r.tenures
+	var leading int64
 	later(guarded.acts, func(a *act) { highest = max(highest, a.told.high) }, func(a *act) {
 		for len(led) > 0 && led[0].start < a.call {
-			reigning = max(reigning, led[0].token)
+			leading = max(leading, led[0].token)
 			led = led[1:]
 		}
 		switch {
@@ -49,7 +49,7 @@ func (r *run) sweepStale(guarded *history, found *findings, report *Report) {
 			report.StaleAccepted++
 			found.add(Violation{Check: CheckStale, At: a.call, Node: Nobody, Text: fmt.Sprintf("%s by %s, called at %s, when token %d had been seen: an overtaken leader's write was accepted",
 				guarded.describe(a), guarded.names[a.client], r.since(a.call), highest)})
-		case a.deed == does && a.want.high < reigning:
+		case a.deed == does && a.want.high < leading:
 			report.Late++
 		}
 	})

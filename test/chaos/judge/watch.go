@@ -198,13 +198,13 @@ func (r *run) sawLasting(w watcher, able map[nodes][]span, add func(at int64, fo
 			first[g.token] = g.at
 		}
 	}
-	for i, g := range r.reigns {
+	for i, g := range r.tenures {
 		since := max(g.start, w.from)
 		by := r.running(since, r.options.Seen)
 		if g.last <= by || by > w.until || by > r.to || since < from {
 			continue
 		}
-		if i+1 < len(r.reigns) && r.reigns[i+1].start <= by {
+		if i+1 < len(r.tenures) && r.tenures[i+1].start <= by {
 			continue // an overlap, of which others tell
 		}
 		if !covered(able, span{since, by}) {

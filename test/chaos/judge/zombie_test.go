@@ -10,7 +10,7 @@ import (
 )
 
 // TestZombies: a family that was frozen whole and stamps on for an instant is counted
-// if another led by then, and its reign ends when it was frozen. Where nobody else
+// if another led by then, and its tenure ends when it was frozen. Where nobody else
 // led it has just been frozen for a while.
 func TestZombies(t *testing.T) {
 	for _, c := range []struct {

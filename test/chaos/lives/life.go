@@ -9,7 +9,7 @@ type Kind int64
 const (
 	Command    Kind = 1 // what elect run has started: the first process of a family
 	Descendant Kind = 2 // what such a one, or a guarded program, has started
-	Library    Kind = 3 // a reign of a program that embeds the library
+	Library    Kind = 3 // a tenure of a program that embeds the library
 	Guarded    Kind = 4 // the same, of a program that is under a keeper
 )
 

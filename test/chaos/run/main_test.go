@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/race"
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/storm"
 )
@@ -251,7 +251,7 @@ func TestProgram(t *testing.T) {
 	programs := filepath.Join(kept, "bin", "this")
 	o := storm.Options{
 		Setup: "file", Seed: 6, For: 3 * time.Second, Dir: filepath.Join(dir, "whole"),
-		Programs: crew.Programs{Elect: filepath.Join(programs, "elect"), Worker: filepath.Join(programs, "worker")},
+		Programs: cluster.Programs{Elect: filepath.Join(programs, "elect"), Worker: filepath.Join(programs, "worker")},
 	}
 	var said, wrong bytes.Buffer
 	code = storms(t.Context(), o, "", false, &said, &wrong)

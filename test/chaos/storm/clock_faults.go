@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/judge"
 )
 
@@ -82,7 +82,7 @@ func clockFaults() []fault {
 			do: func(a *act) error {
 				return a.each(func(i int) error {
 					at := a.x.now()
-					if err := a.still(i, crew.Family); err != nil {
+					if err := a.still(i, cluster.Family); err != nil {
 						return err
 					}
 					a.beginAt(at, i, "for %v", a.For)

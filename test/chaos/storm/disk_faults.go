@@ -7,7 +7,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/judge"
 )
@@ -185,7 +185,7 @@ func (a *act) spoilt(f disk.Fault) error {
 func (a *act) down(i int) error {
 	a.x.cast.Hold(i)
 	a.undo("release", func(context.Context) error { return a.x.cast.Release(i) })
-	if err := a.x.cast.Kill(i, crew.Family); err != nil && !errors.Is(err, crew.ErrNone) {
+	if err := a.x.cast.Kill(i, cluster.Family); err != nil && !errors.Is(err, cluster.ErrNone) {
 		return err
 	}
 	return a.gone(i)
@@ -252,7 +252,7 @@ func (x *executor) forgotten(i int) int {
 }
 
 func (a *act) killed(i int) error {
-	if err := a.x.cast.Kill(i, crew.Family); err != nil && !errors.Is(err, crew.ErrNone) {
+	if err := a.x.cast.Kill(i, cluster.Family); err != nil && !errors.Is(err, cluster.ErrNone) {
 		return err
 	}
 	return nil

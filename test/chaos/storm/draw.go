@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 )
 
 // Plan is what a schedule is drawn from.
@@ -70,12 +70,12 @@ const fastest = 50_000 // millionths
 
 func drawNodes(d *dice, s *Schedule, set Setup, rates bool) []Node {
 	nodes := make([]Node, s.Size)
-	kinds := []crew.Kind{crew.Command, crew.Command, crew.Library, crew.Guarded}
+	kinds := []cluster.Kind{cluster.Command, cluster.Command, cluster.Library, cluster.Guarded}
 	shift := d.IntN(len(kinds))
 	for i := range nodes {
 		kind := kinds[(i+shift)%len(kinds)]
-		if set.File && kind == crew.Guarded {
-			kind = crew.Command // a guardian is for leases
+		if set.File && kind == cluster.Guarded {
+			kind = cluster.Command // a guardian is for leases
 		}
 		nodes[i].Kind = kind.String()
 		if set.File {

@@ -12,22 +12,22 @@ import (
 	"sync"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// cast is the processes that a storm goes over: a [crew.Crew], or in this
+// cast is the processes that a storm goes over: a [cluster.Cluster], or in this
 // package's tests one that only takes notes.
 type cast interface {
 	Start(i int) error
 	Up(i int) bool
 	Pid(i int) int // of its main process; 0: it is down
 	Down(i int) error
-	Kill(i int, part crew.Part) error
-	Stop(i int, part crew.Part) error
-	Cont(i int, part crew.Part) error
+	Kill(i int, part cluster.Part) error
+	Stop(i int, part cluster.Part) error
+	Cont(i int, part cluster.Part) error
 	Hold(i int)
 	Release(i int) error
 	Join(i int, on bool)
@@ -63,20 +63,20 @@ type dial interface {
 
 // stage is all that the executor acts upon.
 type stage struct {
-	cast   cast
-	wires  wires // nil: no network
-	disks  []disk.Disk
-	clocks []dial
-	burn   func(n int) (end func() error, err error) // has n processes spin
-	leader func() int                                // who leads now, or who did last; -1: nobody ever did
-	reigns func(since int64) []reign                 // that began after that time, as the work has stamped them
-	keep   func(i int, lost bool) error              // copies what is worth it of a disk aside; lost: it is about to be
-	note   func(judge.Event)
-	now    func() int64 // as the history counts
+	cast    cast
+	wires   wires // nil: no network
+	disks   []disk.Disk
+	clocks  []dial
+	burn    func(n int) (end func() error, err error) // has n processes spin
+	leader  func() int                                // who leads now, or who did last; -1: nobody ever did
+	tenures func(since int64) []tenure                // that began after that time, as the work has stamped them
+	keep    func(i int, lost bool) error              // copies what is worth it of a disk aside; lost: it is about to be
+	note    func(judge.Event)
+	now     func() int64 // as the history counts
 }
 
-// reign is that a node works as leader.
-type reign struct {
+// tenure is that a node works as leader.
+type tenure struct {
 	node   int
 	token  int64
 	lasted time.Duration // so far

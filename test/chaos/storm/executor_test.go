@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
 )
@@ -138,7 +138,7 @@ func TestEachKeepsItsClass(t *testing.T) {
 	if err := a.each(func(i int) error {
 		if i == 0 {
 			a.undo("begun", func(context.Context) error { begun = true; return nil })
-			return crew.ErrNone
+			return cluster.ErrNone
 		}
 		return nil
 	}); err != nil {
@@ -192,17 +192,17 @@ func TestTwinIsNotRefused(t *testing.T) {
 func TestOperatorsAreToldTheTruth(t *testing.T) {
 	for _, c := range []struct {
 		fault, fail string
-		reigns      []reign
+		tenures     []tenure
 		want        string
 	}{
 		{"pause", "", nil, ""},
-		{"pause", "", reigns(7, 8, 9), checkPaused},
-		{"pause", "", []reign{{0, 7, time.Millisecond}, {1, 8, time.Millisecond}, {2, 9, time.Millisecond}}, ""}, // zombies
-		{"pause", "pause", reigns(7, 8, 9), ""}, // it has not agreed
+		{"pause", "", tenures(7, 8, 9), checkPaused},
+		{"pause", "", []tenure{{0, 7, time.Millisecond}, {1, 8, time.Millisecond}, {2, 9, time.Millisecond}}, ""}, // zombies
+		{"pause", "pause", tenures(7, 8, 9), ""}, // it has not agreed
 		{"transfer", "work", nil, checkLive},
-		{"transfer", "work", reigns(7, 7, 7), ""},
-		{"transfer", "work", reigns(8), ""},
-		{"transfer", "work", reigns(6), checkLive},
+		{"transfer", "work", tenures(7, 7, 7), ""},
+		{"transfer", "work", tenures(8), ""},
+		{"transfer", "work", tenures(6), checkLive},
 		{"transfer", "", nil, ""}, // it was refused
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestOperatorsAreToldTheTruth(t *testing.T) {
 			p.Faults = []string{c.fault}
 			s := draw(t, p)
 			s.Events = s.Events[:1] // alone
-			_, x, err := perform(t, t.Context(), s, func(d *dummies) { d.fail, d.reigns = c.fail, c.reigns })
+			_, x, err := perform(t, t.Context(), s, func(d *dummies) { d.fail, d.tenures = c.fail, c.tenures })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -225,10 +225,10 @@ func TestOperatorsAreToldTheTruth(t *testing.T) {
 	}
 }
 
-// reigns are one of each node, with these tokens.
-func reigns(tokens ...int64) (all []reign) {
+// tenures are one of each node, with these tokens.
+func tenures(tokens ...int64) (all []tenure) {
 	for i, token := range tokens {
-		all = append(all, reign{i, token, time.Second})
+		all = append(all, tenure{i, token, time.Second})
 	}
 	return all
 }

@@ -118,7 +118,7 @@ func (a *act) transfer(to int) error {
 		return err
 	}
 	for late := time.Now().Add(handover); ; {
-		for _, g := range a.x.reigns(since) {
+		for _, g := range a.x.tenures(since) {
 			if g.node == to && g.token == answer.To.Token || g.token > answer.To.Token {
 				return nil // it works, or another one already
 			}
@@ -140,7 +140,7 @@ func (a *act) transfer(to int) error {
 }
 
 // pause tells a node not to lead for a while. From a promise after it has agreed, in
-// which it may have to give up what it has just won, no reign of it begins, whatever
+// which it may have to give up what it has just won, no tenure of it begins, whatever
 // else befalls it, until it is told that it may again; unless its disk has forgotten.
 func (a *act) pause(i int) error {
 	id := a.x.cast.ID(i)
@@ -150,7 +150,7 @@ func (a *act) pause(i int) error {
 	since := a.x.now() + int64(a.x.plan.Promise)
 	a.hold()
 	if done && a.x.forgotten(i) == knew {
-		for _, g := range a.x.reigns(since) {
+		for _, g := range a.x.tenures(since) {
 			if g.node == i && g.lasted > judge.DefaultThaw { // what was frozen at its birth acts for an instant
 				a.x.complain(checkPaused, "%s was paused, and has begun to lead with token %d before it was resumed", id, g.token)
 				break

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/judge"
 )
 
@@ -33,11 +33,11 @@ func processFaults() []fault {
 		}
 	}
 	return []fault{
-		kill("kill-node", "elect run, a program that embeds the library, or the front of a guarded one is killed", 4, crew.Node, down),
-		kill("kill-voter", "the process that takes part in the election is killed", 2, crew.Voter, down),
-		kill("kill-keeper", "the keeper is killed", 2, crew.Keeper, led),
-		kill("kill-child", "the command, or the guarded program, is killed", 2, crew.Child, func(d *dice, p *Planned) { led(d, p); p.For = 0 }),
-		kill("kill-family", "all processes of a node are killed", 2, crew.Family, down),
+		kill("kill-node", "elect run, a program that embeds the library, or the front of a guarded one is killed", 4, cluster.Node, down),
+		kill("kill-voter", "the process that takes part in the election is killed", 2, cluster.Voter, down),
+		kill("kill-keeper", "the keeper is killed", 2, cluster.Keeper, led),
+		kill("kill-child", "the command, or the guarded program, is killed", 2, cluster.Child, func(d *dice, p *Planned) { led(d, p); p.For = 0 }),
+		kill("kill-family", "all processes of a node are killed", 2, cluster.Family, down),
 		{
 			name: "kill-all", text: "all processes of all nodes are killed, and come back one after the other", family: "process", weight: 1,
 			draw: func(d *dice, p *Planned) { p.Period, p.For = d.promises(0, 50), 0 },
@@ -53,7 +53,7 @@ func processFaults() []fault {
 				}
 				a.begin(i, "%d times, every %v", a.Times, a.Period)
 				for range a.Times {
-					if err := a.x.cast.Kill(i, crew.Family); err != nil && !errors.Is(err, crew.ErrNone) {
+					if err := a.x.cast.Kill(i, cluster.Family); err != nil && !errors.Is(err, cluster.ErrNone) {
 						return err
 					}
 					if !a.wait(a.Period) {
@@ -101,13 +101,13 @@ func processFaults() []fault {
 			},
 			do: upgrade,
 		},
-		stop("stop-node", "elect run, or the program, is frozen (SIGSTOP)", 3, frozen, crew.Node),
-		stop("stop-voter", "the process that takes part in the election is frozen", 2, frozen, crew.Voter),
+		stop("stop-node", "elect run, or the program, is frozen (SIGSTOP)", 3, frozen, cluster.Node),
+		stop("stop-voter", "the process that takes part in the election is frozen", 2, frozen, cluster.Voter),
 		// That has no effect: its parent, which is not frozen, continues it at once. So no
 		// node is ill, and whoever leads is to lead on.
-		stop("stop-keeper", "the keeper is sent SIGSTOP; its parent continues it at once, so that nobody notices", 1, func(d *dice, p *Planned) { p.First, p.For = leader, d.promises(5, 300) }, crew.Keeper),
-		stop("stop-child", "the command, or the guarded program, is frozen", 1, func(d *dice, p *Planned) { p.First, p.For = leader, d.tail(10) }, crew.Child),
-		stop("stop-family", "all processes of a node are frozen", 3, frozen, crew.Family),
+		stop("stop-keeper", "the keeper is sent SIGSTOP; its parent continues it at once, so that nobody notices", 1, func(d *dice, p *Planned) { p.First, p.For = leader, d.promises(5, 300) }, cluster.Keeper),
+		stop("stop-child", "the command, or the guarded program, is frozen", 1, func(d *dice, p *Planned) { p.First, p.For = leader, d.tail(10) }, cluster.Child),
+		stop("stop-family", "all processes of a node are frozen", 3, frozen, cluster.Family),
 		{
 			name: "stop-all", text: "all processes of all nodes are frozen, and go on one after the other", family: "process", weight: 1,
 			draw: func(d *dice, p *Planned) { p.For, p.Period = d.tail(10), d.promises(0, 30) },
@@ -117,7 +117,7 @@ func processFaults() []fault {
 			name: "stop-node-kill-child", text: "elect run is frozen, then its command killed, then elect run goes on", family: "process", weight: 1,
 			draw: func(d *dice, p *Planned) { p.First, p.For = leader, d.promises(20, 300) },
 			do: func(a *act) error {
-				return a.freeze([]crew.Part{crew.Node}, func(i int) error { return a.x.cast.Kill(i, crew.Child) })
+				return a.freeze([]cluster.Part{cluster.Node}, func(i int) error { return a.x.cast.Kill(i, cluster.Child) })
 			},
 		},
 		{
@@ -175,7 +175,7 @@ func processFaults() []fault {
 
 // kill is a fault that kills a part of a node, which stays down for as long as the
 // fault lasts.
-func kill(name, text string, weight int, part crew.Part, draw func(*dice, *Planned)) fault {
+func kill(name, text string, weight int, part cluster.Part, draw func(*dice, *Planned)) fault {
 	return fault{name: name, text: text, family: "process", weight: weight, draw: draw, do: func(a *act) error {
 		return a.each(func(i int) error {
 			at := a.x.now()
@@ -187,7 +187,7 @@ func kill(name, text string, weight int, part crew.Part, draw func(*dice, *Plann
 				return err
 			}
 			a.beginAt(at, i, "")
-			if part == crew.Keeper {
+			if part == cluster.Keeper {
 				a.wait(a.x.plan.Promise) // to kill elect at the same instant is beyond what is promised
 			}
 			a.hold()
@@ -197,7 +197,7 @@ func kill(name, text string, weight int, part crew.Part, draw func(*dice, *Plann
 }
 
 // each does something to the first node in the order that is free and has what it
-// takes: what returns [crew.ErrNone] has done nothing. Then the claim is given back, and
+// takes: what returns [cluster.ErrNone] has done nothing. Then the claim is given back, and
 // what the fault has beside that stays.
 func (a *act) each(do func(i int) error) error {
 	before := len(a.undos)
@@ -205,7 +205,7 @@ func (a *act) each(do func(i int) error) error {
 		if !a.x.cast.Up(i) || !a.claim(i) {
 			continue
 		}
-		if err := do(i); !errors.Is(err, crew.ErrNone) {
+		if err := do(i); !errors.Is(err, cluster.ErrNone) {
 			return err
 		}
 		if err := a.undoTo(before); err != nil {
@@ -216,15 +216,15 @@ func (a *act) each(do func(i int) error) error {
 }
 
 // stop is a fault that freezes a part of a node for as long as it lasts.
-func stop(name, text string, weight int, draw func(*dice, *Planned), part crew.Part) fault {
+func stop(name, text string, weight int, draw func(*dice, *Planned), part cluster.Part) fault {
 	return fault{name: name, text: text, family: "process", weight: weight, draw: draw, do: func(a *act) error {
-		return a.freeze([]crew.Part{part}, nil)
+		return a.freeze([]cluster.Part{part}, nil)
 	}}
 }
 
 // freeze stops parts of one node, does something meanwhile, and lets them go on
 // when the fault is over.
-func (a *act) freeze(parts []crew.Part, meanwhile func(i int) error) error {
+func (a *act) freeze(parts []cluster.Part, meanwhile func(i int) error) error {
 	return a.each(func(i int) error {
 		at := a.x.now()
 		if err := a.still(i, parts...); err != nil {
@@ -233,7 +233,7 @@ func (a *act) freeze(parts []crew.Part, meanwhile func(i int) error) error {
 		a.beginAt(at, i, "for %v", a.For)
 		if meanwhile != nil {
 			a.wait(a.For / 2)
-			if err := meanwhile(i); err != nil && !errors.Is(err, crew.ErrNone) {
+			if err := meanwhile(i); err != nil && !errors.Is(err, cluster.ErrNone) {
 				return err
 			}
 			a.wait(a.For / 2)
@@ -247,22 +247,22 @@ func (a *act) freeze(parts []crew.Part, meanwhile func(i int) error) error {
 // still stops parts of a node until the fault is over. Whose work is frozen while
 // its node is well goes on leading, because nobody looks at the work; and a file
 // election has no lease that would end. So then nobody is expected to take over.
-func (a *act) still(i int, parts ...crew.Part) error {
+func (a *act) still(i int, parts ...cluster.Part) error {
 	switch {
-	case slices.Equal(parts, []crew.Part{crew.Keeper}): // see stop-keeper
-	case a.x.set.File || slices.Contains(parts, crew.Child):
+	case slices.Equal(parts, []cluster.Part{cluster.Keeper}): // see stop-keeper
+	case a.x.set.File || slices.Contains(parts, cluster.Child):
 		a.sickenAll()
 	default:
 		a.sicken(i)
 	}
 	for _, part := range parts {
-		if err := a.x.cast.Stop(i, part); errors.Is(err, crew.ErrNone) {
+		if err := a.x.cast.Stop(i, part); errors.Is(err, cluster.ErrNone) {
 			return err
 		} else if err != nil { // a part of it may be stopped
 			return errors.Join(err, a.x.cast.Cont(i, part))
 		}
 		a.undo("continue", func(context.Context) error {
-			if err := a.x.cast.Cont(i, part); !errors.Is(err, crew.ErrNone) {
+			if err := a.x.cast.Cont(i, part); !errors.Is(err, cluster.ErrNone) {
 				return err
 			}
 			return nil // it was killed meanwhile, as a child is when its lease ends
@@ -282,7 +282,7 @@ func stopAll(a *act) error {
 		if stopped > 0 {
 			a.undo("", func(context.Context) error { a.wait(a.Period); return nil })
 		}
-		if err := a.still(i, crew.Family); err != nil && !errors.Is(err, crew.ErrNone) {
+		if err := a.still(i, cluster.Family); err != nil && !errors.Is(err, cluster.ErrNone) {
 			return err
 		}
 		stopped++
@@ -302,7 +302,7 @@ func (a *act) killAll(meanwhile func(i int) error) error {
 		}
 		a.x.cast.Hold(i)
 		a.undo("release", func(context.Context) error { return a.x.cast.Release(i) })
-		if err := a.x.cast.Kill(i, crew.Family); err != nil && !errors.Is(err, crew.ErrNone) {
+		if err := a.x.cast.Kill(i, cluster.Family); err != nil && !errors.Is(err, cluster.ErrNone) {
 			return err
 		}
 		killed = append(killed, i)

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/lives"
@@ -37,7 +37,7 @@ type rig struct {
 	disks    []disk.Disk     // by node; of the setup file one, for all
 	clocks   []*skew.Clock   // by node; nil: none
 	register *register.Server
-	crew     *crew.Crew
+	cluster  *cluster.Cluster
 	worker   string
 	elect    string
 
@@ -54,8 +54,8 @@ type sources struct {
 	dir      string
 	plan     *Schedule
 	net      network.Network // made before; the rig's from now on
-	programs crew.Programs
-	next     *crew.Programs
+	programs cluster.Programs
+	next     *cluster.Programs
 	mutant   string
 }
 
@@ -88,12 +88,12 @@ func setUp(src sources) (r *rig, err error) {
 	if r.register, err = register.Serve(filepath.Join(r.dir, register.Socket)); err != nil {
 		return r, err
 	}
-	cfg := crew.Config{
+	cfg := cluster.Config{
 		Dir: r.dir, Network: r.net, Programs: src.programs, Next: src.next, Voters: s.Voters, Size: s.Size,
-		Kind: func(i int) crew.Kind { return kindNamed(s.Nodes[i].Kind) }, Observe: r.history.Add,
+		Kind: func(i int) cluster.Kind { return kindNamed(s.Nodes[i].Kind) }, Observe: r.history.Add,
 	}
 	if set.File {
-		cfg.Election = crew.File
+		cfg.Election = cluster.File
 	} else {
 		cfg.Profile, cfg.Promise, cfg.Heartbeat = set.Profile, s.Promise, s.Heartbeat
 		cfg.Disk = func(i int) disk.Disk { return r.disks[i] }
@@ -116,7 +116,7 @@ func setUp(src sources) (r *rig, err error) {
 	if src.mutant != "" {
 		cfg.Env = func(int) []string { return []string{"ELECT_MUTANT=" + src.mutant} }
 	}
-	r.crew, err = crew.New(cfg)
+	r.cluster, err = cluster.New(cfg)
 	return r, err
 }
 
@@ -153,26 +153,26 @@ func (r *rig) makeDisks(set Setup) error {
 }
 
 // kindNamed is the kind that a schedule calls so.
-func kindNamed(name string) crew.Kind {
-	for _, k := range []crew.Kind{crew.Library, crew.Guarded} {
+func kindNamed(name string) cluster.Kind {
+	for _, k := range []cluster.Kind{cluster.Library, cluster.Guarded} {
 		if k.String() == name {
 			return k
 		}
 	}
-	return crew.Command
+	return cluster.Command
 }
 
 // tearDown ends and removes all that setUp has made, but for the files. What disks
 // held is put aside first.
 func (r *rig) tearDown() error {
 	var errs []error
-	if r.crew != nil {
-		errs = append(errs, r.crew.Close())
+	if r.cluster != nil {
+		errs = append(errs, r.cluster.Close())
 	}
 	if r.register != nil {
 		errs = append(errs, r.register.Close())
 	}
-	if r.crew != nil && r.net != nil {
+	if r.cluster != nil && r.net != nil {
 		for i := range r.disks {
 			errs = append(errs, r.keep(i, false))
 		}
@@ -200,7 +200,7 @@ func (r *rig) keep(i int, lost bool) error { return r.aside[i].copy(r.disks[i].P
 
 // stage is what the executor acts upon.
 func (r *rig) stage() stage {
-	st := stage{cast: players{r.crew}, disks: r.disks, burn: r.burn, leader: r.leader, reigns: r.reigns, keep: r.keep, note: r.history.Add, now: r.ledger.Now}
+	st := stage{cast: players{r.cluster}, disks: r.disks, burn: r.burn, leader: r.leader, tenures: r.tenures, keep: r.keep, note: r.history.Add, now: r.ledger.Now}
 	if r.net != nil {
 		st.wires = r.net
 	}
@@ -225,11 +225,11 @@ func (r *rig) clocksAre() {
 	}
 }
 
-// players are the crew as the executor wants it.
-type players struct{ *crew.Crew }
+// players are the cluster as the executor wants it.
+type players struct{ *cluster.Cluster }
 
 // Twin implements cast.
-func (p players) Twin(i int, elsewhere bool) (twin, error) { return p.Crew.Twin(i, elsewhere) }
+func (p players) Twin(i int, elsewhere bool) (twin, error) { return p.Cluster.Twin(i, elsewhere) }
 
 // Add implements cast.
 func (p players) Add(ctx context.Context, i int) error {
@@ -252,7 +252,7 @@ func (r *rig) burn(n int) (func() error, error) {
 	r.burns++
 	name := fmt.Sprintf("burn%d", r.burns)
 	r.mu.Unlock()
-	b, err := r.crew.Beside(name, nil, r.worker, "burn", strconv.Itoa(n*processors()))
+	b, err := r.cluster.Beside(name, nil, r.worker, "burn", strconv.Itoa(n*processors()))
 	if err != nil {
 		return nil, err
 	}
@@ -273,8 +273,8 @@ func (r *rig) leader() int {
 	return int(last.Node)
 }
 
-// reigns are those that began after that time.
-func (r *rig) reigns(since int64) (all []reign) {
+// tenures are those that began after that time.
+func (r *rig) tenures(since int64) (all []tenure) {
 	type key struct{ node, token int64 }
 	spans := map[key][2]int64{}
 	for _, l := range r.ledger.Lives() {
@@ -290,7 +290,7 @@ func (r *rig) reigns(since int64) (all []reign) {
 	}
 	for k, at := range spans {
 		if at[0] > since {
-			all = append(all, reign{int(k.node), k.token, time.Duration(at[1] - at[0])})
+			all = append(all, tenure{int(k.node), k.token, time.Duration(at[1] - at[0])})
 		}
 	}
 	return all

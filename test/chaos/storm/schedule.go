@@ -35,7 +35,7 @@ type Schedule struct {
 
 // Node is what differs between nodes from the beginning.
 type Node struct {
-	Kind string `json:"kind"` // "command", "library" or "guarded": see package crew
+	Kind string `json:"kind"` // "command", "library" or "guarded": see package cluster
 
 	// Rate is by how many millionths the clocks run fast, from -50000 to 50000.
 	Rate int `json:"rate,omitempty"`

@@ -13,7 +13,7 @@ import (
 
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/judge"
 )
 
@@ -25,25 +25,25 @@ type calmed struct {
 	unrest error
 }
 
-func (c *calmed) Calm(ctx context.Context) (crew.Leader, error) {
+func (c *calmed) Calm(ctx context.Context) (cluster.Leader, error) {
 	if c.unrest != nil {
 		<-ctx.Done()
-		return crew.Leader{}, c.unrest
+		return cluster.Leader{}, c.unrest
 	}
-	return crew.Leader{Node: 1, Token: 7}, ctx.Err()
+	return cluster.Leader{Node: 1, Token: 7}, ctx.Err()
 }
 
-func (c *calmed) Members(context.Context) (*crew.Members, error) {
+func (c *calmed) Members(context.Context) (*cluster.Members, error) {
 	now := c.voters[min(c.asked, len(c.voters)-1)]
 	c.asked++
 	if now == nil {
-		return &crew.Members{}, nil
+		return &cluster.Members{}, nil
 	}
 	m := &peer.MembershipStatus{}
 	for _, id := range now {
 		m.Voters = append(m.Voters, peer.VoterStatus{ID: protocol.NodeID(id)})
 	}
-	return &crew.Members{Membership: m}, nil
+	return &cluster.Members{Membership: m}, nil
 }
 
 // TestSettle: a storm is over when all is as it was. A voter that was lost without a

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
@@ -21,21 +21,21 @@ import (
 // dummies is a stage on which nothing real stands: it takes notes of what is done
 // to it, and says where that is beyond what is promised.
 type dummies struct {
-	mu     sync.Mutex
-	nodes  []dummy
-	spare  int // number of the node that is added
-	links  network.Links
-	events []judge.Event
-	burns  int
-	wrong  []string
-	leads  int
-	reigns []reign // of all times
-	fail   string  // what fails, always
+	mu      sync.Mutex
+	nodes   []dummy
+	spare   int // number of the node that is added
+	links   network.Links
+	events  []judge.Event
+	burns   int
+	wrong   []string
+	leads   int
+	tenures []tenure // of all times
+	fail    string   // what fails, always
 }
 
 type dummy struct {
 	wanted, held, up, join, next bool
-	stopped                      map[crew.Part]bool
+	stopped                      map[cluster.Part]bool
 	starved                      int
 	fault                        disk.Fault
 	snapshots                    map[string]bool
@@ -50,7 +50,7 @@ type dummy struct {
 func newDummies(s *Schedule) *dummies {
 	d := &dummies{nodes: make([]dummy, s.Size), spare: s.Voters}
 	for i := range d.nodes {
-		d.nodes[i] = dummy{up: i < s.Voters, wanted: i < s.Voters, stopped: map[crew.Part]bool{}, snapshots: map[string]bool{}, rate: 1 + float64(s.Nodes[i].Rate)/1e6}
+		d.nodes[i] = dummy{up: i < s.Voters, wanted: i < s.Voters, stopped: map[cluster.Part]bool{}, snapshots: map[string]bool{}, rate: 1 + float64(s.Nodes[i].Rate)/1e6}
 	}
 	return d
 }
@@ -58,11 +58,11 @@ func newDummies(s *Schedule) *dummies {
 func (d *dummies) stage(s *Schedule) stage {
 	st := stage{
 		cast: d, wires: d, leader: func() int { d.mu.Lock(); defer d.mu.Unlock(); d.leads = (d.leads + 1) % s.Voters; return d.leads },
-		burn:   func(n int) (func() error, error) { d.add(n); return func() error { d.add(-n); return nil }, nil },
-		keep:   func(int, bool) error { return nil },
-		reigns: func(int64) []reign { d.mu.Lock(); defer d.mu.Unlock(); return d.reigns },
-		note:   func(e judge.Event) { d.mu.Lock(); defer d.mu.Unlock(); d.events = append(d.events, e) },
-		now:    func() int64 { return time.Now().UnixNano() },
+		burn:    func(n int) (func() error, error) { d.add(n); return func() error { d.add(-n); return nil }, nil },
+		keep:    func(int, bool) error { return nil },
+		tenures: func(int64) []tenure { d.mu.Lock(); defer d.mu.Unlock(); return d.tenures },
+		note:    func(e judge.Event) { d.mu.Lock(); defer d.mu.Unlock(); d.events = append(d.events, e) },
+		now:     func() int64 { return time.Now().UnixNano() },
 	}
 	for i := range d.nodes {
 		st.disks = append(st.disks, &dummyDisk{d, i})
@@ -119,37 +119,37 @@ func (n *dummy) end() {
 	n.up = n.wanted && !n.held
 }
 
-func (d *dummies) Kill(i int, part crew.Part) (err error) {
+func (d *dummies) Kill(i int, part cluster.Part) (err error) {
 	return errors.Join(d.with(i, "kill", func(n *dummy) {
 		switch {
 		case !n.up:
-			err = crew.ErrNone
+			err = cluster.ErrNone
 		case n.twins > 0:
 			d.complain("node %d is killed while it has a twin, which may then take its place", i)
-		case part != crew.Family && part != crew.Child && n.stopped[crew.Keeper]:
+		case part != cluster.Family && part != cluster.Child && n.stopped[cluster.Keeper]:
 			d.complain("part %d of node %d is killed while its keeper is stopped", part, i)
-		case part == crew.Keeper && len(n.stopped) > 0:
+		case part == cluster.Keeper && len(n.stopped) > 0:
 			d.complain("the keeper of node %d is killed while %v is stopped", i, n.stopped)
-		case part == crew.Family || part == crew.Node || part == crew.Voter:
+		case part == cluster.Family || part == cluster.Node || part == cluster.Voter:
 			n.end()
 		}
 	}), err)
 }
 
-func (d *dummies) Stop(i int, part crew.Part) (err error) {
+func (d *dummies) Stop(i int, part cluster.Part) (err error) {
 	return errors.Join(d.with(i, "stop", func(n *dummy) {
 		if !n.up {
-			err = crew.ErrNone
+			err = cluster.ErrNone
 			return
 		}
-		if len(n.stopped) > 0 && (part == crew.Keeper || n.stopped[crew.Keeper]) {
+		if len(n.stopped) > 0 && (part == cluster.Keeper || n.stopped[cluster.Keeper]) {
 			d.complain("part %d of node %d is stopped while %v is", part, i, n.stopped)
 		}
 		n.stopped[part] = true
 	}), err)
 }
 
-func (d *dummies) Cont(i int, part crew.Part) error {
+func (d *dummies) Cont(i int, part cluster.Part) error {
 	return d.with(i, "cont", func(n *dummy) { delete(n.stopped, part) })
 }
 
@@ -262,7 +262,7 @@ func (c *dummyClock) StepBoth(time.Duration)                     {}
 func (c *dummyClock) Ahead() (boottime, monotonic time.Duration) { return 0, 0 }
 func (c *dummyClock) Suspend(time.Duration) {
 	_ = c.d.with(c.i, "", func(n *dummy) {
-		if !n.stopped[crew.Family] {
+		if !n.stopped[cluster.Family] {
 			c.d.complain("node %d was suspended and not frozen", c.i)
 		}
 	})

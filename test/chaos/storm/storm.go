@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
@@ -31,8 +31,8 @@ type Options struct {
 
 	// Programs have been built with the tag chaos. None: they are built, and so is
 	// Next.
-	Programs crew.Programs
-	Next     *crew.Programs // another version, to upgrade to and downgrade from; nil: no such fault
+	Programs cluster.Programs
+	Next     *cluster.Programs // another version, to upgrade to and downgrade from; nil: no such fault
 
 	// Faults are the names of those that may come; empty: all that this machine
 	// can do and that the promises cover.
@@ -103,7 +103,7 @@ func Run(ctx context.Context, o Options) (judge.Report, error) {
 		}
 		return err
 	}
-	if o.Programs == (crew.Programs{}) {
+	if o.Programs == (cluster.Programs{}) {
 		o.Step("building the programs")
 		if o.Programs, o.Next, err = Build(ctx, filepath.Join(o.Dir, "bin"), o.Mutant != ""); err != nil {
 			return judge.Report{}, early(err)
@@ -179,13 +179,13 @@ func Judge(dir string) (judge.Report, error) {
 // Build builds the programs of a storm into dir, and those of the next version of
 // the wire format. Mutants can be chosen in none but those that are built with
 // them, and those have no next version.
-func Build(ctx context.Context, dir string, mutants bool) (crew.Programs, *crew.Programs, error) {
+func Build(ctx context.Context, dir string, mutants bool) (cluster.Programs, *cluster.Programs, error) {
 	if mutants {
-		programs, err := crew.Build(ctx, filepath.Join(dir, "mutants"), "chaos", "mutants")
+		programs, err := cluster.Build(ctx, filepath.Join(dir, "mutants"), "chaos", "mutants")
 		return programs, nil, err
 	}
-	programs, err1 := crew.Build(ctx, filepath.Join(dir, "this"), "chaos")
-	next, err2 := crew.Build(ctx, filepath.Join(dir, "next"), "chaos", "chaosnext")
+	programs, err1 := cluster.Build(ctx, filepath.Join(dir, "this"), "chaos")
+	next, err2 := cluster.Build(ctx, filepath.Join(dir, "next"), "chaos", "chaosnext")
 	return programs, &next, errors.Join(err1, err2)
 }
 
@@ -307,7 +307,7 @@ func look(o Options, set Setup, kind string) []Ability {
 	if skew.Able() == nil && !set.File {
 		can = append(can, Zones)
 	}
-	if crew.Quota() == nil {
+	if cluster.Quota() == nil {
 		can = append(can, Quota)
 	}
 	if o.Next != nil && !set.File {
@@ -346,13 +346,13 @@ func (r *rig) run(ctx context.Context, o Options) error {
 	r.clocksAre()
 	o.Step("starting the nodes")
 	for _, i := range all {
-		if err := r.crew.Start(i); err != nil {
+		if err := r.cluster.Start(i); err != nil {
 			return err
 		}
 	}
 	o.Step("waiting for the first leader")
 	calm, cancel := context.WithTimeout(ctx, calmTime)
-	_, err := r.crew.Calm(calm)
+	_, err := r.cluster.Calm(calm)
 	cancel()
 	switch {
 	case ctx.Err() != nil:
@@ -381,7 +381,7 @@ func (r *rig) run(ctx context.Context, o Options) error {
 	beside.Go(func() { r.report(looking, o, x, stop) })
 	err = x.run(storm)
 	if err == nil {
-		x.settle(players{r.crew}, r.net != nil)
+		x.settle(players{r.cluster}, r.net != nil)
 	}
 	enough()
 	beside.Wait()
@@ -432,8 +432,8 @@ func unfounded(ended error, report *judge.Report) error {
 
 // settled is who tells whether all is as it was.
 type settled interface {
-	Calm(ctx context.Context) (crew.Leader, error)
-	Members(ctx context.Context) (*crew.Members, error)
+	Calm(ctx context.Context) (cluster.Leader, error)
+	Members(ctx context.Context) (*cluster.Members, error)
 }
 
 // settle waits until all is as it was before the faults, and goes on being so, and

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/race"
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/judge"
 )
 
@@ -29,7 +29,7 @@ func unlessHere(t *testing.T, why string) {
 }
 
 // programs builds what storms run, once for all tests that want it.
-func programs(t *testing.T) (crew.Programs, *crew.Programs) {
+func programs(t *testing.T) (cluster.Programs, *cluster.Programs) {
 	t.Helper()
 	this, next, err := Build(t.Context(), t.TempDir(), false)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/judge"
 )
 
@@ -61,7 +61,7 @@ func (r *rig) sample(ctx context.Context) {
 	defer ticks.Stop()
 	for {
 		for i := range r.plan.Size {
-			u, err := r.crew.Usage(i)
+			u, err := r.cluster.Usage(i)
 			if err != nil {
 				continue // it is not there, or was killed meanwhile
 			}
@@ -70,7 +70,7 @@ func (r *rig) sample(ctx context.Context) {
 		}
 		if r.net != nil {
 			asked, cancel := context.WithTimeout(ctx, time.Second)
-			if m, err := r.crew.Members(asked); err == nil {
+			if m, err := r.cluster.Members(asked); err == nil {
 				for i, n := range m.Nodes {
 					if n != nil && n.Term > 0 {
 						r.history.Add(judge.Event{Kind: judge.Told, Node: i, Term: int64(n.Term)})
@@ -93,20 +93,20 @@ type watchers struct {
 	mu   sync.Mutex
 	over bool
 	lost []string
-	all  []*crew.Beside
+	all  []*cluster.Beside
 }
 
 // watch starts watchers: one by the library, one by the command.
 func (r *rig) watch() (*watchers, error) {
 	w := &watchers{r: r}
-	library, err1 := r.crew.Beside("watch-library", nil, r.worker, "watch", "--election", r.crew.URL(-1), "--name", r.crew.Name(), "--as", "library")
+	library, err1 := r.cluster.Beside("watch-library", nil, r.worker, "watch", "--election", r.cluster.URL(-1), "--name", r.cluster.Name(), "--as", "library")
 	// Its output is its record, so a shell puts it there.
-	command, err2 := r.crew.Beside("watch-command", []string{"ELECT=" + r.elect, "RECORD=" + filepath.Join(r.dir, "watch", "command.ndjson")},
+	command, err2 := r.cluster.Beside("watch-command", []string{"ELECT=" + r.elect, "RECORD=" + filepath.Join(r.dir, "watch", "command.ndjson")},
 		"/bin/sh", "-c", `exec "$ELECT" watch -o json >>"$RECORD"`)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	w.all = []*crew.Beside{library, command}
+	w.all = []*cluster.Beside{library, command}
 	for _, name := range []string{"library", "command"} {
 		r.history.Add(judge.Event{Kind: judge.Watched, Node: judge.Nobody, Text: name})
 	}

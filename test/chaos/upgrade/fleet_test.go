@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/lives"
 	"github.com/electd/elect/test/chaos/network"
@@ -25,16 +25,16 @@ import (
 type fleet struct {
 	t       *testing.T
 	dir     string
-	both    [2]crew.Programs // this version, and the next one
+	both    [2]cluster.Programs // this version, and the next one
 	net     network.Network
-	crew    *crew.Crew
+	cluster *cluster.Cluster
 	history *judge.History
 	ledger  *lives.Ledger
 
 	next    []bool // by node: it is of the next version
 	voters  int    // the nodes from 0 that are there
 	changes int    // of the leader, that were to be expected
-	leader  crew.Leader
+	leader  cluster.Leader
 	terms   []uint64  // by node: the greatest that it has told
 	started time.Time // the latest start of a node
 	pulse   *pulse
@@ -47,7 +47,7 @@ var didNotRun = regexp.MustCompile(`did not run for a while.* late[:=] ?([0-9.a-
 // patience is how long what has to come some day may take.
 const patience = time.Minute
 
-func newFleet(t *testing.T, kinds []crew.Kind) *fleet {
+func newFleet(t *testing.T, kinds []cluster.Kind) *fleet {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("left out in -short")
@@ -56,7 +56,7 @@ func newFleet(t *testing.T, kinds []crew.Kind) *fleet {
 	f := &fleet{t: t, dir: t.TempDir(), next: make([]bool, n), voters: n, terms: make([]uint64, n)}
 	for i, tags := range [][]string{nil, {"chaosnext"}} {
 		var err error
-		f.both[i], err = crew.Build(t.Context(), filepath.Join(f.dir, "programs", strings.Join(append(tags, "v"), "-")), tags...)
+		f.both[i], err = cluster.Build(t.Context(), filepath.Join(f.dir, "programs", strings.Join(append(tags, "v"), "-")), tags...)
 		f.must(err)
 	}
 	var err error
@@ -72,19 +72,19 @@ func newFleet(t *testing.T, kinds []crew.Kind) *fleet {
 	f.history, err = judge.NewHistory(f.dir)
 	f.must(err)
 	f.finally(f.history.Close)
-	f.crew, err = crew.New(crew.Config{
+	f.cluster, err = cluster.New(cluster.Config{
 		Dir: f.dir, Network: f.net, Programs: f.both[0], Next: &f.both[1], Voters: 3, Size: n,
-		Kind: func(i int) crew.Kind { return kinds[i] }, Promise: promise, Heartbeat: heartbeat, Observe: f.history.Add,
+		Kind: func(i int) cluster.Kind { return kinds[i] }, Promise: promise, Heartbeat: heartbeat, Observe: f.history.Add,
 	})
 	f.must(err)
-	f.finally(f.crew.Close)
+	f.finally(f.cluster.Close)
 	f.t.Cleanup(f.lament)
 	f.pulse = newPulse()
 	f.finally(f.pulse.close)
 	f.started = time.Now()
 	f.history.Add(judge.Event{Kind: judge.Run, Node: judge.Nobody, Nodes: n, Voters: []int{0, 1, 2}, Wall: time.Now(), Text: t.Name()})
 	for i := range 3 {
-		f.must(f.crew.Start(i))
+		f.must(f.cluster.Start(i))
 	}
 	return f
 }
@@ -123,7 +123,7 @@ func (f *fleet) late(format string, args ...any) {
 // waited is for how long a node got no processor at most, as the nodes say.
 func (f *fleet) waited() (longest time.Duration) {
 	for i := range f.next {
-		text, err := os.ReadFile(f.crew.Log(i))
+		text, err := os.ReadFile(f.cluster.Log(i))
 		if err != nil {
 			continue // it never was
 		}
@@ -142,12 +142,12 @@ func (f *fleet) lament() {
 		return
 	}
 	for i := range f.next {
-		if text, err := os.ReadFile(f.crew.Log(i)); err == nil {
-			f.t.Logf("%s:\n%s", f.crew.ID(i), text[max(0, len(text)-4000):])
+		if text, err := os.ReadFile(f.cluster.Log(i)); err == nil {
+			f.t.Logf("%s:\n%s", f.cluster.ID(i), text[max(0, len(text)-4000):])
 		}
 	}
 	for _, l := range f.ledger.Lives() {
-		f.t.Logf("%s, token %d, %v: %v to %v before the end", f.crew.ID(int(l.Node)), l.Token, l.Kind, time.Duration(f.ledger.Now()-l.Start), time.Duration(f.ledger.Now()-l.Last))
+		f.t.Logf("%s, token %d, %v: %v to %v before the end", f.cluster.ID(int(l.Node)), l.Token, l.Kind, time.Duration(f.ledger.Now()-l.Start), time.Duration(f.ledger.Now()-l.Last))
 	}
 }
 
@@ -156,17 +156,17 @@ func (f *fleet) patiently() (context.Context, context.CancelFunc) {
 }
 
 // calm waits until all follow one leader, and looks at what they say then.
-func (f *fleet) calm() crew.Leader {
+func (f *fleet) calm() cluster.Leader {
 	f.t.Helper()
 	ctx, cancel := f.patiently()
 	defer cancel()
-	l, err := f.crew.Calm(ctx)
+	l, err := f.cluster.Calm(ctx)
 	f.must(err)
 	if l.Token < f.leader.Token {
 		f.t.Errorf("token %d after %d", l.Token, f.leader.Token)
 	}
 	f.leader = l
-	all, err := f.crew.Members(ctx)
+	all, err := f.cluster.Members(ctx)
 	f.must(err)
 	f.hears(all)
 	return l
@@ -174,24 +174,24 @@ func (f *fleet) calm() crew.Leader {
 
 // hears looks at what the nodes say: terms do not fall, and each connection speaks
 // the newer version exactly where both sides know it.
-func (f *fleet) hears(all *crew.Members) {
+func (f *fleet) hears(all *cluster.Members) {
 	f.t.Helper()
 	for i, node := range all.Nodes {
 		if node == nil {
 			continue // not a member, as calm has seen to it
 		}
 		if node.Term < f.terms[i] {
-			f.t.Errorf("%s is in term %d, and was in %d", f.crew.ID(i), node.Term, f.terms[i])
+			f.t.Errorf("%s is in term %d, and was in %d", f.cluster.ID(i), node.Term, f.terms[i])
 		}
 		f.terms[i] = node.Term
 		for _, peer := range node.Peers {
-			j := f.crew.Index(string(peer.ID))
+			j := f.cluster.Index(string(peer.ID))
 			want := uint32(1)
 			if f.next[i] && f.next[j] {
 				want = 2
 			}
 			if !peer.Connected || peer.Speaks != want || peer.Error != "" {
-				f.t.Errorf("%s with %s: connected %t, in version %d, %q; want version %d", f.crew.ID(i), peer.ID, peer.Connected, peer.Speaks, peer.Error, want)
+				f.t.Errorf("%s with %s: connected %t, in version %d, %q; want version %d", f.cluster.ID(i), peer.ID, peer.Connected, peer.Speaks, peer.Error, want)
 			}
 		}
 	}
@@ -199,7 +199,7 @@ func (f *fleet) hears(all *crew.Members) {
 
 // settled is calm, a promise after the latest start of a node. A voter that has just
 // started stands by what it may have promised before, so until then a winner waits.
-func (f *fleet) settled() crew.Leader {
+func (f *fleet) settled() cluster.Leader {
 	f.t.Helper()
 	select {
 	case <-time.After(time.Until(f.started.Add(promise))):
@@ -232,23 +232,23 @@ func (f *fleet) restart(i int, next bool) {
 	if i == before.Node {
 		before = f.settled()
 	}
-	f.must(f.crew.Upgrade(i, next))
+	f.must(f.cluster.Upgrade(i, next))
 	begun := f.ledger.Now()
-	f.must(f.crew.Down(i))
+	f.must(f.cluster.Down(i))
 	if i == before.Node {
 		f.changes++
 		after := f.after(before)
 		if took := time.Duration(f.begin(after) - begun); took > told {
-			f.late("another led %v after %s was told to end; want at most %v", took, f.crew.ID(i), told)
+			f.late("another led %v after %s was told to end; want at most %v", took, f.cluster.ID(i), told)
 		}
 	}
 	f.next[i] = next
-	f.must(f.crew.Start(i))
+	f.must(f.cluster.Start(i))
 	f.started = time.Now()
 	after := f.calm()
 	if i != before.Node && after.Token != before.Token {
 		f.late("%s follows and was restarted, and %s leads with token %d after %s with %d",
-			f.crew.ID(i), f.crew.ID(after.Node), after.Token, f.crew.ID(before.Node), before.Token)
+			f.cluster.ID(i), f.cluster.ID(after.Node), after.Token, f.cluster.ID(before.Node), before.Token)
 	}
 }
 
@@ -263,9 +263,9 @@ func (f *fleet) mixed() {
 			}
 			f.changes++
 			before := f.leader
-			f.ask(version, "transfer", "--to", f.crew.ID(i))
+			f.ask(version, "transfer", "--to", f.cluster.ID(i))
 			if after := f.calm(); after.Node != i || after.Token <= before.Token {
-				f.t.Errorf("%s was to lead, and %s does, with token %d after %d", f.crew.ID(i), f.crew.ID(after.Node), after.Token, before.Token)
+				f.t.Errorf("%s was to lead, and %s does, with token %d after %d", f.cluster.ID(i), f.cluster.ID(after.Node), after.Token, before.Token)
 			}
 		}
 		f.sees(version)
@@ -295,9 +295,9 @@ func (f *fleet) sees(version int) {
 			f.t.Errorf("elect members of version %d has no answer of %s", version+1, m.ID)
 		}
 	}
-	if seen.Leader != f.crew.ID(f.leader.Node) || members != f.voters {
+	if seen.Leader != f.cluster.ID(f.leader.Node) || members != f.voters {
 		f.t.Errorf("elect members of version %d sees %d members and the leader %q; want %d and %s",
-			version+1, members, seen.Leader, f.voters, f.crew.ID(f.leader.Node))
+			version+1, members, seen.Leader, f.voters, f.cluster.ID(f.leader.Node))
 	}
 }
 
@@ -308,7 +308,7 @@ func (f *fleet) ask(version int, args ...string) []byte {
 	f.t.Helper()
 	for late := time.After(patience); ; {
 		cmd := f.net.Command(network.Operator, f.both[version].Elect, args...)
-		cmd.Env = append(cmd.Env, "ELECT_ELECTION="+f.crew.URL(network.Operator), "ELECT_NAME="+f.crew.Name())
+		cmd.Env = append(cmd.Env, "ELECT_ELECTION="+f.cluster.URL(network.Operator), "ELECT_NAME="+f.cluster.Name())
 		var trouble strings.Builder
 		cmd.Stderr = &trouble
 		out, err := cmd.Output()
@@ -324,17 +324,17 @@ func (f *fleet) ask(version int, args ...string) []byte {
 }
 
 // after waits until somebody leads with a greater token.
-func (f *fleet) after(l crew.Leader) crew.Leader {
+func (f *fleet) after(l cluster.Leader) cluster.Leader {
 	f.t.Helper()
 	ctx, cancel := f.patiently()
 	defer cancel()
-	next, err := f.crew.After(ctx, l.Token)
+	next, err := f.cluster.After(ctx, l.Token)
 	f.must(err)
 	return next
 }
 
 // begin is when a leader's work began.
-func (f *fleet) begin(l crew.Leader) int64 {
+func (f *fleet) begin(l cluster.Leader) int64 {
 	f.t.Helper()
 	first := int64(0)
 	for _, life := range f.ledger.Lives() {
@@ -349,16 +349,16 @@ func (f *fleet) begin(l crew.Leader) int64 {
 }
 
 // lead has a node lead.
-func (f *fleet) lead(i int) crew.Leader {
+func (f *fleet) lead(i int) cluster.Leader {
 	f.t.Helper()
 	if l := f.calm(); l.Node == i {
 		return l
 	}
 	f.changes++
-	f.ask(0, "transfer", "--to", f.crew.ID(i))
+	f.ask(0, "transfer", "--to", f.cluster.ID(i))
 	l := f.calm()
 	if l.Node != i {
-		f.t.Fatalf("%s was to lead, and %s does", f.crew.ID(i), f.crew.ID(l.Node))
+		f.t.Fatalf("%s was to lead, and %s does", f.cluster.ID(i), f.cluster.ID(l.Node))
 	}
 	return l
 }
@@ -374,22 +374,22 @@ func (f *fleet) change(i int, next bool, verb string) {
 	switch verb {
 	case "add":
 		f.next[i] = next
-		f.must(f.crew.Upgrade(i, next))
-		f.must(f.crew.Start(i))
-		f.ask(version, "member", "add", f.crew.ID(i)+"@"+f.crew.Addr(i))
+		f.must(f.cluster.Upgrade(i, next))
+		f.must(f.cluster.Start(i))
+		f.ask(version, "member", "add", f.cluster.ID(i)+"@"+f.cluster.Addr(i))
 		f.voters++
 		f.history.Add(judge.Event{Kind: judge.Voters, Node: judge.Nobody, Voters: []int{0, 1, 2, i}})
 	case "remove":
-		f.ask(version, "member", "remove", f.crew.ID(i))
+		f.ask(version, "member", "remove", f.cluster.ID(i))
 		f.voters--
 		f.history.Add(judge.Event{Kind: judge.Voters, Node: judge.Nobody, Voters: []int{0, 1, 2}})
-		f.must(f.crew.Down(i))
-		f.must(os.RemoveAll(f.crew.Data(i)))
+		f.must(f.cluster.Down(i))
+		f.must(os.RemoveAll(f.cluster.Data(i)))
 		f.history.Add(judge.Event{Kind: judge.Wiped, Node: i})
 		f.terms[i] = 0
 	}
 	if after := f.calm(); after.Token != before.Token {
-		f.late("member %s: %s leads with token %d after %s with %d", verb, f.crew.ID(after.Node), after.Token, f.crew.ID(before.Node), before.Token)
+		f.late("member %s: %s leads with token %d after %s with %d", verb, f.cluster.ID(after.Node), after.Token, f.cluster.ID(before.Node), before.Token)
 	}
 	f.sees(version)
 }
@@ -400,7 +400,7 @@ func (f *fleet) judge() {
 	l := f.calm()
 	f.history.Add(judge.Event{Kind: judge.Final, Node: l.Node, Token: l.Token})
 	f.history.Add(judge.Event{Kind: judge.Over, Node: judge.Nobody})
-	f.must(f.crew.Close())
+	f.must(f.cluster.Close())
 	report, err := judge.Judge(f.dir, judge.Options{})
 	f.must(err)
 	for _, v := range report.Violations {
@@ -415,14 +415,14 @@ func (f *fleet) judge() {
 	}
 	refused := 0
 	for i := range f.next {
-		text, err := os.ReadFile(f.crew.Log(i))
+		text, err := os.ReadFile(f.cluster.Log(i))
 		if os.IsNotExist(err) {
 			continue
 		}
 		f.must(err)
 		for line := range strings.Lines(string(text)) {
 			if strings.Contains(line, "no version of the protocol in common") || strings.Contains(line, "a letter with the number") {
-				f.t.Errorf("%s: %s", f.crew.ID(i), line)
+				f.t.Errorf("%s: %s", f.cluster.ID(i), line)
 				refused++
 			}
 		}

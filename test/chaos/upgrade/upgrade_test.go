@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/race"
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 )
 
 // The times of the election. They are long, so that a takeover by waiting cannot be
@@ -28,7 +28,7 @@ const (
 // restarted, and at no other time.
 func TestRollingUpgrade(t *testing.T) {
 	race.Alone(t)
-	kinds := []crew.Kind{crew.Command, crew.Library, crew.Guarded}
+	kinds := []cluster.Kind{cluster.Command, cluster.Library, cluster.Guarded}
 	f := newFleet(t, kinds)
 	f.calm()
 	for _, next := range []bool{true, false} {
@@ -50,7 +50,7 @@ func TestRollingUpgrade(t *testing.T) {
 // other one, and removed.
 func TestUpgradeOfMembers(t *testing.T) {
 	race.Alone(t)
-	f := newFleet(t, []crew.Kind{crew.Command, crew.Command, crew.Library, crew.Library})
+	f := newFleet(t, []cluster.Kind{cluster.Command, cluster.Command, cluster.Library, cluster.Library})
 	f.voters = 3
 	f.calm()
 	for _, next := range []bool{true, false} {
@@ -69,7 +69,7 @@ func TestUpgradeOfMembers(t *testing.T) {
 // they take its word.
 func TestDeathAmongVersions(t *testing.T) {
 	race.Alone(t)
-	f := newFleet(t, []crew.Kind{crew.Command, crew.Command, crew.Command})
+	f := newFleet(t, []cluster.Kind{cluster.Command, cluster.Command, cluster.Command})
 	f.calm()
 	for _, next := range []bool{true, false} {
 		// The leader is of the other version than both followers.
@@ -78,14 +78,14 @@ func TestDeathAmongVersions(t *testing.T) {
 		f.lead(l.Node)
 		l = f.settled()
 		begun := f.ledger.Now()
-		f.must(f.crew.Kill(l.Node, crew.Node))
+		f.must(f.cluster.Kill(l.Node, cluster.Node))
 		f.changes++
 		after := f.after(l)
 		if took := time.Duration(f.begin(after) - begun); took > told {
 			f.late("another led %v after the death of a leader of another version; want at most %v: its witness was not heard", took, told)
 		}
 		f.calm()
-		f.started = time.Now() // by the crew, of the one that was killed
+		f.started = time.Now() // by the cluster, of the one that was killed
 		for i := range 3 {
 			if f.next[i] != next {
 				f.restart(i, next)

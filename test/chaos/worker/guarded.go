@@ -17,7 +17,6 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
-	"github.com/electd/elect/driver"
 	"github.com/electd/elect/file"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/test/chaos/lives"
@@ -49,14 +48,13 @@ func openers() elect.Openers { return elect.Openers{"file": file.Open, "peer": p
 // program is one that embeds the library.
 type program struct {
 	surroundings
-	log      *slog.Logger
-	ledger   *lives.Ledger
-	clerk    *clerk
-	guardian *supervise.Guardian // nil: it is under no keeper
-	kind     lives.Kind
-	keeper   int64
-	lapses   chan os.Signal
-	fenced   bool // it leads without a proof: its token fences what it does
+	log    *slog.Logger
+	ledger *lives.Ledger
+	clerk  *clerk
+	kind   lives.Kind
+	keeper int64
+	lapses chan os.Signal
+	fenced bool // it leads without a proof: its token fences what it does
 }
 
 // guarded stands in an election until it is told to end.
@@ -82,14 +80,15 @@ func guarded(s surroundings, args []string) error {
 		}
 	}
 	p := &program{surroundings: s, log: newLog(s), kind: lives.Library, fenced: !*exclusive}
+	cfg := elect.Config{ID: at.id, NonExclusive: p.fenced}
 	if *guardian {
 		// Before anything is opened: from here on this process is the front, and the
 		// program goes on in another.
-		var err error
-		if p.guardian, err = supervise.Guard(supervise.GuardConfig{Logger: p.log}); err != nil {
+		guardian, err := supervise.Guard(supervise.GuardConfig{Logger: p.log})
+		if err != nil {
 			return err
 		}
-		p.log = newLog(s)
+		cfg.Guardian, p.log = guardian, newLog(s)
 		p.kind, p.keeper = lives.Guarded, int64(os.Getppid())
 	}
 	p.lapses = make(chan os.Signal, 1)
@@ -98,7 +97,8 @@ func guarded(s surroundings, args []string) error {
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	return p.stand(ctx, cancel, at, elect.Config{ID: at.id, Logger: p.log, NonExclusive: p.fenced})
+	cfg.Logger = p.log
+	return p.stand(ctx, cancel, at, cfg)
 }
 
 // stand takes part until ctx ends.
@@ -145,44 +145,21 @@ func ended(ctx context.Context, err error) error {
 // work is what Lead runs. Whatever it has started has ended when it returns.
 func (p *program) work(ctx context.Context, term *elect.Term) error {
 	p.log.Info("leading", "token", term.Token())
-	if p.guardian == nil {
-		p.reign(ctx, term)
+	if p.kind != lives.Guarded {
+		p.tenure(ctx, term)
 		return nil
 	}
-	done, err := p.guard(term)
-	if err != nil {
-		return err // not guarded, and so not begun
-	}
-	defer done() // when the descendant is dead, and before another leads
 	child, err := descend(term.Token())
 	if err != nil {
-		p.log.Warn("this reign has no descendant", "error", err)
+		p.log.Warn("this tenure has no descendant", "error", err)
 	} else {
 		defer func() {
 			_ = child.Process.Kill() // it listens to nothing else
 			_ = child.Wait()
 		}()
 	}
-	p.reign(ctx, term)
+	p.tenure(ctx, term)
 	return nil
-}
-
-// guard tells the keeper for how long this program leads, what to keep until all is
-// dead, and what to say then. The lease is the mandate's, which goes on while the
-// work is told to end; work that its token fences has none.
-func (p *program) guard(term *elect.Term) (done func(), err error) {
-	var lease supervise.Lease
-	if mandate, ok := elect.Mandate[driver.Mandate](term); ok && !p.fenced {
-		lease = mandate
-	}
-	var testament driver.Testament
-	if m, ok := elect.Mandate[driver.Attestable](term); ok {
-		testament = m.Testament()
-	}
-	if m, ok := elect.Mandate[driver.Inheritable](term); ok {
-		testament.Keep = append(testament.Keep, m.Files()...)
-	}
-	return p.guardian.Lead(lease, testament.Data, testament.Keep)
 }
 
 // with puts a parameter into a URL, in the place of the one that is there.

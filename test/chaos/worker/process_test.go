@@ -19,7 +19,7 @@ import (
 
 	"github.com/electd/elect/internal/proc"
 	"github.com/electd/elect/internal/race"
-	"github.com/electd/elect/test/chaos/crew"
+	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/lives"
 	"github.com/electd/elect/test/chaos/register"
 )
@@ -37,7 +37,7 @@ func skipShort(t *testing.T) {
 func TestLife(t *testing.T) {
 	race.Alone(t)
 	skipShort(t)
-	programs, err := crew.Build(t.Context(), t.TempDir())
+	programs, err := cluster.Build(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

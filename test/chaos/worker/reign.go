@@ -24,8 +24,8 @@ const (
 	share = 20
 )
 
-// reign is the work of one term: it stamps, writes and streams until ctx ends.
-func (p *program) reign(ctx context.Context, term *elect.Term) {
+// tenure is the work of one term: it stamps, writes and streams until ctx ends.
+func (p *program) tenure(ctx context.Context, term *elect.Term) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	hurry := make(chan struct{}, 1)

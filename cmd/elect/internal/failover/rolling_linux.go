@@ -56,32 +56,32 @@ func (s *squad) roll(ctx context.Context) (time.Duration, error) {
 	return took, nil
 }
 
-// reign is one stretch of leadership: a leader that lapses and is elected again
+// tenure is one stretch of leadership: a leader that lapses and is elected again
 // begins another one, with another token, and another process leads.
-type reign struct {
+type tenure struct {
 	id    string
 	token fence.Token
 	pid   int
 }
 
-func (r reign) String() string {
+func (r tenure) String() string {
 	return fmt.Sprintf("%s (token %v, process %d)", r.id, r.token, r.pid)
 }
 
 // calm waits until the election is at rest, and returns who leads.
-func (s *squad) calm(ctx context.Context) (reign, error) {
+func (s *squad) calm(ctx context.Context) (tenure, error) {
 	ctx, cancel := s.limit(ctx)
 	defer cancel()
 	work, err := s.rest(ctx)
 	if err != nil {
-		return reign{}, err
+		return tenure{}, err
 	}
 	work.close()
-	return reign{s.leader.id, s.token, s.pid}, nil
+	return tenure{s.leader.id, s.token, s.pid}, nil
 }
 
 // unmoved restarts a node that follows. Whoever led goes on, without an end.
-func (s *squad) unmoved(ctx context.Context, id string, leader reign) error {
+func (s *squad) unmoved(ctx context.Context, id string, leader tenure) error {
 	if err := s.restart(ctx, id); err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (s *squad) unmoved(ctx context.Context, id string, leader reign) error {
 }
 
 // same is an error if another one leads after the node called id was restarted.
-func (r reign) same(again reign, id string) error {
+func (r tenure) same(again tenure, id string) error {
 	if again != r {
 		return fmt.Errorf("%s was restarted, and %v leads instead of %v", id, again, r)
 	}

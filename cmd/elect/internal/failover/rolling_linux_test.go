@@ -53,12 +53,12 @@ func TestWithout(t *testing.T) {
 
 // A leader that lapsed and was elected again has not led all the time, though it
 // has the same id.
-func TestSameReign(t *testing.T) {
-	r := reign{id: "n1", token: 4, pid: 100}
+func TestSameTenure(t *testing.T) {
+	r := tenure{id: "n1", token: 4, pid: 100}
 	if err := r.same(r, "n2"); err != nil {
 		t.Error(err)
 	}
-	for _, again := range []reign{{"n2", 5, 200}, {"n1", 6, 101}, {"n1", 6, 100}, {"n1", 4, 101}} {
+	for _, again := range []tenure{{"n2", 5, 200}, {"n1", 6, 101}, {"n1", 6, 100}, {"n1", 4, 101}} {
 		if err := r.same(again, "n2"); err == nil {
 			t.Errorf("%v and then %v pass for one", r, again)
 		}

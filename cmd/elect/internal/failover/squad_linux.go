@@ -43,14 +43,14 @@ type squad struct {
 	events  chan event
 	broken  chan error
 
-	members map[string]*member // those that are meant to be alive, by id
-	all     []*member
-	leader  *member
-	pid     int              // of the process that leads: the command, or the program
-	token   fence.Token      // of the newest leader
-	handed  [2]time.Duration // from just before the latest strike until all may know of the next leader
-	heir    string           // to whom the leader was asked to hand over last
-	bound   time.Duration    // until when what was started last may bind others by an earlier life
+	members   map[string]*member // those that are meant to be alive, by id
+	all       []*member
+	leader    *member
+	pid       int              // of the process that leads: the command, or the program
+	token     fence.Token      // of the newest leader
+	handed    [2]time.Duration // from just before the latest strike until all may know of the next leader
+	successor string           // to whom the leader was asked to hand over last
+	bound     time.Duration    // until when what was started last may bind others by an earlier life
 
 	lost    int           // nodes that ended by themselves
 	strayed int           // transfers after which another than the named one led
@@ -154,7 +154,7 @@ func (s *squad) round(ctx context.Context, k Kill) (took time.Duration, err erro
 			return 0, err
 		}
 		before = time.Duration(old.ended)
-		if s.heir != next.from.id {
+		if s.successor != next.from.id {
 			s.strayed++
 		}
 	case Graceful, Yielded:
@@ -188,8 +188,8 @@ func (s *squad) strike(ctx context.Context, k Kill, work handle) error {
 	case Graceful, Yielded:
 		return s.leader.order(probe.Resign)
 	case Transfer:
-		s.heir = s.other(s.leader.id)
-		return s.client.Appoint(ctx, 0, s.heir)
+		s.successor = s.other(s.leader.id)
+		return s.client.Appoint(ctx, 0, s.successor)
 	case Resign:
 		return s.client.Recall(ctx, 0)
 	case Freeze:

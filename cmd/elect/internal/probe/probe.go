@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -27,7 +26,7 @@ const (
 	afterlife = 50 * time.Millisecond
 )
 
-// Config says how to stand. Election, In and Out are required.
+// Config says how to stand. Election, Guard, In and Out are required.
 type Config struct {
 	Election *elect.Election
 	In       io.Reader // orders; its end is that of the probe
@@ -38,12 +37,26 @@ type Config struct {
 	// elected, and the lease is proven later.
 	Tokens bool
 
-	// Lead is told of each term before it is reported, and what it returns is
-	// called when the work has ended: a guardian, which may refuse a term. Nil is
-	// nobody.
-	Lead func(t *elect.Term) (done func(), err error)
-	Log  *slog.Logger // required with Lead
+	Guard *Guard // that of the Election's Config
 }
+
+// Guard remembers the mandate of the term, and hands it on to a guardian if there is one.
+type Guard struct {
+	elect.Guardian // may be nil
+	mandate        driver.Mandate
+}
+
+// Lead implements elect.Guardian.
+func (g *Guard) Lead(m driver.Mandate, exclusive bool) (done func(), err error) {
+	g.mandate = m
+	if g.Guardian == nil {
+		return func() {}, nil
+	}
+	return g.Guardian.Lead(m, exclusive)
+}
+
+// InTime implements elect.Guardian.
+func (g *Guard) InTime() bool { return g.Guardian != nil && g.Guardian.InTime() }
 
 var errInputEnded = errors.New("the input has ended")
 
@@ -110,19 +123,7 @@ func (p *probe) say(r Report) {
 // for longer than that of the term: the term ends a drain earlier.
 func (p *probe) work(ctx context.Context, term *elect.Term) error {
 	at := clock.Now()
-	m, ok := elect.Mandate[driver.Mandate](term)
-	if !ok {
-		return errors.New("the term has no mandate")
-	}
-	if p.cfg.Lead != nil {
-		done, err := p.cfg.Lead(term)
-		if err != nil { // too little of the lease is left, on a machine that was busy: another victory will have more
-			p.cfg.Log.Warn("the guardian refused", "token", term.Token(), "error", err)
-			term.Resign()
-			return nil
-		}
-		defer done()
-	}
+	m := p.cfg.Guard.mandate
 	token := term.Token()
 	if p.cfg.Tokens {
 		p.say(Report{Event: Elected, At: at, Token: token})

@@ -31,7 +31,8 @@ func newSubject(t *testing.T, store *memory.Store, id string, tokens bool) *subj
 	if err != nil {
 		t.Fatal(err)
 	}
-	election, err := elect.New(elector, elect.Config{NonExclusive: tokens})
+	guard := &Guard{}
+	election, err := elect.New(elector, elect.Config{NonExclusive: tokens, Guardian: guard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func newSubject(t *testing.T, store *memory.Store, id string, tokens bool) *subj
 	s := &subject{t: t, elector: elector, orders: orders, reports: make(chan Report, 100)}
 	ended := make(chan error, 1)
 	go func() {
-		err := Run(t.Context(), Config{Election: election, In: in, Out: reports, Tokens: tokens})
+		err := Run(t.Context(), Config{Election: election, Guard: guard, In: in, Out: reports, Tokens: tokens})
 		_ = reports.Close()
 		ended <- err
 	}()

@@ -90,16 +90,18 @@ type run struct {
 	backoff supervise.Backoff
 
 	mu      sync.Mutex
-	cancel  context.CancelCauseFunc // of the current Lead
-	family  *supervise.Family       // nil while none runs
-	starts  bool                    // the command is being started
-	early   []syscall.Signal        // came in meanwhile, to be passed on
-	why     syscall.Signal          // asked us to end; 0 is none
-	twice   bool                    // we were asked again, to end at once
-	standby *standby                // nil while not standing by
-	spare   *supervise.Spare        // a keeper started in advance, or nil
-	trouble error                   // of the last campaign, if it failed
-	outcome *outcome                // of the last term; nil if nothing was started
+	cancel  context.CancelCauseFunc  // of the current Lead
+	keep    func(*supervise.Command) // puts a command under the mandate of the term
+	family  *supervise.Family        // nil while none runs
+	kept    *supervise.Family        // of the term; nil before it was started
+	starts  bool                     // the command is being started
+	early   []syscall.Signal         // came in meanwhile, to be passed on
+	why     syscall.Signal           // asked us to end; 0 is none
+	twice   bool                     // we were asked again, to end at once
+	standby *standby                 // nil while not standing by
+	spare   *supervise.Spare         // a keeper started in advance, or nil
+	trouble error                    // of the last campaign, if it failed
+	outcome *outcome                 // of the last term; nil if nothing was started
 }
 
 // outcome is how a term ended.
@@ -141,7 +143,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	} else if err != nil && !errors.Is(err, supervise.ErrUnsupported) {
 		r.log().Warn("orphans cannot be adopted: if the keeper is killed, a process of the command that called setsid may survive", "error", err)
 	}
-	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Logger: r.say.Logger(cfg.Verbose, peer.NoLeaderKnown), OnEvent: r.event})
+	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Guardian: r, Logger: r.say.Logger(cfg.Verbose, peer.NoLeaderKnown), OnEvent: r.event})
 	if err != nil {
 		return exit.OfOpening(err)
 	}

@@ -32,18 +32,7 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 
 	command := r.command(term)
 	command.Spare = r.takeSpare()
-	if m, ok := elect.Mandate[driver.Mandate](term); ok && !r.cfg.NonExclusive {
-		// Not the term's, which is over when the command is asked to stop: a
-		// mandate that is being resigned is renewed while the grace lasts.
-		command.Lease = m.Remaining
-	} // what is fenced by its token may go on for longer
-	if m, ok := elect.Mandate[driver.Inheritable](term); ok {
-		command.Hold, command.Entrust = m.Files(), m.Entrust
-	}
-	if m, ok := elect.Mandate[driver.Attestable](term); ok {
-		t := m.Testament()
-		command.Testament, command.Keep = t.Data, t.Keep
-	}
+	r.keep(&command)
 	held := r.inForeground()
 	r.mu.Lock()
 	r.starts = true
@@ -52,9 +41,6 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	if err != nil {
 		o.err, o.exit = err, supervise.Exit{Code: 1, Reason: supervise.Exited} // a failure, to the back-off
 		return nil                                                             // next says what was wrong
-	}
-	if command.Lease != nil {
-		term.Oversee(func() bool { return inTime(family) })
 	}
 	begun := time.Now()
 	early, kill := r.started(family)
@@ -89,9 +75,24 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 	return nil
 }
 
-// inTime reports whether the keeper has ended the family before the lease was over, as
-// far as this process hears of it within a second: it may have been starved, too.
-func inTime(family *supervise.Family) bool {
+// Lead implements elect.Guardian: work puts the command under the mandate.
+func (r *run) Lead(m driver.Mandate, exclusive bool) (done func(), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keep, r.kept = func(c *supervise.Command) { c.Under(m, exclusive) }, nil
+	return func() {}, nil
+}
+
+// InTime implements elect.Guardian. It reports whether the keeper has ended the family
+// before the lease was over, as far as this process hears of it within a second: it may
+// have been starved, too.
+func (r *run) InTime() bool {
+	r.mu.Lock()
+	family := r.kept
+	r.mu.Unlock()
+	if family == nil {
+		return false // it is being started
+	}
 	select {
 	case <-family.Done():
 		return family.InTime()
@@ -122,7 +123,7 @@ func seenByKeeper(why supervise.Reason, late time.Duration, token elect.Token) *
 func (r *run) started(family *supervise.Family) (early []syscall.Signal, kill bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.family, r.starts = family, false
+	r.family, r.kept, r.starts = family, family, false
 	return r.early, r.twice
 }
 

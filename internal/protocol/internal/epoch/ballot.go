@@ -1,5 +1,5 @@
 // Package epoch is what the bully and the ring share that the books do not give
-// them: the number of a reign, so that there is a token at all; the number of a
+// them: the number of a tenure, so that there is a token at all; the number of a
 // life, so that an answer finds the life that asked; and the saves of both.
 //
 // A [Record] belongs to one machine, and so to whoever owns that. Nothing here

@@ -1,0 +1,37 @@
+package demo
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/electd/elect/fence"
+)
+
+// beat is how often the job writes a line.
+const beat = 10 * time.Millisecond
+
+// Job is the work that must run once at a time: it appends a line to the log at
+// path at each beat, until it is killed, and shows its token with each. It asks
+// nobody whether it may: that one runs at a time is elect's doing.
+func Job(path string) error {
+	token, err := fence.ParseToken(os.Getenv("ELECT_TOKEN"))
+	if err != nil {
+		return fmt.Errorf("ELECT_TOKEN: %w; this is the job of elect demo, and nothing by itself", err)
+	}
+	log, err := openGuard(path)
+	if err != nil {
+		return err
+	}
+	defer log.close()
+	l := line{Token: token, ID: os.Getenv("ELECT_ID"), PID: os.Getpid()}
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	for {
+		l.Number++
+		if err := log.append(l); err != nil {
+			return err
+		}
+		<-tick.C
+	}
+}

@@ -1,0 +1,50 @@
+//go:build unix
+
+package demo
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// keyWait is how long the end of reading keys may take to be noticed.
+const keyWait = 100 // ms
+
+// readKeys hands out the keys that are pressed until ctx ends. It fails when the
+// terminal goes away.
+func readKeys(ctx context.Context, in *os.File, keys chan<- string) error {
+	buf := make([]byte, 256)
+	for ctx.Err() == nil {
+		fds := []unix.PollFd{{Fd: int32(in.Fd()), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, keyWait)
+		if errors.Is(err, unix.EINTR) || err == nil && n == 0 {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if n, err = in.Read(buf); err != nil {
+			return errors.New("the terminal is gone")
+		}
+		for _, key := range split(string(buf[:n])) {
+			select {
+			case keys <- key:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// watchSize tells of changes of the terminal's size.
+func watchSize() (changed <-chan os.Signal, stop func()) {
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, syscall.SIGWINCH)
+	return ch, func() { signal.Stop(ch) }
+}

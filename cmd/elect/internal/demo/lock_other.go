@@ -1,0 +1,13 @@
+//go:build !unix
+
+package demo
+
+import (
+	"errors"
+	"os"
+)
+
+// lock cannot be done: no keeper runs a command on this system either.
+func lock(*os.File) error { return errors.ErrUnsupported }
+
+func unlock(*os.File) {}

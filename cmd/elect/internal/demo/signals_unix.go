@@ -1,0 +1,10 @@
+//go:build unix
+
+package demo
+
+import "syscall"
+
+const (
+	freeze = syscall.SIGSTOP
+	resume = syscall.SIGCONT
+)

@@ -1,0 +1,190 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/electd/elect/cmd/elect/internal/fleet"
+	"github.com/electd/elect/cmd/elect/internal/ring"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/peer"
+)
+
+// election is the name of the demo's.
+const election = "demo"
+
+// stage is the real processes, and what is done to them. Its methods may be
+// called by any number of goroutines, but close, which comes last.
+type stage struct {
+	program, job string
+	profile      string
+	dir          string // with the certificates, the data and the log
+	fleet        *fleet.Fleet
+
+	ring    *ring.Ring                  // certificates, ports and cables of the nodes
+	clients [size]*peer.Client          // each asks one node, past the cables
+	nodes   chan [size]*fleet.Candidate // holds the present ones, or is empty while they change
+	ended   func(i, code int)
+	ends    sync.WaitGroup // who waits to call it
+}
+
+// validity is that of the certificates, for who goes on by hand.
+const validity = 24 * time.Hour
+
+// open prepares everything but the nodes themselves.
+func (s *stage) open() (err error) {
+	s.ring, err = ring.New(ring.Config{Dir: s.dir, Profile: s.profile, Voters: size, Cables: true, Cluster: "elect-demo", Valid: validity})
+	if err != nil {
+		return err
+	}
+	all, err := s.ring.Config(election)
+	if err != nil {
+		return err
+	}
+	for i := range ids {
+		one := all
+		one.Voters = all.Voters[i : i+1]
+		if s.clients[i], err = peer.NewClient(one); err != nil {
+			return err
+		}
+	}
+	s.nodes = make(chan [size]*fleet.Candidate, 1)
+	s.nodes <- [size]*fleet.Candidate{}
+	return os.WriteFile(filepath.Join(s.dir, "url"), []byte(s.ring.Direct()+"\n"), 0o600)
+}
+
+// log is the path of the log that the jobs write.
+func (s *stage) log() string { return filepath.Join(s.dir, "job.log") }
+
+// set changes a node's process.
+func (s *stage) set(i int, c *fleet.Candidate) {
+	nodes := <-s.nodes
+	nodes[i] = c
+	s.nodes <- nodes
+}
+
+func (s *stage) node(i int) *fleet.Candidate {
+	nodes := <-s.nodes
+	s.nodes <- nodes
+	return nodes[i]
+}
+
+// start starts a node. Its end, whatever the reason, is reported once, unless it
+// was started again before.
+func (s *stage) start(i int) error {
+	cmd := exec.Command(s.program, "run", "--election", s.ring.URL(ids[i]), "--name", election, "--id", ids[i],
+		"--restart", "always", "--grace", "1s", "--", s.program, s.job, s.log())
+	c, err := s.fleet.Spawn(ids[i], cmd)
+	if err != nil {
+		return err
+	}
+	s.set(i, c)
+	s.ends.Go(func() {
+		// One that was killed has ended only when nobody writes in its name any
+		// more. By then it may have been started again.
+		if code := c.Code(); s.node(i) == c {
+			s.ended(i, code)
+		}
+	})
+	return nil
+}
+
+// signal sends one to a node's elect run.
+func (s *stage) signal(i int, sig syscall.Signal) error {
+	c := s.node(i)
+	if c == nil {
+		return fmt.Errorf("%s was not started", ids[i])
+	}
+	return c.Signal(sig)
+}
+
+// resign asks a node to give leadership up.
+func (s *stage) resign(ctx context.Context, i int, token fence.Token) error {
+	return s.clients[i].Recall(ctx, token)
+}
+
+// read asks a node for its state.
+func (s *stage) read(ctx context.Context, i int) (reading, error) {
+	all := s.clients[i].Statuses(ctx)
+	if len(all) != 1 {
+		return reading{}, fmt.Errorf("%d answers of %s", len(all), ids[i])
+	}
+	if all[0].Err != nil {
+		return reading{}, all[0].Err
+	}
+	st := all[0].Status
+	now := reading{role: st.Role, founded: st.Founded, token: st.Token, active: st.Active, lease: st.LeaseLeft}
+	if st.Leader != nil && !st.Stale {
+		now.follows = st.Leader.ID
+	}
+	for _, p := range st.Peers {
+		if p.Connected {
+			now.hears = append(now.hears, string(p.ID))
+		}
+	}
+	return now, nil
+}
+
+// late lets a write arrive that an earlier leader's job has sent long ago, and
+// returns what the log says to that.
+func (s *stage) late(l life) error {
+	g, err := openGuard(s.log())
+	if err != nil {
+		return err
+	}
+	return errors.Join(g.append(line{Token: l.token, ID: l.id, PID: os.Getpid()}), g.close())
+}
+
+// end ends the nodes: those first that do not lead, so that none of them takes
+// over.
+func (s *stage) end(leader int) {
+	if s.nodes == nil {
+		return
+	}
+	for i := range ids {
+		c := s.node(i)
+		if c == nil {
+			continue
+		}
+		_ = c.Signal(resume) // it may have ended, here and below
+		if i != leader {
+			_ = c.Signal(syscall.SIGTERM)
+		}
+	}
+	late := time.After(time.Second)
+	for i := range ids {
+		c := s.node(i)
+		if c == nil || i == leader {
+			continue
+		}
+		select {
+		case <-c.Done():
+		case <-late:
+			late = nil
+		}
+		if late == nil {
+			break
+		}
+	}
+	s.fleet.Close()
+	s.ends.Wait()
+}
+
+// close frees what is left when the nodes are dead.
+func (s *stage) close() {
+	for _, c := range s.clients {
+		if c != nil {
+			_ = c.Close() // nothing is lost by it, here and below
+		}
+	}
+	if s.ring != nil {
+		_ = s.ring.Close()
+	}
+}

@@ -1,0 +1,140 @@
+package demo
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// style is how a piece of text looks. Each is a meaning and has one colour, so
+// that a colour always means the same; every state is in words, too.
+type style int
+
+const (
+	normal style = iota
+	strong
+	faint
+	leading
+	warning // paused
+	cutOff
+	failed
+	picked // the selected node
+)
+
+// codes are the colours of the 16 that every terminal has, by their SGR numbers.
+var codes = [...]string{
+	normal: "", strong: "1", faint: "2", leading: "32;1", warning: "33;1", cutOff: "35;1", failed: "31;1", picked: "36;1",
+}
+
+// piece is text of one style, and row a line of the picture.
+type piece struct {
+	text  string
+	style style
+}
+
+type row []piece
+
+// glyphs are the signs that the picture is drawn with.
+type glyphs struct {
+	across, down, topLeft, topRight, bottomLeft, bottomRight string // of the boxes
+	full, left, right, track                                 string // of work, and of a lease that is used up
+	standing, frozen, severed, sep                           string
+	leads                                                    string
+}
+
+// Both sets have the same width everywhere.
+func unicodeGlyphs() glyphs {
+	return glyphs{
+		across: "─", down: "│", topLeft: "┌", topRight: "┐", bottomLeft: "└", bottomRight: "┘",
+		full: "█", left: "▌", right: "▐", track: "░", standing: "─", frozen: "░", severed: "╌", sep: "·", leads: "★",
+	}
+}
+
+func asciiGlyphs() glyphs {
+	return glyphs{
+		across: "-", down: "|", topLeft: "+", topRight: "+", bottomLeft: "+", bottomRight: "+",
+		full: "#", left: "[", right: "]", track: ".", standing: "-", frozen: ":", severed: "~", sep: "-", leads: "*",
+	}
+}
+
+// words makes a row of one piece.
+func words(style style, text string) row { return row{{text, style}} }
+
+func (r row) width() (n int) {
+	for _, p := range r {
+		n += utf8.RuneCountInString(p.text)
+	}
+	return n
+}
+
+// fit cuts the row, or fills it with blanks, to be so wide.
+func (r row) fit(width int) row {
+	var fitted row
+	left := max(width, 0)
+	for _, p := range r {
+		text := []rune(p.text)
+		if len(text) > left {
+			text = text[:left]
+		}
+		if len(text) > 0 {
+			fitted = append(fitted, piece{string(text), p.style})
+			left -= len(text)
+		}
+	}
+	if left > 0 {
+		fitted = append(fitted, piece{strings.Repeat(" ", left), normal})
+	}
+	return fitted
+}
+
+// paint makes text of a row, with or without colours. Blanks at the end are
+// left out.
+func (r row) paint(colour bool) string {
+	var b strings.Builder
+	for _, p := range r {
+		if code := codes[p.style]; colour && code != "" && strings.TrimSpace(p.text) != "" {
+			b.WriteString("\x1b[" + code + "m" + p.text + "\x1b[0m")
+			continue
+		}
+		b.WriteString(p.text)
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// wrap breaks text into lines that are at most so wide, between words where it
+// can. Lines after the first are indented.
+func wrap(text string, width, indent int) []string {
+	var lines []string
+	now := ""
+	flush := func() {
+		lines = append(lines, now)
+		now = strings.Repeat(" ", indent)
+	}
+	for word := range strings.FieldsSeq(text) {
+		gap := 1
+		if strings.TrimSpace(now) == "" {
+			gap = 0
+		}
+		if utf8.RuneCountInString(now)+gap+utf8.RuneCountInString(word) > width && gap > 0 {
+			flush()
+			gap = 0
+		}
+		now += strings.Repeat(" ", gap)
+		for _, r := range word {
+			if utf8.RuneCountInString(now) >= max(width, indent+1) {
+				flush()
+			}
+			now += string(r)
+		}
+	}
+	return append(lines, now)
+}
+
+// printable is text of others, without what would move the cursor.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,275 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/fleet"
+	"github.com/electd/elect/cmd/elect/internal/ring"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/peer"
+)
+
+// taleLimit is how long one attempt may take.
+const taleLimit = 20 * time.Second
+
+// The servers, by their index.
+const (
+	bareStore = iota
+	guardedStore
+	storeCount
+)
+
+// cast is who plays in the story: two clients and two servers, each a process, and a
+// third voter, here.
+type cast struct {
+	fleet   *fleet.Fleet
+	ring    *ring.Ring
+	third   *elect.Election
+	clients []*client
+	stores  [storeCount]string // their URLs
+	reads   sync.WaitGroup
+}
+
+// command is what a client is told to do.
+type command struct {
+	Do   string `json:"do"` // stand, resign; or work, and write when it has checked
+	Pays int    `json:"pays,omitempty"`
+}
+
+// answer is what a client says. The times are of stamp.Now.
+type answer struct {
+	At      time.Duration `json:"at"`
+	Token   fence.Token   `json:"token"`
+	Balance int           `json:"balance"` // that it has read
+	ReadAt  time.Duration `json:"read_at"` // when
+	Left    time.Duration `json:"left"`    // of the lease, when it checked
+	Lost    string        `json:"lost"`    // why its term is over; empty: it leads
+	Refused string        `json:"refused"` // by the server that checks
+	Highest fence.Token   `json:"highest"` // as the refusal has it
+	Failed  string        `json:"failed"`  // anything else that went wrong
+}
+
+// client is one of the two, as seen from here.
+type client struct {
+	*fleet.Candidate
+	in      io.WriteCloser
+	answers chan answer // closed at its end
+	quit    chan struct{}
+}
+
+// openCast starts everybody. The URL of the election has the times of the story: a
+// voter's promise is a tenth longer than the lease that a leader proves from it.
+func openCast(ctx context.Context, cfg Config, dir string) (c *cast, err error) {
+	c = new(cast)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if c.ring, err = ring.New(ring.Config{Dir: dir, Profile: "fast", Voters: size, Cluster: "elect-demo"}); err != nil {
+		return nil, err
+	}
+	c.fleet = &fleet.Fleet{Program: cfg.Program, Dir: dir}
+	for i := range c.stores {
+		if c.stores[i], err = c.startStore(ctx, cfg, storeDir(dir, i), i == guardedStore); err != nil {
+			return nil, err
+		}
+	}
+	at := func(id string) string {
+		return c.ring.URL(id) + "&" + url.Values{"promise": {(taleLease*10/9 + time.Millisecond).String()}, "heartbeat": {"30ms"}}.Encode()
+	}
+	for _, id := range ids[:2] {
+		one, err := c.startClient(cfg, id, at(id))
+		if err != nil {
+			return nil, err
+		}
+		c.clients = append(c.clients, one)
+	}
+	c.third, err = elect.Openers{"peer": peer.Open}.Open(ctx, at(ids[2]), election, elect.Config{ID: ids[2]})
+	return c, err
+}
+
+func storeDir(dir string, i int) string { return filepath.Join(dir, fmt.Sprint("store", i)) }
+
+// startStore starts a server and returns its URL.
+func (c *cast) startStore(ctx context.Context, cfg Config, dir string, checks bool) (string, error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(accountFile(dir), fmt.Appendln(nil, opening), 0o600); err != nil {
+		return "", err
+	}
+	args := []string{cfg.StoreVerb, dir}
+	if checks {
+		args = append(args, "checks")
+		if err := os.WriteFile(secretFile(dir), []byte(rand.Text()), 0o600); err != nil {
+			return "", err
+		}
+	}
+	p, said, err := c.fleet.SpawnRead("a server", exec.Command(cfg.Program, args...))
+	if err != nil {
+		return "", err
+	}
+	lines := make(chan string)
+	c.reads.Go(func() {
+		defer said.Close()
+		in := bufio.NewScanner(said)
+		for in.Scan() {
+			select {
+			case lines <- in.Text():
+			case <-ctx.Done():
+			}
+		}
+		close(lines)
+	})
+	select {
+	case line, ok := <-lines:
+		if !ok {
+			return "", fmt.Errorf("a server has not begun: %s", strings.Join(p.Lines(3), "; "))
+		}
+		return line, nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+func (c *cast) startClient(cfg Config, id, at string) (*client, error) {
+	cmd := exec.Command(cfg.Program, cfg.ClientVerb, at, id, c.stores[bareStore], c.stores[guardedStore], secretFile(storeDir(c.fleet.Dir, guardedStore)))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	p, said, err := c.fleet.SpawnRead(id, cmd)
+	if err != nil {
+		return nil, err
+	}
+	one := &client{Candidate: p, in: in, answers: make(chan answer), quit: make(chan struct{})}
+	c.reads.Go(func() {
+		defer close(one.answers)
+		defer said.Close()
+		for in := json.NewDecoder(bufio.NewReader(said)); ; {
+			var a answer
+			if err := in.Decode(&a); err != nil {
+				return
+			}
+			select {
+			case one.answers <- a:
+			case <-one.quit:
+				return
+			}
+		}
+	})
+	return one, nil
+}
+
+// elect has a client elected, and resign again if it is one of the past. The token
+// tells whether that is the election that was meant.
+func (c *cast) elect(ctx context.Context, one *client, token fence.Token, resign bool) error {
+	if err := one.ask(command{Do: "stand"}); err != nil {
+		return err
+	}
+	a, err := one.next(ctx)
+	switch {
+	case err != nil:
+		return err
+	case a.Token != token:
+		return fmt.Errorf("%w: token %v instead of %v", errAgain, a.Token, token)
+	case !resign:
+		return nil
+	}
+	if err := one.ask(command{Do: "resign"}); err != nil {
+		return err
+	}
+	_, err = one.next(ctx)
+	return err
+}
+
+func (c *client) ask(what command) error { return json.NewEncoder(c.in).Encode(what) }
+
+// work has a client claim, read, and check: it is about to write then.
+func (c *client) work(ctx context.Context, pays int) (answer, error) {
+	if err := c.ask(command{Do: "work", Pays: pays}); err != nil {
+		return answer{}, err
+	}
+	return c.next(ctx)
+}
+
+func (c *client) next(ctx context.Context) (answer, error) {
+	select {
+	case a, ok := <-c.answers:
+		switch {
+		case !ok:
+			return a, fmt.Errorf("%s has ended: %s", c.ID, strings.Join(c.Lines(3), "; "))
+		case a.Failed != "":
+			return a, fmt.Errorf("%s: %s", c.ID, a.Failed)
+		}
+		return a, nil
+	case <-ctx.Done():
+		return answer{}, context.Cause(ctx)
+	}
+}
+
+// stop stops the process, and returns when it stands still.
+func (c *client) stop(ctx context.Context) error {
+	if err := c.Signal(freeze); err != nil {
+		return err
+	}
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for {
+		if still, err := stopped(c.PID); still || err != nil {
+			return err
+		}
+		select {
+		case <-look.C:
+		case <-c.Done():
+			return fmt.Errorf("%s has ended: %s", c.ID, strings.Join(c.Lines(3), "; "))
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// balance asks a server, past the clients.
+func (c *cast) balance(ctx context.Context, store string) (int, error) {
+	return readAccount(ctx, http.DefaultClient, store)
+}
+
+// close ends everybody.
+func (c *cast) close() error {
+	for _, one := range c.clients {
+		_ = one.Signal(resume) // it may have ended, here and below
+		_ = one.in.Close()
+		close(one.quit)
+	}
+	if c.fleet != nil {
+		c.fleet.Close()
+	}
+	c.reads.Wait()
+	var err error
+	if c.third != nil {
+		err = c.third.Close()
+	}
+	if c.ring != nil {
+		err = errors.Join(err, c.ring.Close())
+	}
+	return err
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/peer"
+)
+
+// TestOperatingExamples holds examples/operating to the command as it is: the
+// verb and its flags exist, each variable is one that the verb reads, each URL of
+// peers parses, and what stops a node waits longer than its grace.
+func TestOperatingExamples(t *testing.T) {
+	const dir = "../../examples/operating"
+	names := regexp.MustCompile(`ELECT_[A-Z_]+`)
+	for _, unit := range []string{"elect-file.service", "elect-peer.service"} {
+		text := read(t, filepath.Join(dir, unit))
+		grace := runGrace(t, unit, strings.Fields(setting(t, unit, text, "ExecStart"))[1:])
+		if stop := durationOf(t, unit, setting(t, unit, text, "TimeoutStopSec")); stop <= grace {
+			t.Errorf("%s: TimeoutStopSec is %v; want more than --grace, which is %v", unit, stop, grace)
+		}
+		if want := setting(t, unit, text, "RestartPreventExitStatus"); want != "64" {
+			t.Errorf("%s: RestartPreventExitStatus=%s; want 64, a wrong command line", unit, want)
+		}
+		for _, name := range names.FindAllString(text, -1) {
+			isVariable(t, unit, name)
+		}
+		for _, line := range strings.Split(text, "\n") {
+			if _, where, ok := strings.Cut(line, "ELECT_ELECTION=peer:"); ok {
+				peersParse(t, unit, "peer:"+where, "n1")
+			}
+		}
+	}
+
+	var entry, command []string
+	for _, line := range strings.Split(read(t, filepath.Join(dir, "Containerfile")), "\n") {
+		for _, name := range names.FindAllString(line, -1) {
+			isVariable(t, "Containerfile", name)
+		}
+		for key, into := range map[string]*[]string{"ENTRYPOINT ": &entry, "CMD ": &command} {
+			if list, ok := strings.CutPrefix(line, key); ok {
+				if err := yaml.Unmarshal([]byte(list), into); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if len(entry) == 0 {
+		t.Fatal("Containerfile: there is no ENTRYPOINT")
+	}
+	grace := runGrace(t, "Containerfile", append(entry[1:], command...))
+
+	var compose struct {
+		Services map[string]struct {
+			Grace       string            `yaml:"stop_grace_period"`
+			Environment map[string]string `yaml:"environment"`
+		} `yaml:"services"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(dir, "compose.yaml"))), &compose); err != nil {
+		t.Fatal(err)
+	}
+	if len(compose.Services) != 3 {
+		t.Errorf("compose.yaml has %d services; want 3", len(compose.Services))
+	}
+	for id, s := range compose.Services {
+		if stop := durationOf(t, id, s.Grace); stop <= grace {
+			t.Errorf("compose.yaml: %s stops after %v; want more than --grace, which is %v", id, stop, grace)
+		}
+		for name := range s.Environment {
+			isVariable(t, "compose.yaml", name)
+		}
+		if s.Environment["ELECT_ID"] != id {
+			t.Errorf("compose.yaml: the service %s has the id %q; want its own name", id, s.Environment["ELECT_ID"])
+		}
+		peersParse(t, "compose.yaml", s.Environment["ELECT_ELECTION"], id)
+	}
+}
+
+// runGrace parses the arguments of elect run and returns its --grace.
+func runGrace(t *testing.T, file string, args []string) time.Duration {
+	t.Helper()
+	cmd, rest, err := newRoot(elect.Openers{}).Find(args)
+	if err == nil {
+		err = cmd.ParseFlags(rest)
+	}
+	if err != nil || cmd.Name() != "run" || cmd.Flags().ArgsLenAtDash() != 0 || cmd.Flags().NArg() == 0 {
+		t.Fatalf("%s: elect %s: %v; want elect run FLAGS -- COMMAND", file, strings.Join(args, " "), err)
+	}
+	grace, err := cmd.Flags().GetDuration("grace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return grace
+}
+
+func isVariable(t *testing.T, file, name string) {
+	t.Helper()
+	cmd, _, err := newRoot(elect.Openers{}).Find([]string{"run"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, variable(f.Name)) })
+	if !slices.Contains(known, name) {
+		t.Errorf("%s: elect run does not read %s; want one of %v", file, name, known)
+	}
+}
+
+func peersParse(t *testing.T, file, where, id string) {
+	t.Helper()
+	u, err := url.Parse(where)
+	if err == nil {
+		_, err = peer.ParseURL(u, "scheduler", id)
+	}
+	if err != nil {
+		t.Errorf("%s: %s: %v", file, where, err)
+	}
+}
+
+// setting is the value of the one line KEY=VALUE of a unit.
+func setting(t *testing.T, unit, text, key string) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^`+key+`=(.+)$`).FindAllStringSubmatch(text, -1)
+	if len(found) != 1 {
+		t.Fatalf("%s: %d lines %s=; want one", unit, len(found), key)
+	}
+	return found[0][1]
+}
+
+func durationOf(t *testing.T, file, text string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return d
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,210 @@
+//go:build linux
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/electd/elect/test/chaos/network"
+)
+
+// Beside is a process of a cluster that is none of its nodes, such as a watcher.
+type Beside struct {
+	cluster *Cluster
+	name    string
+	log     string
+	*started
+}
+
+// Beside starts a program beside the nodes, in the operator's place of the network.
+// Its name tells it from others; what it says goes to Dir/log/NAME.log. It finds
+// the election, as the operator sees it, in its environment, and what env has
+// beside that. It is not started again, and Close ends it.
+func (c *Cluster) Beside(name string, env []string, program string, args ...string) (*Beside, error) {
+	cmd := exec.Command(program, args...)
+	if c.cfg.Network != nil {
+		cmd = c.cfg.Network.Command(network.Operator, program, args...)
+	}
+	return c.beside(name, cmd, slices.Concat(c.place(), env))
+}
+
+func (c *Cluster) beside(name string, cmd *exec.Cmd, env []string) (*Beside, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over() {
+		return nil, errClosed
+	}
+	b := &Beside{cluster: c, name: name, log: c.logPath(name)}
+	var err error
+	if b.started, err = c.launch(cmd, b.log, slices.Concat([]string{besideEnv + "=" + name}, env)...); err != nil {
+		return nil, fmt.Errorf("cluster: %s: %w", name, err)
+	}
+	c.besides = append(c.besides, b)
+	return b, nil
+}
+
+// Pid is its process id.
+func (b *Beside) Pid() int { return b.pid }
+
+// Done is closed when the process has ended.
+func (b *Beside) Done() <-chan struct{} { return b.done }
+
+// Signal sends one to the process itself. One that has ended is no error.
+func (b *Beside) Signal(sig syscall.Signal) error { return b.signal(sig) }
+
+// Wait waits until the process has ended, and says how, with the last line that it
+// has said.
+func (b *Beside) Wait(ctx context.Context) (string, error) {
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+		return "", fmt.Errorf("cluster: %s has not ended: %w; it said last: %s", b.name, context.Cause(ctx), lastLine(b.log))
+	}
+	return b.how() + ": " + lastLine(b.log), nil
+}
+
+// End ends the process, and returns when nothing is left of it and of what it has
+// started. What does not end by itself within 15 s of SIGTERM is killed, and is an
+// error.
+func (b *Beside) End() error {
+	wait := b.cluster.patience
+	_ = b.signal(syscall.SIGCONT)
+	err := b.signal(syscall.SIGTERM)
+	select {
+	case <-b.done:
+	case <-time.After(wait):
+		err = errors.Join(err, fmt.Errorf("cluster: %s did not end within %v of SIGTERM", b.name, wait), b.signal(syscall.SIGKILL))
+		<-b.done
+		wait = 0
+	}
+	if left := b.cluster.vanish(func(p *process) bool { return p.beside == b.name }, wait); len(left) > 0 {
+		err = errors.Join(err, fmt.Errorf("cluster: left of %s, and killed: %s", b.name, strings.Join(left, "; ")))
+	}
+	b.cluster.forget(b)
+	return err
+}
+
+func (c *Cluster) forget(b *Beside) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.besides = slices.DeleteFunc(slices.Clone(c.besides), func(o *Beside) bool { return o == b })
+}
+
+// Twin is a second process with the id of a node. It must be refused, and must not
+// disturb the first.
+type Twin struct{ *Beside }
+
+// Twin starts a second process of node i, of its kind: with the same data
+// directory, which the first one has, or elsewhere, with an empty directory and at a
+// port of its own, as if its machine had been set up twice. It stamps the ledger as
+// any node, should it lead.
+func (c *Cluster) Twin(i int, elsewhere bool) (*Twin, error) {
+	if c.cfg.Election == File {
+		return nil, errors.New("cluster: in a file election an id binds nobody, and so there are no twins")
+	}
+	c.mu.Lock()
+	c.twins++
+	name := fmt.Sprintf("%s-twin%d", c.ID(i), c.twins)
+	c.mu.Unlock()
+	at := c.URL(i)
+	if elsewhere {
+		data := filepath.Join(c.cfg.Dir, "data", name)
+		if err := os.MkdirAll(data, 0o700); err != nil {
+			return nil, err
+		}
+		addr, err := freePort(c.cfg.Network.Listen(i))
+		if err != nil {
+			return nil, fmt.Errorf("cluster: %s: %w", name, err)
+		}
+		if at, err = with(at, "data", data, "listen", addr); err != nil {
+			return nil, err
+		}
+	}
+	cmd := c.command(i, c.cfg.Programs, at)
+	b, err := c.beside(name, cmd, []string{nodeEnv + "=" + strconv.Itoa(i)})
+	if err != nil {
+		return nil, err
+	}
+	return &Twin{b}, nil
+}
+
+// refusal is what nodes say that others refuse.
+const refusal = "this node is refused"
+
+// Refused waits until the twin is refused, and returns in which words. In the same
+// directory it then has ended, after 5 s. Elsewhere it stands by for as long as the
+// first one is connected with the others, and ends when they find that it has
+// another directory. It is an error if it was killed, or ended well, or is not
+// refused when ctx ends.
+func (t *Twin) Refused(ctx context.Context) (string, error) {
+	looks := time.NewTicker(glance)
+	defer looks.Stop()
+	for {
+		select {
+		case <-t.done:
+			words := t.how() + ": " + lastLine(t.log)
+			if t.cmd.ProcessState.ExitCode() <= 0 {
+				return words, fmt.Errorf("cluster: %s was not refused: %s", t.name, words)
+			}
+			return words, nil
+		case <-looks.C:
+			text, err := os.ReadFile(t.log)
+			if err != nil {
+				return "", err
+			}
+			for line := range strings.Lines(string(text)) {
+				if strings.Contains(line, refusal) {
+					return strings.TrimSpace(line), nil
+				}
+			}
+		case <-ctx.Done():
+			return "", fmt.Errorf("cluster: %s is not refused: %w; it said last: %s", t.name, context.Cause(ctx), lastLine(t.log))
+		}
+	}
+}
+
+// freePort is another port of the host of addr. Where the host is one of this
+// machine nobody listens on it at the moment; elsewhere it is one that a node's own
+// machine has no use for. It is below those that the kernel gives to connections.
+func freePort(addr string) (string, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", err
+	}
+	own, err := strconv.Atoi(port)
+	if err != nil {
+		return "", err
+	}
+	for other := own + 1; other < own+10_000; other++ {
+		at := net.JoinHostPort(host, strconv.Itoa(10_000+other%20_000))
+		l, err := net.Listen("tcp", at)
+		if err == nil {
+			return at, l.Close()
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return at, nil // that address is in another network
+		}
+	}
+	return "", fmt.Errorf("no port of %s is free", host)
+}
+
+// lastLine is the last one of a file that is not empty, without what is no text.
+func lastLine(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return lines[len(lines)-1]
+}

@@ -1,0 +1,85 @@
+//go:build linux
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// Programs are the paths of what a cluster runs.
+type Programs struct{ Elect, Worker string }
+
+// The packages of the programs.
+const (
+	electPackage  = "github.com/electd/elect/cmd/elect"
+	workerPackage = "github.com/electd/elect/test/chaos/worker"
+)
+
+// Build builds both programs into dir, which it makes, with the build tags given,
+// from the tree of sources that this package itself was built from. They are built
+// without the race detector, whatever GOFLAGS says: what is tested is what people run.
+func Build(ctx context.Context, dir string, tags ...string) (Programs, error) {
+	root, err := sources()
+	if err != nil {
+		return Programs{}, fmt.Errorf("cluster: %w", err)
+	}
+	if err := look(root); err != nil {
+		return Programs{}, fmt.Errorf("cluster: the sources: %w", err)
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return Programs{}, err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return Programs{}, err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-race=false", "-buildvcs=false", "-tags="+strings.Join(tags, ","), "-o", dir+"/", electPackage, workerPackage)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return Programs{}, fmt.Errorf("cluster: %s: %w: %s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return Programs{Elect: filepath.Join(dir, "elect"), Worker: filepath.Join(dir, "worker")}, nil
+}
+
+// sources is the tree's root, where its workspace file is: above this very file,
+// or above the working directory where paths of files were left out of the build.
+func sources() (string, error) {
+	_, self, _, _ := runtime.Caller(0)
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range []string{filepath.Dir(self), here} {
+		for filepath.IsAbs(dir) && dir != "/" {
+			if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+				return dir, nil
+			}
+			dir = filepath.Dir(dir)
+		}
+	}
+	return "", fmt.Errorf("no go.work above %s: the programs are built from the sources, so start it there", here)
+}
+
+// look looks at every source file. The go command does not answer a test from its
+// cache after one has changed that the test has looked at; what is built here, it
+// would not know of.
+func look(root string) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == ".git":
+			return filepath.SkipDir
+		case slices.Contains([]string{".go", ".mod", ".sum", ".work"}, filepath.Ext(path)):
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+}
