@@ -15,7 +15,7 @@ import (
 )
 
 // change is one change on the leader's node. Its methods are called by the
-// goroutine that serves whoever asked, but for what it has the loop do.
+// goroutine that serves the request, but for what they have a turn do.
 type change struct {
 	n    *Node
 	want memberRequest

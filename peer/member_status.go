@@ -86,9 +86,9 @@ func membershipStatus(ms *protocol.Membership, settled bool, known []protocol.Me
 	return s
 }
 
-// loopLimit is how long a status waits for the loop, which is never busy for so
-// long unless the process hangs.
-const loopLimit = 200 * time.Millisecond
+// turnLimit is how long a status waits for a turn. None takes so long unless the process
+// hangs.
+const turnLimit = 200 * time.Millisecond
 
 // membershipNow is what this node shows of its membership, nil before it is founded.
 func (n *Node) membershipNow() *MembershipStatus {
@@ -106,7 +106,7 @@ func (n *Node) membershipNow() *MembershipStatus {
 			told <- membershipStatus(ms, settled, r.Members(nil), n.run.Latest().Boot)
 		}
 	})
-	late := time.NewTimer(loopLimit)
+	late := time.NewTimer(turnLimit)
 	defer late.Stop()
 	select {
 	case s := <-told:

@@ -61,7 +61,7 @@ type Node struct {
 	apart      atomic.Bool  // it takes no part any more, see apart.go
 	voids      sync.WaitGroup
 
-	// Owned by the loop.
+	// Owned by turns, see package runtime.
 	clocks    clocks
 	began     protocol.Instant // when it was made
 	kept      []byte           // what was written last; of the one that saves
@@ -222,7 +222,7 @@ func (n *Node) listen(ctx context.Context) (net.Listener, error) {
 	return l, nil
 }
 
-// prepare makes what the loop works with.
+// prepare makes what turns work with.
 func (n *Node) prepare() {
 	n.self = protocol.Voter{ID: n.cfg.ID, Dir: n.dir.Identity().Dir}
 	n.joined, n.linked = make(chan struct{}), make(chan struct{})

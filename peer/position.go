@@ -15,7 +15,7 @@ import (
 )
 
 // locator asks the application how far it is (R13), and has it catch up. It does
-// so in goroutines of its own: nothing in a turn of the loop waits for it.
+// so in goroutines of its own: nothing in a turn waits for it.
 type locator struct {
 	n    *Node
 	ctx  context.Context // ends with the node
@@ -26,7 +26,7 @@ type locator struct {
 	last  atomic.Pointer[string]
 	wrong atomic.Pointer[error] // why the last call failed; nil: it did not
 
-	// Owned by the loop.
+	// Owned by turns.
 	from protocol.Instant        // since when it waits for the first position
 	moot context.CancelCauseFunc // ends the CatchUp that is under way; nil: none is
 }
@@ -39,7 +39,7 @@ func (l *locator) position() string {
 	return ""
 }
 
-// start begins to ask. It is called before the loop runs.
+// start begins to ask. It is called before the first turn.
 func (l *locator) start(n *Node) {
 	l.n, l.kick = n, make(chan chan struct{})
 	l.ctx, l.end = context.WithCancel(context.Background())

@@ -79,7 +79,7 @@ func (n *Node) leading(l protocol.Leadership) leadership {
 	return known
 }
 
-// watch is what the loop knows of the election as people see it. In one that is
+// watch is what this node knows of the election as people see it. In one that is
 // settled, changes are believed at once. One that is not (the node has just
 // started, or was cut off) waits until what it sees has lasted: right after a
 // cut, what arrives first may be old.

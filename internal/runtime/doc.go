@@ -13,7 +13,7 @@
 // is tested here:
 //
 //   - The view is published before the orders are told, and they are told before
-//     anything is sent. The context of work whose term has ended ends before the view
+//     anything is sent; a store is asked last. The context of work whose term has ended ends before the view
 //     that says so is published.
 //   - A message leaves after the save that it names is durable. A save that fails
 //     releases nothing, and one that succeeds releases what names it or an earlier one.
@@ -22,8 +22,8 @@
 //   - What has arrived is handed in before a timer that has come due.
 //   - A mandate that has lapsed stays so.
 //
-// The world is behind narrow interfaces: [Disk], [Owner], and a clock. The [Owner] is
-// the participant: it sends, and it adds by its hooks what a back end has besides.
+// The world is behind narrow interfaces: [Disk], [Transport], [Store], [Recorder], and a
+// clock. What a participant does besides in a turn is in its [Hooks].
 //
 // A disk that fails is told to the machine, and logged once. A panic of a machine or of
 // a hook is not caught. After [Runner.Run] has returned nothing is done any more, and

@@ -288,6 +288,32 @@ func TestLapseIsFinal(t *testing.T) {
 	})
 }
 
+// TestAsks: a store is asked last, waits for no save, and its answers are handed in.
+func TestAsks(t *testing.T) {
+	inRig(t, func(t *testing.T, r *rig) {
+		var tell func(protocol.Answer)
+		r.run.cfg.Store = storeFunc(func(a protocol.Ask, answer func(protocol.Answer)) {
+			r.say("ask %d", a.Number)
+			tell = answer
+		})
+		r.on[protocol.Replied] = func(in *protocol.Input, _ *protocol.Effects) { r.say("%s to %d", in.Answer.Status, in.Answer.Number) }
+		r.letter(func(_ *protocol.Input, fx *protocol.Effects) {
+			fx.Asks = append(fx.Asks, protocol.Ask{Number: 7, Op: protocol.Read})
+			save(fx, 2)
+			send(fx, "n2", "a", 0)
+		})
+		r.happens("a to n2", "ask 7")
+		tell(protocol.Answer{Number: 7, Status: protocol.StatusUnknown})
+		r.happens("unknown to 7")
+		r.end(nil)
+		r.happens("disk: 2 is durable")
+	})
+}
+
+type storeFunc func(protocol.Ask, func(protocol.Answer))
+
+func (f storeFunc) Ask(a protocol.Ask, tell func(protocol.Answer)) { f(a, tell) }
+
 // TestFoundingSaveIsAwaited: a machine that boots in a turn, such as that of an election
 // that is founded, has booted when its save is durable.
 func TestFoundingSaveIsAwaited(t *testing.T) {

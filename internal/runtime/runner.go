@@ -23,6 +23,7 @@ type Config struct {
 	Era       uint64          // of its tokens
 	Disk      Disk
 	Transport Transport
+	Store     Store // nil if the machine asks none
 	Hooks     Hooks
 	// Log is told what is worth knowing. It must not block. Nil is silence.
 	Log *slog.Logger
@@ -42,6 +43,14 @@ type Transport interface {
 	// Send sends a message, if that is possible at once: any message may be lost. It is
 	// called in a turn. s is the Runner's again afterwards.
 	Send(s *protocol.Send)
+}
+
+// Store is what machines of protocols over a store ask.
+type Store interface {
+	// Ask begins an operation, in a turn, and does not wait for it. tell hands its answer
+	// in, from any goroutine: once, with StatusUnknown if none comes in time; of a watch,
+	// each time.
+	Ask(a protocol.Ask, tell func(protocol.Answer))
 }
 
 // Recorder records what a machine does. It is called after each step, in the turn, and
@@ -103,6 +112,7 @@ type Runner struct {
 	running  bool             // Run was called
 	recorder Recorder
 	state    func() []byte // of the machine
+	tell     func(protocol.Answer)
 
 	in       protocol.Input
 	fx       protocol.Effects
@@ -141,6 +151,12 @@ func New(cfg Config) *Runner {
 	r.SetLog(cfg.Log)
 	r.timer.Stop()
 	r.state = func() []byte { return r.machine.AppendState(nil) }
+	r.tell = func(a protocol.Answer) {
+		r.Do(func() {
+			r.in = protocol.Input{Kind: protocol.Replied, Answer: a}
+			r.step()
+		})
+	}
 	r.anchor = r.Read()
 	r.saver = &saver{
 		disk: cfg.Disk, idle: cfg.Idle,

@@ -50,6 +50,9 @@ func (r *Runner) carryOut() {
 		r.carrySaves()
 		r.carrySends()
 	}
+	for i := range r.fx.Asks {
+		r.cfg.Store.Ask(r.fx.Asks[i], r.tell)
+	}
 	r.confirms.answer(r.view.Confirmed)
 	if r.recorder != nil {
 		r.recorder.Step(&r.in, &r.fx, &r.view, r.state)
