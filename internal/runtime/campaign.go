@@ -71,7 +71,7 @@ func (r *Runner) forgo(c *Candidacy) {
 			return
 		}
 		r.withdraw()
-	case c.won != nil: // and nobody has looked
+	case c.won != nil: // and its caller has not looked
 		r.leave(c.won)
 	}
 }

@@ -149,7 +149,7 @@ func (r *rig) wins(token uint64, lease time.Duration) effect {
 		}
 		r.onView = func() {
 			r.onView = nil
-			synctest.Wait() // whoever was told of the order goes by the view
+			synctest.Wait() // what was told of the order goes by the view
 		}
 	}
 }
@@ -162,7 +162,7 @@ func (r *rig) stops(token uint64) effect {
 	}
 }
 
-// superseded expects that a term has ended, for everybody who has it.
+// superseded expects that a term has ended, for all that have it.
 func superseded(t *testing.T, m *Mandate, when string) {
 	t.Helper()
 	if cause := context.Cause(m.Context()); !errors.Is(cause, driver.ErrSuperseded) {
@@ -173,8 +173,8 @@ func superseded(t *testing.T, m *Mandate, when string) {
 	}
 }
 
-// TestViewBeforeOrders: whoever is told that it leads finds that proven, and whoever
-// sees that a term is over finds the context of its work ended, with the reason.
+// TestViewBeforeOrders: work that is told that it leads finds that proven. What sees that
+// a term is over finds the context of its work ended, with the reason.
 func TestViewBeforeOrders(t *testing.T) {
 	inRig(t, func(t *testing.T, r *rig) {
 		m := r.lead(7, time.Hour)

@@ -6,9 +6,9 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// maxLetters bounds the letters of one sender that wait, so that one that floods
-// keeps out nobody else's. A machine takes microseconds for each; when more wait,
-// the process hangs, and old letters help nobody.
+// maxLetters bounds the letters of one sender that wait, so that a sender that floods
+// keeps no other sender's out. A machine takes microseconds for each. When more wait, the
+// process hangs, and old letters are of no use.
 const maxLetters = 128
 
 // Letter is a message, with what its sender's runtime adds of its leadership if the
@@ -44,7 +44,7 @@ func newInbox() *inbox {
 	return &inbox{wake: make(chan struct{}, 1), letters: make(map[protocol.NodeID]int)}
 }
 
-// help names what is called by whoever brings a letter, once it is in.
+// help sets what put calls once a letter is in.
 func (b *inbox) help(helper func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,7 +60,7 @@ func (b *inbox) ring() {
 }
 
 // put reports false when the loop has ended, or has no room. A letter may be
-// handled before it returns: whoever brings one holds no lock.
+// handled before it returns, so the caller holds no lock.
 func (b *inbox) put(it item) bool {
 	b.mu.Lock()
 	if b.closed {

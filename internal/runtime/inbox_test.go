@@ -12,9 +12,9 @@ func rung(b *inbox) bool {
 	}
 }
 
-// TestWhoBringsALetterHelps: once the loop runs, whoever brings a letter is asked
-// to make the turn, and the loop is woken for everything else.
-func TestWhoBringsALetterHelps(t *testing.T) {
+// TestLetterHelps: once there are turns, the caller that brings a letter makes one, and
+// the loop is woken for everything else.
+func TestLetterHelps(t *testing.T) {
 	b := newInbox()
 	letter, other := item{from: "n2"}, item{do: func() {}}
 	if !b.put(letter) || !rung(b) {
@@ -61,7 +61,7 @@ func TestInbox(t *testing.T) {
 		t.Errorf("a letter too many is taken, and %d are counted as lost", b.lost())
 	}
 	if !b.put(item{from: "n4"}) {
-		t.Error("one who floods keeps out the letters of another")
+		t.Error("a sender that floods keeps out the letters of another")
 	}
 	if !b.put(item{do: func() {}}) {
 		t.Error("what is no letter must always be taken")

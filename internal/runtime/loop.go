@@ -39,12 +39,12 @@ func (r *Runner) loop() {
 // stop, and what observers are to be shown.
 const rounds = 64
 
-// turns makes one turn of the loop after the other. They are taken by the loop's
-// goroutine, and by one that brings a letter when no other turn is under way: to
-// wake a goroutine for each heartbeat costs several times what the turn does.
+// turns makes one turn after the other. They are made by the goroutine of Run, and by one
+// that brings a letter when no other turn is under way: to wake a goroutine for each
+// heartbeat costs several times what the turn does.
 type turns struct {
 	r     *Runner
-	baton chan struct{} // whoever has put something in has the turn, and all that the loop owns
+	baton chan struct{} // the goroutine that has put something in has the turn
 	batch []item
 	lost  uint64
 }
@@ -53,8 +53,8 @@ func (t *turns) take()  { t.baton <- struct{}{} }
 func (t *turns) leave() { <-t.baton }
 
 // help makes a turn, unless one is under way or more arrives than it is to take
-// on: then the loop is woken, which makes another one. So whoever brings a letter
-// neither waits nor is kept.
+// on: then the loop is woken, which makes another one. So the caller that brings a
+// letter neither waits nor is kept.
 func (t *turns) help() {
 	select {
 	case t.baton <- struct{}{}:
@@ -156,8 +156,8 @@ func (r *Runner) late(due, now protocol.Instant) {
 	r.counted.paused(now.Sub(due))
 	r.log.Warn("this process did not run for a while", "late", now.Sub(due).Truncate(time.Millisecond))
 	if !r.view.Elected {
-		// What has arrived meanwhile is still in the kernel: whoever reads it has
-		// to run before the silence is taken for a leader's.
+		// What has arrived meanwhile is still in the kernel. What reads it has to run
+		// before the silence is taken for a leader's.
 		r.patient = now.Add(min(r.cfg.Late/4, 10*time.Millisecond))
 	}
 }

@@ -43,7 +43,7 @@ func newMandate(r *Runner, count uint64) *Mandate {
 }
 
 // lose ends the mandate. The first reason stays. When it returns the context has
-// ended, whoever was first.
+// ended, whichever call was first.
 func (m *Mandate) lose(why error) {
 	m.over.CompareAndSwap(nil, &why)
 	m.end(*m.over.Load())

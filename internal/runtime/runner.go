@@ -60,7 +60,8 @@ type Recorder interface {
 }
 
 // Hooks are what a participant does beside its machine. They are called in a turn, and
-// wait for nothing. Nil does nothing.
+// wait for nothing. Those of a step (Published to CatchUp) give the machine no command.
+// Nil does nothing.
 type Hooks struct {
 	// Heard sees a letter before the machine does; false drops it.
 	Heard func(from protocol.NodeID, l *Letter) bool
@@ -79,7 +80,7 @@ type Hooks struct {
 	CatchUp func(o *protocol.Order)
 	// Stand comes before a candidacy is taken on; an error refuses it.
 	Stand func(c *Candidacy) error
-	// Withdrawn: nobody waits to be elected any more.
+	// Withdrawn: no candidacy waits any more.
 	Withdrawn func()
 	// Booted: the save of a boot in a turn of Run is durable.
 	Booted func()
@@ -225,7 +226,7 @@ func (r *Runner) Run() {
 	r.Lose(ErrClosed)
 	for _, it := range r.inbox.close() {
 		if it.from == "" {
-			it.do() // somebody may wait for it
+			it.do() // a call may wait for it
 		}
 	}
 	r.Lose(ErrClosed) // it may have been won by what was left
@@ -284,7 +285,7 @@ func (r *Runner) Command(c protocol.Command) {
 	}
 	r.in = protocol.Input{Kind: protocol.Do, Command: c}
 	r.step()
-	r.told = r.latest.Boot // a timer that this has brought back may be long past, and nobody is late
+	r.told = r.latest.Boot // a timer that this has brought back may be long past, and the process is not late
 }
 
 // Machine is the machine, nil before Boot. It is for turns.

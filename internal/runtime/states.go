@@ -17,7 +17,7 @@ type States struct {
 	closed  bool
 }
 
-// Set makes cur the state, and wakes who waits for another one.
+// Set makes cur the state, and wakes those that wait for another one.
 func (s *States) Set(cur driver.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
