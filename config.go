@@ -92,11 +92,10 @@ type Config struct {
 // knows when nothing of it is left. Its methods may be called by any number of goroutines.
 type Guardian interface {
 	// Lead hands over each mandate before its term begins. The lease of the mandate
-	// lasts until the work was joined; that of the term ends a drain earlier. With
-	// Config.NonExclusive it is not exclusive, and the work may go on without a
-	// lease. done is called once, when the work was joined and before the mandate is
-	// released. An error is one of the campaign: no work begins.
-	Lead(m driver.Mandate, exclusive bool) (done func(), err error)
+	// lasts until the work was joined; that of the term ends a drain earlier. done is
+	// called once, when the work was joined and before the mandate is released. An
+	// error is one of the campaign: no work begins.
+	Lead(m driver.Guarded) (done func(), err error)
 
 	// InTime is asked when the lease has ended and the work has not returned, by a
 	// goroutine of the term's. It reports whether all that the work does was over

@@ -88,7 +88,7 @@ func (e *Election) campaign(ctx context.Context, led bool) (*Term, error) {
 	done := func() {}
 	if err == nil {
 		if err = e.sound(m); err == nil && e.cfg.Guardian != nil {
-			done, err = e.cfg.Guardian.Lead(m, !e.cfg.NonExclusive)
+			done, err = e.cfg.Guardian.Lead(driver.Guarded{Mandate: m, Exclusive: !e.cfg.NonExclusive})
 		}
 		if err != nil {
 			if rerr := e.release(m); rerr != nil {

@@ -14,15 +14,15 @@ import (
 
 // guardian does what a test tells it to.
 type guardian struct {
-	lead   func(m driver.Mandate, exclusive bool) (done func(), err error) // nil: it takes all
+	lead   func(m driver.Guarded) (done func(), err error) // nil: it takes all
 	inTime func() bool
 }
 
-func (g *guardian) Lead(m driver.Mandate, exclusive bool) (done func(), err error) {
+func (g *guardian) Lead(m driver.Guarded) (done func(), err error) {
 	if g.lead == nil {
 		return func() {}, nil
 	}
-	return g.lead(m, exclusive)
+	return g.lead(m)
 }
 
 func (g *guardian) InTime() bool { return g.inTime != nil && g.inTime() }
@@ -53,9 +53,9 @@ func TestGuardianKeepsEachTerm(t *testing.T) {
 				f, m := newFake(), newFakeMandate(1, time.Hour)
 				f.wins(m)
 				m.release = func(context.Context) error { step("released"); return nil }
-				g := guardian{lead: func(got driver.Mandate, exclusive bool) (func(), error) {
-					if got != m || exclusive == nonExclusive {
-						t.Errorf("%s: the guardian got %v, exclusive %v; want the mandate, and %v", name, got, exclusive, !nonExclusive)
+				g := guardian{lead: func(got driver.Guarded) (func(), error) {
+					if want := (driver.Guarded{Mandate: m, Exclusive: !nonExclusive}); got != want {
+						t.Errorf("%s: the guardian got %+v; want %+v", name, got, want)
 					}
 					step("kept")
 					return func() { step("done") }, nil
@@ -91,8 +91,8 @@ func TestGuardianRefuses(t *testing.T) {
 			var d diary
 			f, first, second := newFake(), newFakeMandate(1, time.Hour), newFakeMandate(2, time.Hour)
 			f.wins(first, second)
-			g := guardian{lead: func(m driver.Mandate, _ bool) (func(), error) {
-				if m == first {
+			g := guardian{lead: func(m driver.Guarded) (func(), error) {
+				if m.Mandate == first {
 					return nil, refusal
 				}
 				return func() {}, nil

@@ -91,6 +91,16 @@ type Mandate interface {
 	Release(ctx context.Context) error
 }
 
+// Guarded is a mandate as a guardian of its work gets it: see elect.Guardian. It is
+// not the term of package elect, whose lease ends when the work is told to end.
+type Guarded struct {
+	Mandate
+
+	// Exclusive says that the work must be over when the lease ends. Other work is
+	// fenced by its token; it may begin before the lease is proven, and go on after it.
+	Exclusive bool
+}
+
 // Candidacy is what a participant brings to a campaign.
 type Candidacy struct {
 	// Exclusive asks for a proven lease before Campaign returns. It is one

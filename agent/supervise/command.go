@@ -95,18 +95,16 @@ type Command struct {
 
 // Under sets Hold, Entrust, Keep, Testament and Lease to those of a mandate, so that
 // the family is dead before the mandate can be another's. Work that is not exclusive
-// is fenced by its token, and has no Lease: it may go on for longer. The lease of the
-// mandate lasts until the work was joined; that of an elect.Term ends when the work is
-// told to end, and would take its grace.
-func (c *Command) Under(m driver.Mandate, exclusive bool) {
+// has no Lease. A program has the mandate of a term as an elect.Guardian.
+func (c *Command) Under(m driver.Guarded) {
 	c.Lease, c.Hold, c.Entrust, c.Testament, c.Keep = nil, nil, nil, nil, nil
-	if exclusive {
+	if m.Exclusive {
 		c.Lease = m.Remaining
 	}
-	if m, ok := m.(driver.Inheritable); ok {
+	if m, ok := m.Mandate.(driver.Inheritable); ok {
 		c.Hold, c.Entrust = m.Files(), m.Entrust
 	}
-	if m, ok := m.(driver.Attestable); ok {
+	if m, ok := m.Mandate.(driver.Attestable); ok {
 		t := m.Testament()
 		c.Testament, c.Keep = t.Data, t.Keep
 	}

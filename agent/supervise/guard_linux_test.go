@@ -57,7 +57,7 @@ func guarded(args []string) {
 			<-stop
 			l.fixed.Store(true)
 		}()
-		done, err := g.Lead(mandate{lease: l, will: driver.Testament{Data: []byte(a["testament"]), Keep: keep}}, true)
+		done, err := g.Lead(mandate{lease: l, will: driver.Testament{Data: []byte(a["testament"]), Keep: keep}}.guarded())
 		check(err)
 		if a["done"] != "" {
 			done()
@@ -71,7 +71,7 @@ func guarded(args []string) {
 		_, _ = l.Remaining()
 		l.fixed.Store(true)
 		b.Gone.Store(end.Load())
-		_, err := g.Lead(mandate{lease: l}, true)
+		_, err := g.Lead(mandate{lease: l}.guarded())
 		check(err)
 	}
 	if a["hostile"] != "" {
@@ -116,6 +116,7 @@ type mandate struct {
 
 func (m mandate) Remaining() (time.Duration, bool) { return m.lease.Remaining() }
 func (m mandate) Testament() driver.Testament      { return m.will }
+func (m mandate) guarded() driver.Guarded          { return driver.Guarded{Mandate: m, Exclusive: true} }
 
 // lease1 is a lease that is renewed whenever it is looked at.
 type lease1 struct {
@@ -440,7 +441,7 @@ func TestGuardErrors(t *testing.T) {
 		end.Store(int64(clock.Now().Add(c.left)))
 		l := &lease1{end: end}
 		l.fixed.Store(true)
-		if _, err := g.Lead(mandate{lease: l, will: driver.Testament{Data: c.told, Keep: c.keep}}, true); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := g.Lead(mandate{lease: l, will: driver.Testament{Data: c.told, Keep: c.keep}}.guarded()); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want %q", err, c.says)
 		}
 	}
@@ -502,7 +503,7 @@ func guardBench([]string) {
 	for range rounds {
 		l := &lease1{span: time.Minute, end: new(atomic.Int64)}
 		before := time.Now()
-		done, err := g.Lead(mandate{lease: l, will: driver.Testament{Keep: []*os.File{file}}}, true)
+		done, err := g.Lead(mandate{lease: l, will: driver.Testament{Keep: []*os.File{file}}}.guarded())
 		took += time.Since(before)
 		check(err)
 		done()

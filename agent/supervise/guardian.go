@@ -56,9 +56,9 @@ func newGuardian(cfg GuardConfig, how *launch) (*Guardian, error) {
 // A program may lead several elections at a time; the lease that ends first
 // counts. An error says that the keeper does not guard this leadership. It is
 // permanent if the keeper does not answer.
-func (g *Guardian) Lead(m driver.Mandate, exclusive bool) (done func(), err error) {
+func (g *Guardian) Lead(m driver.Guarded) (done func(), err error) {
 	var c Command
-	c.Under(m, exclusive)
+	c.Under(m)
 	testament, keep := c.Testament, append(slices.Clip(c.Keep), c.Hold...)
 	if err := checkTestament(testament, keep); err != nil {
 		return nil, driver.Permanent(err)

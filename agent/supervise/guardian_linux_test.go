@@ -98,7 +98,7 @@ func TestGuardianSlowLead(t *testing.T) {
 	begin := func() chan result {
 		c := make(chan result, 1)
 		go func() {
-			done, err := g.Lead(fixed{left: 80 * time.Millisecond}, true)
+			done, err := g.Lead(driver.Guarded{Mandate: fixed{left: 80 * time.Millisecond}, Exclusive: true})
 			c <- result{done, err}
 		}()
 		return c
@@ -145,7 +145,7 @@ func TestGuardianWithoutLease(t *testing.T) {
 	g, k := newAsked(t)
 	ended := make(chan error, 1)
 	go func() {
-		done, err := g.Lead(fixed{}, false)
+		done, err := g.Lead(driver.Guarded{Mandate: fixed{}})
 		if err == nil {
 			done()
 		}
@@ -175,21 +175,23 @@ func TestGuardianKeepsWhatTheMandateHas(t *testing.T) {
 		t.Cleanup(func() { _ = f.Close() })
 		return f
 	}
-	m := able{fixed{left: time.Minute}, []*os.File{file(), file()}, driver.Testament{Data: []byte("of n1"), Keep: []*os.File{file()}}}
+	m := driver.Guarded{Exclusive: true, Mandate: able{
+		fixed{left: time.Minute}, []*os.File{file(), file()}, driver.Testament{Data: []byte("of n1"), Keep: []*os.File{file()}},
+	}}
 	var c Command
-	c.Under(m, true)
+	c.Under(m)
 	if left, bounded := c.Lease(); left != time.Minute || !bounded || len(c.Hold) != 2 || c.Entrust == nil || len(c.Keep) != 1 || string(c.Testament) != "of n1" {
 		t.Errorf("the command is %+v; want all that the mandate has", c)
 	}
-	if c.Under(m, false); c.Lease != nil || len(c.Hold) != 2 {
+	if c.Under(driver.Guarded{Mandate: m.Mandate}); c.Lease != nil || len(c.Hold) != 2 {
 		t.Errorf("the command of work that is not exclusive is %+v; want no lease", c)
 	}
-	if c.Under(fixed{}, true); c.Hold != nil || c.Entrust != nil || c.Keep != nil || c.Testament != nil {
+	if c.Under(driver.Guarded{Mandate: fixed{}}); c.Hold != nil || c.Entrust != nil || c.Keep != nil || c.Testament != nil {
 		t.Errorf("the command is %+v; want nothing of an earlier mandate", c)
 	}
 	led := make(chan error, 1)
 	go func() {
-		done, err := g.Lead(m, true)
+		done, err := g.Lead(m)
 		if err == nil {
 			done()
 		}
@@ -208,7 +210,7 @@ func TestGuardianKeepsWhatTheMandateHas(t *testing.T) {
 func TestGuardianLosesItsKeeper(t *testing.T) {
 	g, k := newAsked(t)
 	_ = k.conn.Close()
-	if _, err := g.Lead(fixed{left: time.Minute}, true); !driver.IsPermanent(err) {
+	if _, err := g.Lead(driver.Guarded{Mandate: fixed{left: time.Minute}, Exclusive: true}); !driver.IsPermanent(err) {
 		t.Errorf("without a keeper Lead returned %v; want a permanent error", err)
 	}
 	g, k = newAsked(t)
@@ -216,7 +218,7 @@ func TestGuardianLosesItsKeeper(t *testing.T) {
 		k.next()
 		k.answer(syscall.EMFILE)
 	}()
-	if _, err := g.Lead(fixed{left: time.Minute}, true); err == nil || driver.IsPermanent(err) {
+	if _, err := g.Lead(driver.Guarded{Mandate: fixed{left: time.Minute}, Exclusive: true}); err == nil || driver.IsPermanent(err) {
 		t.Errorf("when the keeper refused, Lead returned %v; want an error that is passing", err)
 	}
 }

@@ -31,6 +31,7 @@ type board struct {
 	Gone     atomic.Int64 // when the parent saw that the keeper lets go
 	Done     atomic.Int64 // when the parent saw that all are dead
 	Exit     atomic.Int64 // Reason<<16 | ExitCode, when Done
+	Arm      atomic.Int64 // not 0: the parent sets its deadline
 	Deadline atomic.Int64 // what the parent set
 	Woken    atomic.Int64 // how often the parent woke up the keeper
 	Hurry    atomic.Int64 // not 0: the fork loop runs at full speed
@@ -70,7 +71,7 @@ func (p *place) live() {
 
 // parent runs a command with the lock held, as a leader does.
 // Arguments: board, lock, command (a part), adopt, deadline=DURATION (that far
-// off, once), grace, keep (a file to lock and keep), testament, second (the
+// off from when the test arms it, once), grace, keep (a file to lock and keep), testament, second (the
 // place of a second family, of one member).
 func parent(args []string) {
 	a := parseArgs(args)
@@ -107,9 +108,14 @@ func parent(args []string) {
 	})
 	check(err)
 	if d, err := time.ParseDuration(a["deadline"]); err == nil {
-		at := clock.Now().Add(d)
-		b.Deadline.Store(int64(at))
-		f.Deadline(at)
+		go func() {
+			for b.Arm.Load() == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			at := clock.Now().Add(d)
+			f.Deadline(at)
+			b.Deadline.Store(int64(at))
+		}()
 	}
 	s, _ := proc.Read(f.PID())
 	b.Keeper.Store(int64(s.Parent))

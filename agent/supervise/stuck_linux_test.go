@@ -2,7 +2,6 @@ package supervise_test
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"log/slog"
@@ -31,8 +30,9 @@ func stuck(args []string) {
 	_ = unix.Stat(filepath.Join(os.Getenv(stuckEnv), "file"), &st)
 }
 
-// deafDisk mounts a file system that answers nothing, and returns what has it fail.
-func deafDisk(t *testing.T) (dir string, fail func()) {
+// deafDisk mounts a file system that answers nothing, and returns the processes that ask
+// it, and what has it fail.
+func deafDisk(t *testing.T) (dir string, asked <-chan int, fail func()) {
 	if os.Getuid() != 0 {
 		t.Skip("NOT RUN: a process in state D needs root, to mount a file system")
 	}
@@ -67,7 +67,7 @@ func deafDisk(t *testing.T) (dir string, fail func()) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		t.Fatal(err)
 	}
-	over := make(chan struct{})
+	over, pids := make(chan struct{}), make(chan int, 16)
 	var reader sync.WaitGroup
 	closeFD := fail
 	fail = sync.OnceFunc(func() { close(over); reader.Wait(); closeFD() })
@@ -76,7 +76,12 @@ func deafDisk(t *testing.T) (dir string, fail func()) {
 		for {
 			fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 			_, _ = unix.Poll(fds, 10)
-			_, _ = unix.Read(fd, in)
+			if n, _ := unix.Read(fd, in); n >= 40 {
+				select {
+				case pids <- int(binary.NativeEndian.Uint32(in[32:])):
+				default:
+				}
+			}
 			select {
 			case <-over:
 				return
@@ -84,25 +89,29 @@ func deafDisk(t *testing.T) (dir string, fail func()) {
 			}
 		}
 	})
-	return dir, fail
+	return dir, pids, fail
 }
 
-// awaitStuck waits until the command waits for the file system, and returns its pid.
-func awaitStuck(t *testing.T, b *board) int {
+// awaitStuck waits until the file system has taken the command's request, and returns
+// the command's pid. Before that, the command can be killed.
+func awaitStuck(t *testing.T, b *board, asked <-chan int) int {
 	t.Helper()
-	pid := 0
-	eventually(t, "it is stuck", func() bool {
-		pid = int(b.Members[0].PID.Load())
-		at, _ := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid))
-		return pid != 0 && (bytes.Contains(at, []byte("request_wait")) || bytes.Contains(at, []byte("fuse")))
-	})
-	return pid
+	for late := time.After(patience); ; {
+		select {
+		case pid := <-asked:
+			if pid == int(b.Members[0].PID.Load()) {
+				return pid
+			}
+		case <-late:
+			t.Fatalf("not after %v: it is stuck", patience)
+		}
+	}
 }
 
 // TestOutlived: a process that cannot be killed outlives the lease, and the keeper says
 // so: to its parent, in the log, and by holding the lock and its tongue until it is dead.
 func TestOutlived(t *testing.T) {
-	dir, fail := deafDisk(t)
+	dir, asked, fail := deafDisk(t)
 	t.Setenv(stuckEnv, dir)
 	path := filepath.Join(t.TempDir(), "board")
 	if err := os.WriteFile(path, make([]byte, 8192), 0o666); err != nil {
@@ -126,7 +135,7 @@ func TestOutlived(t *testing.T) {
 	cmd.Logger = slog.New(slog.NewTextHandler(w, nil))
 	f := start(t, cmd)
 	t.Cleanup(fail) // before the end of start's, which waits
-	awaitStuck(t, b)
+	awaitStuck(t, b, asked)
 	end := clock.Now().Add(300 * time.Millisecond)
 	f.LeaseEnds(end)
 	told := make(chan bool, 1)
@@ -170,7 +179,7 @@ func TestOutlived(t *testing.T) {
 // TestOutlivedItsParent: the witness does not speak while one cannot be killed, and
 // somebody hears why.
 func TestOutlivedItsParent(t *testing.T) {
-	dir, fail := deafDisk(t)
+	dir, asked, fail := deafDisk(t)
 	t.Setenv(stuckEnv, dir)
 	home := openDir(t)
 	path, held := filepath.Join(home, "board"), filepath.Join(home, "held")
@@ -193,7 +202,7 @@ func TestOutlivedItsParent(t *testing.T) {
 	stderr.Close()
 	w.line("prepared")
 	eventually(t, "the parent has told", func() bool { return b.Parent.Load() != 0 })
-	pid := awaitStuck(t, b)
+	pid := awaitStuck(t, b, asked)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ type Guardian struct{}
 func Guard(GuardConfig) (*Guardian, error) { return nil, ErrUnsupported }
 
 // Lead returns ErrUnsupported.
-func (g *Guardian) Lead(driver.Mandate, bool) (done func(), err error) { return nil, ErrUnsupported }
+func (g *Guardian) Lead(driver.Guarded) (done func(), err error) { return nil, ErrUnsupported }
 
 // InTime reports false.
 func (g *Guardian) InTime() bool { return false }

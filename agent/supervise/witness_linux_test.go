@@ -223,6 +223,7 @@ func TestWitness(t *testing.T) {
 		w := newTestament(t)
 		s := newScene(t, "hostile", nil, append(w.args("speaks"), "deadline=2s")...)
 		w.line("prepared")
+		s.arm()
 		s.freeze(s.parent)
 		s.kill(s.keeper(), syscall.SIGCONT)
 		// The keeper stays a zombie as long as the parent does not run.

@@ -30,7 +30,7 @@ func win(s *suite) {
 	s.release(m)
 }
 
-// abilities holds Limits().Abilities against the interfaces.
+// abilities compares Limits().Abilities with the implemented interfaces.
 func abilities(s *suite) {
 	p := s.participant()
 	l := p.Limits()
@@ -54,7 +54,7 @@ func abilities(s *suite) {
 		case driver.AbilityAppoint:
 			_, ok = p.Elector.(driver.Appointer)
 		case driver.AbilityPriority:
-			ok = true // the case of that name tries it
+			ok = true // the case with that name tests it
 		case driver.AbilityInherit:
 			_, ok = m.(driver.Inheritable)
 			ok = ok || remote(p)
@@ -68,15 +68,15 @@ func abilities(s *suite) {
 	}
 }
 
-// remote reports whether a participant has a process of its own: open files do
-// not cross that boundary.
+// remote reports whether a participant has a process of its own: open files do not cross that
+// boundary.
 func remote(p Participant) bool {
 	_, is := p.Elector.(*process)
 	return is
 }
 
-// exclusion has many candidates compete and watches that never two of them
-// have a proven lease, and that tokens rise in the order of the victories.
+// exclusion has many candidates compete. It checks that no two of them have a proven lease at one
+// time, and that tokens rise in the order of the victories.
 func exclusion(s *suite) {
 	const terms = 3
 	ctx, cancel := context.WithTimeout(context.Background(), 10*s.cfg.Patience)
@@ -87,8 +87,8 @@ func exclusion(s *suite) {
 		last       fence.Token
 		inside     = map[driver.Mandate]bool{}
 	)
-	// enter sees whether anybody else is proven at this instant: a holder that
-	// the machine let lapse while it was inside is none.
+	// enter checks whether another holder is proven at this instant. A holder whose lease lapsed
+	// while it was inside does not count.
 	enter := func(m driver.Mandate) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -131,7 +131,7 @@ func exclusion(s *suite) {
 	candidates.Wait()
 }
 
-// again: the same elector wins anew after its own release.
+// again: the same elector wins again after its own release.
 func again(s *suite) {
 	p := s.participant()
 	var last fence.Token
@@ -148,8 +148,8 @@ func again(s *suite) {
 	}
 }
 
-// handover: what was released is free at once and does not first run out. One
-// quick round of five is enough, on a loaded machine.
+// handover: a released lease is free at once and does not have to run out. One quick round of five
+// is enough, because the computer may be busy.
 func handover(s *suite) {
 	p, q := s.participant(), s.participant()
 	best := time.Duration(math.MaxInt64)
@@ -168,7 +168,7 @@ func handover(s *suite) {
 	}
 }
 
-// reopen: tokens go on rising when everybody has gone and comes back.
+// reopen: tokens go on rising when all participants have closed and opened again.
 func reopen(s *suite) {
 	var last fence.Token
 	for range 3 {
@@ -197,8 +197,7 @@ func recreate(s *suite) {
 	rises(s, p, s.cfg.Recreate)
 }
 
-// rises asserts that something done to the store leaves nobody proven beside
-// another, and tokens rising.
+// rises checks that after do has changed the store no two holders are proven, and tokens rise.
 func rises(s *suite, p Participant, do func(testing.TB)) {
 	s.Helper()
 	m := s.win(p)
@@ -222,7 +221,7 @@ func rises(s *suite, p Participant, do func(testing.TB)) {
 		case <-m.Context().Done():
 			lost = true
 		case <-time.After(max(time.Millisecond, p.Limits().Takeover)):
-			// It survived. Then it can be released, and another wins.
+			// It survived. Then it can be released, and another participant wins.
 			lost = true
 		case <-deadline:
 			s.Fatal("neither lost nor kept")
@@ -241,8 +240,8 @@ func (s *suite) rose(before, after driver.Mandate) {
 	}
 }
 
-// frozenHolder: with a lease, the frozen one loses it and knows when it wakes.
-// Held by the kernel, a frozen one still leads, and nobody else does.
+// frozenHolder: with a lease, the frozen holder loses it and knows when it resumes. Held by the
+// kernel, a frozen holder still leads, and no other participant does.
 func frozenHolder(s *suite) {
 	p, q := s.participant(), s.participant()
 	s.needs(Freeze, p.Freeze != nil)
@@ -286,7 +285,7 @@ func cutOffHolder(s *suite) {
 	s.release(n)
 }
 
-// unansweredHolder: its requests go out and nothing comes back in time.
+// unansweredHolder: its requests leave and no answer comes back in time.
 func unansweredHolder(s *suite) {
 	p, q := s.participant(), s.participant()
 	s.needs(Delay, p.Delay != nil)
@@ -302,8 +301,8 @@ func unansweredHolder(s *suite) {
 	s.release(n)
 }
 
-// anchored: a lease counts from before the request that won it was sent, and
-// not from when the answer came.
+// anchored: a lease counts from before the request that won it was sent, not from the arrival of
+// the answer.
 func anchored(s *suite) {
 	p, q := s.participant(), s.participant()
 	s.needs(Delay, p.Delay != nil)
@@ -324,7 +323,7 @@ func anchored(s *suite) {
 	s.release(n)
 }
 
-// neverRevives gives a lost mandate time to renew, which it must not.
+// neverRevives gives a lost mandate time to renew; it must not.
 func (s *suite) neverRevives(m driver.Mandate, p Participant) {
 	s.Helper()
 	end := time.Now().Add(min(p.Limits().Lease, time.Second))
@@ -348,7 +347,7 @@ func crashedHolder(s *suite) {
 		s.Errorf("token %v after %v, across a crash", n.Token(), token)
 	}
 	s.release(n)
-	// The one that crashed is started again under its old id.
+	// The crashed participant is started again with its old id.
 	back := s.cfg.Open(s.T, election, "p1")
 	s.Cleanup(func() { _ = back.Close() })
 	b := s.win(back)
@@ -356,7 +355,7 @@ func crashedHolder(s *suite) {
 	s.release(b)
 }
 
-// lostAnswers: what was carried out and not answered is resolved, not assumed.
+// lostAnswers: a request that was carried out without an answer is resolved, not assumed.
 func lostAnswers(s *suite) {
 	p, q := s.participant(), s.participant()
 	s.needs(Lose, p.Lose != nil)
@@ -375,14 +374,14 @@ func lostAnswers(s *suite) {
 	s.release(n)
 }
 
-// lapsedWhileWaiting: an answer that comes after its lease is no victory.
+// lapsedWhileWaiting: an answer that comes after its lease is not a victory.
 func lapsedWhileWaiting(s *suite) {
 	p, q := s.participant(), s.participant()
 	s.needs(Delay, p.Delay != nil)
 	lease := p.Limits().Lease
 	p.Delay(lease + lease/2)
 	first := s.stand(s.Context(), p)
-	pause(s.Context(), lease/2) // now p's request was carried out and its answer is under way
+	pause(s.Context(), lease/2) // p's request has been carried out and its answer is on its way
 	second := s.stand(s.Context(), q)
 	var won []driver.Mandate
 	for range 2 {
@@ -410,7 +409,7 @@ func lapsedWhileWaiting(s *suite) {
 	}
 }
 
-// cancelWaiting: a candidate that stopped waiting leaves nothing that could win.
+// cancelWaiting: a candidate that stopped waiting leaves nothing behind that could win.
 func cancelWaiting(s *suite) {
 	holder, waiting, next := s.participant(), s.participant(), s.participant()
 	m := s.win(holder)
@@ -423,14 +422,14 @@ func cancelWaiting(s *suite) {
 		s.Errorf("a cancelled Campaign returned %v; want the cause of its context", r.err)
 	}
 	s.release(m)
-	pause(s.Context(), 100*time.Millisecond) // time for what was left behind to win
+	pause(s.Context(), 100*time.Millisecond) // time in which a remainder could win
 	n := s.win(next)
 	s.rose(m, n)
 	if err := n.Check(); err != nil {
 		s.Errorf("Check: %v", err)
 	}
 	s.release(n)
-	// The one that was cancelled can stand again.
+	// The cancelled participant can stand again.
 	n = s.win(waiting)
 	s.release(n)
 }
@@ -439,11 +438,11 @@ func cancelWaiting(s *suite) {
 func lateRelease(s *suite) {
 	p, q, third := s.participant(), s.participant(), s.participant()
 	if hangsUnnoticed(p) {
-		s.Skip("a holder that lives cannot be overtaken here")
+		s.Skip("a live holder cannot be overtaken here")
 	}
 	lose := p.Cut
 	if lose == nil && p.Freeze != nil {
-		lose = p.Freeze // where nothing can be cut off, this serves as well
+		lose = p.Freeze // a replacement where no cut is possible
 	} else {
 		s.needs(Cut, lose != nil)
 	}
@@ -453,7 +452,7 @@ func lateRelease(s *suite) {
 	lose(false)
 	ctx, cancel := context.WithTimeout(s.Context(), s.cfg.Patience)
 	defer cancel()
-	_ = m.Release(ctx) // the outcome of releasing what is lost is the back end's own
+	_ = m.Release(ctx) // the result for a lost mandate is the back end's choice
 	if err := n.Check(); err != nil {
 		s.Errorf("Check of the new holder after the release of the old one: %v", err)
 	}

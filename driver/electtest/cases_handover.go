@@ -10,8 +10,7 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// transfer hands leadership round, so that a successor chosen by chance is
-// found out.
+// transfer transfers leadership several times, so that a successor chosen at random is detected.
 func transfer(s *suite) {
 	first := s.participant()
 	s.lists(first, driver.AbilityTransfer)
@@ -47,15 +46,14 @@ func transfer(s *suite) {
 	s.release(m)
 }
 
-// judges asserts that a holder knows whom it could hand over to: not to itself,
-// nor to somebody who was never there, and to a candidate that waits, as soon as
-// it has heard of it.
+// judges checks that a holder knows its possible successors: not itself, nor an unknown id, but a
+// waiting candidate as soon as the holder has heard of it.
 func (s *suite) judges(m driver.Mandate, self, waiting string) {
 	s.Helper()
 	t := m.(driver.Transferrer)
 	for _, to := range []string{self, "p0"} {
 		if err := t.Eligible(to); !errors.Is(err, driver.ErrIneligible) {
-			s.Errorf("Eligible of %s, who cannot take over from %s, returned %v; want ErrIneligible", to, self, err)
+			s.Errorf("Eligible of %s, which cannot take over from %s, returned %v; want ErrIneligible", to, self, err)
 		}
 	}
 	deadline := time.Now().Add(s.cfg.Patience)
@@ -65,15 +63,15 @@ func (s *suite) judges(m driver.Mandate, self, waiting string) {
 		case err == nil:
 			return
 		case time.Now().After(deadline):
-			s.Errorf("Eligible of %s, who waits: %v", waiting, err)
+			s.Errorf("Eligible of %s, which waits: %v", waiting, err)
 			return
 		}
 		pause(s.Context(), 10*time.Millisecond)
 	}
 }
 
-// appoints asks a leader to hand over to a candidate that waits, as soon as the
-// leader has heard of it: until then it rightly says that this one cannot.
+// appoints asks a leader to hand over to a waiting candidate. It repeats this until the leader has
+// heard of the candidate; before, the leader rightly refuses.
 func (s *suite) appoints(ctx context.Context, a driver.Appointer, m driver.Mandate, to string) {
 	s.Helper()
 	deadline := time.Now().Add(s.cfg.Patience)
@@ -83,13 +81,13 @@ func (s *suite) appoints(ctx context.Context, a driver.Appointer, m driver.Manda
 		case err == nil:
 			return
 		case !errors.Is(err, driver.ErrIneligible), m.Context().Err() != nil, time.Now().After(deadline):
-			s.Fatalf("Appoint of %s, who waits: %v", to, err)
+			s.Fatalf("Appoint of %s, which waits: %v", to, err)
 		}
 		pause(ctx, 10*time.Millisecond)
 	}
 }
 
-// appoint hands leadership round from outside.
+// appoint transfers leadership several times from outside.
 func appoint(s *suite) {
 	first, outside := s.participant(), s.participant()
 	s.lists(outside, driver.AbilityAppoint)
@@ -122,7 +120,7 @@ func appoint(s *suite) {
 		}
 		for _, to := range []string{name(holder), "p0"} {
 			if err := a.Appoint(ctx, m.Token(), to); !errors.Is(err, driver.ErrIneligible) {
-				s.Errorf("Appoint of %s, who cannot take over from %s, returned %v; want ErrIneligible", to, name(holder), err)
+				s.Errorf("Appoint of %s, which cannot take over from %s, returned %v; want ErrIneligible", to, name(holder), err)
 			}
 		}
 		if m.Context().Err() != nil {
@@ -144,16 +142,15 @@ func appoint(s *suite) {
 	s.release(m)
 }
 
-// takesOver waits until one of those that stand has won, which is to be next. In
-// real time a busy machine may keep that one from coming forward, and then another
-// may win: twice.
+// takesOver waits until one of the candidates has won, which must be next. In real time a busy
+// computer may delay that one, and then another may win: at most twice.
 func (s *suite) takesOver(p Participant, waiting []<-chan result, next int, strays *int, although string) (who int, m driver.Mandate) {
 	s.Helper()
 	deadline := time.After(s.takeover(p))
 	for {
 		for i, c := range waiting {
 			select {
-			case r := <-c: // never, of those that are nil
+			case r := <-c: // nil channels never deliver
 				switch {
 				case r.err != nil:
 					s.Fatalf("Campaign: %v", r.err)
@@ -174,7 +171,7 @@ func (s *suite) takesOver(p Participant, waiting []<-chan result, next int, stra
 	}
 }
 
-// alone asserts that none of those who wait has won.
+// alone checks that none of the waiting candidates has won.
 func (s *suite) alone(waiting []<-chan result, although string) {
 	s.Helper()
 	for i, r := range waiting {
@@ -189,7 +186,7 @@ func (s *suite) alone(waiting []<-chan result, although string) {
 	}
 }
 
-// retire has all that wait give up.
+// retire makes all waiting candidates give up.
 func (s *suite) retire(cancel func(), waiting []<-chan result) {
 	s.Helper()
 	cancel()
@@ -200,8 +197,8 @@ func (s *suite) retire(cancel func(), waiting []<-chan result) {
 	}
 }
 
-// priority: of those that wait the greatest wins, in whatever order they came,
-// and one that is never to lead does not, though nobody else stands.
+// priority: of the waiting candidates the one with the greatest priority wins, in whatever order
+// they came; one that never leads does not, even without another candidate.
 func priority(s *suite) {
 	p, never := s.participant(), s.participant()
 	s.lists(p, driver.AbilityPriority)
@@ -226,7 +223,7 @@ func priority(s *suite) {
 	}
 	left := []int{1, 3, 0, 2} // in the order of their priorities
 	for strays := 0; len(left) > 0; {
-		pause(ctx, max(p.Limits().Lease/2, 100*time.Millisecond)) // the leader hears who waits
+		pause(ctx, max(p.Limits().Lease/2, 100*time.Millisecond)) // the leader hears of the candidates
 		s.alone(results, "while somebody leads")
 		s.release(m)
 		who, n := s.takesOver(p, results, left[0], &strays, fmt.Sprintf("although one of priority %d waits", priorities[left[0]]))

@@ -33,7 +33,7 @@ func (s *suite) watch(ctx context.Context, p Participant) watcher {
 	return w
 }
 
-// sees waits for a state; others on the way there are allowed.
+// sees waits for a state; other states before it are allowed.
 func (s *suite) sees(w watcher, what string, want func(driver.State) bool) driver.State {
 	s.Helper()
 	deadline := time.After(s.cfg.Patience)
@@ -63,8 +63,8 @@ func leads(m driver.Mandate) func(driver.State) bool {
 	return func(st driver.State) bool { return st.Leader != nil && !st.Stale && st.Leader.Token == m.Token() }
 }
 
-// observe: the first state is the current one, and the last of each stretch of
-// changes is always seen.
+// observe: the first state is the current one, and the last state of each series of changes is
+// always seen.
 func observe(s *suite) {
 	p, q, o := s.participant(), s.participant(), s.participant()
 	ctx, cancel := context.WithCancel(s.Context())
@@ -111,8 +111,8 @@ func observeEnds(s *suite) {
 	}
 }
 
-// observeTrouble: an observer that is cut off says so, shows what was last
-// known, and afterwards what is true by then.
+// observeTrouble: an observer that is cut off reports that, shows the last known state, and
+// afterwards the current one.
 func observeTrouble(s *suite) {
 	p, q, o := s.participant(), s.participant(), s.participant()
 	s.needs(Cut, o.Cut != nil)

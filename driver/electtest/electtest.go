@@ -5,19 +5,17 @@
 //		electtest.Run(t, electtest.Config{Open: func(t testing.TB, name, id string) electtest.Participant { … }})
 //	}
 //
-// The suite holds a back end to the contract of package driver: at most one
-// proven holder, tokens that rise, losses told in time, candidacies that leave
-// nothing behind, observers that see every final state. What needs a fault is
-// tried with the faults that a [Participant] can be put through, and a back end
-// must name those that it cannot, with the reason, in [Config.Cannot]: a fault
-// that is neither there nor excused fails the suite.
+// The suite checks that a back end keeps the contract of package driver: at most one proven holder,
+// tokens that rise, losses reported in time, candidacies that leave nothing behind, observers that
+// see every final state. Cases that need a fault use the faults of a [Participant]. A back end must
+// name the faults that it cannot have, with the reason, in [Config.Cannot]: a fault that is neither
+// offered nor excused fails the suite.
 //
 // [Spawn] runs a participant in a process of its own, which can then be stopped
 // and killed for real.
 //
-// Whatever the suite starts has ended when Run returns. It needs nothing but
-// the testing package, and runs under synctest if the back end's waiting is all
-// on timers and channels.
+// Everything that the suite starts has ended when Run returns. It needs only the testing package,
+// and runs under synctest if the back end waits on timers and channels only.
 package electtest
 
 import (
@@ -28,20 +26,18 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// Participant is one elector and what can be done to it. The functions may be
-// nil, see [Config.Cannot].
+// Participant is one elector with its faults. The functions may be nil; see [Config.Cannot].
 type Participant struct {
 	driver.Elector
 
-	Freeze func(on bool)         // stop its process, or let it go on
-	Cut    func(on bool)         // cut it off from store and peers, or heal the cut
-	Crash  func()                // end its process without a word
-	Lose   func(n int)           // have its next n requests carried out and the answers lost
-	Delay  func(d time.Duration) // have its next answer come late
+	Freeze func(on bool)         // stop its process, or resume it
+	Cut    func(on bool)         // cut it off from store and peers, or end the cut
+	Crash  func()                // kill its process
+	Lose   func(n int)           // its next n requests are carried out and their answers lost
+	Delay  func(d time.Duration) // its next answer comes late
 }
 
-// Fault names a function of [Participant] or [Config] that a back end may be
-// unable to offer.
+// Fault names a function of [Participant] or [Config] that a back end may not have.
 type Fault string
 
 // The faults.
@@ -57,30 +53,26 @@ const (
 
 // Config describes a back end to the suite.
 type Config struct {
-	// Open opens a participant in the election called name; it is closed by
-	// the suite. Required.
+	// Open opens a participant in the election called name; the suite closes it. Required.
 	Open func(t testing.TB, name, id string) Participant
 
-	// Restart restarts the store with what it had saved. Recreate makes it anew
-	// or restores it from nothing, as an operator would: with a raised era.
-	// Both act on the store of the last Open.
+	// Restart restarts the store with its saved state. Recreate makes it anew or restores it from
+	// nothing, as an operator would: with a raised era. Both act on the store of the last Open.
 	Restart, Recreate func(t testing.TB)
 
-	// Cannot says for each fault that the back end cannot be put through why
-	// there is no such thing.
+	// Cannot gives, for each fault that the back end cannot have, the reason.
 	Cannot map[Fault]string
 
-	// Bubble runs each case in a testing/synctest bubble. Open is called inside
-	// it and must make everything anew.
+	// Bubble runs each case in a testing/synctest bubble. Open is called inside it and must make
+	// everything anew.
 	Bubble bool
 
-	// Patience bounds what should happen at once. A takeover may take this long
-	// beyond Limits().Takeover. 0 means 20 s in a bubble, where no machine is slow,
-	// and otherwise a minute, because other work may leave processes waiting.
+	// Patience is the limit for what should happen at once. A takeover may take this long beyond
+	// Limits().Takeover. 0 means 20 s in a bubble, where no computer is slow, and otherwise a
+	// minute, because other processes may take the processors.
 	Patience time.Duration
 
-	// Candidates is how many participants compete in the exclusion case; 0
-	// means 20.
+	// Candidates is the number of participants in the exclusion case; 0 means 20.
 	Candidates int
 }
 

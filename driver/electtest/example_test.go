@@ -8,8 +8,8 @@ import (
 	"github.com/electd/elect/store/memory"
 )
 
-// The test of a back end is one call. This one can be put through every fault,
-// and waits on nothing but timers and channels.
+// The test of a back end is one call. This back end can have every fault, and waits on timers and
+// channels only.
 func ExampleRun() {
 	testConformance := func(t *testing.T) { // TestConformance, in a test file
 		var store *memory.Store
@@ -36,8 +36,7 @@ func ExampleRun() {
 	_ = testConformance
 }
 
-// A back end without a store and without a clock has no such faults, and says
-// why.
+// A back end without a store and without a clock has no such faults, and gives the reason.
 func ExampleConfig_cannot() {
 	_ = electtest.Config{Cannot: map[electtest.Fault]string{
 		electtest.Cut:  "a process cannot be cut off from its own kernel",

@@ -13,21 +13,21 @@ import (
 	"github.com/electd/elect/store/memory"
 )
 
-// mutant is a back end that is wrong in one way.
+// mutant is a back end with one error.
 type mutant struct {
 	fails string // the case that must notice
-	says  string // what it must say, as a regular expression
+	says  string // what it must report, as a regular expression
 
 	participant func(*participant) // changes hooks of a fresh participant
 	suite       func(*electtest.Config)
 	store       func(*world)
 }
 
-// world is the store of one case, and what a mutant needs to remember of it.
+// world is the store of one case, and the memory of a mutant.
 type world struct {
 	of    testing.TB
 	store *memory.Store
-	base  fence.Token // to take away from tokens
+	base  fence.Token // to subtract from tokens
 
 	mu     sync.Mutex
 	winner driver.Mandate // the last
@@ -76,8 +76,8 @@ func (m mutant) config() electtest.Config {
 	return cfg
 }
 
-// participant is an elector whose every method is a hook. At first each does
-// what the in-memory one does.
+// participant is an elector whose every method is a hook. By default each does what the in-memory
+// elector does.
 type participant struct {
 	electtest.Participant // what the suite gets; its Elector is this participant
 	world                 *world
@@ -89,7 +89,7 @@ type participant struct {
 	appoint  func(context.Context, fence.Token, string) error
 	limits   func() driver.Limits
 	end      func() error
-	mandate  func(*mandate) driver.Mandate // dresses a victory
+	mandate  func(*mandate) driver.Mandate // wraps a mandate
 }
 
 func newParticipant(w *world, e *memory.Elector) *participant {
@@ -122,7 +122,7 @@ func (p *participant) Appoint(ctx context.Context, t fence.Token, to string) err
 func (p *participant) Limits() driver.Limits { return p.limits() }
 func (p *participant) Close() error          { return p.end() }
 
-// mandate is likewise hooks all over.
+// mandate likewise consists of hooks.
 type mandate struct {
 	inner driver.Mandate
 

@@ -9,18 +9,18 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// handovers go to somebody else, or to whom they should not.
+// handovers go to the wrong participant.
 func handovers() map[string]mutant {
 	return map[string]mutant{
 		"a transfer goes to nobody in particular": {fails: "transfer", says: "won although leadership was transferred|waited .* for a victory",
 			participant: each(func(m *mandate) {
 				m.transfer = func(ctx context.Context, _ string) error { return m.inner.Release(ctx) }
 			})},
-		"a holder would hand over to anybody": {fails: "transfer", says: "who cannot take over from p1, returned <nil>",
+		"a holder would hand over to anybody": {fails: "transfer", says: "which cannot take over from p1, returned <nil>",
 			participant: each(func(m *mandate) { m.eligible = func(string) error { return nil } })},
-		"a holder would hand over to nobody": {fails: "transfer", says: "Eligible of p\\d, who waits: cannot take over",
+		"a holder would hand over to nobody": {fails: "transfer", says: "Eligible of p\\d, which waits: cannot take over",
 			participant: each(func(m *mandate) { m.eligible = func(string) error { return driver.ErrIneligible } })},
-		"an appointment is a recall": {fails: "appoint", says: "although p\\d was appointed|waited .* for a victory|who cannot take over",
+		"an appointment is a recall": {fails: "appoint", says: "although p\\d was appointed|waited .* for a victory|which cannot take over",
 			participant: func(p *participant) {
 				p.appoint = func(ctx context.Context, t fence.Token, _ string) error { return p.inner.Recall(ctx, t) }
 			}},

@@ -24,7 +24,7 @@ func mutants() map[string]mutant {
 	return all
 }
 
-// each makes a mutant's participants dress their mandates.
+// each makes a mutant's participants wrap their mandates.
 func each(dress func(*mandate)) func(*participant) {
 	return func(p *participant) {
 		p.mandate = func(m *mandate) driver.Mandate {
@@ -34,12 +34,12 @@ func each(dress func(*mandate)) func(*participant) {
 	}
 }
 
-// proofs are wrong about how long they lead.
+// proofs have errors about how long they lead.
 func proofs() map[string]mutant {
 	return map[string]mutant{
 		"Check is always nil": {fails: "again", says: "Check returns nil after the end",
 			participant: each(func(m *mandate) { m.check = func() error { return nil } })},
-		"Check looks at what a ticker left": {fails: "frozen holder", says: "proven right after it woke",
+		"Check uses the last result of a ticker": {fails: "frozen holder", says: "proven right after it woke",
 			participant: func(p *participant) {
 				woken := false
 				p.Freeze = func(on bool) {
@@ -161,7 +161,7 @@ func proofs() map[string]mutant {
 	}
 }
 
-// tokens do not do what tokens are for.
+// tokens have errors in their order.
 func tokens() map[string]mutant {
 	less := func(by func(fence.Token) fence.Token) func(*participant) {
 		return each(func(m *mandate) { m.token = func() fence.Token { return by(m.inner.Token()) } })
@@ -169,7 +169,7 @@ func tokens() map[string]mutant {
 	return map[string]mutant{
 		"the token is constant": {fails: "again", says: "token 7 after 7",
 			participant: less(func(fence.Token) fence.Token { return 7 })},
-		"the token is none": {fails: "win", says: "token 0 is not valid",
+		"the token is invalid": {fails: "win", says: "token 0 is not valid",
 			participant: less(func(fence.Token) fence.Token { return 0 })},
 		"the token starts again when the store is made anew": {fails: "recreate", says: "token 1 after 1",
 			participant: less(func(t fence.Token) fence.Token { return fence.Token(t.Count()) })},
@@ -214,7 +214,7 @@ func countsAlone(p *participant) {
 	}
 }
 
-// ends go wrong when leadership does.
+// ends have errors at the end of leadership.
 func ends() map[string]mutant {
 	never := context.Background()
 	return map[string]mutant{
@@ -259,7 +259,7 @@ func ends() map[string]mutant {
 					return m
 				}
 			}},
-		"a release frees whoever holds": {fails: "late release", says: "Check of the new holder",
+		"a release frees any holder": {fails: "late release", says: "Check of the new holder",
 			participant: func(p *participant) {
 				p.mandate = func(m *mandate) driver.Mandate {
 					m.release = func(ctx context.Context) error {
@@ -289,7 +289,7 @@ func ends() map[string]mutant {
 	}
 }
 
-// campaigns do not end as they should.
+// campaigns have errors at their end.
 func campaigns() map[string]mutant {
 	return map[string]mutant{
 		"a cancelled candidate stays, and wins": {fails: "cancel", says: "no victory within",
@@ -355,9 +355,9 @@ func campaigns() map[string]mutant {
 	}
 }
 
-// observers do not see what they should.
+// observers have errors in what they see.
 func observers() map[string]mutant {
-	// through makes a mutant of what it does to the states that pass.
+	// through makes a mutant of a function that handles the states on their way.
 	through := func(change func(ctx context.Context, states iter.Seq2[driver.State, error], yield func(driver.State, error) bool)) func(*participant) {
 		return func(p *participant) {
 			p.observe = func(ctx context.Context) iter.Seq2[driver.State, error] {
@@ -421,7 +421,7 @@ func observers() map[string]mutant {
 				}
 				<-ctx.Done()
 			})},
-		"Observe keeps trouble to itself": {fails: "observe trouble", says: "its view is stale",
+		"Observe does not report trouble": {fails: "observe trouble", says: "its view is stale",
 			participant: through(func(_ context.Context, in states, out yield) {
 				for s := range in {
 					if !s.Stale && !out(s, nil) {
@@ -429,7 +429,7 @@ func observers() map[string]mutant {
 					}
 				}
 			})},
-		"Observe takes trouble for nobody": {fails: "observe trouble", says: "want the leader that was last known",
+		"Observe reports trouble as no leader": {fails: "observe trouble", says: "want the leader that was last known",
 			participant: through(func(_ context.Context, in states, out yield) {
 				for s := range in {
 					if s.Stale {
@@ -456,7 +456,7 @@ func observers() map[string]mutant {
 	}
 }
 
-// abilities are promised and not kept.
+// abilities are promised but missing or wrong.
 func abilities() map[string]mutant {
 	limits := func(change func(*driver.Limits)) func(*participant) {
 		return func(p *participant) {
@@ -474,11 +474,11 @@ func abilities() map[string]mutant {
 			participant: func(p *participant) {
 				p.mandate = func(m *mandate) driver.Mandate { return struct{ driver.Mandate }{m} }
 			}},
-		"nothing is said of what it rests on": {fails: "abilities", says: "Assumes is empty",
+		"no assumption is named": {fails: "abilities", says: "Assumes is empty",
 			participant: limits(func(l *driver.Limits) { l.Assumes = "" })},
 		"the lease is out of its own bounds": {fails: "abilities", says: "limits do not fit together",
 			participant: limits(func(l *driver.Limits) { l.MinLease = 2 * l.Lease })},
-		"Confirm asks nobody": {fails: "confirm", says: "cut off and was replaced returned nil",
+		"Confirm asks no voter": {fails: "confirm", says: "cut off and was replaced returned nil",
 			participant: each(func(m *mandate) { m.confirm = func(context.Context) error { return nil } })},
 		"a recall of another token is obeyed": {fails: "recall", says: "Recall of another token",
 			participant: func(p *participant) {
@@ -522,7 +522,7 @@ func abilities() map[string]mutant {
 	}
 }
 
-// faults are not spoken of honestly.
+// faults are not declared.
 func faults() map[string]mutant {
 	excuse := func(f electtest.Fault) func(*electtest.Config) {
 		return func(cfg *electtest.Config) { cfg.Cannot = map[electtest.Fault]string{f: "because"} }

@@ -25,10 +25,9 @@ import (
 
 const participantEnv = "ELECTTEST_PARTICIPANT"
 
-// Spawn runs a participant in a process of its own: the test binary started
-// again, whose TestMain must call [Serve] first. It can be frozen (SIGSTOP) and
-// crash (SIGKILL). The URL is one for the opener given to Serve under its
-// scheme.
+// Spawn runs a participant in a process of its own: the test binary started again, whose TestMain
+// must call [Serve] first. It can be frozen (SIGSTOP) and killed (SIGKILL). The URL is for the
+// opener given to Serve for its scheme.
 func Spawn(t testing.TB, url, name, id string) Participant {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -50,7 +49,7 @@ func Spawn(t testing.TB, url, name, id string) Participant {
 	go func() {
 		defer close(gone)
 		p.receive(out)
-		_ = cmd.Wait() // killed or closed, as the test wanted
+		_ = cmd.Wait() // killed or closed by the test
 	}()
 	kill := sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
@@ -77,11 +76,11 @@ func Spawn(t testing.TB, url, name, id string) Participant {
 	}
 }
 
-// request is what goes to the process: one JSON value each.
+// request is sent to the process: one JSON value each.
 type request struct {
 	Call  uint64 // chosen by the sender; answers carry it
 	Op    string
-	Token fence.Token       `json:",omitzero"`  // of the mandate that Op is about
+	Token fence.Token       `json:",omitzero"`  // of the mandate that Op acts on
 	To    string            `json:",omitempty"` // of a transfer or an appointment
 	Cand  *driver.Candidacy `json:",omitempty"`
 	URL   string            `json:",omitempty"`
@@ -90,12 +89,12 @@ type request struct {
 	Other uint64            `json:",omitempty"` // the call to cancel
 }
 
-// reply is what comes back: any number with More set, then one without.
+// reply comes back: any number with More set, then one without.
 type reply struct {
 	Call    uint64
 	More    bool
 	Err     string         `json:",omitempty"` // with State: its Cause
-	Kinds   []string       `json:",omitempty"` // of the sentinels that the error matches
+	Kinds   []string       `json:",omitempty"` // the sentinels that the error matches
 	Token   fence.Token    `json:",omitzero"`
 	Limits  *driver.Limits `json:",omitempty"`
 	State   *driver.State  `json:",omitempty"`
@@ -156,7 +155,7 @@ type remoteError struct {
 func (e *remoteError) Error() string   { return e.text }
 func (e *remoteError) Unwrap() []error { return e.kinds }
 
-// process is the near end: an Elector whose calls go to the process.
+// process is the local end: an Elector whose calls go to the process.
 type process struct {
 	limits driver.Limits
 	next   atomic.Uint64
@@ -194,8 +193,8 @@ func (p *process) receive(out io.Reader) {
 	}
 }
 
-// call sends a request and returns its last reply; more gets those before it.
-// When ctx ends the process is asked to cancel, and its answer awaited.
+// call sends a request and returns its last reply; more receives those before it. When ctx ends it
+// asks the process to cancel, and waits for the answer.
 func (p *process) call(ctx context.Context, q request, more func(reply) bool) reply {
 	q.Call = p.next.Add(1)
 	c := make(chan reply, 100)
@@ -240,8 +239,7 @@ func (p *process) call(ctx context.Context, q request, more func(reply) bool) re
 	}
 }
 
-// write sends one request. It may wait for a process that is stopped, and then
-// only others that write wait with it.
+// write sends one request. It may block on a stopped process; then only other writers wait.
 func (p *process) write(q request) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -249,7 +247,7 @@ func (p *process) write(q request) error {
 }
 
 func (p *process) cancel(call uint64) {
-	_ = p.write(request{Op: "cancel", Other: call}) // a dead process has cancelled
+	_ = p.write(request{Op: "cancel", Other: call}) // a dead process needs no cancel
 }
 
 func (p *process) Limits() driver.Limits { return p.limits }
@@ -314,20 +312,20 @@ func (p *process) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
 	}
 }
 
-// Recall implements driver.Recaller; a back end without it says so.
+// Recall implements driver.Recaller; a back end without it returns an error.
 func (p *process) Recall(ctx context.Context, token fence.Token) error {
 	r := p.call(ctx, request{Op: "recall", Token: token}, nil)
 	return r.err()
 }
 
-// Appoint implements driver.Appointer; a back end without it says so.
+// Appoint implements driver.Appointer; a back end without it returns an error.
 func (p *process) Appoint(ctx context.Context, token fence.Token, to string) error {
 	r := p.call(ctx, request{Op: "appoint", Token: token, To: to}, nil)
 	return r.err()
 }
 
-// processMandate is the near end of a mandate. What it can do beyond the
-// contract is added by the two types below, as the far end's Limits say.
+// processMandate is the local end of a mandate. The two types below add abilities beyond the
+// contract, by the remote Limits.
 type processMandate struct {
 	p     *process
 	token fence.Token

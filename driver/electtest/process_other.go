@@ -4,6 +4,5 @@ package electtest
 
 import "github.com/electd/elect/driver"
 
-// process stands for the participants that Spawn starts, where there is no
-// Spawn.
+// process replaces the participants of Spawn on systems without Spawn.
 type process struct{ driver.Elector }

@@ -13,8 +13,8 @@ import (
 	"github.com/electd/elect/driver/electtest"
 )
 
-// The in-memory store does not reach beyond its process, so each of these
-// participants has one to itself: what is tested is the way there and back.
+// The in-memory store is local to its process, so each of these participants has its own: the tests
+// are about the calls and their results.
 
 const patience = 20 * time.Second
 
@@ -118,7 +118,7 @@ func TestSpawnedCandidateIsCancelled(t *testing.T) {
 	}
 }
 
-// A frozen process says nothing; when it goes on, its lease has run out.
+// A frozen process does not answer; when it resumes, its lease has run out.
 func TestSpawnedLeaderIsFrozen(t *testing.T) {
 	p := spawn(t, 400*time.Millisecond)
 	m := win(t, p)

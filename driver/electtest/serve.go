@@ -15,9 +15,9 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Serve makes this process a participant if [Spawn] started it, and exits when
-// its parent lets go of it; otherwise it returns at once. Call it first in
-// TestMain, with the openers of the back ends under test by scheme.
+// Serve makes this process a participant if [Spawn] started it, and exits when its parent closes
+// the connection; otherwise it returns at once. Call it first in TestMain, with the openers of the
+// back ends under test by scheme.
 func Serve(openers map[string]driver.Opener) {
 	if os.Getenv(participantEnv) == "" {
 		return
@@ -33,7 +33,7 @@ func Serve(openers map[string]driver.Opener) {
 	}
 }
 
-// server is the far end of Spawn.
+// server is the remote end of Spawn.
 type server struct {
 	openers map[string]driver.Opener
 	elector driver.Elector // set by the first request, before any other is sent
@@ -73,7 +73,7 @@ func (s *server) send(r reply) {
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	if s.out.Encode(r) != nil {
-		os.Exit(0) // nobody listens any more
+		os.Exit(0) // the parent has gone
 	}
 }
 
@@ -180,7 +180,7 @@ func (s *server) open(ctx context.Context, q request) error {
 	}
 	open := s.openers[u.Scheme]
 	if open == nil {
-		return errors.New("Serve was given no opener for " + u.Scheme)
+		return errors.New("Serve has no opener for " + u.Scheme)
 	}
 	s.elector, err = open(ctx, driver.Target{URL: u, Name: q.Name, ID: q.ID})
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// suite is one case under way.
+// suite is one running case.
 type suite struct {
 	*testing.T
 	cfg     Config
@@ -20,8 +20,8 @@ type suite struct {
 	running sync.WaitGroup // campaigns and observers in the background
 }
 
-// join waits until all that runs in the background has ended, which it has when
-// the participants are closed.
+// join waits until everything in the background has ended, which it does when the participants are
+// closed.
 func (s *suite) join() {
 	done := make(chan struct{})
 	go func() {
@@ -46,8 +46,8 @@ func (s *suite) participant() Participant {
 	return p
 }
 
-// needs skips the case if the back end excuses a fault, and fails it if the
-// fault is neither there nor excused.
+// needs skips the case if the back end excuses a fault, and fails it if the fault is neither
+// offered nor excused.
 func (s *suite) needs(f Fault, there bool) {
 	s.Helper()
 	why, excused := s.cfg.Cannot[f]
@@ -69,7 +69,7 @@ func (s *suite) lists(p Participant, a driver.Ability) {
 	}
 }
 
-// missing fails the case for an ability that is listed in vain.
+// missing fails the case for an ability that is listed but not implemented.
 func (s *suite) missing(a driver.Ability) {
 	s.Helper()
 	s.Fatalf("ability %q is listed and not implemented", a)
@@ -78,8 +78,7 @@ func (s *suite) missing(a driver.Ability) {
 // takeover is how long a change of leaders may take.
 func (s *suite) takeover(p Participant) time.Duration { return s.cfg.Patience + p.Limits().Takeover }
 
-// win campaigns until it is elected. Passing trouble is retried, as a caller
-// would.
+// win campaigns until it is elected. It retries temporary errors, as a caller would.
 func (s *suite) win(p Participant) driver.Mandate {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), s.takeover(p))
@@ -134,7 +133,7 @@ type result struct {
 	err error
 }
 
-// victory waits for the mandate of a candidate that stands.
+// victory waits for the mandate of a candidate.
 func (s *suite) victory(p Participant, c <-chan result) driver.Mandate {
 	s.Helper()
 	r := receive(s, c, s.takeover(p), "a victory")
@@ -165,15 +164,15 @@ func (s *suite) release(m driver.Mandate) {
 	s.ended(m)
 }
 
-// told asserts that a holder learns by its context that it was replaced: at
-// once, but for what a loaded machine may need.
+// told checks that a holder learns by its context that it was replaced: at once, except for delays
+// of a busy computer.
 func (s *suite) told(m driver.Mandate, p Participant) {
 	s.Helper()
 	receive(s, m.Context().Done(), max(p.Limits().Lease, s.promptly()), "the end of the context of a mandate that was replaced")
 }
 
-// promptly is how long what happens at once may take: in a bubble the machine's
-// load does not count.
+// promptly is how long something that happens at once may take: in a bubble, the computer's load
+// does not count.
 func (s *suite) promptly() time.Duration {
 	if s.cfg.Bubble {
 		return 2 * time.Second
@@ -181,7 +180,7 @@ func (s *suite) promptly() time.Duration {
 	return s.cfg.Patience
 }
 
-// ended asserts that a mandate is over, for good, and says why.
+// ended checks that a mandate is over, for good, and has a cause.
 func (s *suite) ended(m driver.Mandate) {
 	s.Helper()
 	receive(s, m.Context().Done(), s.cfg.Patience, "the end of the mandate's context")
@@ -198,7 +197,7 @@ func (s *suite) ended(m driver.Mandate) {
 	}
 }
 
-// still asserts that nobody else wins while something is the case.
+// still checks that no other participant wins while a condition holds.
 func (s *suite) still(p Participant, d time.Duration, why string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
@@ -209,6 +208,6 @@ func (s *suite) still(p Participant, d time.Duration, why string) {
 	}
 }
 
-// hangsUnnoticed reports that leadership lasts as long as its process, whether
-// that makes progress or not.
+// hangsUnnoticed reports whether leadership lasts as long as its process, even if that makes no
+// progress.
 func hangsUnnoticed(p Participant) bool { return p.Limits().Takeover == 0 }

@@ -12,13 +12,13 @@ import (
 	"github.com/electd/elect/driver/electtest"
 )
 
-// The suite is only worth what it catches. Each mutant of the in-memory back
-// end is wrong in one way, and the case named beside it must say so.
+// Each mutant of the in-memory back end has one error, and the named case must report it. This
+// shows what the suite detects.
 
 const mutantEnv = "ELECTTEST_MUTANT"
 
-// TestTeeth starts this binary again for each mutant, for a case that fails
-// would fail the test that runs it.
+// TestTeeth starts this binary again for each mutant, because a failing case would fail the test
+// that runs it.
 func TestTeeth(t *testing.T) {
 	if os.Getenv(mutantEnv) != "" {
 		t.Skip("this is the process of a mutant")
@@ -39,8 +39,8 @@ func TestTeeth(t *testing.T) {
 			if err == nil {
 				t.Fatalf("the mutant survives the case %q", m.fails)
 			}
-			// It must be caught by an assertion of the suite about that very
-			// thing, and not by a mistake of the mutant.
+			// An assertion of the suite about this error must report it, not a defect of the
+			// mutant.
 			line := regexp.MustCompile(`cases\w*\.go:\d+: .*(?:` + m.says + `)`)
 			if !strings.Contains(out, "--- FAIL: TestMutant/"+strings.ReplaceAll(m.fails, " ", "_")) || !line.MatchString(out) {
 				t.Errorf("the case %q does not say %q:\n%s", m.fails, m.says, out)
@@ -75,7 +75,7 @@ func TestMutant(t *testing.T) {
 	electtest.Run(t, m.config())
 }
 
-// Every case of the suite must have a mutant that it alone is named for.
+// Every case of the suite must have a mutant that names it.
 func TestEveryCaseHasTeeth(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMutant$", "-test.v", "-test.timeout=60s")
 	cmd.Env = append(os.Environ(), mutantEnv+"=control")

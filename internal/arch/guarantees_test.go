@@ -6,13 +6,18 @@ import (
 	"testing"
 )
 
-// TestGuaranteesNameWhatExists holds docs/guarantees.md to the code: each test,
-// invariant, situation, model and mutant that it names is there, a test in the
-// package that stands before it. And the other way round: the page names each
-// invariant, each situation, each model, and each mutant of the quorum protocol.
-func TestGuaranteesNameWhatExists(t *testing.T) {
+// TestEvidenceNamesWhatExists holds docs/evidence.md to the code: each test,
+// invariant, situation, model and mutant that it names exists, a test in the
+// package that stands before it. The page names each invariant, each situation,
+// each model, and each mutant of the quorum protocol. It has a section for each
+// promise of docs/guarantees.md, with the same number.
+func TestEvidenceNamesWhatExists(t *testing.T) {
 	e := collect(t)
-	page := e.read(t, "docs/guarantees.md")
+	page := e.read(t, "docs/evidence.md")
+	promises := names(`(?m)^## ([0-9]+\. [A-Za-z ]+)`, e.read(t, "docs/guarantees.md"))
+	if shown := names(`(?m)^## ([0-9]+\. [A-Za-z ]+)`, page); len(promises) < 8 || !slices.Equal(promises, shown) {
+		t.Errorf("docs/guarantees.md promises %q, and there is evidence of %q", promises, shown)
+	}
 	if looked := e.lookUp(t, page); looked < 250 {
 		t.Errorf("only %d names were looked up; the page or this test has lost its form", looked)
 	}

@@ -10,9 +10,8 @@ import (
 )
 
 // TestTrackRecordNamesWhatExists holds docs/track-record.md to the code, as
-// docs/guarantees.md is, and to the history: each commit that it names has led to
-// this one. And the other way round: the page tells of each schedule that is
-// replayed without being a mutant's.
+// docs/evidence.md is, and to the history: each commit that it names is an ancestor
+// of this one. The page names each schedule that is replayed and is not a mutant's.
 func TestTrackRecordNamesWhatExists(t *testing.T) {
 	e := collect(t)
 	page := e.read(t, "docs/track-record.md")

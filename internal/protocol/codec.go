@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// The canonical encoding of states and of durable data: integers as eight bytes
-// in big-endian order, strings with their length before them. It is plain
-// rather than small.
+// The canonical encoding of states and of durable data: integers as eight bytes in big-endian
+// order, strings preceded by their length. It favours simplicity over size.
 
 // AppendUint appends an integer.
 func AppendUint(dst []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(dst, v) }
@@ -65,26 +64,26 @@ func AppendMembership(dst []byte, m *Membership) []byte {
 	return dst
 }
 
-// Decoder reads what the Append functions wrote. After the first error it
-// returns zeros; Done tells of the error. It never reads beyond its input and
-// allocates no more than its input is long.
+// Decoder reads what the Append functions wrote. After the first error it returns zeros, and Done
+// returns that error. It never reads beyond its input and allocates no more than the length of its
+// input.
 type Decoder struct {
 	src []byte
 	off int
 	err error
 }
 
-// NewDecoder reads from src, which it does not change.
+// NewDecoder returns a decoder of src, which it does not change.
 func NewDecoder(src []byte) *Decoder { return &Decoder{src: src} }
 
-// Fail makes err the decoder's error, unless there is one, and says where.
+// Fail sets the decoder's error, with the offset, unless one is set already.
 func (d *Decoder) Fail(err error) {
 	if d.err == nil {
 		d.err = fmt.Errorf("at byte %d of %d: %w", d.off, len(d.src), err)
 	}
 }
 
-var errShort = errors.New("it ends too early")
+var errShort = errors.New("unexpected end")
 
 func (d *Decoder) take(n uint64) []byte {
 	if d.err != nil {
@@ -131,11 +130,11 @@ func (d *Decoder) String() string { return string(d.take(d.Uint())) }
 // Bytes reads a string as a copy of its bytes; nil if it is empty.
 func (d *Decoder) Bytes() []byte { return append([]byte(nil), d.take(d.Uint())...) }
 
-// Len reads the number of things that follow, each of at least least bytes.
+// Len reads the number of items that follow, each at least least bytes long.
 func (d *Decoder) Len(least int) int {
 	n := d.Uint()
 	if d.err == nil && n > uint64(len(d.src)-d.off)/uint64(max(least, 1)) {
-		d.Fail(fmt.Errorf("%d things announced; fewer can follow", n))
+		d.Fail(fmt.Errorf("%d items announced; want fewer, by the length of the input", n))
 	}
 	if d.err != nil {
 		return 0
@@ -171,10 +170,10 @@ func (d *Decoder) Membership() *Membership {
 	return m
 }
 
-// Done returns the first error, and one if not all of the input was read.
+// Done returns the first error, or an error if not all of the input was read.
 func (d *Decoder) Done() error {
 	if d.err == nil && d.off != len(d.src) {
-		d.Fail(fmt.Errorf("%d bytes too many", len(d.src)-d.off))
+		d.Fail(fmt.Errorf("%d bytes after the end", len(d.src)-d.off))
 	}
 	return d.err
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// thing is one of everything that the codec knows.
+// thing has a field of each type that the codec knows.
 type thing struct {
 	u          uint64
 	i          protocol.Instant
@@ -68,7 +68,7 @@ func TestCodec(t *testing.T) {
 		}
 	}
 	if _, err := read(append(whole, 0)); err == nil {
-		t.Error("a byte too many is accepted")
+		t.Error("an extra byte is accepted")
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// The twin: d·(1−ρ)/(1+ρ) in rationals.
+// The twin of Claim: d·(1−ρ)/(1+ρ) in rationals.
 func claim(r protocol.Drift, d time.Duration) time.Duration {
 	x := new(big.Rat).SetFrac64(1_000_000-r.PPM, 1_000_000+r.PPM)
 	x.Mul(x, new(big.Rat).SetInt64(int64(d)))
@@ -28,8 +28,8 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// A claim on the slowest clock of all ends before a promise on the fastest, in
-// true time, even if the request took no time at all.
+// A claim on the slowest clock ends before a promise on the fastest, in true time, even if the
+// request took no time.
 func TestClaimEndsBeforeThePromise(t *testing.T) {
 	for _, ppm := range []int64{0, 1, 100, 50_000, protocol.MaxPPM} {
 		r := protocol.Drift{PPM: ppm}

@@ -11,7 +11,7 @@ import (
 // NodeID names a participant: 1 to 64 letters, digits, '.', '_' or '-'.
 type NodeID string
 
-// ParseNodeID returns text as an id, or says what is wrong with it.
+// ParseNodeID returns text as an id, or an error.
 func ParseNodeID(text string) (NodeID, error) {
 	if len(text) == 0 || len(text) > 64 {
 		return "", fmt.Errorf("node id %q: %d bytes; want 1 to 64", text, len(text))
@@ -33,8 +33,8 @@ func (n NodeID) Compare(o NodeID) int {
 	return cmp.Or(cmp.Compare(len(n), len(o)), strings.Compare(string(n), string(o)))
 }
 
-// DirID is the identity of a participant's durable state, drawn when its data
-// directory was made. A wiped disk has another one, and is another voter.
+// DirID is the identity of a participant's durable state, drawn when its data directory was made. A
+// wiped disk gets another identity, and its participant is another voter.
 type DirID [16]byte
 
 // ParseDirID reads 32 hexadecimal digits.
@@ -48,7 +48,7 @@ func ParseDirID(text string) (DirID, error) {
 	return d, nil
 }
 
-// String is the identity as hexadecimal digits.
+// String returns the identity as hexadecimal digits.
 func (d DirID) String() string { return hex.EncodeToString(d[:]) }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -60,14 +60,14 @@ func (d *DirID) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Voter is a participant with its durable state: who a vote or a promise is given to.
-// The zero Voter is nobody.
+// Voter is a participant with its durable state: the recipient of a vote or a promise. The zero
+// Voter is none.
 type Voter struct {
 	ID  NodeID `json:"id"`
 	Dir DirID  `json:"dir"`
 }
 
-// String is the id and the first digits of the directory's.
+// String returns the id and the first digits of the directory's identity.
 func (v Voter) String() string {
 	if v == (Voter{}) {
 		return "nobody"
@@ -75,19 +75,18 @@ func (v Voter) String() string {
 	return fmt.Sprintf("%s/%x", v.ID, v.Dir[:2])
 }
 
-// Membership is who takes part. It travels in every message of protocols that
-// can change it. It is immutable once it is in use: changing one means making
-// another.
+// Membership lists the participants. Every message of a protocol that can change it carries it. It
+// is immutable once in use: a change makes a new one.
 type Membership struct {
 	// ConfigTerm and Version order memberships, ConfigTerm first
 	// (Schultz, Dardik, Tripakis: logless reconfiguration, 2021).
 	ConfigTerm uint64 `json:"config_term"`
 	Version    uint64 `json:"version"`
-	// Voters, ordered by id, 1 to 9, and Observers, who never count.
+	// Voters, ordered by id, 1 to 9, and Observers, which never count.
 	Voters    []Voter  `json:"voters"`
 	Observers []NodeID `json:"observers,omitempty"`
-	// Addresses are where participants are reached, each at most once, for
-	// runtimes: machines do not look at them.
+	// Addresses are where participants are reached, at most one for each. They are for runtimes:
+	// machines do not read them.
 	Addresses []Address `json:"addresses,omitempty"`
 }
 
@@ -100,7 +99,7 @@ type Address struct {
 // MaxAddress is the greatest length of an address, in bytes.
 const MaxAddress = 320
 
-// ConfigID tells memberships of one election apart, and orders them.
+// ConfigID identifies and orders the memberships of one election.
 type ConfigID struct {
 	Term    uint64 `json:"term"`
 	Version uint64 `json:"version"`
@@ -111,14 +110,13 @@ func (c ConfigID) Compare(o ConfigID) int {
 	return cmp.Or(cmp.Compare(c.Term, o.Term), cmp.Compare(c.Version, o.Version))
 }
 
-// String is the term and the version, such as 7.3.
+// String returns the term and the version, such as 7.3.
 func (c ConfigID) String() string { return fmt.Sprintf("%d.%d", c.Term, c.Version) }
 
-// MaxVoters is the greatest number of voters: beyond it each election only
-// becomes slower.
+// MaxVoters is the greatest number of voters: more of them only make each election slower.
 const MaxVoters = 9
 
-// Validate says what is wrong with the membership.
+// Validate returns an error if the membership is invalid.
 func (m *Membership) Validate() error {
 	if n := len(m.Voters); n < 1 || n > MaxVoters {
 		return fmt.Errorf("membership: %d voters; want 1 to %d", n, MaxVoters)
@@ -142,7 +140,7 @@ func (m *Membership) Validate() error {
 	for i, a := range m.Addresses {
 		switch {
 		case m.Index(a.ID) < 0 && !slices.Contains(m.Observers, a.ID):
-			return fmt.Errorf("membership: an address of %s, who is neither voter nor observer", a.ID)
+			return fmt.Errorf("membership: an address of %s, which is neither voter nor observer", a.ID)
 		case slices.IndexFunc(m.Addresses, func(o Address) bool { return o.ID == a.ID }) != i:
 			return fmt.Errorf("membership: two addresses of %s", a.ID)
 		case a.Addr == "" || len(a.Addr) > MaxAddress:
@@ -152,10 +150,10 @@ func (m *Membership) Validate() error {
 	return nil
 }
 
-// ID is what the membership is ordered by.
+// ID is the key by which memberships are ordered.
 func (m *Membership) ID() ConfigID { return ConfigID{m.ConfigTerm, m.Version} }
 
-// Address is where a participant is reached, "" if it is not known.
+// Address is where a participant is reached, "" if unknown.
 func (m *Membership) Address(id NodeID) string {
 	for i := range m.Addresses {
 		if m.Addresses[i].ID == id {
@@ -165,7 +163,7 @@ func (m *Membership) Address(id NodeID) string {
 	return ""
 }
 
-// Quorum is how many voters are a majority.
+// Quorum is the number of voters in a majority.
 func (m *Membership) Quorum() int { return len(m.Voters)/2 + 1 }
 
 // Index is the place of the voter with that id, or -1.
@@ -178,7 +176,7 @@ func (m *Membership) Index(id NodeID) int {
 	return -1
 }
 
-// Has reports whether v, with this very directory, is a voter.
+// Has reports whether v, with this directory, is a voter.
 func (m *Membership) Has(v Voter) bool {
 	i := m.Index(v.ID)
 	return i >= 0 && m.Voters[i].Dir == v.Dir

@@ -3,51 +3,49 @@ package protocol
 // Machine is an election protocol as one participant sees it: a pure function
 // of its inputs. It is owned by one goroutine.
 type Machine interface {
-	// Step takes one input; effects are appended to fx. The first input is a
-	// Boot, and there is no second one.
+	// Step takes one input and appends its effects to fx. The first input is a Boot; there is no
+	// second Boot.
 	Step(in *Input, fx *Effects)
-	// NextFire is when Step wants to be called with a Fire, on the
-	// participant's Boot clock, or Never. The driver asks again after each
-	// Step. What has arrived is handed in before a Fire that has come due.
+	// NextFire is when Step has to be called with a Fire, on the participant's Boot clock, or
+	// Never. The driver asks again after each Step. It hands in what has arrived before a Fire that
+	// is due.
 	NextFire() Instant
-	// View is what an observer may see.
+	// View is the observable state.
 	View() View
-	// AppendState appends all that decides how the machine will behave, in one
-	// canonical encoding: equal bytes behave equally. It is for snapshots,
-	// hashes and the checker, and stable within one build only.
+	// AppendState appends all that determines the machine's behaviour, in one canonical encoding:
+	// machines with equal bytes behave equally. It is for snapshots, hashes and the checker, and is
+	// stable within one build only.
 	AppendState(dst []byte) []byte
-	// LoadState makes the machine what AppendState told of. The machine must
-	// have been made with the same configuration. After an error its state is
-	// undefined.
+	// LoadState sets the machine to the state that AppendState wrote. The machine must have been
+	// made with the same configuration. After an error its state is undefined.
 	LoadState(src []byte) error
 }
 
 // Reconfigurable is implemented by machines whose membership can be changed.
 type Reconfigurable interface {
-	// Membership is who takes part, as far as this participant knows. Settled
-	// says, of one who leads, that a majority has it durably in this term.
+	// Membership is the newest membership that this participant knows. Settled reports, in a
+	// leader, that a majority has it durably in this term.
 	Membership() (ms *Membership, settled bool)
-	// Objection says why a Reconfigure with the voters, observers and addresses
-	// of next would be ignored now; nil if it would be carried out.
+	// Objection returns the reason why a Reconfigure with the voters, observers and addresses of
+	// next would be ignored now; nil if it would be carried out.
 	Objection(next *Membership) error
-	// Members appends what one who leads knows of each other voter, in the
-	// order of the membership.
+	// Members appends what a leader knows of each other voter, in the order of the membership.
 	Members(dst []Member) []Member
 }
 
-// Member is a voter as its leader knows it.
+// Member is what a leader knows of a voter.
 type Member struct {
 	Voter
-	Answered Instant `json:"answered"` // the latest sending that it answered; Always if none
+	Answered Instant `json:"answered"` // the latest send that it answered; Always if none
 	// Idle: it would not stand, because it is no candidate, unhealthy or paused.
 	Idle     bool   `json:"idle,omitzero"`
 	Priority int    `json:"priority,omitzero"`
 	Position string `json:"position,omitzero"`
 	// Behind: its position is behind the leader's.
 	Behind bool     `json:"behind,omitzero"`
-	Held   ConfigID `json:"held"` // the newest membership that it has durably
-	// Rate is how fast its clock runs by the leader's; Apart: by more or less than
-	// Drift allows, so that it does not count.
+	Held   ConfigID `json:"held"` // the newest membership that is durable on it
+	// Rate is the rate of its clock measured by the leader's; Apart: the rate is outside of what
+	// Drift allows, so the voter does not count.
 	Rate  Rate `json:"rate,omitzero"`
 	Apart bool `json:"apart,omitzero"`
 }
@@ -55,7 +53,7 @@ type Member struct {
 // Role is what a participant is at the moment.
 type Role uint8
 
-// The roles. Not every protocol has all of them.
+// The roles. No protocol needs all of them.
 const (
 	_ Role = iota
 	// Down: not booted yet.
@@ -66,13 +64,13 @@ const (
 	Follower
 	// PreCandidate: it asks whether it could win.
 	PreCandidate
-	// Candidate: it stands for election, or has asked a store.
+	// Candidate: it stands for election, or has sent a request to a store.
 	Candidate
 	// Leader: it is elected. View.Active says whether the lease is proven.
 	Leader
 	// Fencing: its term has ended and its work has not returned yet.
 	Fencing
-	// Releasing: its work has returned, and the store is being told.
+	// Releasing: its work has returned, and the release is on its way to the store.
 	Releasing
 	// Halted: it cannot go on; View.Fault says why.
 	Halted
@@ -83,23 +81,23 @@ var roleNames = [...]string{
 	Leader: "leader", Fencing: "fencing", Releasing: "releasing", Halted: "halted",
 }
 
-// View is what an observer may see of a machine.
+// View is the observable state of a machine.
 type View struct {
 	Role Role   `json:"role"`
 	Term uint64 `json:"term,omitzero"`
-	// Leader is who is known to lead.
+	// Leader is the known leader.
 	Leader Leadership `json:"leader,omitzero"`
-	// Token is the count of the own token while Elected.
+	// Token is the count of this participant's token while Elected.
 	Token   uint64 `json:"token,omitzero"`
 	Elected bool   `json:"elected,omitzero"` // between the orders Elected and Stop
 	Active  bool   `json:"active,omitzero"`  // between the orders Lead and Stop
-	// LeaseEnd is until when leadership is proven, and Read the reading whose
-	// offset it rests on. They count while Active.
+	// LeaseEnd is the instant until which leadership is proven, and Read the reading whose offset
+	// it depends on. They are valid while Active.
 	LeaseEnd Instant `json:"lease_end,omitzero"`
 	Read     Reading `json:"read,omitzero"`
-	// NotBefore is when an elected leader may become active at the earliest.
+	// NotBefore is the earliest instant at which an elected leader may become active.
 	NotBefore Instant `json:"not_before,omitzero"`
-	// Confirmed counts the Confirm commands that a round trip has answered.
+	// Confirmed is the number of Confirm commands that a round trip has answered.
 	Confirmed uint64 `json:"confirmed,omitzero"`
 	// Fault says why the machine is Halted.
 	Fault string `json:"fault,omitzero"`
@@ -121,8 +119,8 @@ type View struct {
 	Aside bool   `json:"-"`
 }
 
-// Proven reports whether leadership is proven at a reading taken now. It is
-// Term.Check in the simulator and in the runtimes alike: no timer, no I/O.
+// Proven reports whether leadership is proven at a reading taken now. It is Term.Check, in the
+// simulator and in the runtimes: no timer, no I/O.
 func (v *View) Proven(now Reading) bool {
 	return v.Active && now.Boot < v.LeaseEnd && !now.Jumped(v.Read)
 }

@@ -6,25 +6,24 @@ import "time"
 // "heartbeat", "pre-vote". Each protocol has constants for its own.
 type MessageType string
 
-// Message is what one participant tells another. It is one flat struct for all
-// protocols, so that sending one allocates nothing and a transport needs one
-// encoding; each protocol documents which fields its messages use, and leaves
-// the others zero. What Membership, Ranking and Handover point to is immutable.
+// Message is what one participant sends to another. It is one flat struct for all protocols, so
+// that a send allocates nothing and a transport needs one encoding. Each protocol documents which
+// fields its messages use; the others are zero. What Membership, Ranking and Handover point to is
+// immutable.
 //
-// The runtime, not the machine, sees to it that a message comes from the sender
-// that it names and belongs to this cluster and election.
+// The runtime, not the machine, ensures that a message comes from the sender that it names and
+// belongs to this cluster and election.
 type Message struct {
 	Type MessageType `json:"type"`
 
-	// Who sends it: the directory and the boot counter of the sender, and its
-	// term.
+	// The sender: its directory, its boot counter and its term.
 	Dir         DirID       `json:"dir,omitzero"`
 	Incarnation uint64      `json:"incarnation,omitzero"`
 	Term        uint64      `json:"term,omitzero"`
 	Membership  *Membership `json:"membership,omitzero"`
 
-	// Echo is, in an answer, the incarnation whose question it answers; in a
-	// witness's release, the incarnation that is dead.
+	// Echo is, in an answer, the incarnation of the participant that asked; in a witness's release,
+	// the incarnation that is dead.
 	Echo uint64 `json:"echo,omitzero"`
 	// Round numbers elections, Seq heartbeats; both rise within an incarnation.
 	Round uint64 `json:"round,omitzero"`
@@ -36,44 +35,40 @@ type Message struct {
 	Residual time.Duration `json:"residual,omitzero"`
 	// PrevTerm is the voter's term before this vote.
 	PrevTerm uint64 `json:"prev_term,omitzero"`
-	// RetryAfter is how long it takes until a refusal may become a grant.
+	// RetryAfter is the time until a refusal may become a grant.
 	RetryAfter time.Duration `json:"retry_after,omitzero"`
 
-	// Clock is how long the sender's clock has run since the sender booted, or since
-	// that clock jumped; Jumps is how often it has jumped. Two Clocks with equal Jumps
-	// tell the rate of the clock.
+	// Clock is the time on the sender's clock since the sender booted, or since that clock jumped;
+	// Jumps counts its jumps. Two Clocks with equal Jumps give the rate of the clock.
 	Clock time.Duration `json:"clock,omitzero"`
 	Jumps uint64        `json:"jumps,omitzero"`
 
 	Granted   bool   `json:"granted,omitzero"`
 	Unhealthy bool   `json:"unhealthy,omitzero"`
 	Reason    Reason `json:"reason,omitzero"`
-	// Priority is how gladly the sender would lead, NeverLead if it never would;
-	// 0 is not known. Position is where it is in what the leader's work writes.
+	// Priority is the sender's priority, NeverLead if it never leads; 0 is unknown. Position is the
+	// sender's position in what the leader's work writes.
 	Priority int    `json:"priority,omitzero"`
 	Position string `json:"position,omitzero"`
-	// Held is the newest membership that the sender has durably.
+	// Held is the newest membership that is durable on the sender.
 	Held ConfigID `json:"held,omitzero"`
-	// Handover is a leader's word that its work is over, and who is to follow.
+	// Handover states that a leader's work is over, and names its successor.
 	Handover *Handover `json:"handover,omitempty"`
 
-	// Leader is the leader that the sender knows of.
 	Leader Leadership `json:"leader,omitzero"`
 	// Ranking is the order in which successors stand.
 	Ranking []NodeID `json:"ranking,omitzero"`
 	// Metadata is the leader's, such as its address; it is UTF-8.
 	Metadata string `json:"metadata,omitzero"`
-	// Body is what a protocol tells beside all this, in an encoding of its own
-	// that is valid UTF-8.
+	// Body holds protocol-specific data, in an encoding that is valid UTF-8.
 	Body string `json:"body,omitzero"`
 }
 
-// NeverLead is the priority of one who votes and never leads.
+// NeverLead is the priority of a participant that votes and never leads.
 const NeverLead = -1
 
-// Handover is the token of a transfer: all that Leader did in Term, and before
-// it in the same incarnation, is over, and its last heartbeat was Seq. Target
-// is to follow.
+// Handover is the token of a transfer: all that Leader did in Term, and before it in the same
+// incarnation, is over, and its last heartbeat was Seq. Target is the successor.
 type Handover struct {
 	Leader      Voter  `json:"leader"`
 	Incarnation uint64 `json:"incarnation"`
@@ -82,7 +77,7 @@ type Handover struct {
 	Target      NodeID `json:"target"`
 }
 
-// Leadership is a leader as somebody knows of it. The zero Leadership is none.
+// Leadership identifies a known leader. The zero Leadership is none.
 type Leadership struct {
 	ID          NodeID `json:"id,omitzero"`
 	Incarnation uint64 `json:"incarnation,omitzero"`

@@ -2,7 +2,7 @@ package protocol
 
 import "fmt"
 
-// name and value translate the small enumerations to and from text.
+// name and value translate the enumerations to and from text.
 func name[E ~uint8](names []string, e E) string {
 	if int(e) < len(names) && names[e] != "" {
 		return names[e]
@@ -25,7 +25,7 @@ func value[E ~uint8](what string, names []string, text []byte) (E, error) {
 	return 0, fmt.Errorf("%s %q; want one of %v", what, text, known)
 }
 
-// String is the input's name, such as peer-closed.
+// String returns the input's name, such as peer-closed.
 func (k InputKind) String() string { return name(inputNames[:], k) }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -37,7 +37,7 @@ func (k *InputKind) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// String is the command's name, such as resign.
+// String returns the command's name, such as resign.
 func (v Verb) String() string { return name(verbNames[:], v) }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -49,7 +49,7 @@ func (v *Verb) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// String is the order's name, such as stop.
+// String returns the order's name, such as stop.
 func (k OrderKind) String() string { return name(orderNames[:], k) }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -61,7 +61,7 @@ func (k *OrderKind) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// String is the operation's name, such as write.
+// String returns the operation's name, such as write.
 func (o Op) String() string { return name(opNames[:], o) }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -73,7 +73,7 @@ func (o *Op) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// String is the status's name, such as conflict.
+// String returns the status's name, such as conflict.
 func (s Status) String() string { return name(statusNames[:], s) }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -85,7 +85,7 @@ func (s *Status) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// String is the role's name, such as pre-candidate.
+// String returns the role's name, such as pre-candidate.
 func (r Role) String() string { return name(roleNames[:], r) }
 
 // MarshalText implements encoding.TextMarshaler.

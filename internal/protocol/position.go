@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// CompareNumbers is how positions are compared by default (R13): runs of decimal
-// digits as numbers, whatever their length, and what is between them as bytes.
-// So 9 is before 10, and 7.9 before 7.10; leading zeros do not count, 007 is 7.
-// The empty position is before all others. It returns what cmp.Compare does.
+// CompareNumbers compares two positions. It is the default (R13): runs of decimal digits compare as
+// numbers of any length, the text between them as bytes. So 9 is before 10, and 7.9 before 7.10;
+// leading zeros do not count, 007 is 7. The empty position comes before all others. It returns what
+// cmp.Compare does.
 func CompareNumbers(a, b string) int {
 	for a != "" && b != "" {
 		x, y := digits(a), digits(b)
@@ -28,7 +28,7 @@ func CompareNumbers(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// digits is how many digits s begins with.
+// digits is the number of digits at the beginning of s.
 func digits(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= '0' && s[n] <= '9' {

@@ -31,9 +31,7 @@ func TestCompareNumbers(t *testing.T) {
 	}
 }
 
-// It is an order: of three positions, what holds between the first and the
-// second, and the second and the third, holds between the first and the third.
-// And of plain numbers it is theirs.
+// CompareNumbers is transitive, and orders plain numbers as numbers.
 func TestCompareNumbersIsAnOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	random := func() string {

@@ -43,7 +43,7 @@ func TestProven(t *testing.T) {
 	}
 	view.Active = false
 	if view.Proven(now) {
-		t.Error("what is not active is proven")
+		t.Error("a term that is not active is proven")
 	}
 }
 
@@ -68,11 +68,11 @@ func TestEffects(t *testing.T) {
 	}
 	fx.Reset()
 	if len(fx.Orders)+len(fx.Saves)+len(fx.Sends)+len(fx.Asks) != 0 {
-		t.Error("Reset leaves something behind")
+		t.Error("Reset does not empty the effects")
 	}
 }
 
-// Every name is read back as what it names, and nothing else is.
+// Every name is read back as the value that it names, and no other text is.
 func TestNames(t *testing.T) {
 	names[protocol.InputKind](t, 7)
 	names[protocol.Verb](t, 12)

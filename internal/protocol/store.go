@@ -13,13 +13,13 @@ const (
 	_ Op = iota
 	// Read reads the record; linearizable.
 	Read
-	// Write replaces the record whose version is exactly Version, or creates it
-	// if Version is 0 and there is none. It is a conflict otherwise.
+	// Write replaces the record whose version is exactly Version, or, if Version is 0, creates it
+	// where there is none. Otherwise it is a conflict.
 	Write
 	// Delete deletes the record whose version is exactly Version.
 	Delete
-	// Watch answers with StatusEvent at each change of the record until it is
-	// answered with StatusClosed. Events may be skipped, doubled and late.
+	// Watch answers each change of the record with StatusEvent until it answers StatusClosed.
+	// Events may be skipped, doubled and late.
 	Watch
 )
 
@@ -28,28 +28,27 @@ const (
 const (
 	// OpenSession opens a session (etcd: a lease) of TTL.
 	OpenSession Op = 16 + iota
-	// KeepAlive prolongs Session by its TTL, which the answer repeats.
+	// KeepAlive renews Session for its TTL, which the answer repeats.
 	KeepAlive
-	// CloseSession closes (etcd: revokes) Session, and so deletes its entries.
+	// CloseSession closes (etcd: revokes) Session, which deletes its entries.
 	CloseSession
-	// Enter creates an entry with Nonce bound to Session; if an entry with this
-	// very key (etcd) exists, it answers with that one.
+	// Enter creates an entry with Nonce bound to Session; if an entry with this key exists (etcd),
+	// the answer has that one.
 	Enter
-	// List reads all entries and the mark; linearizable. In ZooKeeper's dialect
-	// it may lag behind unless a Sync on the same session came before.
+	// List reads all entries and the mark; linearizable. In ZooKeeper's dialect it may lag behind
+	// unless a Sync on the same session came before.
 	List
-	// Sync is a write by Session that commits through the quorum.
+	// Sync is a write by Session that the store's quorum commits.
 	Sync
-	// WatchEntry answers with StatusEvent when Entry is gone or changed after
-	// Revision, and with StatusClosed when the watch has ended for any reason.
+	// WatchEntry answers with StatusEvent when Entry is deleted or changed after Revision, and with
+	// StatusClosed when the watch has ended for any reason.
 	WatchEntry
-	// Verify reads in one transaction whether Entry exists, belongs to Session,
-	// and which entry is first.
+	// Verify reads in one transaction whether Entry exists and belongs to Session, and which entry
+	// is first.
 	Verify
-	// Touch commits a write to the own Entry (ZooKeeper: setData).
+	// Touch commits a write to the participant's own Entry (ZooKeeper: setData).
 	Touch
-	// Mark checks, in one transaction, that Entry exists, and replaces the
-	// queue's mark.
+	// Mark replaces the queue's mark if Entry exists, in one transaction.
 	Mark
 	// Leave deletes Entry; with a mark, both in one transaction.
 	Leave
@@ -61,14 +60,14 @@ var opNames = [...]string{
 	WatchEntry: "watch-entry", Verify: "verify", Touch: "touch", Mark: "mark", Leave: "leave",
 }
 
-// Nonce is 128 random bits that tell one attempt from all others.
+// Nonce is 128 random bits that distinguish one attempt from all others.
 type Nonce [2]uint64
 
-// String is the nonce as hexadecimal digits.
+// String returns the nonce as hexadecimal digits.
 func (n Nonce) String() string { return fmt.Sprintf("%016x%016x", n[0], n[1]) }
 
-// Record is what a register holds. Every write changes its content, because
-// some stores drop identical writes.
+// Record is the content of a register. Every write changes it, because some stores drop identical
+// writes.
 type Record struct {
 	Holder   NodeID        `json:"holder,omitzero"` // empty: free
 	Nonce    Nonce         `json:"nonce,omitzero"`  // of the holder's attempt at a tenure
@@ -79,7 +78,7 @@ type Record struct {
 	Store    string        `json:"store,omitzero"` // the store's replication id or incarnation, where there is one
 }
 
-// FreeMark says whose tenure a release ended.
+// FreeMark identifies the tenure that a release ended.
 type FreeMark struct {
 	Holder NodeID `json:"holder,omitzero"`
 	Nonce  Nonce  `json:"nonce,omitzero"`
@@ -94,19 +93,18 @@ type Entry struct {
 	Nonce   Nonce  `json:"nonce,omitzero"`
 }
 
-// QueueMark is what the queue itself says beside its entries: whether the tenure
-// of the entry with that Order ended in good order (Held false), or may go on
-// for Hold after it was last seen.
+// QueueMark is kept in the queue beside the entries. It says whether the tenure of the entry with
+// that Order ended in good order (Held false), or may go on for Hold after the entry was last seen.
 type QueueMark struct {
 	Order uint64        `json:"order,omitzero"`
 	Held  bool          `json:"held,omitzero"`
 	Hold  time.Duration `json:"hold,omitzero"`
 }
 
-// Ask is one operation for the store. The driver's clock reading of the step
-// that asked counts as the time of sending.
+// Ask is one operation for the store. The clock reading of the step that asked counts as the time
+// of sending.
 type Ask struct {
-	Number uint64 `json:"number"` // rises within a life; the Answer repeats it
+	Number uint64 `json:"number"` // rises within an incarnation; the Answer repeats it
 	Op     Op     `json:"op"`
 
 	Version uint64 `json:"version,omitzero"` // Write, Delete
@@ -121,7 +119,7 @@ type Ask struct {
 	Mark     QueueMark     `json:"mark,omitzero"`
 }
 
-// Status is what became of an [Ask].
+// Status is the outcome of an [Ask].
 type Status uint8
 
 // The statuses.
@@ -129,12 +127,10 @@ const (
 	_ Status = iota
 	// StatusDone: it was done.
 	StatusDone
-	// StatusConflict: the store says that the condition did not hold. A library
-	// in between may have repeated a request that had succeeded, so it proves
-	// nothing about an earlier attempt.
+	// StatusConflict: the store says that the condition did not hold. A client library may have
+	// repeated a request that had succeeded, so it proves nothing about an earlier attempt.
 	StatusConflict
-	// StatusUnknown: no answer came; it may have been done, may be done later,
-	// or never.
+	// StatusUnknown: no answer came; the operation may have been done, may be done later, or never.
 	StatusUnknown
 	// StatusRefused: it was not done and never will be (throttled, not sent).
 	StatusRefused
@@ -151,13 +147,13 @@ var statusNames = [...]string{
 	StatusEvent: "event", StatusClosed: "closed",
 }
 
-// Answer is what a store said to an [Ask].
+// Answer is a store's answer to an [Ask].
 type Answer struct {
 	Number uint64 `json:"number"`
 	Status Status `json:"status"`
 
-	// Of a register. Version is 0 when there is no record; otherwise it is
-	// different for each content that the record ever had.
+	// Of a register. Version is 0 when there is no record; otherwise it differs for each content
+	// that the record ever had.
 	Version uint64 `json:"version,omitzero"`
 	Record  Record `json:"record,omitzero"`
 	Store   string `json:"store,omitzero"` // the store's own incarnation now

@@ -6,8 +6,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// first makes the states that the world may begin with: one, or one for each
-// choice of the clocks' rates.
+// first makes the initial states of the world: one, or one for each choice of the clocks' rates.
 func (e *engine) first() (all []state, wrong *Violation) {
 	defer func() {
 		if wrong == nil {

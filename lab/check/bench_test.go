@@ -2,8 +2,7 @@ package check
 
 import "testing"
 
-// BenchmarkExplore tells how fast an exploration is on one core, and how many
-// bytes a state takes.
+// BenchmarkExplore measures the speed of an exploration on one core, and the bytes a state.
 func BenchmarkExplore(b *testing.B) {
 	for _, w := range []World{
 		{Name: "async", Mode: Async, Nodes: 3, Terms: 3, Messages: 4, Fires: 2},

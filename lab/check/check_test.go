@@ -13,9 +13,8 @@ import (
 	"github.com/electd/elect/internal/race"
 )
 
-// worlds are what every change goes through: 3 nodes, terms up to 3, 4 messages
-// in flight, 1 crash, all losses. The first begins with nobody; in the second n1
-// leads, and is replaced twice.
+// worlds are explored for every change: 3 nodes, terms up to 3, 4 messages in flight, 1 crash, all
+// losses. In the first no node has led; in the second n1 leads, and is replaced twice.
 func worlds() []World {
 	return []World{
 		{Name: "idle", Mode: Async, Nodes: 3, Terms: 3, Messages: 4, Fires: 2, Crashes: 1},
@@ -31,7 +30,7 @@ func worlds() []World {
 	}
 }
 
-// small are the same with less in them, for the race detector and for hurry.
+// small are smaller versions of them, for the race detector and for short runs.
 func small() []World {
 	all := worlds()
 	for i := range all {
@@ -43,7 +42,7 @@ func small() []World {
 	return all
 }
 
-// TestExhaust goes through all of it.
+// TestExhaust explores all worlds.
 func TestExhaust(t *testing.T) {
 	all, full := worlds(), !testing.Short() && !race.Enabled
 	if !full {
@@ -87,7 +86,7 @@ func tiny() []World {
 	}
 }
 
-// TestCores: how many cores there are changes nothing.
+// TestCores: the result does not depend on the number of cores.
 func TestCores(t *testing.T) {
 	for _, w := range tiny() {
 		var first Progress
@@ -110,10 +109,9 @@ func TestCores(t *testing.T) {
 	}
 }
 
-// TestReductions compares what the reductions leave with what there is without
-// them: a network that loses any message at any moment, and forgets nothing by
-// itself. Each node must get into the same states, and so must all of them at
-// once.
+// TestReductions compares the states with the reductions with those without them: a network that
+// loses any message at any moment, and drops nothing by itself. Each node must reach the same
+// states, and so must all of them together.
 func TestReductions(t *testing.T) {
 	for _, w := range []World{
 		{Mode: Async, Nodes: 2, Terms: 2, Messages: 2, Fires: 3, Saves: 1},
@@ -147,7 +145,7 @@ type reached struct {
 	nodes  map[string]bool // their states and budgets, without what is in flight
 }
 
-// reach explores in the plainest way.
+// reach explores without optimizations.
 func reach(t *testing.T, w World, plain bool) reached {
 	t.Helper()
 	if err := w.Validate(); err != nil {
@@ -213,7 +211,7 @@ func reach(t *testing.T, w World, plain bool) reached {
 	return got
 }
 
-// TestBounds: an exploration that is stopped says so.
+// TestBounds: an exploration that is stopped reports that.
 func TestBounds(t *testing.T) {
 	w := worlds()[0]
 	r, err := Explore(w, Options{Limit: 20_000})
@@ -255,8 +253,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestFields: the numbers of messages rest on their JSON, so that no field may be
-// left out of it.
+// TestFields: messages are numbered by their JSON, so that no field may be missing in it.
 func TestFields(t *testing.T) {
 	var walk func(typ reflect.Type, name string)
 	walk = func(typ reflect.Type, name string) {

@@ -10,13 +10,13 @@ type Ending string
 
 // The endings.
 const (
-	// Exhausted: all that can be reached was seen, and nothing is wrong.
+	// Exhausted: all reachable states were visited without a violation.
 	Exhausted Ending = "exhausted"
-	// Violated: something is wrong.
+	// Violated: an invariant does not hold.
 	Violated Ending = "violated"
-	// Bounded: Limit or Memory was reached before.
+	// Bounded: Limit or Memory was reached first.
 	Bounded Ending = "bounded"
-	// Stopped: Look said so.
+	// Stopped: Look returned false.
 	Stopped Ending = "stopped"
 )
 
@@ -24,33 +24,33 @@ const (
 type Options struct {
 	// Cores is how many goroutines explore; 1 if it is 0.
 	Cores int
-	// Limit is how many states are visited at most, and Memory how many bytes are
-	// used, about; 0 is no bound but that of the numbering, 2^32 states.
+	// Limit is the greatest number of states, and Memory the approximate limit in bytes; 0 is no
+	// limit but that of the numbering, 2^32 states.
 	Limit, Memory uint64
-	// Look is told how far it is, now and then. If it returns false, that is the end.
+	// Look is called from time to time. If it returns false, the exploration stops.
 	Look func(Progress) bool
 }
 
-// Progress is how far an exploration is.
+// Progress is the progress of an exploration.
 type Progress struct {
 	States uint64 `json:"states"` // distinct ones
 	Steps  uint64 `json:"steps"`  // that were taken between them
 	Queue  uint64 `json:"queue"`  // states that were not expanded yet
 	Depth  int    `json:"depth"`  // steps from the beginning, of the tick in mode Timed
 	Tick   int    `json:"tick,omitzero"`
-	// NodeStates, Messages and NodeSteps are how many distinct ones there were.
+	// NodeStates, Messages and NodeSteps are the numbers of distinct ones.
 	NodeStates int    `json:"node_states"`
 	Messages   int    `json:"messages"`
 	NodeSteps  int    `json:"node_steps"`
 	Won        int    `json:"won"`   // the highest term that was won in any of them
-	Cut        uint64 `json:"cut"`   // steps that were not taken, because they go beyond the terms
+	Cut        uint64 `json:"cut"`   // steps that were skipped because they go beyond the terms
 	Bytes      uint64 `json:"bytes"` // of memory, about
 }
 
 // PerState is how many bytes a state takes.
 func (p *Progress) PerState() float64 { return float64(p.Bytes) / float64(max(p.States, 1)) }
 
-// Result is what came of an exploration.
+// Result is the result of an exploration.
 type Result struct {
 	Progress
 	Ending    Ending     `json:"ending"`
@@ -58,9 +58,8 @@ type Result struct {
 	Trail     *Trail     `json:"trail,omitempty"` // to the violation
 }
 
-// batch is how many states are expanded before the next are looked at, and
-// shards into how many parts the set of those that were seen is divided. The
-// order of the exploration depends on both, and on nothing else.
+// batch is how many states are expanded before the next are checked, and shards the number of parts
+// of the set of seen states. The order of the exploration depends on these two alone.
 const (
 	batch  = 2048
 	shards = 16
@@ -68,7 +67,7 @@ const (
 	byTick = 1 << 15   // in a link: the step is a tick
 )
 
-// found is a state that was reached, and how.
+// found is a state that was reached, and the way to it.
 type found struct {
 	state   state
 	print   uint64
@@ -76,7 +75,7 @@ type found struct {
 	ordinal uint16
 }
 
-// bad is a step that is wrong.
+// bad is a step with a violation.
 type bad struct {
 	wrong   *Violation
 	parent  uint32
@@ -106,7 +105,7 @@ type worker struct {
 	steps uint64
 }
 
-// Explore visits all that can be reached in a world.
+// Explore visits all reachable states of a world.
 func Explore(w World, o Options) (*Result, error) {
 	if err := w.Validate(); err != nil {
 		return nil, err
@@ -175,7 +174,7 @@ func (x *explorer) run() Ending {
 	}
 }
 
-// expand finds what follows from n states, and takes what is new of it.
+// expand finds the successors of n states, and keeps the new ones.
 func (x *explorer) expand(at, n uint64, how func(*expander, *state), flag uint16) {
 	one := func(w *worker, from, to uint64) {
 		for i := from; i < to; i++ {
@@ -238,7 +237,7 @@ func (x *explorer) each(do func(k int)) {
 	all.Wait()
 }
 
-// take keeps those that were not seen before.
+// take keeps the states that were not seen before.
 func (x *explorer) take(all []found) {
 	for _, f := range all {
 		if x.seen[f.print%shards].add(f.print) {
@@ -265,7 +264,7 @@ func (x *explorer) keep(all []found) {
 	}
 }
 
-// at is the state with a number, which is still in the queue.
+// at is the state with that number, which is still in the queue.
 func (x *explorer) at(n uint64) *state { return &x.queue[(n-x.head)/batch][(n-x.head)%batch] }
 
 // forget drops the states before one from the queue.

@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Kill is how a mutant died.
+// Kill describes how a mutant was found.
 type Kill struct {
 	World     World
 	States    uint64 // that were visited until then, in all worlds
@@ -15,10 +15,10 @@ type Kill struct {
 	Trail     *Trail
 }
 
-// Hunt explores the worlds of a mutant of package quorum until something is
-// violated. It returns nil if nothing is, and if there is no world for it: what
-// breaks no safety, or not in a world this small, is the simulator's. It is for
-// builds with the tag mutants; elsewhere it returns ErrNoMutants.
+// Hunt explores the worlds of a mutant of package quorum until an invariant is violated. It returns
+// nil without a violation, and if the mutant has no world: mutants that break no safety, or not in
+// so small a world, are for the simulator. It works in builds with the tag mutants; otherwise it
+// returns ErrNoMutants.
 func Hunt(mutant string, o Options) (*Kill, error) {
 	states := uint64(0)
 	for _, w := range HuntingGrounds(mutant) {
@@ -35,8 +35,8 @@ func Hunt(mutant string, o Options) (*Kill, error) {
 	return nil, nil
 }
 
-// HuntingGrounds are the worlds in which a mutant is hunted, each as small as its
-// death needs; none if it is not. The machine as it is exhausts all of them.
+// HuntingGrounds are the worlds in which a mutant is hunted, each as small as possible; none if it
+// is not hunted. The unchanged machine exhausts all of them.
 func HuntingGrounds(mutant string) []World {
 	idle := func(w World) []World {
 		w.Mode, w.Nodes = Async, max(w.Nodes, 3)
@@ -108,7 +108,7 @@ func HuntingGrounds(mutant string) []World {
 	return nil
 }
 
-// memberships are voters, with commas between them.
+// memberships are voters, separated by commas.
 func memberships(all ...string) (sets [][]protocol.NodeID) {
 	for _, text := range all {
 		var set []protocol.NodeID

@@ -9,8 +9,8 @@ import (
 // chunk is how many things are allocated at a time.
 const chunk = 1 << 12
 
-// list is a list that grows, and whose elements stay where they are: whoever has
-// got a number can look it up without a lock, while others append.
+// list is a list that grows, and whose elements keep their places: an element can be looked up by
+// its number without a lock, while others are appended.
 type list[T any] struct {
 	chunks atomic.Pointer[[]*[chunk]T]
 	n      uint32
@@ -35,10 +35,10 @@ func (l *list[T]) add(v T) uint32 {
 	return l.n
 }
 
-// at returns the thing with a number that add has returned.
+// at returns the element with a number that add has returned.
 func (l *list[T]) at(n uint32) *T { return &(*l.chunks.Load())[n/chunk][n%chunk] }
 
-// sum tells contents apart. 128 bits of SHA-256 are taken for equality.
+// sum identifies contents. 128 bits of SHA-256 count as equality.
 type sum [16]byte
 
 func sumOf(b []byte) sum {
@@ -87,7 +87,7 @@ func (t *memoTable) put(key uint64, val uint32) {
 	t.keys[i].Store(key)
 }
 
-// get returns 0 for a key that is not there, or not yet seen from here.
+// get returns 0 for a key that does not exist, or is not visible yet.
 func (m *memo) get(key uint64) uint32 {
 	if t := m.table.Load(); t != nil {
 		return t.get(key)
@@ -95,7 +95,7 @@ func (m *memo) get(key uint64) uint32 {
 	return 0
 }
 
-// put adds a key that is not there, under the caller's lock.
+// put adds a new key, under the caller's lock.
 func (m *memo) put(key uint64, val uint32) {
 	t := m.table.Load()
 	switch {

@@ -9,20 +9,19 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
-// Invariant is what must hold in every state.
+// Invariant is a property that must hold in every state.
 type Invariant string
 
-// The invariants. Those that package quorum names, too, have its names.
+// The invariants. Those that package quorum has, too, have its names.
 const (
 	// OneLeader: each term has at most one winner, who wins it once.
 	OneLeader Invariant = quorum.OneLeader
-	// OneVote: a voter has one vote a term, and neither tells of it nor counts it
-	// before it is saved.
+	// OneVote: a voter has one vote a term, and neither reports nor counts it before it is saved.
 	OneVote Invariant = quorum.OneVote
-	// VoteQuorum: when somebody wins, a quorum has that vote saved.
+	// VoteQuorum: when a candidate wins, a quorum has saved that vote.
 	VoteQuorum Invariant = "vote-quorum"
-	// SavedFirst: an incarnation, a term that is acked, and the longest promise
-	// are saved before anybody is told of them.
+	// SavedFirst: an incarnation, a term that is acked, and the longest promise are saved before
+	// others are told.
 	SavedFirst Invariant = "saved-first"
 	// Once: nobody is active twice in one term, nor proven again after a lapse,
 	// and the tokens of one node's tenures rise.
@@ -37,21 +36,21 @@ const (
 	OneLease Invariant = quorum.OneLease
 	// OneWork: at no true instant may two works run. Mode Timed.
 	OneWork Invariant = quorum.OneWork
-	// TokensRise: who becomes active has a greater token than all who were before.
-	// Mode Timed.
+	// TokensRise: a leader that becomes active has a greater token than all earlier ones. Mode
+	// Timed.
 	TokensRise Invariant = "tokens-rise"
-	// Adjacent: of two memberships by which somebody may still be elected, every
-	// majority of the one shares a voter with every majority of the other.
+	// Adjacent: of two memberships that can still elect, every majority of the one shares a voter
+	// with every majority of the other.
 	Adjacent Invariant = quorum.Adjacent
-	// Durable: a membership is saved before anybody else sees it.
+	// Durable: a membership is saved before any other node sees it.
 	Durable Invariant = quorum.Durable
-	// Willing: nobody wins who is paused or never leads.
+	// Willing: no node wins that is paused or never leads.
 	Willing Invariant = quorum.Willing
-	// NoPanic: no machine panics, or gets into a state that it does not take back.
+	// NoPanic: no machine panics, or reaches a state that it cannot load.
 	NoPanic Invariant = "no-panic"
 )
 
-// Violation is what is wrong, and with whom.
+// Violation is a violation of an invariant, and its node.
 type Violation struct {
 	Invariant Invariant       `json:"invariant"`
 	Node      protocol.NodeID `json:"node,omitzero"`
@@ -66,14 +65,14 @@ func (v *Violation) Error() string {
 	return fmt.Sprintf("%s: %s: %s", v.Invariant, v.Node, v.Says)
 }
 
-// wrong notes the first thing that is wrong in a step.
+// wrong records the first violation in a step.
 func (t *stepping) wrong(inv Invariant, format string, args ...any) {
 	if t.out.wrong == nil {
 		t.out.wrong = &Violation{inv, id(t.place), fmt.Sprintf(format, args...)}
 	}
 }
 
-// obey carries out an order, and judges it by what this node was told before.
+// obey carries out an order, and checks it against the node's earlier orders.
 func (t *stepping) obey(o protocol.Order) {
 	n := &t.node
 	switch o.Kind {
@@ -111,7 +110,7 @@ func (t *stepping) obey(o protocol.Order) {
 	}
 }
 
-// leave judges a message by what is saved, and sends it.
+// leave checks a message against what is saved, and sends it.
 func (t *stepping) leave(to int, msg *protocol.Message) {
 	n := &t.node
 	granted := msg.Granted && msg.Type == quorum.VoteReply
@@ -144,10 +143,9 @@ func (t *stepping) leave(to int, msg *protocol.Message) {
 	}
 }
 
-// vote is 1 + the place of who has the vote in a term that is durable, 0 if
-// nobody has. A save that a later one replaced was never on the disk: then a
-// higher term forbids every other vote as well, and the vote goes to whoever is
-// told of it first.
+// vote is 1 + the place of the candidate with this node's durable vote in a term, 0 if there is
+// none. A save that a later one replaced was never on the disk: then a higher term forbids every
+// other vote as well, and the vote belongs to the first candidate that is told of it.
 func (t *stepping) vote(term uint64, to int) uint8 {
 	n := &t.node
 	if term >= uint64(len(n.votes)) {
@@ -159,7 +157,7 @@ func (t *stepping) vote(term uint64, to int) uint8 {
 	return n.votes[term]
 }
 
-// saved takes notice of what has become durable.
+// saved handles data that has become durable.
 func (t *stepping) saved(disk uint32) {
 	n := &t.node
 	n.disk = disk
@@ -174,7 +172,7 @@ func (t *stepping) saved(disk uint32) {
 	n.votes[b.Term] = who
 }
 
-// settle ends a step: what may be seen of the machine now.
+// settle ends a step with the visible state of the machine.
 func (t *stepping) settle() {
 	n := &t.node
 	if !n.up {
@@ -204,7 +202,7 @@ func (t *stepping) settle() {
 	}
 }
 
-// judge holds a state of the world against what concerns more than one node.
+// judge checks the invariants that concern more than one node.
 func (e *engine) judge(s *state) *Violation {
 	for i := range e.w.Nodes {
 		n := e.nodes.at(s.node[i])
@@ -249,8 +247,7 @@ func (e *engine) judge(s *state) *Violation {
 	return nil
 }
 
-// won judges a win: the term must not have a winner, and a quorum must have that
-// vote saved.
+// won checks a win: the term must not have a winner, and a quorum must have saved that vote.
 func (e *engine) won(s *state, place int, token uint8) *Violation {
 	if token > MaxTerms {
 		return nil
@@ -271,8 +268,8 @@ func (e *engine) won(s *state, place int, token uint8) *Violation {
 	return nil
 }
 
-// adjacent judges the memberships that there are. One can still elect somebody if
-// a majority of its voters has none on disk that is newer.
+// adjacent checks the existing memberships. One can still elect if a majority of its voters has no
+// newer one on disk.
 func (e *engine) adjacent(s *state) *Violation {
 	var live []*protocol.Membership
 	for i := range e.w.Nodes {

@@ -6,9 +6,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// node is a state of one node: its machine, its disk, what its driver holds, and
-// what judges have to remember of it. It is immutable, has a number, and is
-// found again by its content.
+// node is a state of one node: its machine, its disk, the state of its driver, and what the checks
+// have to remember. It is immutable, has a number, and is identified by its content.
 type node struct {
 	place int
 	up    bool
@@ -27,14 +26,14 @@ type node struct {
 	work      bool // a work was begun and has not returned
 	paused    bool
 
-	// Until when the work may run, on this node's clock, of which now is 0; and
-	// the work of an earlier life, which outlives its process. Always is none.
+	// The end of the work's permission, on this node's clock, of which now is 0; and the work of an
+	// earlier incarnation, which outlives its process. Always is none.
 	until, orphan protocol.Instant
 
-	// votes are those that were ever durable, by term: 1 + the place of who got it.
+	// votes are all that were ever durable, by term: 1 + the place of the candidate.
 	votes [MaxTerms + 1]uint8
 
-	// What follows from the machine's state.
+	// Derived from the machine's state.
 	view        protocol.View
 	next        protocol.Instant     // NextFire
 	membership  uint16               // the voters, by place
@@ -62,7 +61,7 @@ type letter struct {
 	ms       protocol.ConfigID // that it carries
 }
 
-// encode appends all that tells one node from another.
+// encode appends everything that distinguishes nodes.
 func (n *node) encode(dst []byte, e *engine) []byte {
 	u := protocol.AppendUint
 	dst = append(dst, byte(n.place))

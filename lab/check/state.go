@@ -6,7 +6,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// What is taken for the same, and why that is sound:
+// Which states count as equal, and why that is sound:
 //
 //   - Readings of a clock and numbers of saves count from the present: see
 //     Normalize of package quorum.
@@ -92,7 +92,7 @@ type expander struct {
 	cuts uint64 // steps that go beyond the bounds
 }
 
-// fingerprint tells states apart, but for collisions.
+// fingerprint identifies a state, except for collisions.
 func (e *engine) fingerprint(s *state) uint64 {
 	var h uint64
 	for i := range e.w.Nodes {
@@ -161,7 +161,7 @@ func (x *expander) lose(s *state, j int) {
 	x.succ = append(x.succ, succ{next, nil})
 }
 
-// local finds what can happen to a node by itself.
+// local finds what can happen to a node without a message.
 func (x *expander) local(s *state, i int) {
 	w, n := x.e.w, x.e.nodes.at(s.node[i])
 	can := func(b budget, most int) bool { return int(s.spent[b]) < most }
@@ -235,8 +235,8 @@ func (x *expander) input(s *state, i int, in input, b budget) {
 	x.both(&next, s.node[i], o, change{kind: toNode, node: i, input: in})
 }
 
-// both follows an outcome in which a save was begun twice: the save takes its
-// time, if that may still be; and it is durable at once.
+// both follows an outcome in which a save was begun twice: the save takes time, if the budget
+// allows it; and it is durable at once.
 func (x *expander) both(s *state, node uint32, o *outcome, how change) {
 	e := x.e
 	if !o.saves {

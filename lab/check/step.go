@@ -40,7 +40,7 @@ const (
 	mostNumbers       = 1 << 23
 )
 
-// outcome is what comes of an input in a state of a node.
+// outcome is the result of an input in a state of a node.
 type outcome struct {
 	node    uint32 // what it is then
 	sends   []uint32
@@ -54,7 +54,7 @@ type outcome struct {
 	orders  []protocol.Order
 }
 
-// engine computes steps, and knows all that it has computed.
+// engine computes steps, and keeps the results.
 type engine struct {
 	w     *World
 	steps memo // node and input to outcome
@@ -99,7 +99,7 @@ func newEngine(w *World) (*engine, error) {
 	return e, nil
 }
 
-// step looks up what comes of an input, or computes it.
+// step looks up the outcome of an input, or computes it.
 func (e *engine) step(n uint32, in input) *outcome {
 	key := uint64(n)<<32 | uint64(in)
 	if o := e.steps.get(key); o != 0 {
@@ -222,7 +222,7 @@ func (t *stepping) run(in input) {
 	}
 }
 
-// load makes the node's machine what it was.
+// load returns the node's machine in its state.
 func (t *stepping) load() *quorum.Machine {
 	m := t.e.machines[t.place]
 	if err := m.LoadState(t.e.blobs.at(t.node.state).data); err != nil {
@@ -231,8 +231,7 @@ func (t *stepping) load() *quorum.Machine {
 	return m
 }
 
-// give hands an input in, at an instant of the node's clock, and does what comes
-// of it.
+// give hands an input in, at an instant of the node's clock, and carries out its effects.
 func (t *stepping) give(in *protocol.Input, at protocol.Instant) {
 	t.feed(t.load(), in, at)
 }
@@ -292,7 +291,7 @@ func (t *stepping) elapse(d time.Duration) {
 	}
 }
 
-// pass moves what the judges remember of a node's clock.
+// pass moves the instants that the checks remember of a node's clock.
 func (n *node) pass(d time.Duration) {
 	for _, i := range [...]*protocol.Instant{&n.until, &n.orphan} {
 		if *i = i.Add(-d); *i <= 0 {

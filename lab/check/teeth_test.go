@@ -9,8 +9,8 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
-// TestTeeth hunts each mutant that the checker is to kill, and explores the same
-// worlds with the machine as it is.
+// TestTeeth hunts each mutant that the checker has to find, and explores the same worlds with the
+// unchanged machine.
 func TestTeeth(t *testing.T) {
 	hunted := 0
 	for _, mu := range quorum.Mutants() {

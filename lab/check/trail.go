@@ -10,8 +10,8 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
-// Trail is the way from a world's beginning to a violation. It is what files of
-// counterexamples hold; Replay goes it again.
+// Trail is the path from a world's beginning to a violation. Files of counterexamples hold one;
+// Replay repeats it.
 type Trail struct {
 	World     World      `json:"world"`
 	Beginning int        `json:"beginning,omitzero"` // which of the first states
@@ -21,19 +21,19 @@ type Trail struct {
 
 // Step is one step of a trail.
 type Step struct {
-	// Way is which of the ways on it was, in the order of the exploration; with
-	// Tick, of the ways of true time.
+	// Way is the index of the chosen way, in the order of the exploration; with Tick, among the
+	// ways of true time.
 	Way  int  `json:"way"`
 	Tick bool `json:"tick,omitzero"`
-	// Node, What and Came are who did it, what happened, and what came of it.
+	// Node, What and Came are the node, the input, and its effects.
 	Node protocol.NodeID `json:"node,omitzero"`
 	What string          `json:"what"`
 	Came []string        `json:"came,omitempty"`
-	// Views are what may be seen of those nodes of which it has changed.
+	// Views are the visible states of the nodes whose state has changed.
 	Views []string `json:"views,omitempty"`
 }
 
-// trail goes back from the violation.
+// trail reconstructs the path from the violation.
 func (x *explorer) trail() (*Trail, error) {
 	t := &Trail{World: *x.e.w, Violation: x.bad.wrong}
 	add := func(way uint16) { t.Steps = append(t.Steps, Step{Way: int(way &^ byTick), Tick: way&byTick != 0}) }
@@ -53,8 +53,8 @@ func (x *explorer) trail() (*Trail, error) {
 	return t, t.play(x.e)
 }
 
-// Replay goes a trail again, tells anew what happens, and returns what is wrong
-// at its end; nil if nothing is any more.
+// Replay repeats a trail, describes it again, and returns the violation at its end; nil if there is
+// none any more.
 func (t *Trail) Replay() (*Violation, error) {
 	if err := t.World.Validate(); err != nil {
 		return nil, err
@@ -66,8 +66,7 @@ func (t *Trail) Replay() (*Violation, error) {
 	return t.Violation, t.play(e)
 }
 
-// play goes the trail and fills in what happens. Violation becomes what is wrong
-// at its end.
+// play repeats the trail and fills in its descriptions. Violation becomes the one at its end.
 func (t *Trail) play(e *engine) error {
 	all, wrong := e.first()
 	if wrong != nil {
@@ -101,7 +100,7 @@ func (t *Trail) play(e *engine) error {
 	return nil
 }
 
-// tell says what happened between two states.
+// tell describes what happened between two states.
 func (p *Step) tell(e *engine, from, to *state, how *change) {
 	p.Came, p.Views, p.Node = nil, nil, ""
 	came := func(format string, args ...any) { p.Came = append(p.Came, fmt.Sprintf(format, args...)) }
@@ -193,7 +192,7 @@ func mapsKeys(m map[uint32]int) func(yield func(uint32) bool) {
 	}
 }
 
-// happens says what an input is.
+// happens describes an input.
 func (e *engine) happens(in input, n *node) string {
 	switch {
 	case in >= crashes && in < passes:
@@ -242,7 +241,7 @@ func (e *engine) happens(in input, n *node) string {
 	return fmt.Sprintf("input %d", in)
 }
 
-// look is what may be seen of a node, in a line.
+// look describes the visible state of a node, in a line.
 func look(n *node) string {
 	if !n.up {
 		text := "down"
@@ -286,7 +285,7 @@ func look(n *node) string {
 	return text
 }
 
-// describe is a message in a line.
+// describe describes a message, in a line.
 func describe(m *protocol.Message) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", m.Type)
@@ -337,7 +336,7 @@ func describe(m *protocol.Message) string {
 	return b.String()
 }
 
-// Write tells the trail as a transcript that a person can read.
+// Write writes the trail as a transcript.
 func (t *Trail) Write(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", t.World.String())
@@ -366,7 +365,7 @@ func (t *Trail) Write(w io.Writer) error {
 	return err
 }
 
-// String says in a few lines what the bounds are.
+// String describes the bounds in a few lines.
 func (w *World) String() string {
 	var b strings.Builder
 	many := func(n int, one, more string) string {

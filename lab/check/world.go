@@ -32,27 +32,26 @@ const (
 	maxTicks    = 255
 )
 
-// World is what is explored: bounds, and what may happen within them. What is
-// not bounded here is not bounded: every message may be lost, delayed and
-// overtaken, every save may take any time.
+// World is the object of an exploration: bounds, and the possible events within them. Everything
+// else is unbounded: every message may be lost, delayed and overtaken, every save may take any
+// time.
 type World struct {
 	Name string `json:"name,omitzero"`
 	Mode Mode   `json:"mode"`
-	// Nodes take part, 1 to MaxNodes. The first Voters of them are voters, all if
-	// that is 0; the others are observers.
+	// Nodes is the number of nodes, 1 to MaxNodes. The first Voters of them are voters, all if that
+	// is 0; the others are observers.
 	Nodes  int `json:"nodes"`
 	Voters int `json:"voters,omitzero"`
-	// Candidates stand for election when they are voters, the first of the nodes; 0
-	// is all of them.
+	// Candidates is how many of the first nodes stand for election when they are voters; 0 is all.
 	Candidates int `json:"candidates,omitzero"`
-	// Terms: nobody asks for a vote in a higher term, 1 to MaxTerms.
+	// Terms is the highest term of a vote request, 1 to MaxTerms.
 	Terms int `json:"terms"`
-	// Messages are in flight at most, 1 to MaxMessages. When one more is sent, any
-	// may be lost to make room.
+	// Messages is the greatest number in flight, 1 to MaxMessages. When one more is sent, any of
+	// them may be lost to make room.
 	Messages int `json:"messages"`
 
-	// How often something happens at most, in all. Fires counts timers that
-	// fire, Waits clocks that go on without.
+	// The greatest total number of each event. Fires counts timers that fire, Waits clocks that
+	// advance without one.
 	Fires      int `json:"fires"`
 	Saves      int `json:"saves,omitzero"` // a save takes its time; all others are durable at once
 	Waits      int `json:"waits,omitzero"`
@@ -66,8 +65,7 @@ type World struct {
 	Pauses     int `json:"pauses,omitzero"`    // a node is paused; it is resumed at any time
 	Changes    int `json:"changes,omitzero"`   // a leader is told to make one of Memberships that of the election
 
-	// Memberships are the voters that there may be after a change, and all other
-	// nodes are observers then.
+	// Memberships are the possible voters after a change; all other nodes are observers then.
 	Memberships [][]protocol.NodeID `json:"memberships,omitzero"`
 	// Priorities of single nodes, where they are not the default.
 	Priorities map[protocol.NodeID]int `json:"priorities,omitzero"`
@@ -77,13 +75,12 @@ type World struct {
 
 	// Of mode Timed.
 	Ticks int `json:"ticks,omitzero"` // true time ends then, at most maxTicks
-	// Rates are what a clock may advance by in a tick, in hundredths of a tick:
-	// 100 is a true clock. Each clock keeps the one that it begins with, unless
-	// Swing: then it may have another one in each tick.
+	// Rates are the amounts by which a clock may advance in a tick, in hundredths of a tick: 100 is
+	// a true clock. Each clock keeps its first rate, unless Swing is set: then it may have another
+	// one in each tick.
 	Rates []int `json:"rates,omitzero"`
 	Swing bool  `json:"swing,omitzero"`
-	// Outlives: a work goes on when its process dies, until the lease that it was
-	// given ends.
+	// Outlives: a work goes on when its process dies, until the end of its lease.
 	Outlives bool `json:"outlives,omitzero"`
 
 	// Promises of single nodes, in heartbeats, where they differ from the others'.
@@ -91,7 +88,7 @@ type World struct {
 	// Promise is that of all others, in heartbeats, if it is not 0.
 	Promise int `json:"promise,omitzero"`
 
-	// Mutant is the rule that is switched off, in builds that have mutants.
+	// Mutant is the rule that is switched off, in builds with mutants.
 	Mutant string `json:"mutant,omitzero"`
 }
 
@@ -100,10 +97,10 @@ type Beginning string
 
 // The beginnings.
 const (
-	// Idle: all nodes have booted and saved that, and then nothing has happened
-	// for so long that nothing is owed and everybody may stand.
+	// Idle: all nodes have booted and saved that, and then nothing has happened until nothing is
+	// owed and every node may stand.
 	Idle Beginning = ""
-	// Cold: no node has been started yet; starting is one of the things that happen.
+	// Cold: no node has been started yet; starts are events.
 	Cold Beginning = "cold"
 	// Led: n1 leads, all have acked that, and nothing is in flight.
 	Led Beginning = "led"
@@ -115,7 +112,7 @@ const (
 // tick is true time's unit in mode Timed, and the heartbeat there.
 const tick = time.Millisecond
 
-// Validate says what is wrong with the world.
+// Validate returns an error if the world is invalid.
 func (w *World) Validate() error {
 	in := func(what string, n, least, most int) error {
 		if n < least || n > most {
@@ -256,13 +253,12 @@ func (w *World) membership() *protocol.Membership {
 	return ms
 }
 
-// config is the i-th node's.
+// config is the i-th node's configuration.
 //
-// In mode Timed the times are the smallest that the protocol takes: a tick is a
-// heartbeat, the guard is two, and the promise the least that leaves a lease of
-// two, so that the whole life of one fits into few ticks. In mode Async only
-// the order of the instants counts; four heartbeats without an answer end a
-// lease.
+// In mode Timed the times are the smallest that the protocol accepts: a tick is a heartbeat, the
+// guard is two, and the promise the least that leaves a lease of two, so that a whole lease fits
+// into few ticks. In mode Async only the order of the instants counts; four heartbeats without an
+// answer end a lease.
 func (w *World) config(i int) (quorum.Config, error) {
 	c := quorum.Config{Self: voter(i), Membership: w.membership(), Priority: w.Priorities[id(i)], Unclocked: true}
 	switch w.Mode {

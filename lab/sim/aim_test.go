@@ -10,7 +10,7 @@ import (
 	"github.com/electd/elect/lab/sim/protocols"
 )
 
-// deaths notes who died.
+// deaths records which participants died.
 type deaths struct{ who []string }
 
 func (d *deaths) Event(_ *sim.World, r *sim.Record) {
@@ -19,7 +19,7 @@ func (d *deaths) Event(_ *sim.World, r *sim.Record) {
 	}
 }
 
-// An operation against Leader meets whoever leads, and nobody if nobody does.
+// An operation against Leader affects the leader, and none if there is none.
 func TestLeaderIsWhoeverLeads(t *testing.T) {
 	p := byName(t, "quorum")
 	s := &sim.Schedule{
@@ -49,8 +49,8 @@ func TestLeaderIsWhoeverLeads(t *testing.T) {
 	}
 }
 
-// A schedule has what its options allow, and nothing that breaks what the
-// protocol assumes unless it goes beyond the model.
+// A schedule has what its options allow, and breaks no assumption of the protocol unless it goes
+// beyond the model.
 func TestGenerateKeepsToItsOptions(t *testing.T) {
 	count := func(p *sim.Protocol, o sim.Options) map[sim.OpKind]int {
 		kinds := make(map[sim.OpKind]int)
@@ -91,8 +91,8 @@ func TestGenerateKeepsToItsOptions(t *testing.T) {
 	}
 }
 
-// A killed leader's work that outlives it counts until its lease ends: whoever
-// leads sooner is found, a witness apart.
+// A killed leader's work that outlives it counts until its lease ends: a successor that leads
+// before is a violation, except after a witness's word.
 func TestOutlives(t *testing.T) {
 	for _, c := range []struct {
 		kind     sim.OpKind
@@ -113,7 +113,7 @@ func TestOutlives(t *testing.T) {
 	}
 }
 
-// Every protocol of the list can stand in a storm.
+// Every protocol of the list can run in a storm.
 func TestStorm(t *testing.T) {
 	for _, p := range protocols.All() {
 		s, err := sim.Generate(p, 1, sim.Options{Profile: "storm"})

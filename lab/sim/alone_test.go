@@ -7,8 +7,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Where nobody proves a lease, two that are elected and run are two leaders. One
-// that is frozen is one again when it is thawed.
+// Without leases, two participants that are elected and run are two leaders. A frozen one is a
+// leader again when it is thawed.
 func TestAlone(t *testing.T) {
 	two := [][]act{{wins(10*ms, 1), ends(90*ms, 1)}, {wins(30*ms, 2), ends(200*ms, 2)}}
 	for _, c := range []struct {
@@ -47,7 +47,7 @@ func TestAlone(t *testing.T) {
 	wants(t, p, s, Exclusive, "elected, with token 2, while n1 is, with token 1")
 }
 
-// Two proven leases are counted for as long as both are proven, by true time.
+// Two proven leases count for as long as both are proven, by true time.
 func TestTwoLed(t *testing.T) {
 	p, s := stageOf([]act{leads(10*ms, 1, 100*ms), renews(50*ms, 1, 120*ms)}, []act{leads(80*ms, 2, 200*ms), renews(90*ms, 2, 210*ms)})
 	p.Expect = map[Invariant]Expectation{Exclusive: MayFail, NoneOffered: MayFail, ToldInTime: MayFail}
@@ -57,7 +57,7 @@ func TestTwoLed(t *testing.T) {
 	}
 }
 
-// What a leader says all the time is no part of an election.
+// A leader's heartbeats are not part of an election.
 func TestElecting(t *testing.T) {
 	send := func(at time.Duration, kind protocol.MessageType) act {
 		return act{at: at, sends: []protocol.Send{{To: "n2", Message: protocol.Message{Type: kind}}}, view: protocol.View{Role: protocol.Follower}}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// quietly is a healthy world for as long as it takes.
+// quietly is a healthy world without an end.
 func quietly() *Schedule {
 	s := still(5)
 	s.Faults = MaxSpan
@@ -30,8 +30,8 @@ func benchSteps(b *testing.B, s *Schedule, from Time) {
 	b.ReportMetric(time.Duration(w.now-before).Seconds()/b.Elapsed().Seconds(), "virtual/real")
 }
 
-// BenchmarkWorld is the world's own share: machines that do next to nothing, one
-// event an operation.
+// BenchmarkWorld is the cost of the world alone: machines that do almost nothing, one event an
+// operation.
 func BenchmarkWorld(b *testing.B) { benchSteps(b, quietly(), Time(time.Second)) }
 
 // BenchmarkNoise is the same with all noise of links and disks.
@@ -56,7 +56,7 @@ func BenchmarkFork(b *testing.B) {
 	}
 }
 
-// Nothing is allocated for an event in a world that goes on as it is.
+// A world in a steady state allocates nothing for an event.
 func TestNoAllocations(t *testing.T) {
 	w, err := New(pulses(), quietly())
 	if err != nil {

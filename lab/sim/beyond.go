@@ -5,28 +5,28 @@ import (
 	"slices"
 )
 
-// What a broken assumption excuses. The resource that checks tokens is excused
-// only where tokens themselves may have been taken back.
+// These functions list what a broken assumption excuses. The resource that checks tokens is excused
+// only where tokens may have been lost.
 
 // byClock: a claim outlasts its promise.
 func byClock() []Invariant { return []Invariant{Exclusive, NoneOffered, ToldInTime, Live} }
 
-// byHand: a session or a record ends that nobody may end. Where the record holds
-// the count, tokens begin anew.
+// byHand: a session or a record is ended that must not be ended from outside. Where the record
+// holds the count, tokens begin anew.
 func byHand() []Invariant {
 	return append(byClock(), OneLeader, Once, TokensRise, FIFO, NoStale)
 }
 
-// byMemory: what was acknowledged is forgotten, or said in another one's name: votes,
-// tokens and memberships included.
+// byMemory: acknowledged data is forgotten, or a message comes under another's name. This includes
+// votes, tokens and memberships.
 func byMemory() []Invariant {
 	return append(byHand(), OneVote, VoteSaved, Anchored, Adjacent, OneMembership, DurableFirst)
 }
 
-// Excused lists the invariants that need not hold in the schedule's run, because
-// it breaks an assumption that p makes about clocks, disks, stores or hands. It
-// goes by the faults that are there, and lists nothing if s.Beyond is false: a
-// schedule that is to be excused has to say so.
+// Excused lists the invariants that need not hold in the schedule's run, because it breaks an
+// assumption of p about clocks, disks, stores or operators. It depends on the faults in the
+// schedule, and is empty if s.Beyond is false: a schedule has to declare that it breaks
+// assumptions.
 func (s *Schedule) Excused(p *Protocol) ([]Invariant, error) {
 	if !s.Beyond {
 		return nil, nil

@@ -3,22 +3,21 @@ package sim
 // Fault describes a kind of operation.
 type Fault struct {
 	Kind  OpKind `json:"kind"`
-	Group string `json:"group"` // what it befalls: network, partition, process, clock, disk, store, operator
+	Group string `json:"group"` // what it affects: network, partition, process, clock, disk, store, operator
 	Says  string `json:"says"`
-	// Beyond says that it breaks an assumption which every protocol makes: it is
-	// drawn with Options.Beyond only, and its run is excused for what it breaks.
-	// Others may do that to some protocols; see Protocol.Breaks.
+	// Beyond says that it breaks an assumption of every protocol: it is drawn only with
+	// Options.Beyond, and its run is excused for what it breaks. Other operations may break an
+	// assumption of some protocols; see Protocol.Breaks.
 	Beyond bool `json:"beyond"`
 }
 
-// beyond reports whether an operation is beyond any model: a disk or a store
-// forgets what it has said to be durable, a directory's lock does
-// not hold, or a sender lies about who it is.
+// beyond reports whether an operation is beyond any model: a disk or a store forgets what it has
+// acknowledged as durable, a directory's lock does not hold, or a sender uses another's name.
 func (k OpKind) beyond() bool {
 	return k == OpTwin || k == OpImpostor || k == OpFlip || k == OpRestore || k == OpFailover || k == OpRollback
 }
 
-// Faults lists every kind of operation, as it is said at its OpKind.
+// Faults lists every kind of operation, described as at its OpKind.
 func Faults() []Fault {
 	all := []Fault{
 		{Kind: OpLoss, Group: "network", Says: "the link loses Value of its messages, For"},
@@ -100,7 +99,7 @@ type Promise struct {
 	Says      string    `json:"says"`
 }
 
-// Promises lists the invariants, as is said at each of them.
+// Promises lists the invariants, described as at each of them.
 func Promises() []Promise {
 	return []Promise{
 		{OneLeader, "no two participants are elected with one token, ever"},

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// declared reads the constants of a type, and what is said at each of them.
+// declared reads the constants of a type, and their comments.
 func declared(t *testing.T, file, kind string) map[string]string {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
@@ -38,7 +38,7 @@ func declared(t *testing.T, file, kind string) map[string]string {
 	return found
 }
 
-// TestCatalogue: the lists have what is declared, in the same words.
+// TestCatalogue: the lists match the declarations, word by word.
 func TestCatalogue(t *testing.T) {
 	faults, promises := map[string]string{}, map[string]string{}
 	for _, f := range Faults() {
@@ -65,8 +65,8 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// TestDocumentedFaults: the tables of the document are the catalogue, row by row,
-// in its order and its words.
+// TestDocumentedFaults: the tables of the document match the catalogue, row by row, in order and
+// words.
 func TestDocumentedFaults(t *testing.T) {
 	text, err := os.ReadFile("../../docs/simulator.md")
 	if err != nil {
@@ -98,9 +98,8 @@ func TestDocumentedFaults(t *testing.T) {
 	}
 }
 
-// TestBeyond: what the catalogue marks as beyond the model says so in words, is
-// not drawn otherwise, and excuses its run; nothing else does that for every
-// protocol.
+// TestBeyond: what the catalogue marks as beyond the model says so in words, is not drawn
+// otherwise, and excuses its run; no other operation does so for every protocol.
 func TestBeyond(t *testing.T) {
 	for _, f := range Faults() {
 		if says := strings.HasSuffix(f.Says, "; beyond the model") || strings.Contains(f.Says, "; beyond the model:"); says != f.Beyond {

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Draws that decide what happens use integers only: the logarithms of package
-// math differ in their last bit from one processor to the next, and a run must
-// not.
+// Draws use integers only: the logarithms of package math differ in their last bit from one
+// processor to the next, and a run must not.
 
 // exponential turns 64 random bits into an exponentially distributed time with
 // that mean: −ln(u)·mean, at most about 44 means. It is monotone in mean.
@@ -34,7 +33,7 @@ func logUniform(word uint64, least, most time.Duration) time.Duration {
 	return min(low+time.Duration(within), most)
 }
 
-// logBits is how many bits of what negLog returns are behind the point.
+// logBits is how many bits of negLog's result are behind the point.
 const logBits = 32
 
 // negLog is −ln((word+1)/2⁶⁴) in fixed point.

@@ -2,12 +2,12 @@ package sim
 
 import "github.com/electd/elect/internal/protocol"
 
-// million is what a clock's rate is a part of.
+// million is the unit of a clock's rate: parts per million.
 const million = 1_000_000
 
-// clock is a participant's two clocks. From at on they show boot and mono and
-// run at one rate; whatever changes that begins a new stretch. All of it is
-// integers, so that equal runs are equal on every machine.
+// clock is a participant's two clocks. From at on they show boot and mono and run at one rate; a
+// change of the rate begins a new segment. All of it is integers, so that equal runs are equal on
+// every computer.
 type clock struct {
 	at         Time
 	boot, mono protocol.Instant
@@ -37,7 +37,7 @@ func (c *clock) read(now Time) protocol.Reading {
 	return r
 }
 
-// settle begins a new stretch with what the clocks show now.
+// settle begins a new segment with what the clocks show now.
 func (c *clock) settle(now Time) {
 	r := c.read(now)
 	c.at, c.boot, c.mono = now, r.Boot, r.Mono
@@ -46,8 +46,7 @@ func (c *clock) settle(now Time) {
 // reading is what n's clocks show now.
 func (w *World) reading(n *node) protocol.Reading { return n.clock.read(w.now) }
 
-// trueAt is when n's boot clock will show i, at its present rate; now if it
-// does already.
+// trueAt is when n's boot clock will show i, at its present rate; now if it already does.
 func (w *World) trueAt(n *node, i protocol.Instant) Time {
 	if i == protocol.Never {
 		return never
@@ -56,13 +55,13 @@ func (w *World) trueAt(n *node, i protocol.Instant) Time {
 	if i <= shows {
 		return w.now
 	}
-	if i-n.clock.boot < 0 { // further away than an Instant can say
+	if i-n.clock.boot < 0 { // farther away than an Instant can represent
 		return never
 	}
 	return n.clock.at + takes(i-n.clock.boot, n.clock.rate)
 }
 
-// setClock changes n's clock, and tells who relies on it.
+// setClock changes n's clock, and updates all that depends on it.
 func (w *World) setClock(n *node, change func(c *clock)) {
 	n.clock.settle(w.now)
 	change(&n.clock)

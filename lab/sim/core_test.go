@@ -12,9 +12,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// pulse is a machine that tells everybody every millisecond that it lives, saves
-// now and then, and folds all that it is told into its state, so that a run that
-// differs in anything has another hash.
+// pulse is a machine that sends a message to all others every millisecond, saves from time to time,
+// and adds all its inputs to its state, so that any difference of a run changes the hash.
 type pulse struct {
 	self        protocol.Voter
 	members     *protocol.Membership
@@ -121,7 +120,7 @@ func pulses() *Protocol {
 	}
 }
 
-// still is a world in which nothing happens by chance.
+// still is a world without chance.
 func still(nodes int, ops ...Op) *Schedule {
 	return &Schedule{
 		Format: 1, Protocol: "pulse", Seed: 1, Nodes: nodes, Faults: 100 * time.Millisecond,
@@ -129,7 +128,7 @@ func still(nodes int, ops ...Op) *Schedule {
 	}
 }
 
-// diary is what a test wants to know of a run.
+// diary records what a test needs of a run.
 type diary struct {
 	t     *testing.T
 	w     *World
@@ -193,7 +192,7 @@ func begun(t *testing.T, s *Schedule) *diary {
 	return opened(t, pulses(), s)
 }
 
-// recorded runs it to its end, whatever that is.
+// recorded runs it to its end, with any outcome.
 func recorded(t *testing.T, p *Protocol, s *Schedule) *diary {
 	t.Helper()
 	d := opened(t, p, s)
@@ -223,7 +222,7 @@ func (d *diary) all(fits func(l *line) bool) []line {
 	return found
 }
 
-// steps are the inputs of a kind at a participant, twins left out.
+// steps are the inputs of a kind at a participant, without its twins.
 func (d *diary) steps(node protocol.NodeID, kind protocol.InputKind) []line {
 	return d.all(func(l *line) bool {
 		return l.kind == RecordStep && l.node == node && l.index < d.w.width && l.input == kind
@@ -237,7 +236,7 @@ func (d *diary) heard(from, to protocol.NodeID, since, until Time) []line {
 	})
 }
 
-// hears wants to know who hears whom in a span.
+// hears checks which participants hear each other in a span.
 func (d *diary) hears(since, until Time, want func(from, to int) bool) {
 	d.t.Helper()
 	for from := range d.w.width {

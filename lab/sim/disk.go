@@ -7,16 +7,15 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// disk keeps a participant's durable state as a runtime does: in two slots, each
-// with a checksum and a number, written in turn, so that a write that is cut
-// short leaves what was there before it.
+// disk keeps a participant's durable state as a runtime does: in two slots, each with a checksum
+// and a number, written in turn, so that an interrupted write leaves the previous content.
 type disk struct {
 	slots   [2]slot
 	number  uint64  // of the last write that reached a slot
-	queue   []write // that which is being written, and those that wait
+	queue   []write // the write in progress, and those that wait
 	spare   [][]byte
 	rand    stream
-	saved   uint64 // the greatest Save of this life that is durable
+	saved   uint64 // the greatest Save of this incarnation that is durable
 	failing int    // operations by which writes fail,
 	full    int    // by ENOSPC
 	slow    time.Duration
@@ -33,11 +32,11 @@ type slot struct {
 type write struct {
 	number uint64
 	data   []byte
-	coin   uint64 // decides what becomes of it when it is cut short
+	coin   uint64 // decides the outcome if the write is interrupted
 }
 
-// content is what the checksums find; false if there was something and nothing
-// of it can be read.
+// content is the valid content by the checksums; false if the disk was written and nothing on it
+// can be read.
 func (d *disk) content() (data []byte, ok bool) {
 	var best *slot
 	bad := false
@@ -54,7 +53,7 @@ func (d *disk) content() (data []byte, ok bool) {
 	return nil, !bad || d.number == 0
 }
 
-// target is the slot that the next write goes to: not the one that is valid.
+// target is the slot for the next write: not the valid one.
 func (d *disk) target() *slot {
 	a, b := &d.slots[0], &d.slots[1]
 	if a.number == 0 || a.bad || b.number > a.number && !b.bad {
@@ -63,8 +62,8 @@ func (d *disk) target() *slot {
 	return b
 }
 
-// land makes a write what the disk holds. The slot gets data of its own: others
-// may still read what it had.
+// land makes a write the content of the disk. The slot gets a copy: others may still read its old
+// data.
 func (d *disk) land(data []byte) {
 	t := d.target()
 	d.number++
@@ -83,8 +82,8 @@ func (d *disk) copySlots() *[2]slot {
 	return &c
 }
 
-// save begins a write, or has it wait for the one before. One that still waits
-// may be replaced, as a runtime may do.
+// save begins a write, or queues it behind the one in progress. A queued write may be replaced, as
+// a runtime may do.
 func (w *World) save(n *node, s *protocol.Save) {
 	d := &n.disk
 	coin := d.rand.Uint64()
@@ -103,7 +102,7 @@ func (w *World) save(n *node, s *protocol.Save) {
 	}
 }
 
-// write has the disk begin with the first write of the queue.
+// write begins the first write of the queue.
 func (w *World) write(n *node) {
 	noise := &w.schedule.Disks
 	tail := noise.Tail
@@ -117,7 +116,7 @@ func (w *World) write(n *node) {
 // How far a write has come when its process is frozen; an evDisk's ref.
 const (
 	diskOver    = iota // the disk is done with it
-	diskDurable        // and its data is there; the process does not know
+	diskDurable        // and its data is durable; the process does not know it yet
 	diskFailed
 )
 
@@ -137,7 +136,7 @@ func (w *World) written(n *node, e event) bool {
 		case d.full > 0:
 			e.ref = diskFailed
 		case d.failing > 0:
-			// The disk says no, and the data may be there all the same.
+			// The disk reports a failure, but the data may be there.
 			e.ref = diskFailed
 			if first.coin&2 == 0 {
 				d.tear()
@@ -170,7 +169,7 @@ func (w *World) written(n *node, e event) bool {
 	return true
 }
 
-// durable is a write that the disk holds now.
+// durable handles a write that the disk now holds.
 func (w *World) durable(n *node, wr *write) {
 	if n.incarnation == 0 {
 		if w.protocol.Incarnation == nil {
@@ -184,8 +183,7 @@ func (w *World) durable(n *node, wr *write) {
 	w.oracle.durable(w, n, wr.data)
 }
 
-// release lets the messages go that waited for a save, or drops them if it
-// failed.
+// release sends the messages that waited for a save, or drops them if it failed.
 func (w *World) release(n *node, number uint64, durable bool) {
 	kept := n.held[:0]
 	for _, h := range n.held {
@@ -207,11 +205,11 @@ type death uint8
 
 const (
 	byKill       death = iota // what was handed to the kernel is written in the end
-	byPowerLoss               // the write that was under way may be there, or torn
+	byPowerLoss               // the write in progress may be there, or torn
 	byLostWrites              // it is torn
 )
 
-// cut is what becomes of the writes that were not done.
+// cut decides the outcome of the unfinished writes.
 func (d *disk) cut(how death) {
 	if len(d.queue) > 0 {
 		first := &d.queue[0]

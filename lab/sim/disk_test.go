@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// A message that waits for a save leaves when that is durable, and not before.
+// A message that waits for a save leaves when that is durable, not before.
 func TestSendsWait(t *testing.T) {
 	d := live(t, still(2))
 	for _, l := range d.heard("n2", "n1", 0, never) {
@@ -25,7 +25,7 @@ func TestSendsWait(t *testing.T) {
 	}
 }
 
-// The saves of one life are nothing to the next: its messages wait for its own.
+// The saves of one incarnation do not count for the next: its messages wait for its own.
 func TestSavesAreOfOneLife(t *testing.T) {
 	s := still(2, Op{At: at(40), Kind: OpKill, Node: "n1", For: time.Millisecond})
 	s.Disks.Sync = 5 * time.Millisecond
@@ -36,7 +36,7 @@ func TestSavesAreOfOneLife(t *testing.T) {
 	}
 }
 
-// What waits for a save that has failed already waits for a later one.
+// A message whose save has failed waits for a later save.
 func TestFailedSavesAreNotDurable(t *testing.T) {
 	d := begun(t, still(2, between(Op{Kind: OpEIO, Node: "n1"})))
 	for d.w.Now() < at(25) {
@@ -73,7 +73,7 @@ func TestDiskSleeps(t *testing.T) {
 			t.Errorf("a save is durable at %s", l.at)
 		}
 	}
-	// A stopped process is another thing: what the kernel has is written.
+	// For a stopped process the kernel goes on: what it has is written.
 	d = live(t, still(2, Op{At: at(24.1), Kind: OpPause, Node: "n1", For: 10 * time.Millisecond}))
 	if got := d.all(func(l *line) bool { return l.kind == RecordDurable && l.node == "n1" && l.at == at(24.3) }); len(got) != 1 {
 		t.Error("the save of 24ms is not durable at 24.3ms")
@@ -96,8 +96,8 @@ func TestSlowSync(t *testing.T) {
 	}
 }
 
-// A write that fails is told, and what waits for it never leaves. What a full
-// disk refuses is not there; after an I/O error it may be.
+// A failed write is reported, and messages that wait for it never leave. A full disk does not hold
+// the data; after an I/O error the disk may hold it.
 func TestFailingDisk(t *testing.T) {
 	there := map[bool]int{}
 	for seed := range uint64(20) {
@@ -132,7 +132,7 @@ func TestFailingDisk(t *testing.T) {
 	}
 }
 
-// What becomes of the write that was under way when the process ended.
+// The outcome of a write in progress when the process ended.
 func TestCutWrites(t *testing.T) {
 	for _, c := range []struct {
 		kind     OpKind
@@ -159,8 +159,8 @@ func TestCutWrites(t *testing.T) {
 	}
 }
 
-// A turned bit is found at the next start: the other slot counts. If that is bad
-// too, the process does not start.
+// A flipped bit is found at the next start: the other slot counts. If that is bad too, the process
+// does not start.
 func TestFlip(t *testing.T) {
 	kill := Op{At: at(30), Kind: OpKill, Node: "n1", For: time.Millisecond}
 	seqs := map[uint64]bool{}
@@ -178,7 +178,7 @@ func TestFlip(t *testing.T) {
 	}
 	d := live(t, still(2, Op{At: at(29), Kind: OpFlip, Node: "n1"}, Op{At: at(29), Kind: OpFlip, Node: "n1", Count: 1}, kill))
 	wantTimes(t, "n1 starts", d.boots("n1"), 0)
-	// A bit that turns while the process runs is written over.
+	// A bit that flips while the process runs is overwritten.
 	d = live(t, still(2, Op{At: at(3), Kind: OpFlip, Node: "n1"}, Op{At: at(3), Kind: OpFlip, Node: "n1", Count: 1}, kill))
 	wantTimes(t, "n1 starts", d.boots("n1"), 0, 31)
 }
@@ -201,8 +201,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// Saves come faster than the disk: they are written one after the other, those
-// that were replaced may be left out, and the last is there in the end.
+// Saves come faster than the disk: they are written one after the other, replaced ones may be left
+// out, and the last is on the disk in the end.
 func TestSavesQueue(t *testing.T) {
 	s := still(2)
 	s.Disks.Sync = 30 * time.Millisecond
@@ -232,7 +232,7 @@ func TestSavesQueue(t *testing.T) {
 	}
 }
 
-// The slots keep one good state whatever is torn.
+// The slots keep one valid state, whichever write is torn.
 func TestSlots(t *testing.T) {
 	var d disk
 	r := stream{step: 0x9e3779b97f4a7c15}

@@ -21,19 +21,18 @@ const (
 	evOpEnd              // an operation ends
 	evSnapshot           // a disk is copied, for an operation that restores it
 	evHeal               // the faults are over
-	evEnd                // the run is
-	evStore              // the store's
-	evWork               // the work's
+	evEnd                // the run ends
+	evStore              // an event of the store
+	evWork               // an event of the work
 	evWrite              // a write reaches the guarded resource
-	evAppend             // the leader's position moves on
-	evLocate             // a participant's position does; ref is a letter's place
+	evAppend             // the leader's position advances
+	evLocate             // a participant's position advances; ref is a letter's place
 )
 
-// event is something that happens at a true time. It holds no pointers: what it
-// carries beside is in a slab, at ref.
+// event happens at a true time. It has no pointers: its further data is in a slab, at ref.
 type event struct {
 	at   Time
-	seq  uint64 // orders events of one time: what was planned first comes first
+	seq  uint64 // orders simultaneous events: the first planned comes first
 	kind eventKind
 	node int32
 	life uint32 // of the node; 0 where it does not matter
@@ -42,8 +41,8 @@ type event struct {
 
 func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
-// agenda is what will happen, as a heap with four children to a node: a short
-// one, and its children share cache lines.
+// agenda holds the events to come, as a heap with four children to a node: the heap is flat, and
+// children share cache lines.
 type agenda []event
 
 func (h *agenda) push(e event) {
@@ -93,7 +92,7 @@ func (h *agenda) pop() event {
 	return top
 }
 
-// in makes e happen d from now; 0 is after all that is already due now.
+// in schedules e at d from now; with 0, after all events that are due now.
 func (w *World) in(d time.Duration, e event) {
 	w.seq++
 	e.at, e.seq = w.now+Time(max(d, 0)), w.seq
@@ -103,8 +102,8 @@ func (w *World) in(d time.Duration, e event) {
 	}
 }
 
-// again makes an event that could not happen yet happen now, after all that is
-// already due. What caused it stays what it was.
+// again schedules an event that could not happen yet for now, after all events that are due. Its
+// cause does not change.
 func (w *World) again(e event) {
 	was := e.seq
 	w.in(0, e)
@@ -114,13 +113,13 @@ func (w *World) again(e event) {
 	}
 }
 
-// slab holds what events carry. A place that was given back is used again.
+// slab holds the data of events. A freed place is used again.
 type slab[T any] struct {
 	all  []T
 	free []int32
 }
 
-// get returns a place, which holds what was last put there.
+// get returns a place, with its old content.
 func (s *slab[T]) get() int32 {
 	if last := len(s.free) - 1; last >= 0 {
 		i := s.free[last]

@@ -9,20 +9,20 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// borrower leads while it renews a record: who has seen one version of it for
-// lending may replace that. How long a write lets it lead is what matters.
+// borrower leads while it renews a record: a machine that has seen one version of it for lending
+// may replace it. The point is how long a write lets it lead.
 type borrower struct {
 	self     protocol.NodeID
 	mended   bool
 	joining  bool             // its work has not returned
-	writing  bool             // what is asked is a write
-	asked    uint64           // the number of what is asked
-	sent     protocol.Instant // when
-	version  uint64           // of the record that it saw last,
-	since    protocol.Instant // and when it first did
+	writing  bool             // the present ask is a write
+	asked    uint64           // the number of the present ask
+	sent     protocol.Instant // when it was sent
+	version  uint64           // of the record that was seen last,
+	since    protocol.Instant // and when it was first seen
 	count    uint64           // in it, and who wrote it in which tenure
 	nonce    uint64
-	own      uint64 // nonce; 0: whatever it wrote is given up
+	own      uint64 // nonce; 0: its writes are given up
 	token    uint64 // 0: it does not lead
 	end, due protocol.Instant
 	base     protocol.Reading // differs from the clocks if they jumped
@@ -50,7 +50,7 @@ func (m *borrower) Step(in *protocol.Input, fx *protocol.Effects) {
 	case in.Kind == protocol.Replied && a.Number == m.asked:
 		m.due = now.Add(lending / 8)
 		if a.Status != protocol.StatusDone {
-			return // whether it was written, the next read tells
+			return // the next read tells whether it was written
 		}
 		if a.Version != m.version {
 			m.version, m.count, m.nonce, m.since = a.Version, a.Record.Count, a.Record.Nonce[0], now
@@ -82,8 +82,8 @@ func (m *borrower) ask(now protocol.Instant, a protocol.Ask, fx *protocol.Effect
 	fx.Asks = append(fx.Asks, a)
 }
 
-// lead is where the others' clocks count: they may have seen the record as soon
-// as the request had left, and may be faster than this one.
+// lead is where the others' clocks count: they may have seen the record as soon as the request
+// left, and may run faster than this one.
 func (m *borrower) lead(now protocol.Instant, fx *protocol.Effects) {
 	end := now.Add(lending)
 	if m.mended {
@@ -129,10 +129,9 @@ func (m *borrower) LoadState(src []byte) error {
 	return json.Unmarshal(src, &[]any{&m.joining, &m.writing, &m.asked, &m.sent, &m.version, &m.since, &m.count, &m.nonce, &m.own, &m.token, &m.end, &m.due, &m.base})
 }
 
-// A machine over a store asks, and is answered late, twice or not at all. Here
-// one counts its lease from the answer, by its own clock: two leases are proven
-// at one time. Counted from before the request left, and shortened by what
-// clocks may drift, it holds.
+// A machine over a store sends asks, and may be answered late, twice or not at all. Here a machine
+// counts its lease from the answer, by its own clock: two leases are proven at one time. Counted
+// from before the request left, and shortened by the drift of clocks, the lease is exclusive.
 func Example_store() {
 	for _, mended := range []bool{false, true} {
 		p := &sim.Protocol{

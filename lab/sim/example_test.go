@@ -9,8 +9,8 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// hasty is an election that does not work: whoever has not heard of a leader for
-// a while declares itself the leader, and says so to all.
+// hasty is a broken election: a participant that has not heard of a leader for a while declares
+// itself the leader, and tells all others.
 type hasty struct {
 	self   protocol.NodeID
 	peers  []protocol.Voter
@@ -75,8 +75,8 @@ func (m *hasty) LoadState(src []byte) error {
 	return d.Done()
 }
 
-// A machine of your own needs a Protocol that makes it and that says how patient
-// to be. Then the world can be asked for a seed that breaks it.
+// A machine of your own needs a Protocol that makes it and states its patience. Then the world can
+// search for a seed that breaks it.
 func Example() {
 	p := &sim.Protocol{
 		Name: "hasty",

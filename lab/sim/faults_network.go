@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// shapes reports whether an operation decides what gets through the links, for
-// as long as it lasts.
+// shapes reports whether an operation affects what the links transmit, for as long as it lasts.
 func (k OpKind) shapes() bool {
 	switch k {
 	case OpLoss, OpDelay, OpDuplicate, OpReorder, OpClog, OpHalfOpen,
@@ -17,7 +16,7 @@ func (k OpKind) shapes() bool {
 	return false
 }
 
-// reshape works out what is the matter with every link.
+// reshape computes the state of every link.
 func (w *World) reshape() {
 	if len(w.shapes) == 0 {
 		return
@@ -65,8 +64,8 @@ func (w *World) reshape() {
 	}
 }
 
-// cuts reports whether an operation lets nothing through from one participant to
-// another. Both are places, and differ.
+// cuts reports whether an operation blocks all messages from one participant to another. Both are
+// places, and differ.
 func (w *World) cuts(op *Op, st *opState, from, to int) bool {
 	in := func(i int) bool { return slices.Contains(op.Group, w.nodes[i].id) }
 	node := w.index(op.Node)
@@ -112,8 +111,8 @@ func (w *World) cuts(op *Op, st *opState, from, to int) bool {
 	return false
 }
 
-// swizzle draws the order in which a swizzle's participants come back. It is a
-// cycle (Sattolo 1986), so nobody comes back in the place in which it went.
+// swizzle draws the order in which a swizzle's participants are reconnected. It is a cycle (Sattolo
+// 1986), so that none is reconnected in the order in which it was cut off.
 func (w *World) swizzle(op *Op, st *opState) {
 	r := w.stream("swizzle/" + strconv.FormatInt(int64(op.At), 10))
 	n := len(op.Group)
@@ -127,8 +126,8 @@ func (w *World) swizzle(op *Op, st *opState) {
 	}
 }
 
-// unclogged lets go of what a link, and those of its twins, have held, unless
-// something else still clogs it.
+// unclogged sends what a link, and those of its twins, have held, unless another operation still
+// clogs it.
 func (w *World) unclogged(from, to int) {
 	if len(w.links) == 0 {
 		return

@@ -14,8 +14,7 @@ func between(op Op) Op {
 	return op
 }
 
-// Each partition cuts exactly what it says, for as long as it says, and then
-// nothing.
+// Each partition cuts exactly the links that it names, as long as it says, and then none.
 func TestPartitions(t *testing.T) {
 	in := func(places ...int) func(int) bool { return func(i int) bool { return slices.Contains(places, i) } }
 	small := in(0, 1)
@@ -57,7 +56,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// Each sees a majority in a ring of majorities, and no two see the same.
+// Each participant sees a majority in a ring of majorities, and no two see the same.
 func TestRingSeesMajorities(t *testing.T) {
 	for nodes := 1; nodes <= MaxNodes; nodes++ {
 		w, err := New(pulses(), still(nodes, between(Op{Kind: OpMajorityRing})))
@@ -237,7 +236,7 @@ func TestReplay(t *testing.T) {
 	if !slices.Equal(seqs, []uint64{30, 29, 28, 27, 26}) {
 		t.Errorf("%v arrive again, want 30 down to 26", seqs)
 	}
-	// Of a sender that is dead, too; and more than there are is all that is kept.
+	// This includes messages of a dead sender; no more arrive than the link has kept.
 	d = live(t, still(2, Op{At: at(10.2), Kind: OpKill, Node: "n1"}, Op{At: at(30.5), Kind: OpReplay, Node: "n1", Peer: "n2", Count: 50}))
 	if n := len(d.heard("n1", "n2", at(30), at(31))); n != 10 {
 		t.Errorf("%d arrive again, want 10", n)
@@ -282,7 +281,7 @@ func TestReset(t *testing.T) {
 		t.Errorf("n3 is told %v", got)
 	}
 	d.hears(at(31), at(60), everybody)
-	// There is nothing to reset between those who have never talked.
+	// A connection that never existed cannot be reset.
 	d = live(t, still(2, Op{At: at(0.1), Kind: OpReset, Node: "n1", Peer: "n2"}, Op{At: at(5), Kind: OpReset, Node: "n1", Peer: "n1"}))
 	if got := d.steps("n1", protocol.PeerClosed); len(got) != 0 {
 		t.Errorf("n1 is told %v", got)
@@ -302,7 +301,7 @@ func TestResetAll(t *testing.T) {
 	}
 }
 
-// Whoever is cut off can still talk to itself.
+// A participant that is cut off can still send to itself.
 func TestNobodyIsCutOffFromItself(t *testing.T) {
 	group := []protocol.NodeID{"n1", "n2"}
 	d := begun(t, still(3, between(Op{Kind: OpIsolate, Node: "n1"}), between(Op{Kind: OpThird, Group: group}), between(Op{Kind: OpOneWay, Node: "n3"})))
@@ -319,7 +318,7 @@ func TestNobodyIsCutOffFromItself(t *testing.T) {
 	}
 }
 
-// Two faults of one link at a time: each ends by itself.
+// Two faults of one link: each ends by itself.
 func TestOverlap(t *testing.T) {
 	d := live(t, still(2,
 		Op{At: at(20), Kind: OpIsolate, Node: "n1", For: 20 * time.Millisecond},

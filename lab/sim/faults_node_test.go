@@ -10,7 +10,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// boots are the times at which a participant's lives begin.
+// boots are the times at which a participant's incarnations begin.
 func (d *diary) boots(node protocol.NodeID) (all []Time) {
 	for _, l := range d.steps(node, protocol.Boot) {
 		all = append(all, l.at)
@@ -18,7 +18,7 @@ func (d *diary) boots(node protocol.NodeID) (all []Time) {
 	return all
 }
 
-// incarnation is what a line's durable state says.
+// incarnation is the incarnation in a line's durable state.
 func incarnationOf(t *testing.T, data []byte) uint64 {
 	t.Helper()
 	if len(data) == 0 {
@@ -42,8 +42,8 @@ func wantTimes(t *testing.T, what string, got []Time, want ...float64) {
 	}
 }
 
-// Whoever dies is silent while it is down, and comes back with its disk. Only
-// those who are killed are missed at once.
+// A dead participant is silent while it is down, and returns with its disk. The others notice at
+// once only those that are killed.
 func TestDeaths(t *testing.T) {
 	for _, c := range []struct {
 		kind   OpKind
@@ -87,8 +87,8 @@ func TestDeaths(t *testing.T) {
 	}
 }
 
-// An operation on somebody who is down does nothing, and one that starts again
-// does not start twice.
+// An operation on a participant that is down does nothing, and one that starts again does not start
+// twice.
 func TestDownIsDown(t *testing.T) {
 	d := live(t, still(2,
 		Op{At: at(20), Kind: OpKill, Node: "n2", For: 30 * time.Millisecond},
@@ -108,7 +108,7 @@ func TestDownIsDown(t *testing.T) {
 	}
 }
 
-// A cut connection cannot say that it is closed.
+// The close of a connection is not noticed across a cut.
 func TestCutIsNotClosed(t *testing.T) {
 	d := live(t, still(3, between(Op{Kind: OpHalfOpen, Node: "n2", Peer: "n1"}), Op{At: at(25), Kind: OpKill, Node: "n2"}))
 	if n := len(d.steps("n1", protocol.PeerClosed)); n != 0 {
@@ -117,15 +117,14 @@ func TestCutIsNotClosed(t *testing.T) {
 	if n := len(d.steps("n3", protocol.PeerClosed)); n != 1 {
 		t.Error("n3 is not told")
 	}
-	// Where there never was a connection, nothing closes.
+	// Without a connection, nothing is closed.
 	d = live(t, still(2, Op{Kind: OpIsolate, Node: "n2", For: at2d(19.5)}, Op{At: at(19.7), Kind: OpKill, Node: "n2"}))
 	if got := d.steps("n1", protocol.PeerClosed); len(got) != 0 {
 		t.Errorf("n1 is told %v", got)
 	}
 }
 
-// The end of a connection comes after its last messages, and never of a life
-// that was not heard of.
+// The close of a connection comes after its last messages, and never for an unknown incarnation.
 func TestClosedComesLast(t *testing.T) {
 	s := still(2, Op{At: at(20.05), Kind: OpKill, Node: "n2", For: at2d(0.1)}, Op{At: at(20.2), Kind: OpKill, Node: "n2"})
 	s.Links.Delay = 5 * time.Millisecond
@@ -151,8 +150,8 @@ func TestCrashLoopAndRoll(t *testing.T) {
 	}
 }
 
-// What a witness says comes from the dead, to all others, and with the
-// incarnation that is dead.
+// A witness's word comes under the name of the dead participant, to all others, and with the dead
+// incarnation.
 func TestWitness(t *testing.T) {
 	d := live(t, still(3, Op{At: at(20.5), Kind: OpWitness, Node: "n2"}))
 	for _, id := range []protocol.NodeID{"n1", "n3"} {
@@ -161,15 +160,15 @@ func TestWitness(t *testing.T) {
 			t.Errorf("%s hears %v", id, got)
 		}
 	}
-	// Before its incarnation is durable, nobody has heard of it.
+	// Before its incarnation is durable, no other knows it.
 	d = live(t, still(3, Op{At: at(0.1), Kind: OpWitness, Node: "n2"}))
 	if got := d.all(func(l *line) bool { return l.message.Type == "death" }); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
 }
 
-// While a process is stopped its clocks run, and what comes waits; then it takes
-// all that has come before it looks at its timer.
+// While a process is stopped its clocks run, and messages wait; when it resumes it receives all of
+// them before it looks at its timer.
 func TestPause(t *testing.T) {
 	d := live(t, still(2, Op{At: at(20.5), Kind: OpPause, Node: "n2", For: 10 * time.Millisecond}))
 	during := d.all(func(l *line) bool {
@@ -187,8 +186,8 @@ func TestPause(t *testing.T) {
 			t.Errorf("input %d is %v, with the clock at %v", i, l, l.reading.Boot)
 		}
 	}
-	// Two that overlap last as long as the longer one; and one that is killed
-	// while it is stopped forgets what waits.
+	// Two overlapping pauses last as long as the longer one; a process that is killed while it is
+	// stopped loses what waits.
 	d = live(t, still(2,
 		Op{At: at(20), Kind: OpPause, Node: "n2", For: 20 * time.Millisecond},
 		Op{At: at(25), Kind: OpPause, Node: "n2", For: 5 * time.Millisecond},
@@ -202,8 +201,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// What had arrived when a process was stopped is not lost by what befalls the link
-// afterwards; what arrives while the link is cut is.
+// Messages that had arrived when a process was stopped are not lost by later faults of the link;
+// messages that arrive while the link is cut are.
 func TestPausedBehindACut(t *testing.T) {
 	d := live(t, still(2,
 		Op{At: at(20.5), Kind: OpPause, Node: "n2", For: 20 * time.Millisecond},
@@ -217,7 +216,7 @@ func TestPausedBehindACut(t *testing.T) {
 	}
 }
 
-// A pause before sending keeps the effects of one step back, all of them.
+// A pause before sending holds back all effects of one step.
 func TestPauseSend(t *testing.T) {
 	d := live(t, still(2, Op{At: at(20.5), Kind: OpPauseSend, Node: "n1", For: 10 * time.Millisecond}))
 	steps := d.all(func(l *line) bool { return l.kind == RecordStep && l.node == "n1" && l.sends > 0 && l.message.Seq == 0 })
@@ -235,7 +234,7 @@ func TestPauseSend(t *testing.T) {
 	t.Error("its message never arrives")
 }
 
-// A machine that sleeps: one clock runs and the other does not.
+// While a computer sleeps, one clock runs and the other does not.
 func TestSuspend(t *testing.T) {
 	d := live(t, still(2, Op{At: at(20.5), Kind: OpSuspend, Node: "n2", For: 10 * time.Millisecond}))
 	got := d.all(func(l *line) bool { return l.kind == RecordStep && l.node == "n2" && l.at > at(20.5) })
@@ -264,7 +263,7 @@ func TestWipe(t *testing.T) {
 	}
 }
 
-// An operation on the leader is one on whoever leads then.
+// An operation on the leader is one on the leader of that time.
 func TestLeaderIsMeant(t *testing.T) {
 	type view = protocol.View
 	for _, c := range []struct {
@@ -298,7 +297,7 @@ func TestLeaderIsMeant(t *testing.T) {
 				t.Errorf("%s: %s is cut off from n1: %t", c.name, n.id, cut)
 			}
 		}
-		// It goes on being about the same one.
+		// It keeps affecting the same participant.
 		for i := range w.nodes {
 			w.nodes[i].view = protocol.View{}
 		}
@@ -308,7 +307,7 @@ func TestLeaderIsMeant(t *testing.T) {
 	}
 }
 
-// A twin is a second process: both talk, both are talked to, and it goes away.
+// A twin is a second process: both send, both receive, and it ends.
 func TestTwin(t *testing.T) {
 	d := live(t, still(2, Op{At: at(20.5), Kind: OpTwin, Node: "n2", For: 20 * time.Millisecond}))
 	twin := d.all(func(l *line) bool { return l.kind == RecordStep && l.index == 2 })
@@ -330,14 +329,14 @@ func TestTwin(t *testing.T) {
 	}
 }
 
-// Where processes with one id are told apart, a copy takes the original's place
-// once its incarnation is durable, 300 µs after its start: nobody hears the original
-// any more, nor does it hear anybody, until the copy is gone.
+// Where processes with one id are distinguished, a copy takes the original's place once its
+// incarnation is durable, 300 µs after its start: no other hears the original any more, nor does it
+// hear any other, until the copy is gone.
 func TestTwinIsToldApart(t *testing.T) {
 	s := still(2, Op{At: at(20.5), Kind: OpTwin, Node: "n2", For: 20 * time.Millisecond})
 	p := pulses()
 	p.Replaces = func(next, present uint64) bool { return next > present }
-	// A connection lasts while nothing is said on it: each speaks once a millisecond.
+	// A connection lasts while nothing is sent on it: each sends once a millisecond.
 	p.Silence = func(json.RawMessage) (time.Duration, error) { return 500 * time.Microsecond, nil }
 	d := recorded(t, p, s)
 	of := func(incarnation uint64, since, until float64) (n int) {
@@ -370,7 +369,7 @@ func TestTwinIsToldApart(t *testing.T) {
 	}
 }
 
-// What befalls a machine befalls both processes on it.
+// A fault of a computer affects both processes on it.
 func TestTwinSharesTheMachine(t *testing.T) {
 	twin := Op{At: at(20.5), Kind: OpTwin, Node: "n2", For: 60 * time.Millisecond}
 	steps := func(d *diary, since, until Time) int {

@@ -49,7 +49,7 @@ func (w *World) killFor(n *node, how death, d time.Duration) {
 	}
 }
 
-// powerOff is killFor for the whole machine. A twin does not come back.
+// powerOff is killFor for the whole computer. A twin does not start again.
 func (w *World) powerOff(n *node, how death, d time.Duration) {
 	for _, m := range w.machines(n)[1:] {
 		if m.up {
@@ -91,7 +91,7 @@ func (w *World) die(n *node, how death) {
 	n.due, n.timer, n.pauseSend, n.pauseWork, n.incarnation = never, never, 0, 0, 0
 }
 
-// discard gives back what an event carries that will not happen.
+// discard frees the data of an event that will not happen.
 func (w *World) discard(e event) {
 	switch e.kind {
 	case evDeliver, evClosed:
@@ -101,7 +101,7 @@ func (w *World) discard(e event) {
 	}
 }
 
-// witness has n's keeper, which has outlived it, tell everybody.
+// witness makes n's keeper, which has outlived it, tell all others.
 func (w *World) witness(n *node, self protocol.Voter, incarnation uint64) {
 	w.oracle.buried(n)
 	if w.protocol.Death == nil || incarnation == 0 {
@@ -129,15 +129,15 @@ func (w *World) freeze(n *node, d time.Duration) {
 	w.in(time.Duration(n.frozeT-w.now), event{kind: evThaw, node: int32(n.index), life: n.life})
 }
 
-// pauseInWork is called when n's work has checked and not yet written.
+// pauseInWork is called after the check of n's work and before its write.
 func (w *World) pauseInWork(n *node) {
 	d := n.pauseWork
 	n.pauseWork = 0
 	w.freeze(n, d)
 }
 
-// thaw lets n's process run again. First it goes on with what it was about to
-// do, then it takes what has arrived, and then it looks at its timer.
+// thaw resumes n's process. It first finishes what it was about to do, then receives what has
+// arrived, and then looks at its timer.
 func (w *World) thaw(n *node) {
 	n.frozen, n.frozeT = false, 0
 	w.tell(n, RecordThaw, "")
@@ -156,7 +156,7 @@ func (w *World) thaw(n *node) {
 	w.arm(n)
 }
 
-// suspend has n's machine sleep for d.
+// suspend puts n's computer to sleep for d.
 func (w *World) suspend(n *node, d time.Duration) {
 	if d <= 0 {
 		return
@@ -169,15 +169,14 @@ func (w *World) suspend(n *node, d time.Duration) {
 	}
 }
 
-// wake ends the sleep of n's machine. Its process is thawed by an event of its
-// own.
+// wake ends the sleep of n's computer. Another event thaws its process.
 func (w *World) wake(n *node) {
 	if n.clock.asleep {
 		w.setClock(n, func(c *clock) { c.asleep = false })
 	}
 }
 
-// wipe empties n's disk. It is another voter's from now on.
+// wipe empties n's disk. The disk belongs to another voter from now on.
 func (w *World) wipe(n *node) {
 	n.wipes++
 	n.position = 0
@@ -197,7 +196,7 @@ func (w *World) startTwin(n, twin *node) {
 	w.boot(twin)
 }
 
-// beginClock is for operations that change a clock.
+// beginClock begins an operation that changes a clock.
 func (w *World) beginClock(n *node, op *Op) {
 	switch op.Kind {
 	case OpRate:
@@ -227,7 +226,7 @@ func (w *World) machines(n *node) []*node {
 	return all
 }
 
-// strobe lets n's boot clock jump by By, or back.
+// strobe makes n's boot clock jump by By, or back.
 func (w *World) strobe(n *node, op *Op, to bool) {
 	by := op.By
 	if !to {
@@ -236,9 +235,9 @@ func (w *World) strobe(n *node, op *Op, to bool) {
 	w.jump(n, by)
 }
 
-// jump sets n's boot clock forwards or back, unless it might undo a jump, or a
-// sleep, that a process of n's has not had the occasion to notice: no pair of
-// clocks can show what cancels out, so that is beyond the model.
+// jump sets n's boot clock forwards or back, unless that might undo a jump, or a sleep, that a
+// process of n has not been able to notice: two clocks cannot show what cancels out, so that is
+// beyond the model.
 func (w *World) jump(n *node, by time.Duration) {
 	machines := w.machines(n)
 	for _, m := range machines {
@@ -254,7 +253,7 @@ func (w *World) jump(n *node, by time.Duration) {
 // unseen reports whether a clock of n's has jumped since n's machine last read it.
 func (w *World) unseen(n *node) bool { return n.up && w.reading(n).Jumped(n.read) }
 
-// tame brings the clocks of the core within the assumption.
+// tame makes the clocks of the core keep the assumption.
 func (w *World) tame() {
 	if w.protocol.Drift == nil {
 		return
@@ -270,7 +269,7 @@ func (w *World) tame() {
 	}
 }
 
-// beginDisk is for operations on disks.
+// beginDisk begins an operation on disks.
 func (w *World) beginDisk(n *node, op *Op, st *opState) {
 	d := &n.disk
 	switch op.Kind {
@@ -297,7 +296,7 @@ func (w *World) beginDisk(n *node, op *Op, st *opState) {
 	}
 }
 
-// beginOperator is for acts of an operator, or of the program.
+// beginOperator begins an operation of an operator, or of the program.
 func (w *World) beginOperator(n *node, op *Op, st *opState) {
 	switch op.Kind {
 	case OpResign:

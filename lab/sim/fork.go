@@ -7,11 +7,10 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Fork returns a copy of the world. Both go on independently, and identically if
-// they are left alone; they share nothing that is written, so each may be driven
-// by a goroutine of its own if the functions of its Protocol may be called by
-// several. The copy has no tracer. Fork panics if a machine cannot load its own
-// state, which is the machine's fault.
+// Fork returns a copy of the world. Both run independently, and identically if they are left alone.
+// They share nothing that is written, so each may be driven by a goroutine of its own if several
+// goroutines may call the functions of its Protocol. The copy has no tracer. Fork panics if a
+// machine cannot load its own state, which is an error of the machine.
 func (w *World) Fork() *World {
 	c := *w
 	c.agenda = slices.Clone(w.agenda)

@@ -12,8 +12,8 @@ import (
 	"github.com/electd/elect/lab/sim/protocols"
 )
 
-// A fork of a world with real machines and stores goes on as the original does,
-// and two that go on side by side do not disturb each other.
+// A fork of a world with real machines and stores continues as the original does, and two that run
+// side by side do not affect each other.
 func TestForkOfProtocols(t *testing.T) {
 	for _, p := range protocols.All() {
 		t.Run(p.Name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestForkOfProtocols(t *testing.T) {
 	}
 }
 
-// moment is all that can be compared of a world.
+// moment is all that is compared of a world.
 type moment struct {
 	hash   uint64
 	state  []byte
@@ -67,9 +67,8 @@ func (m *moment) check(t *testing.T, what string, w *sim.World, event uint64) {
 	}
 }
 
-// A history has each event as a fresh run that stops there has it: to the last
-// bit of every machine, disk and store. The worlds that it hands out may be
-// driven at the same time.
+// A history has each event exactly as a new run that stops there: to the last bit of every machine,
+// disk and store. The worlds that it returns may be driven at the same time.
 func TestHistoryOfProtocols(t *testing.T) {
 	for _, p := range protocols.All() {
 		t.Run(p.Name, func(t *testing.T) {
@@ -118,7 +117,7 @@ func TestHistoryOfProtocols(t *testing.T) {
 						t.Fatal(err)
 					}
 					m.check(t, "at", w, event)
-					if event%16 == 0 { // to the end takes its time
+					if event%16 == 0 { // running to the end takes time
 						wg.Go(func() {
 							if w.Run(); w.Hash() != last.hash || !bytes.Equal(w.AppendState(nil), last.state) {
 								t.Errorf("event %d goes on to another end", event)

@@ -12,28 +12,28 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Options say what Generate may draw. The zero value is the documented default.
+// Options restrict what Generate draws. The zero value is the documented default.
 type Options struct {
-	// Nodes is how many voters or candidates there are; 0 draws from 3 and 5.
+	// Nodes is the number of voters or candidates; 0 draws 3 or 5.
 	Nodes int
-	// Observers are beside them.
+	// Observers is the number of observers in addition.
 	Observers int
-	// Spares may become voters; 0 leaves it to the seed how many there are, if the
-	// protocol's membership can change, and negative is none.
+	// Spares is the number of participants that may become voters; 0 draws it from the seed, if the
+	// protocol's membership can change; negative is none.
 	Spares int
 	// Profile is one of Profiles; empty is "swarm".
 	Profile string
 	// Faults and Settle are the lengths of the two phases. Faults 0 is 60
 	// patiences of the protocol, Settle 0 is 30. Negative leaves a phase out.
 	Faults, Settle time.Duration
-	// Beyond allows faults that break an assumption of the model: clock rates
-	// beyond ρ, disks restored from old copies, stores that lose acknowledged
-	// writes. The run is then excused for what they break; see Schedule.Excused.
+	// Beyond allows faults that break an assumption of the model: clock rates beyond ρ, disks
+	// restored from old copies, stores that lose acknowledged writes. The run is then excused for
+	// what they break; see Schedule.Excused.
 	Beyond bool
-	// Config is the machines'; empty is their default.
+	// Config is the machines' configuration; empty is their default.
 	Config json.RawMessage
-	// Only has these kinds of faults drawn, all of them in each schedule, if the
-	// profile and the protocol have them; empty leaves the choice to the seed.
+	// Only draws these kinds of faults, all of them in each schedule, if the profile and the
+	// protocol have them; empty leaves the choice to the seed.
 	Only []OpKind
 }
 
@@ -43,10 +43,10 @@ type Profile struct {
 	Says string `json:"says"`
 
 	groups []group
-	// churn: who takes part changes all the time.
+	// churn: the membership changes all the time.
 	churn bool
-	// storm: delays near the times by which the protocol decides, and faults
-	// that follow each other closely. Nobody can be asked to be live in it.
+	// storm: delays near the protocol's timeouts, and faults in close succession. No participant
+	// can be expected to be live in it.
 	storm bool
 }
 
@@ -88,7 +88,7 @@ type fault struct {
 	draw   func(d *draw, op *Op)
 }
 
-// faults is the whole list. What each of them does is said at its OpKind.
+// faults is the whole list. Each of them is described at its OpKind.
 var faults = []fault{
 	{OpLoss, network, false, 3, func(d *draw, op *Op) { d.link(op); op.For, op.Value = d.span(), d.probability() }},
 	{OpDelay, network, false, 3, func(d *draw, op *Op) { d.link(op); op.For, op.By = d.span(), d.short() }},
@@ -163,7 +163,7 @@ var faults = []fault{
 	{OpRemove, operator, false, 2, func(d *draw, op *Op) { op.Node = d.node(); d.work(op) }},
 	{OpReplace, operator, false, 2, func(d *draw, op *Op) { d.replace(op) }},
 	{OpReconfigure, operator, false, 2, func(d *draw, op *Op) {
-		op.Group, op.Value = d.cast(), float64(d.IntN(2))
+		op.Group, op.Value = d.electorate(), float64(d.IntN(2))
 		d.work(op)
 		d.favour(op, op.Group[d.IntN(len(op.Group))])
 	}},
@@ -221,7 +221,7 @@ func Generate(p *Protocol, seed uint64, o Options) (*Schedule, error) {
 	}
 	d.schedule = s
 	if settings && p.Members != nil {
-		d.company(o.Spares, profiles[i].churn)
+		d.spares(o.Spares, profiles[i].churn)
 	}
 	d.noise(profiles[i].groups)
 	if storm {
@@ -250,10 +250,10 @@ type draw struct {
 	breaks   []OpKind // what is beyond the model for this protocol
 	wipes    []protocol.NodeID
 	churn    bool
-	also     []Op // what goes with the operation that is being drawn
+	also     []Op // operations that go with the one being drawn
 }
 
-// noise draws what is there all the time.
+// noise draws the permanent properties.
 func (d *draw) noise(groups []group) {
 	s := d.schedule
 	delay := 50*time.Microsecond + time.Duration(d.Int64N(int64(d.patience)/200))
@@ -285,7 +285,7 @@ func (d *draw) noise(groups []group) {
 	}
 	if d.protocol.Store != StoreNone {
 		s.Store.Rate = d.rate()
-		// Who relies on mended servers has them, unless more is allowed.
+		// A protocol that relies on mended servers gets them, unless more is allowed.
 		s.Store.Mended = slices.Contains(d.breaks, OpStoreHang) && !d.beyond
 	}
 	for range s.Nodes + s.Observers + s.Spares {
@@ -293,7 +293,7 @@ func (d *draw) noise(groups []group) {
 	}
 }
 
-// rougher makes noise a storm.
+// rougher turns noise into a storm.
 func (d *draw) rougher() {
 	s := d.schedule
 	d.longest = d.patience
@@ -312,7 +312,7 @@ func (d *draw) rougher() {
 	}
 }
 
-// ops draws which kinds of faults there are in this run, and then the faults.
+// ops draws which kinds of faults this run has, and then the faults.
 func (d *draw) ops(groups []group, storm bool) error {
 	s := d.schedule
 	var chosen []fault
@@ -336,10 +336,10 @@ func (d *draw) ops(groups []group, storm bool) error {
 			continue
 		case f.kind == OpStoreHang && s.Store.Mended:
 		case !d.beyond && slices.Contains(d.breaks, f.kind):
-			continue // whoever deletes a leader's key by hand makes another leader
+			continue // a leader's key that is deleted by hand makes another participant lead
 		}
-		// In a swarm about half of the kinds are left out, and in a storm most, so
-		// that the others meet.
+		// A swarm leaves out about half of the kinds, a storm most of them, so that the others
+		// coincide.
 		always := d.churn && f.kind.reconfigures()
 		if len(d.only) == 0 && d.IntN(4) >= few && !always || len(d.only) > 0 && !slices.Contains(d.only, f.kind) {
 			continue
@@ -397,8 +397,7 @@ func plainly(d time.Duration) time.Duration {
 	return d
 }
 
-// aim turns some faults against whoever leads: half of them in a storm, and a
-// quarter elsewhere.
+// aim directs some faults at the leader: half of them in a storm, and a quarter elsewhere.
 func (d *draw) aim(op *Op, storm bool) {
 	share := 4
 	if storm {
@@ -416,8 +415,8 @@ func (d *draw) aim(op *Op, storm bool) {
 	op.Node = Leader
 }
 
-// core draws who is healed for the liveness phase: a majority at least, and
-// nobody whose disk was wiped, for that is another voter.
+// core draws which participants are healed for the liveness phase: at least a majority, and none
+// whose disk was wiped, because that is another voter.
 func (d *draw) core() {
 	s := d.schedule
 	if s.Settle == 0 || d.IntN(2) == 0 && len(d.wipes) == 0 {
@@ -442,7 +441,7 @@ func voterID(i int) protocol.NodeID    { return protocol.NodeID("n" + strconv.It
 func observerID(i int) protocol.NodeID { return protocol.NodeID("o" + strconv.Itoa(i+1)) }
 func spareID(i int) protocol.NodeID    { return protocol.NodeID("s" + strconv.Itoa(i+1)) }
 
-// size is how many have something to be cut off from: the voters, and the spares.
+// size is the number of participants that can be cut off from others: the voters, and the spares.
 func (d *draw) size() int { return d.schedule.Nodes + d.schedule.Spares }
 
 // voter draws a voter, or a spare.
@@ -487,7 +486,7 @@ func (d *draw) maybe(op *Op) {
 // some draws n voters.
 func (d *draw) some(n int) []protocol.NodeID { return d.others("", n) }
 
-// others draws n voters that are not one.
+// others draws n voters other than one.
 func (d *draw) others(one protocol.NodeID, n int) []protocol.NodeID {
 	var all []protocol.NodeID
 	for _, id := range electors(d.schedule.Nodes, 0, d.schedule.Spares) {
@@ -499,8 +498,7 @@ func (d *draw) others(one protocol.NodeID, n int) []protocol.NodeID {
 	return all[:min(n, len(all))]
 }
 
-// wiped draws a voter whose disk may be lost: never so many that no majority of
-// the voters that were is left.
+// wiped draws a voter whose disk may be lost. A majority of the original voters always remains.
 func (d *draw) wiped() protocol.NodeID {
 	id := d.voter()
 	if slices.Contains(d.wipes, id) || d.schedule.index(id) >= d.schedule.Nodes {
@@ -508,7 +506,7 @@ func (d *draw) wiped() protocol.NodeID {
 	}
 	if len(d.wipes) >= (d.schedule.Nodes-1)/2 {
 		if len(d.wipes) == 0 {
-			return "" // a single voter: nobody can be spared
+			return "" // a single voter cannot be lost
 		}
 		return d.wipes[0]
 	}
@@ -516,8 +514,8 @@ func (d *draw) wiped() protocol.NodeID {
 	return id
 }
 
-// rate is a clock's: often perfect or at the edge of the assumption, and beyond
-// it where that is allowed.
+// rate draws a clock's rate: often perfect or at the limit of the assumption, and beyond it where
+// that is allowed.
 func (d *draw) rate() int64 {
 	switch d.IntN(4) {
 	case 0:
@@ -540,12 +538,12 @@ func (d *draw) sign(v int64) int64 {
 
 func (d *draw) signed(v time.Duration) time.Duration { return time.Duration(d.sign(int64(v))) }
 
-// span is how long a fault lasts, short how long a delay: both logarithmically
-// uniform, around what the protocol takes for its own decisions.
+// span draws how long a fault lasts, short how long a delay: both logarithmically uniform, around
+// the protocol's own timeouts.
 func (d *draw) span() time.Duration  { return d.between(d.patience/20, d.longest) }
 func (d *draw) short() time.Duration { return d.between(d.patience/1000, d.patience/2) }
 
-// down is how long a process stays away: often no longer than its start takes.
+// down draws how long a process stays down: often no longer than its start takes.
 func (d *draw) down() time.Duration {
 	if d.IntN(2) == 0 {
 		return d.short()
@@ -563,7 +561,7 @@ func (d *draw) exponential(mean time.Duration) time.Duration {
 
 func (d *draw) probability() float64 { return float64(1+d.IntN(100)) / 100 }
 
-// rarely is 0 half of the time, and at most most.
+// rarely is 0 in half of the cases, and at most most.
 func (d *draw) rarely(most float64) float64 {
 	if d.IntN(2) == 0 {
 		return 0

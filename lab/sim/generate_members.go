@@ -6,9 +6,9 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// What is drawn where who takes part can change.
+// These functions draw what depends on a membership that can change.
 
-// electors are all who may ever vote.
+// electors are all participants that may ever vote.
 func electors(nodes, observers, spares int) []protocol.NodeID {
 	var all []protocol.NodeID
 	for i := range nodes {
@@ -23,8 +23,8 @@ func electors(nodes, observers, spares int) []protocol.NodeID {
 	return all
 }
 
-// company draws how many spares there are, and whether there is a log.
-func (d *draw) company(spares int, churn bool) {
+// spares draws the number of spares, and whether there is a log.
+func (d *draw) spares(spares int, churn bool) {
 	s := d.schedule
 	if spares == 0 && (len(d.only) == 0 || slices.ContainsFunc(d.only, OpKind.reconfigures)) && (churn || d.IntN(3) == 0) {
 		s.Spares = 1 + d.IntN(3)
@@ -37,8 +37,8 @@ func (d *draw) company(spares int, churn bool) {
 	}
 }
 
-// transfer draws a transfer, mostly of whoever leads, and often a crash that
-// follows close behind: of who was asked, or of who is to follow.
+// transfer draws a transfer, mostly of the leader, and often a crash soon after it: of the leader,
+// or of the successor.
 func (d *draw) transfer(op *Op) {
 	if op.Node = Leader; d.IntN(8) == 0 {
 		op.Node = d.node()
@@ -56,7 +56,7 @@ func (d *draw) transfer(op *Op) {
 	d.also = append(d.also, crash)
 }
 
-// locate draws one who falls behind, or gets ahead.
+// locate draws a participant that falls behind, or gets ahead.
 func (d *draw) locate(op *Op) {
 	if op.Node = d.node(); d.IntN(2) == 0 {
 		op.For = d.span()
@@ -65,7 +65,7 @@ func (d *draw) locate(op *Op) {
 	op.Count = 1 + d.IntN(3)
 }
 
-// joiner draws one who may become a voter: not often one who is.
+// joiner draws a participant that may become a voter: rarely one that is a voter already.
 func (d *draw) joiner() protocol.NodeID {
 	s := d.schedule
 	if more := s.Observers + s.Spares; more > 0 && d.IntN(4) > 0 {
@@ -74,12 +74,12 @@ func (d *draw) joiner() protocol.NodeID {
 	return d.voter()
 }
 
-// cast draws who the voters are to be.
-func (d *draw) cast() []protocol.NodeID {
+// electorate draws the set of voters to be.
+func (d *draw) electorate() []protocol.NodeID {
 	s := d.schedule
 	all := electors(s.Nodes, s.Observers, s.Spares)
 	if s.Observers+s.Spares > 0 && d.IntN(4) == 0 {
-		all = all[s.Nodes:] // all of them others
+		all = all[s.Nodes:] // all of them new
 	}
 	d.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	all = all[:min(1+d.IntN(5), len(all))]
@@ -87,14 +87,14 @@ func (d *draw) cast() []protocol.NodeID {
 	return all
 }
 
-// work is for how long an operator tries, and how often.
+// work draws how long an operator tries, and how often.
 func (d *draw) work(op *Op) {
 	op.Every = d.between(d.patience/100, d.patience/2)
 	op.For = max(d.between(d.patience, 10*d.patience), 2*op.Every)
 }
 
-// favour has somebody who may have become a voter just now be handed over to, and
-// now and then be cut off until then.
+// favour draws a transfer to a participant that may have become a voter just now, and sometimes a
+// cut that ends then.
 func (d *draw) favour(op *Op, to protocol.NodeID) {
 	if d.IntN(3) > 0 {
 		return
@@ -106,7 +106,7 @@ func (d *draw) favour(op *Op, to protocol.NodeID) {
 	}
 }
 
-// replace draws a disk that is lost, and its voter's return.
+// replace draws the loss of a disk, and the return of its voter.
 func (d *draw) replace(op *Op) {
 	op.Node = d.wiped()
 	d.work(op)

@@ -8,8 +8,8 @@ import (
 	"github.com/electd/elect/internal/race"
 )
 
-// When the faults are over the core is whole: processes, links, disks, clocks.
-// What is outside of it stays cut off.
+// When the faults are over the core is whole: processes, links, disks, clocks. What is outside of
+// it stays cut off.
 func TestHeal(t *testing.T) {
 	s := still(5,
 		Op{At: at(50), Kind: OpKill, Node: "n1"},
@@ -84,7 +84,7 @@ func TestHeal(t *testing.T) {
 	}
 }
 
-// Without a core everybody is healed; without a settle phase nobody is.
+// Without a core all are healed; without a settle phase none is.
 func TestHealAllOrNone(t *testing.T) {
 	s := still(3, Op{At: at(50), Kind: OpIsolate, Node: "n1", For: time.Second}, Op{At: at(50), Kind: OpPowerLoss, Node: "n2"})
 	s.Settle = 50 * time.Millisecond
@@ -100,8 +100,8 @@ func TestHealAllOrNone(t *testing.T) {
 	}
 }
 
-// Every kind of operation can meet every other, and any subset of a schedule's
-// operations is a schedule.
+// Every kind of operation works with every other, and any subset of a schedule's operations is a
+// schedule.
 func TestSubsets(t *testing.T) {
 	for seed := range race.Or[uint64](4, 2) {
 		s := troubled(seed)

@@ -6,21 +6,19 @@ import (
 	"slices"
 )
 
-// History is a run that can be looked at after each of its events, in any order.
-// It holds forks of the world, at most 64, and comes to an event from the
-// nearest one before it; so it is as exact as the machines' AppendState and
-// LoadState are.
+// History is a run that can be inspected after each of its events, in any order. It holds at most
+// 64 forks of the world, and reaches an event from the nearest fork before it. So it is as exact as
+// the machines' AppendState and LoadState.
 //
-// A History belongs to one goroutine. The worlds that it returns are the
-// caller's: they share nothing that is written with it or with each other, and
-// each may be driven by a goroutine of its own, traced, or gone on with to see
-// what else might have happened.
+// A History belongs to one goroutine. The worlds that it returns are the caller's: they share
+// nothing that is written with it or with each other. Each may be driven by a goroutine of its own,
+// traced, or continued to see another outcome.
 type History struct {
 	kept  []*World // by rising event; they are never stepped
-	every uint64   // how far they are apart
-	last  uint64   // the event that the run ended with,
+	every uint64   // the distance between two of them
+	last  uint64   // the last event of the run,
 	hash  uint64   // and its hash
-	here  *World   // at the event that was asked for last; never handed out
+	here  *World   // at the event of the last call; never handed out
 }
 
 const (
@@ -28,10 +26,9 @@ const (
 	keptEvery = 256
 )
 
-// Keep runs w to its end and keeps its history from where w is now. It forks w
-// each so many events, 256 if every is 0; whenever there are too many forks it
-// lets every other one go, and doubles the distance. A step to an event costs
-// that of up to one distance, and two forks.
+// Keep runs w to its end and keeps its history from the present event of w. It forks w every so
+// many events, 256 if every is 0; whenever there are too many forks it drops every other one and
+// doubles the distance. Reaching an event costs up to one distance of steps, and two forks.
 func Keep(w *World, every uint64) *History {
 	if every == 0 {
 		every = keptEvery
@@ -61,13 +58,12 @@ func (h *History) keep(w *World) {
 	h.kept = append(h.kept, w)
 }
 
-// Span returns the first and the last event that At has. The first is how many
-// had happened when Keep was called: 0 if w was new.
+// Span returns the first and the last event that At accepts. The first is the number of events
+// before the call of Keep: 0 if w was new.
 func (h *History) Span() (first, last uint64) { return h.kept[0].events, h.last }
 
-// At returns the world exactly as it was when that many events had happened. The
-// error says which there are, or that the run cannot be repeated, which is the
-// fault of a machine.
+// At returns the world exactly as it was after that many events. It fails if there is no such
+// event, or if the run cannot be repeated, which is an error of a machine.
 func (h *History) At(event uint64) (*World, error) {
 	if first, last := h.Span(); event < first || event > last {
 		return nil, fmt.Errorf("event %d; want %d to %d", event, first, last)
@@ -82,13 +78,13 @@ func (h *History) At(event uint64) (*World, error) {
 	for h.here.events < event && h.here.Step() {
 	}
 	if h.here.events != event || event == h.last && h.here.hash != h.hash {
-		return nil, fmt.Errorf("event %d: the run has come to something else, when it went on from a fork, than it did at first: the AppendState of a machine does not tell all, or the machine does not do the same twice", event)
+		return nil, fmt.Errorf("event %d: the run from a fork differs from the first run: the AppendState of a machine is incomplete, or the machine is not deterministic", event)
 	}
 	return h.here.Fork(), nil
 }
 
-// Back returns the world one event before the one that At, Back or Forward
-// returned last, at first the end. There is none before the first.
+// Back returns the world one event before the one that At, Back or Forward returned last, at first
+// the end. It fails at the first event.
 func (h *History) Back() (*World, error) {
 	if first, _ := h.Span(); h.here.events == first {
 		return nil, fmt.Errorf("event %d is the first that is kept", first)
@@ -96,8 +92,7 @@ func (h *History) Back() (*World, error) {
 	return h.At(h.here.events - 1)
 }
 
-// Forward returns the world one event later, as Back does one earlier. There is
-// none after the end.
+// Forward returns the world one event later. It fails at the end.
 func (h *History) Forward() (*World, error) {
 	if h.here.events == h.last {
 		return nil, fmt.Errorf("event %d is the last of the run", h.last)

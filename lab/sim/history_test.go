@@ -18,8 +18,8 @@ func newWorld(t *testing.T, p *Protocol, s *Schedule) *World {
 	return w
 }
 
-// However long a run is, few forks are kept, no two nearer than the distance and
-// none farther from the next than two of it; and any event is come to from them.
+// A history keeps few forks, however long the run, no two nearer than the distance and none farther
+// from the next than two of it; every event is reached from them.
 func TestHistoryIsBounded(t *testing.T) {
 	s := still(5)
 	s.Faults = 200 * time.Millisecond
@@ -66,8 +66,8 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// A history begins where the world is, goes no further than the run, and what it
-// hands out is the caller's.
+// A history begins at the world's present event and ends with the run; the worlds that it returns
+// belong to the caller.
 func TestHistoryEnds(t *testing.T) {
 	w := newWorld(t, pulses(), still(3))
 	for range 10 {
@@ -101,7 +101,7 @@ func TestHistoryEnds(t *testing.T) {
 	}
 }
 
-// forgetful is a machine that does not load all that it is.
+// forgetful is a machine that does not load its whole state.
 type forgetful struct{ pulse }
 
 func (m *forgetful) LoadState(src []byte) error {
@@ -125,7 +125,7 @@ func TestHistoryOfForgetfulMachine(t *testing.T) {
 	}
 }
 
-// What is seen of a participant is what its machine shows, while it is up.
+// View is the view of a participant's machine while the participant is up.
 func TestView(t *testing.T) {
 	w := newWorld(t, pulses(), still(3, Op{At: Time(10 * time.Millisecond), Kind: OpKill, Node: "n2", For: 20 * time.Millisecond}))
 	state := string(w.AppendState(nil))

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestImpostor: for as long as it lasts, all but the one whose name is taken hear
-// that one instead, or nobody where senders are known.
+// TestImpostor: as long as it lasts, the others receive its messages under the name of another
+// participant, or not at all where senders are authenticated.
 func TestImpostor(t *testing.T) {
 	s := still(3, Op{At: at(20.5), Kind: OpImpostor, Node: "n1", Peer: "n3", For: 20 * time.Millisecond})
 	s.Beyond = true

@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// remembered is how many old messages of a link there are to replay.
+// remembered is how many old messages a link keeps for replays.
 const remembered = 64
 
 // link is one direction between two processes.
@@ -16,16 +16,16 @@ type link struct {
 	count uint64 // messages so far
 	last  Time   // when the last one that keeps its place arrives
 	free  Time   // when the next one can leave, where bandwidth is short
-	// conn is between which lives messages have gone this way: if one of them
-	// is killed, the other is told.
+	// conn holds the incarnations between which messages have gone this way: if one of them is
+	// killed, the other is told.
 	conn  [2]uint32
 	drops []uint64 // the numbers of messages to be lost, rising
 	held  []int32  // flights that a clogged link holds
 	old   *[remembered]protocol.Message
-	olds  int // how many there have been, if old is kept
+	olds  int // the number of messages kept so far, if old is used
 }
 
-// shape is what is the matter with a link at present.
+// shape is the present state of a link.
 type shape struct {
 	loss, double, tail uint64 // odds
 	cut                bool   // nothing gets through
@@ -55,7 +55,7 @@ func (w *World) link(from, to int) *link { return &w.links[from*len(w.nodes)+to]
 
 func (w *World) shape(from, to *node) *shape { return &w.shapes[from.base*w.width+to.base] }
 
-// send has a message leave now.
+// send sends a message now.
 func (w *World) send(n *node, s *protocol.Send, cause uint64) {
 	w.oracle.sent(w, n, s)
 	to := w.index(s.To)
@@ -70,7 +70,7 @@ func (w *World) send(n *node, s *protocol.Send, cause uint64) {
 	}
 }
 
-// depart puts a message on a link. It draws two words, whatever comes of it.
+// depart puts a message on a link. It draws two random words, whatever the outcome.
 func (w *World) depart(n, to *node, m *protocol.Message, cause uint64) {
 	l, s := w.link(n.index, to.index), w.shape(n, to)
 	chance, delay := l.rand.Uint64(), l.rand.Uint64()
@@ -132,7 +132,7 @@ func (w *World) depart(n, to *node, m *protocol.Message, cause uint64) {
 	}
 }
 
-// unclog lets go of what a link held, all at once.
+// unclog sends what a link held, all at once.
 func (w *World) unclog(from, to int) {
 	if len(w.links) == 0 {
 		return
@@ -147,7 +147,7 @@ func (w *World) unclog(from, to int) {
 	l.held = l.held[:0]
 }
 
-// deliver is a message, or a connection's end, at its receiver.
+// deliver handles a message, or a connection's end, at its receiver.
 func (w *World) deliver(n *node, e event) {
 	f := &w.flights.all[e.ref]
 	from := w.nodes[f.from]
@@ -200,8 +200,8 @@ func (w *World) deliver(n *node, e event) {
 	w.input.From = ""
 }
 
-// claimed is who n's messages to another say that they are of. Nobody takes them
-// for its own.
+// claimed is the id that n's messages to another participant bear. It differs from the receiver's
+// own.
 func (w *World) claimed(n, to *node) protocol.NodeID {
 	for i := range w.ops {
 		if op := w.op(i); w.ops[i].on && op.Kind == OpImpostor && op.Node == n.id && op.Peer != "" && op.Peer != to.id {
@@ -211,8 +211,8 @@ func (w *World) claimed(n, to *node) protocol.NodeID {
 	return n.id
 }
 
-// hangUp has everybody know who has a connection with n that it is closed, when
-// its last messages have arrived.
+// hangUp tells every participant that is connected with n that the connection is closed, after the
+// last messages have arrived.
 func (w *World) hangUp(n *node) {
 	for _, to := range w.nodes {
 		if to == n || !to.up || !w.connected(n, to) || w.shape(n, to).cut || n.incarnation == 0 {
@@ -222,8 +222,7 @@ func (w *World) hangUp(n *node) {
 		ref := w.flights.get()
 		w.flights.all[ref] = flight{from: int32(n.index), closed: n.incarnation, cause: w.cause, ordinary: true}
 		if w.shape(n, to).clogged {
-			// The end waits behind what is held; by then it is stale, and a hint
-			// may get lost.
+			// The end waits behind the held messages; by then it is stale, and a hint may get lost.
 			w.flights.put(ref)
 			continue
 		}
@@ -233,8 +232,8 @@ func (w *World) hangUp(n *node) {
 	}
 }
 
-// connected reports whether the present lives of two have exchanged anything.
-// Those whom a store elects have no links.
+// connected reports whether the present incarnations of two participants have exchanged anything.
+// Participants that a store elects have no links.
 func (w *World) connected(a, b *node) bool {
 	if len(w.links) == 0 {
 		return false
@@ -242,7 +241,7 @@ func (w *World) connected(a, b *node) bool {
 	return w.link(a.index, b.index).conn == [2]uint32{a.life, b.life} || w.link(b.index, a.index).conn == [2]uint32{b.life, a.life}
 }
 
-// reset closes the connection between two that both live, and tells both.
+// reset closes the connection between two live participants, and tells both.
 func (w *World) reset(a, b *node) {
 	if a == b || !a.up || !b.up || !w.connected(a, b) {
 		return
@@ -259,7 +258,7 @@ func (w *World) reset(a, b *node) {
 	}
 }
 
-// replay has old messages of a link arrive again, the youngest first.
+// replay delivers old messages of a link again, the youngest first.
 func (w *World) replay(from, to, count int) {
 	if len(w.links) == 0 {
 		return

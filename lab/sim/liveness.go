@@ -8,26 +8,25 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// The liveness phase: when the faults have ended, the world heals a core of
-// participants who can all talk to each other (or to the store), and leaves the
-// rest as it is. Then within settleWithin patiences somebody leads, and goes on
-// without a gap until the end, at least settleHold patiences later; in between
-// there are few terms.
+// The liveness phase: after the faults, the world heals a core of participants that can all reach
+// each other (or the store), and leaves the rest as it is. Then a participant must lead within
+// settleWithin patiences, and lead without a gap until the end, at least settleHold patiences
+// later; in between there may be few terms.
 //
-// Somebody outside the core may lead too, if enough of the world is left to it.
-// But nobody promises how long that lasts: when it ends, the time begins anew. So
-// it does when a leader hands over to one of a higher priority.
+// A participant outside of the core may lead too, if it can reach enough of the world. But nothing
+// promises how long that lasts: when it ends, the time begins anew. The same applies when a leader
+// hands over to one with a higher priority.
 const (
 	settleWithin = 10
 	settleHold   = 5
-	// fewTerms is how many terms may begin, each after another of the core's. A
-	// leader that hands over by itself may cost two more: a favourite that it hears
-	// and that cannot win is tried again, after twice the time.
+	// fewTerms is how many terms may begin, each after another of the core's. A leader that hands
+	// over without a command may cost two more: a preferred voter that answers but cannot win is
+	// tried again, after twice the time.
 	fewTerms = 5
 )
 
-// LeastSettle is how long a Settle has to be for the liveness phase to be judged.
-// A protocol whose leaders hand over by themselves needs what it Yields on top.
+// LeastSettle is the least Settle for which the liveness phase is checked. A protocol whose leaders
+// hand over without a command needs its Yields in addition.
 func LeastSettle(patience time.Duration) time.Duration { return (settleWithin + settleHold) * patience }
 
 // leastSettle is LeastSettle of the protocol, in that configuration.
@@ -43,16 +42,16 @@ func (p *Protocol) leastSettle(config json.RawMessage) (least, patience, yields 
 	return LeastSettle(patience) + yields, patience, yields, nil
 }
 
-// liveness is what is kept of the liveness phase.
+// liveness is the state of the liveness phase.
 type liveness struct {
 	on       bool
 	inside   bool // the last term that began is the core's
 	healed   Time
 	patience Time
 	terms    int    // that began since, in the core, after others of the core
-	yielded  int    // how often a leader has handed over to one of a higher priority since
+	yielded  int    // how often a leader has handed over to one with a higher priority since
 	holder   uint64 // the term that leads; 0: none does, or more than one
-	outsider bool   // its leader is not of the core
+	outsider bool   // its leader is outside of the core
 	since    Time   // since when that is so
 	from     Time   // when the time to settle began: the healing, or the end of the last outsider's term
 }
@@ -79,8 +78,8 @@ func (l *liveness) crowned(w *World, n *node) {
 	l.inside = inside
 }
 
-// yields is called when a leader hands over by itself, to one who ranks higher.
-// Then the time begins anew.
+// yields is called when a leader hands over to one with a higher priority. Then the time begins
+// anew.
 func (l *liveness) yields(w *World) {
 	if l.on {
 		l.yielded++
@@ -88,10 +87,10 @@ func (l *liveness) yields(w *World) {
 	}
 }
 
-// look sees who leads now. If somebody's lease has lapsed, that was at the time
-// lapsed. Where elected counts one of the core has to be the only one that is:
-// an outsider who believes that it leads disturbs nobody. Of several outsiders it
-// is the last that was elected whom the core may follow.
+// look determines the present leader. A lease that has lapsed did so at the time lapsed. Where
+// elected counts, exactly one participant of the core has to be elected: an outsider that believes
+// that it leads disturbs none. Of several outsiders it takes the last that was elected and that the
+// core may follow.
 func (l *liveness) look(w *World, o *oracle, lapsed Time) {
 	if !l.on {
 		return
@@ -138,20 +137,20 @@ func (o *oracle) judge(w *World) {
 	}
 	limit := l.from + settleWithin*l.patience
 	if l.since > limit && w.now < limit+settleHold*l.patience || l.holder == 0 && w.now < limit {
-		return // an outsider's term has ended too late to tell
+		return // an outsider's term has ended too late to judge
 	}
 	w.stats.Judged++
 	switch {
 	case l.outsider && !w.followed(o):
-		w.fail(Live, nil, "nobody of those who can talk to each other leads at the end, and no majority follows one who does; the world was healed at %s", l.healed)
+		w.fail(Live, nil, "none of the participants that can reach each other leads at the end, and no majority follows one that does; the world was healed at %s", l.healed)
 	case l.holder == 0 && o.serving.led:
-		w.fail(Live, nil, "more than one of those who can talk to each other is elected at the end, and since %s; the world was healed at %s", l.since, l.healed)
+		w.fail(Live, nil, "more than one of the participants that can reach each other is elected at the end, and since %s; the world was healed at %s", l.since, l.healed)
 	case l.holder == 0:
 		w.fail(Live, nil, "nobody leads at the end, and since %s; the world was healed at %s", l.since, l.healed)
 	case l.since > limit && !l.outsider:
-		w.fail(Live, nil, "the term that leads at the end has done so without a gap since %s; want since %s at the latest, %d patiences after the healing, the last outsider's term, or the last that was handed over by itself", l.since, limit, settleWithin)
+		w.fail(Live, nil, "the term that leads at the end has done so without a gap since %s; want since %s at the latest, %d patiences after the healing, the last outsider's term, or the last handover without a command", l.since, limit, settleWithin)
 	case l.terms > fewTerms+2*l.yielded:
-		w.fail(Live, nil, "%d terms of the core followed each other after the healing at %s; want at most %d, and two for each of %d leaders that handed over by themselves", l.terms, l.healed, fewTerms, l.yielded)
+		w.fail(Live, nil, "%d terms of the core followed each other after the healing at %s; want at most %d, and two for each of %d handovers without a command", l.terms, l.healed, fewTerms, l.yielded)
 	default:
 		w.seen.add(SawSettled)
 		for _, n := range w.nodes[:w.width] {
@@ -162,8 +161,8 @@ func (o *oracle) judge(w *World) {
 	}
 }
 
-// followed reports whether a majority takes the same one for the leader, and it
-// leads. A proven lease says that by itself.
+// followed reports whether a majority follows the same leader, and it leads. A proven lease implies
+// that.
 func (w *World) followed(o *oracle) bool {
 	if !w.protocol.Leaseless {
 		return true
@@ -182,10 +181,9 @@ func (w *World) followed(o *oracle) bool {
 	return false
 }
 
-// chooseCore finds out who is healed: the schedule's core, and with it as many
-// voters as it takes for a majority of each membership that may still count, the
-// newest settled one among them. Where disks were wiped there may be none; then
-// nobody can be asked to be live.
+// chooseCore determines which participants are healed: the schedule's core, and in addition as many
+// voters as a majority needs in each membership that may still count, the newest settled one
+// included. Where disks were wiped there may be no such set; then liveness is not expected.
 func (w *World) chooseCore() {
 	w.core = places{}
 	for _, id := range w.schedule.Core {
@@ -222,8 +220,8 @@ func (w *World) chooseCore() {
 	}
 }
 
-// living are the memberships that somebody has, has on its disk, is writing there,
-// or was asked to make and may be about to, and that no settled one has replaced.
+// living are the memberships that a participant has, has on its disk, is saving, or was asked to
+// make and may be about to, and that no settled one has replaced.
 func (w *World) living() []*protocol.Membership {
 	var all []*protocol.Membership
 	add := func(ms *protocol.Membership) {

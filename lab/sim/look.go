@@ -2,11 +2,11 @@ package sim
 
 import "github.com/electd/elect/internal/protocol"
 
-// Events is how many events have happened.
+// Events is the number of events so far.
 func (w *World) Events() uint64 { return w.events }
 
-// View is what may be seen of a participant's machine; false if there is no such
-// participant, or its process is down. Of twins it is the original.
+// View is the view of a participant's machine; false if there is no such participant, or its
+// process is down. Of twins it is the original's.
 func (w *World) View(id protocol.NodeID) (protocol.View, bool) {
 	n := w.named(id)
 	if n == nil || !n.up {
@@ -15,10 +15,10 @@ func (w *World) View(id protocol.NodeID) (protocol.View, bool) {
 	return n.view, true
 }
 
-// AppendState appends what all participants are, and the store: which life each
-// is in, whether it runs, the state of its machine and what its disk says. Equal
-// bytes and an equal Hash say that two worlds of one schedule and build are the
-// same; what is on its way is in the Hash alone.
+// AppendState appends the state of all participants, and of the store: for each its incarnation,
+// whether it runs, the state of its machine and the content of its disk. Equal bytes and an equal
+// Hash mean that two worlds of one schedule and build are the same; messages in flight are in the
+// Hash alone.
 func (w *World) AppendState(dst []byte) []byte {
 	dst = protocol.AppendUint(protocol.AppendUint(dst, w.events), uint64(w.now))
 	for _, n := range w.nodes {

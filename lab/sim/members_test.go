@@ -11,8 +11,8 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// becomeFive has an operator replace the three voters by five others, one by one.
-// Nobody else changes who takes part.
+// becomeFive has an operator replace the three voters by five others, one by one. Nothing else
+// changes the membership.
 func becomeFive(s *sim.Schedule) {
 	s.Ops = slices.DeleteFunc(s.Ops, func(op sim.Op) bool {
 		switch op.Kind {
@@ -28,10 +28,10 @@ func becomeFive(s *sim.Schedule) {
 	slices.SortStableFunc(s.Ops, func(a, b sim.Op) int { return cmp.Compare(a.At, b.At) })
 }
 
-// TestThreeBecomeFive: a cluster of three becomes one of five others, and all of
-// the three leave, while the leader's work goes on. Without faults there is no
-// gap between two leaders that is longer than a promise, handing over included.
-// With all faults within the model nothing that must hold is violated.
+// TestThreeBecomeFive: a cluster of three voters becomes one of five others, and all of the three
+// leave, while the leader's work goes on. Without faults no gap between two leaders is longer than
+// a promise, handovers included. With all faults within the model no invariant that must hold is
+// violated.
 func TestThreeBecomeFive(t *testing.T) {
 	p := byName(t, "quorum")
 	become := func(seed uint64, profile string) *sim.Result {

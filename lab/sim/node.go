@@ -12,8 +12,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// node is a participant: a machine that computes, with clocks and a disk, and
-// the process that may run on it.
+// node is a participant: a computer with clocks and a disk, and the process that may run on it.
 type node struct {
 	index int
 	base  int // the index of the participant that it is a twin of; its own otherwise
@@ -21,8 +20,7 @@ type node struct {
 	self  protocol.Voter
 	life  uint32 // of the process, from 1; 0 before the first
 	up    bool
-	// frozen: the process is stopped, or its machine asleep. What comes waits in
-	// the inbox.
+	// frozen: the process is stopped, or its computer asleep. What arrives waits in the inbox.
 	frozen bool
 
 	machine protocol.Machine
@@ -33,35 +31,35 @@ type node struct {
 	rand    stream
 
 	inbox  []event
-	frozeT Time // until when it is frozen, at least
-	sleepT Time // until when its machine sleeps
+	frozeT Time // frozen at least until then
+	sleepT Time // its computer sleeps until then
 	held   []held
-	// The timer: when the machine wants a Fire, in true time; when the event is
-	// that sees to it, never if there is none; and the event's generation.
+	// The timer: when the machine wants a Fire, in true time; the time of the event that delivers
+	// it, never if there is none; and the event's generation.
 	due, timer Time
 	generation int32
 	spins      int // fires in a row at one instant
 
-	stash     *protocol.Effects // what a pause has kept from being carried out,
-	stashOf   uint64            // and the record of the step that it is of
+	stash     *protocol.Effects // the effects that a pause has held back,
+	stashOf   uint64            // and the record of their step
 	pauseSend time.Duration     // it is to be paused before its next effects
 	pauseWork time.Duration     // it is to be paused between check and write
 
-	incarnation uint64 // of this life; 0: it is not durable yet
+	incarnation uint64 // of this incarnation; 0: not durable yet
 	wipes       int    // how often its disk was lost
-	withdrawn   int    // operations by which it is no candidate
+	withdrawn   int    // operations that make it no candidate
 	sick        int
-	paused      int // operations by which its operator has paused it
+	paused      int // operations that keep it paused by its operator
 	observer    bool
 
-	// Who takes part, as its first boot was told; see spare.
+	// The membership that its first boot was given; see spare.
 	membership *protocol.Membership
-	spare      bool // nobody lists it at the beginning
-	waits      bool // its process runs, and waits to be called
+	spare      bool // no membership lists it at the beginning
+	waits      bool // its process runs, and waits for a membership that lists it
 
 	position uint64               // in the leader's log; 0: nowhere
-	still    int                  // operations by which it stands still
-	asked    *protocol.Membership // what it was asked last in this life to make the membership
+	still    int                  // operations that keep its position still
+	asked    *protocol.Membership // the membership that it was last asked to make in this incarnation
 }
 
 // held is a message that waits for a save.
@@ -76,7 +74,7 @@ type letter struct {
 	command protocol.Command
 }
 
-// participant is what n's machine is made for.
+// participant is the Participant for n's machine.
 func (w *World) participant(n *node) Participant {
 	return Participant{
 		Self: n.self, Index: n.base, Observer: n.observer, Membership: n.membership,
@@ -88,7 +86,7 @@ func (w *World) participant(n *node) Participant {
 func (w *World) boot(n *node) {
 	data, ok := n.disk.content()
 	if !ok {
-		return // no slot can be read: it says so, and does not start
+		return // no slot can be read: the process fails to start
 	}
 	if n.spare && data == nil {
 		n.waits = true // a process without a machine
@@ -97,7 +95,7 @@ func (w *World) boot(n *node) {
 	w.start(n, data)
 }
 
-// start makes n's machine, of what its disk says.
+// start makes n's machine from the content of its disk.
 func (w *World) start(n *node, data []byte) {
 	n.waits = false
 	m, err := w.protocol.New(w.participant(n))
@@ -133,12 +131,10 @@ func (w *World) start(n *node, data []byte) {
 	}
 }
 
-// campaigns reports whether n is a candidate unless it is told otherwise. An
-// observer is one where it may be promoted.
+// campaigns reports whether n is a candidate by default. An observer is one if it may be promoted.
 func (w *World) campaigns(n *node) bool { return !n.observer || w.protocol.Members != nil }
 
-// step hands one input to n's machine, now, and carries out what comes of it. n
-// is up and not frozen.
+// step hands one input to n's machine, now, and carries out its effects. n is up and not frozen.
 func (w *World) step(n *node, in *protocol.Input) {
 	in.Now, in.Rand = w.reading(n), n.rand.Uint64()
 	n.read = in.Now
@@ -184,7 +180,7 @@ func (w *World) feed(n *node, in *protocol.Input) (next protocol.Instant, ok boo
 	return n.machine.NextFire(), true
 }
 
-// culprit is where the panic that is being recovered from began.
+// culprit is the function in which the recovered panic began.
 func culprit() string {
 	pc := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pc[:runtime.Callers(3, pc)])
@@ -226,15 +222,15 @@ func (w *World) carry(n *node, fx *protocol.Effects) {
 	}
 }
 
-// arm sees to it that n's machine gets its Fire.
+// arm schedules the Fire of n's machine.
 func (w *World) arm(n *node) {
 	if n.up && !n.frozen {
 		w.armAt(n, n.machine.NextFire())
 	}
 }
 
-// armAt is arm with what NextFire said. An event that comes too early looks
-// again, so a deadline that moves away costs nothing.
+// armAt is arm for a known NextFire. An event that comes too early checks again, so a deadline that
+// moves away costs nothing.
 func (w *World) armAt(n *node, next protocol.Instant) {
 	if n.frozen || !n.up {
 		return
@@ -247,11 +243,10 @@ func (w *World) armAt(n *node, next protocol.Instant) {
 	}
 }
 
-// maxSpins is how many Fires in a row at one instant show that a machine will
-// never be content.
+// maxSpins is how many Fires in a row at one instant show that a machine will never stop.
 const maxSpins = 1000
 
-// fire is a timer's event.
+// fire handles a timer's event.
 func (w *World) fire(n *node, e event) bool {
 	if !n.up || n.life != e.life || n.generation != e.ref {
 		return false
@@ -282,7 +277,7 @@ func (w *World) fire(n *node, e event) bool {
 	return true
 }
 
-// reply hands an answer of the store to a process, if that life is not over.
+// reply hands an answer of the store to a process, unless that incarnation is over.
 func (w *World) reply(index int, life uint32, a *protocol.Answer) {
 	n := w.nodes[index]
 	if !n.up || n.life != life {
@@ -337,7 +332,7 @@ func (w *World) shelve(n *node, e event) {
 	n.inbox = append(n.inbox, e)
 }
 
-// letterCame is evReply and evCommand.
+// letterCame handles evReply and evCommand.
 func (w *World) letterCame(n *node, e event) {
 	l := &w.letters.all[e.ref]
 	switch {

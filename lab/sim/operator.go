@@ -7,12 +7,12 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// How an operator changes who takes part: he finds whoever leads, asks for the
-// next step that its membership still lacks, and looks again later. A step is
-// what a runtime asks of its machine: a voter is an observer first; a wiped one
-// is removed and then added; a leader who is to go hands over before.
+// An operator changes the membership as follows: it finds a leader, asks for the next step that the
+// leader's membership still lacks, and checks again later. A step is what a runtime asks of its
+// machine: a voter is an observer first; a wiped one is removed and then added; a leader that is to
+// be removed hands over before.
 
-// reconfigure is one try. It reports whether there is nothing left to do.
+// reconfigure is one try. It reports whether nothing is left to do.
 func (w *World) reconfigure(n *node, op *Op, st *opState) (done bool) {
 	leader, machine := w.anyLeader()
 	if leader == nil || n == nil && op.Kind != OpReconfigure {
@@ -23,7 +23,7 @@ func (w *World) reconfigure(n *node, op *Op, st *opState) (done bool) {
 	switch {
 	case next == nil:
 		return settled && !leader.frozen
-	case next == ms: // the leader is to go
+	case next == ms: // the leader is to be removed
 		w.command(leader, protocol.Command{Verb: protocol.Transfer, Target: w.successor(op, leader)})
 		return false
 	}
@@ -33,8 +33,8 @@ func (w *World) reconfigure(n *node, op *Op, st *opState) (done bool) {
 			next = all
 		}
 	}
-	// A runtime asks first. What it asks for may be late all the same: a process
-	// is frozen, or something came in between. So a part is handed over unasked.
+	// A runtime asks for objections first. Its request may come late nevertheless: a process is
+	// frozen, or something came in between. So some requests are made without asking.
 	if objection := machine.Objection(next); objection != nil {
 		w.seen.add(SawChangeRefused)
 		if w.operator.Uint64()%4 > 0 && !leader.frozen {
@@ -48,7 +48,7 @@ func (w *World) reconfigure(n *node, op *Op, st *opState) (done bool) {
 	return false
 }
 
-// anyLeader draws one of those who believe that they lead.
+// anyLeader draws one of the participants that believe that they lead.
 func (w *World) anyLeader() (*node, protocol.Reconfigurable) {
 	var all []*node
 	for _, n := range w.nodes[:w.width] {
@@ -67,8 +67,8 @@ func (w *World) anyLeader() (*node, protocol.Reconfigurable) {
 	return n, m
 }
 
-// nextStep is the membership to ask for: ms itself if the leader has to hand over
-// first, and nil if ms is what the operator wants.
+// nextStep is the membership to ask for: ms itself if the leader has to hand over first, and nil if
+// ms is what the operator wants.
 func (w *World) nextStep(n *node, op *Op, ms *protocol.Membership, leader *node) *protocol.Membership {
 	switch op.Kind {
 	case OpRemove:
@@ -85,7 +85,7 @@ func (w *World) nextStep(n *node, op *Op, ms *protocol.Membership, leader *node)
 		case op.Kind == OpReplace:
 			return w.without(ms, n, leader)
 		}
-		return nil // there is a voter of that name
+		return nil // there is a voter with that name
 	}
 	for _, id := range op.Group {
 		if o := w.named(id); ms.Index(id) >= 0 && !ms.Has(o.self) {
@@ -101,7 +101,7 @@ func (w *World) nextStep(n *node, op *Op, ms *protocol.Membership, leader *node)
 	last := (*node)(nil)
 	for _, v := range ms.Voters {
 		if o := w.named(v.ID); !slices.Contains(op.Group, v.ID) && (last == nil || last == leader) {
-			last = o // the leader goes last
+			last = o // the leader is removed last
 		}
 	}
 	if last == nil {
@@ -127,8 +127,8 @@ func (w *World) with(ms *protocol.Membership, n *node) *protocol.Membership {
 	return next
 }
 
-// without is ms without n, or ms itself if n leads: a leader hands over first.
-// It is nil if nobody would be left.
+// without is ms without n, or ms itself if n leads: a leader hands over first. It is nil if no
+// voter would be left.
 func (w *World) without(ms *protocol.Membership, n, leader *node) *protocol.Membership {
 	i := ms.Index(n.id)
 	switch {
@@ -146,8 +146,8 @@ func (w *World) without(ms *protocol.Membership, n, leader *node) *protocol.Memb
 	return next
 }
 
-// outright is a membership with all that the operator wants at once: no machine
-// may do that, unless it is one step only.
+// outright is a membership with all changes that the operator wants at once: no machine may accept
+// it, unless it is a single step.
 func (w *World) outright(op *Op, ms *protocol.Membership) *protocol.Membership {
 	next := copyMembership(ms)
 	next.Voters, next.Addresses = nil, nil
@@ -164,8 +164,8 @@ func (w *World) outright(op *Op, ms *protocol.Membership) *protocol.Membership {
 	return next
 }
 
-// successor is to whom a leader hands over who is to go: one of those who stay, or
-// nobody in particular.
+// successor is the voter to which a leader that is to be removed hands over: one of the remaining
+// ones, or none in particular.
 func (w *World) successor(op *Op, leader *node) protocol.NodeID {
 	var all []protocol.NodeID
 	for _, id := range op.Group {

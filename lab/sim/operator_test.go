@@ -12,10 +12,10 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// register notes who took part, and what was asked of whom.
+// register records the memberships, and the commands.
 type register struct {
 	last    *protocol.Membership // that a leader has sent
-	largest int                  // how many voters there were at most
+	largest int                  // the greatest number of voters
 	boots   map[protocol.NodeID]sim.Time
 	dirs    map[protocol.NodeID]protocol.DirID
 	elected []protocol.NodeID
@@ -51,7 +51,7 @@ func (r *register) Event(_ *sim.World, rec *sim.Record) {
 	}
 }
 
-// voters are who votes at the end.
+// voters lists the voters at the end.
 func (r *register) voters() string {
 	var ids []string
 	for _, v := range r.last.Voters {
@@ -64,9 +64,9 @@ func (r *register) voters() string {
 	return strings.Join(ids, " ")
 }
 
-// office runs a still world of three voters, an observer and two spares, in which
-// n1 leads first.
-func office(t *testing.T, change func(s *sim.Schedule), ops ...sim.Op) (*register, *sim.Result) {
+// runOperator runs a world without chance, with three voters, an observer and two spares, in which n1
+// leads first.
+func runOperator(t *testing.T, change func(s *sim.Schedule), ops ...sim.Op) (*register, *sim.Result) {
 	t.Helper()
 	s := &sim.Schedule{
 		Format: 1, Protocol: quorum.Name, Seed: 1, Nodes: 3, Observers: 1, Spares: 2, Faults: 30 * time.Second, Settle: 10 * time.Second,
@@ -96,8 +96,7 @@ func asks(at float64, kind sim.OpKind, node protocol.NodeID) sim.Op {
 	return sim.Op{At: seconds(at), Kind: kind, Node: node, Every: 20 * time.Millisecond, For: 5 * time.Second}
 }
 
-// What an operator wants comes about, step by step, and only if the leader can
-// do it safely.
+// What an operator wants is reached, step by step, and only if the leader can do it safely.
 func TestOperator(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -124,7 +123,7 @@ func TestOperator(t *testing.T) {
 		{"he gives up", []sim.Op{{At: seconds(4), Kind: sim.OpIsolate, Node: sim.Leader, For: 20 * time.Second}, {At: seconds(4), Kind: sim.OpIsolate, Node: "n2", For: 20 * time.Second}, asks(5, sim.OpAdd, "s1")}, "n1 n2 n3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, _ := office(t, nil, c.ops...)
+			r, _ := runOperator(t, nil, c.ops...)
 			if got := r.voters(); got != c.voters {
 				t.Errorf("in the end %s vote; want %s", got, c.voters)
 			}
@@ -132,9 +131,9 @@ func TestOperator(t *testing.T) {
 	}
 }
 
-// The operator stops when the faults do.
+// The operator stops with the faults.
 func TestOperatorStops(t *testing.T) {
-	r, _ := office(t, func(s *sim.Schedule) { s.Faults, s.Settle = 6*time.Second, 20*time.Second },
+	r, _ := runOperator(t, func(s *sim.Schedule) { s.Faults, s.Settle = 6*time.Second, 20*time.Second },
 		sim.Op{At: seconds(2), Kind: sim.OpIsolate, Node: "n1", For: 4 * time.Second}, sim.Op{At: seconds(2), Kind: sim.OpIsolate, Node: "n2", For: 4 * time.Second},
 		sim.Op{At: seconds(5), Kind: sim.OpReconfigure, Group: []protocol.NodeID{"o1", "s1", "s2"}, Every: 20 * time.Millisecond, For: 20 * time.Second})
 	if r.over > seconds(6) || r.voters() != "n1 n2 n3" {
@@ -142,11 +141,10 @@ func TestOperatorStops(t *testing.T) {
 	}
 }
 
-// A spare does not live before somebody tells it that it takes part, and then
-// with the membership that lists it. If it dies before that is durable, it waits
-// again.
+// A spare does not boot before a message tells it that it is a member, and then with the membership
+// that lists it. If it dies before that is durable, it waits again.
 func TestSpare(t *testing.T) {
-	r, res := office(t, nil, asks(5, sim.OpAdd, "s1"))
+	r, res := runOperator(t, nil, asks(5, sim.OpAdd, "s1"))
 	if at, ok := r.boots["s1"]; !ok || at < seconds(5) || at > seconds(6) {
 		t.Errorf("s1 boots at %v, %t; want soon after 5s", at, ok)
 	}
@@ -156,7 +154,7 @@ func TestSpare(t *testing.T) {
 	if res.Seen.Has(sim.SawPromotedVotes) {
 		t.Error("somebody who was promoted voted, and there was nothing to vote about")
 	}
-	r, res = office(t, func(s *sim.Schedule) { s.Disks.Sync = 15 * time.Millisecond },
+	r, res = runOperator(t, func(s *sim.Schedule) { s.Disks.Sync = 15 * time.Millisecond },
 		asks(5, sim.OpAdd, "s1"), sim.Op{At: seconds(5.02), Kind: sim.OpLoseWrites, Node: "s1", For: 100 * time.Millisecond},
 		sim.Op{At: seconds(15), Kind: sim.OpTransfer, Node: sim.Leader, Peer: "s1"})
 	if r.voters() != "n1 n2 n3 s1" || r.elected[len(r.elected)-1] != "s1" {
@@ -167,21 +165,21 @@ func TestSpare(t *testing.T) {
 	}
 }
 
-// The leader's position moves on while it leads, the others' follow later, and
-// one who stands still falls behind.
+// The leader's position advances while it leads, the others' follow later, and one that stands
+// still falls behind.
 func TestPositions(t *testing.T) {
 	log := func(s *sim.Schedule) {
 		s.Log = sim.Log{Every: 100 * time.Millisecond, Lag: 50 * time.Millisecond}
 		s.Config = json.RawMessage(`{"position":"require"}`)
 		s.Faults, s.Settle = 20*time.Second, 0
 	}
-	r, _ := office(t, log)
+	r, _ := runOperator(t, log)
 	if r.where["n1"] < "170" || r.where["n2"] < "170" || r.where["n1"] < r.where["n2"] || r.where["s1"] != "" {
 		t.Errorf("positions %v; want the leader's a little above the others'", r.where)
 	}
-	// Only n3 could take over, and has stood still: it is held back, catches up and
-	// wins, or the old leader does.
-	r, res := office(t, log,
+	// Only n3 could take over, and has stood still: it is refused, catches up and wins, or the old
+	// leader does.
+	r, res := runOperator(t, log,
 		sim.Op{At: seconds(5), Kind: sim.OpLocate, Node: "n3", For: 2 * time.Second},
 		sim.Op{At: seconds(5), Kind: sim.OpStandBack, Node: "n2", For: 10 * time.Second},
 		sim.Op{At: seconds(6), Kind: sim.OpTransfer, Node: "n1", Peer: "n3"},
@@ -189,14 +187,13 @@ func TestPositions(t *testing.T) {
 	if !res.Seen.Has(sim.SawHeldBack) || !slices.Contains(r.elected, "n3") {
 		t.Errorf("elected were %v, seen %v; want n3 held back, and elected", r.elected, res.Seen)
 	}
-	r, _ = office(t, log, sim.Op{At: seconds(5), Kind: sim.OpLocate, Node: "n3", Count: 900}, sim.Op{At: seconds(19), Kind: sim.OpKill, Node: "n1"})
+	r, _ = runOperator(t, log, sim.Op{At: seconds(5), Kind: sim.OpLocate, Node: "n3", Count: 900}, sim.Op{At: seconds(19), Kind: sim.OpKill, Node: "n1"})
 	if r.where["n3"] < "900" {
 		t.Errorf("n3 is at %s; want beyond 900", r.where["n3"])
 	}
 }
 
-// Who takes part is fixed in the other protocols: they are asked for nothing of
-// this.
+// The membership of the other protocols is fixed: none of these operations is for them.
 func TestOthersHaveNoMembers(t *testing.T) {
 	for _, name := range []string{"lease", "queue", "queue-zookeeper"} {
 		p := byName(t, name)
@@ -225,8 +222,8 @@ func TestOthersHaveNoMembers(t *testing.T) {
 	}
 }
 
-// Who is healed is a majority of what the membership has become, and nobody is
-// asked to be live where there is none left.
+// The healed participants are a majority of the present membership, and liveness is not expected
+// where there is none left.
 func TestCoreOfWhatIsLeft(t *testing.T) {
 	others := sim.Op{At: seconds(5), Kind: sim.OpReconfigure, Group: []protocol.NodeID{"o1", "s1", "s2"}, Every: 20 * time.Millisecond, For: 10 * time.Second}
 	alone := sim.Op{At: seconds(5), Kind: sim.OpReconfigure, Group: []protocol.NodeID{"s1"}, Every: 20 * time.Millisecond, For: 10 * time.Second}
@@ -240,7 +237,7 @@ func TestCoreOfWhatIsLeft(t *testing.T) {
 		{"the last one has lost its disk", []sim.Op{alone, {At: seconds(20), Kind: sim.OpWipe, Node: "s1"}}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, res := office(t, func(s *sim.Schedule) { s.Core, s.Settle = []protocol.NodeID{"n1", "n2"}, 60*time.Second }, c.ops...)
+			r, res := runOperator(t, func(s *sim.Schedule) { s.Core, s.Settle = []protocol.NodeID{"n1", "n2"}, 60*time.Second }, c.ops...)
 			if res.Stats.Judged != c.judged {
 				t.Errorf("judged %d times, with %s voting; want %d", res.Stats.Judged, r.voters(), c.judged)
 			}

@@ -6,13 +6,13 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// oracle judges a run: after every event, by true time, which no participant
-// sees. It never acts on the world. What it costs grows with how often
-// leadership changes, not with the number of events.
+// oracle checks a run: after every event, by true time, which no participant sees. It never acts on
+// the world. Its cost grows with the number of changes of leadership, not with the number of
+// events.
 type oracle struct {
 	seats   []seat   // by node.index
 	tenures []tenure // by rising token
-	ballots []ballot // one for each disk that ever was
+	ballots []ballot // one for each disk that ever existed
 	proven  uint64   // the greatest token that was ever led with
 	rose    int32    // the seat that led with it
 	serving serving
@@ -21,12 +21,12 @@ type oracle struct {
 
 	// For the sometimes-properties only.
 	restarts  bool
-	contested uint64 // a term in which two stood, and that nobody has won so far
-	fallen    fallen // the last leader that is one no more
+	contested uint64 // a term with two candidates and no winner so far
+	fallen    fallen // the last leader that leads no more
 	handing   handing
 }
 
-// stage is how far the orders of one term have come.
+// stage is the last order of a term.
 type stage uint8
 
 const (
@@ -35,45 +35,44 @@ const (
 	stageLeading
 )
 
-// seat is what the oracle keeps of one process: its place, not its life.
+// seat is the oracle's state of one process: of its place, not of its incarnation.
 type seat struct {
 	stage   stage
 	up      bool
 	frozen  bool
-	renews  bool   // it gave up by itself, and renews its lease until it is joined
+	renews  bool   // it gave up by itself, and renews its lease until its work is joined
 	joining uint64 // a token that was stopped and whose work is not joined yet; 0: none
 	token   uint64 // while elected
 	ballot  int32  // of the disk it has; -1: none yet
 
-	// The proof that Check consults, and the true time from and until which it
-	// says yes, whatever the process does meanwhile: [since, until). The proof of
-	// a term that was stopped counts until its work is joined: the work may act
-	// until then, and nobody is told before that the lease is free.
+	// The proof that Check uses, and the interval of true time, [since, until), in which it holds,
+	// whatever the process does in the meantime. The proof of a stopped term counts until its work
+	// is joined: the work may act until then, and no participant is told before that the lease is
+	// free.
 	active       bool
 	end          protocol.Instant
 	read         protocol.Reading
 	since, until Time
 	proved       uint64 // the token of the latest such interval
-	broken       bool   // a clock has ended it, not time
+	broken       bool   // a clock ended it, not time
 
-	// What a killed process has left behind, with which token, may go on until
-	// then.
+	// The work of a killed process, with this token, may go on until then.
 	orphan Time
 	parent uint64
 
-	durable Vote // what its disk says of its vote
+	durable Vote // the vote on its disk
 
 	members *protocol.Membership // as its machine has it
 	told    *protocol.Membership // that it has sent last
 	held    protocol.ConfigID    // of the membership on its disk
 	paused  bool                 // its machine was told to pause
 
-	shown shown // of a register
+	shown shown // what a register's answers showed
 
 	mark mark // for the sometimes-properties
 }
 
-// seat returns what is kept of n. A twin's seat is made when it comes.
+// seat returns the state of n. A twin's seat is made when the twin starts.
 func (o *oracle) seat(n *node) *seat {
 	for n.index >= len(o.seats) {
 		o.seats = append(o.seats, seat{ballot: -1})
@@ -93,8 +92,8 @@ func (o *oracle) clone() oracle {
 	return c
 }
 
-// electedCounts reports whether a leader is one once it is elected: where work
-// needs no proven lease, or the protocol has none to offer.
+// electedCounts reports whether a leader counts from its election: where work needs no proven
+// lease, or the protocol has none.
 func electedCounts(w *World) bool { return w.schedule.Work.NonExclusive || w.protocol.Leaseless }
 
 // stepped is called after every Step, before its effects are carried out.
@@ -182,7 +181,7 @@ func (o *oracle) asked(w *World, n *node, a *protocol.Ask) {
 	}
 }
 
-// booted is called when a life begins.
+// booted is called when an incarnation begins.
 func (o *oracle) booted(w *World, n *node) {
 	s := o.seat(n)
 	s.up, s.frozen, s.paused, s.shown = true, false, false, shown{}
@@ -190,7 +189,7 @@ func (o *oracle) booted(w *World, n *node) {
 	o.noticeBoot(w, s)
 }
 
-// died is called when a life has ended, however.
+// died is called when an incarnation has ended, for any reason.
 func (o *oracle) died(w *World, n *node) {
 	s := o.seat(n)
 	o.noticeDeath(w, n, s)
@@ -204,8 +203,8 @@ func (o *oracle) died(w *World, n *node) {
 	w.work.died(w, n)
 }
 
-// froze and thawed are called when a process stops running for a while, and when
-// it runs again, before it is given anything.
+// froze and thawed are called when a process stops running for a while, and when it resumes, before
+// it gets any input.
 func (o *oracle) froze(w *World, n *node) {
 	o.seat(n).frozen = true
 	o.changed(w)
@@ -222,14 +221,14 @@ func (o *oracle) thawed(w *World, n *node) {
 	w.work.thawed(w, n)
 }
 
-// clock is called when the law of n's clocks has changed.
+// clock is called when the rate or offset of n's clocks has changed.
 func (o *oracle) clock(w *World, n *node) {
 	s := o.seat(n)
 	if !s.active {
 		return
 	}
 	was, broken := s.until, s.broken
-	s.broken = true // what a clock brings back while nobody looks is no revival
+	s.broken = true // what a clock brings back unobserved is no revival
 	o.refresh(w, n, s)
 	if s.broken = false; s.until <= w.now {
 		s.broken = broken || was > w.now

@@ -2,7 +2,7 @@ package sim
 
 import "github.com/electd/elect/internal/protocol"
 
-// prove takes over what n's view proves from now on.
+// prove takes the proof of n's view.
 func (o *oracle) prove(w *World, n *node, s *seat) {
 	v := &n.view
 	s.active, s.end, s.read = v.Active, v.LeaseEnd, v.Read
@@ -10,12 +10,11 @@ func (o *oracle) prove(w *World, n *node, s *seat) {
 	w.work.renewed(w, n)
 }
 
-// refresh computes anew until when n's proof holds, after a change of the proof
-// or of a clock. Between two such changes a clock runs straight, so the proof
-// holds in one interval of true time, whose end is known when it begins; and an
-// interval begins at an event only. So two intervals overlap if and only if one
-// begins while another is not over, and comparing them there is exact at every
-// true instant, between events too.
+// refresh computes again until when n's proof holds, after a change of the proof or of a clock.
+// Between two such changes a clock runs straight, so the proof holds in one interval of true time,
+// whose end is known when it begins; and an interval begins at an event only. So two intervals
+// overlap if and only if one begins while another is not over, and the comparison there is exact at
+// every true instant, also between events.
 func (o *oracle) refresh(w *World, n *node, s *seat) {
 	was := s.until > w.now
 	until := provenUntil(w, n, s)
@@ -48,7 +47,7 @@ func (o *oracle) begins(w *World, n *node, s *seat) {
 	}
 }
 
-// alone judges one that is elected and runs, where nobody proves a lease.
+// alone checks a participant that is elected and runs, in protocols without leases.
 func (o *oracle) alone(w *World, n *node, s *seat) {
 	for i := range o.seats {
 		if r := &o.seats[i]; r != s && r.stage != stageNone && r.up && !r.frozen {
@@ -58,20 +57,20 @@ func (o *oracle) alone(w *World, n *node, s *seat) {
 	}
 }
 
-// outlives is called when n's process was killed and its work goes on: until the
-// proof ends that it knows of, or somebody buries it.
+// outlives is called when n's process was killed and its work goes on: until the end of the proof
+// that it knows, or until a witness declares it dead.
 func (o *oracle) outlives(w *World, n *node) {
 	if s := o.seat(n); s.until > w.now && s.until > s.orphan {
 		s.orphan, s.parent = s.until, max(s.token, s.joining)
 	}
 }
 
-// buried is called when all work of n's former lives is known to be dead.
+// buried is called when all work of n's former incarnations is known to be dead.
 func (o *oracle) buried(n *node) { o.seat(n).orphan = 0 }
 
-// provenUntil is the first true time from now on at which Proven says no, if
-// nothing changes; now if it says no now. A process that is frozen could be
-// thawed at any time, and a machine that sleeps woken, so neither matters.
+// provenUntil is the first true time from now on at which Proven is false, if nothing changes; now
+// if it is false now. A frozen process may be thawed at any time, and a sleeping computer woken, so
+// neither matters.
 func provenUntil(w *World, n *node, s *seat) Time {
 	now := w.reading(n)
 	proof := protocol.View{Active: s.active, LeaseEnd: s.end, Read: s.read}
@@ -87,7 +86,7 @@ func provenUntil(w *World, n *node, s *seat) Time {
 	return w.trueAt(n, end)
 }
 
-// unjoined says of a proof that its term was stopped.
+// unjoined describes a proof whose term was stopped.
 func (s *seat) unjoined() string {
 	if s.joining == 0 {
 		return ""

@@ -7,17 +7,17 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// outranked is why a leader hands over by itself.
+// outranked is the reason of a handover without a command.
 const outranked protocol.Reason = "outranked"
 
-// memberships is every membership that there ever was.
+// memberships is every membership that ever existed.
 type memberships struct {
 	book    []change             // by rising ConfigID
-	settled *protocol.Membership // the newest of which a leader knew that a majority has it
+	settled *protocol.Membership // the newest that a leader knew to be durable on a majority
 	open    protocol.ConfigID    // the latest reconfiguration, until it is settled or its maker's term ends
 }
 
-// change is a membership as it was seen first.
+// change is a membership as first seen.
 type change struct {
 	ms     *protocol.Membership
 	seat   int32
@@ -29,20 +29,20 @@ func (b *memberships) find(id protocol.ConfigID) (int, bool) {
 	return slices.BinarySearchFunc(b.book, id, func(c change, id protocol.ConfigID) int { return c.ms.ID().Compare(id) })
 }
 
-// stamped reports whether ms is one that was there, with the term of a new leader.
+// stamped reports whether ms is a known membership with the term of a new leader.
 func (b *memberships) stamped(ms *protocol.Membership) bool {
 	return slices.ContainsFunc(b.book, func(c change) bool {
 		return c.ms.Version == ms.Version && c.ms.ConfigTerm < ms.ConfigTerm && alike(c.ms, ms)
 	})
 }
 
-// founded enters the membership that all begin with.
+// founded enters the initial membership.
 func (o *oracle) founded(ms *protocol.Membership) {
 	o.members.book = append(o.members.book, change{ms: ms, seat: -1, ballot: -1})
 	o.members.settled = ms
 }
 
-// enter enters a membership that n has, and returns what the book says of it.
+// enter enters a membership that n has, and returns its entry in the book.
 func (o *oracle) enter(w *World, n *node, s *seat, ms *protocol.Membership) *change {
 	i, known := o.members.find(ms.ID())
 	if known {
@@ -74,8 +74,8 @@ func (o *oracle) enter(w *World, n *node, s *seat, ms *protocol.Membership) *cha
 	return &o.members.book[i]
 }
 
-// elects reports whether a majority of a membership may still elect by it: whose
-// disks know of no newer one. What is on a disk stays there.
+// elects reports whether a majority of a membership may still elect by it: voters whose disks have
+// no newer one. What is on a disk stays there.
 func (o *oracle) elects(w *World, ms *protocol.Membership) bool {
 	able := 0
 	for _, v := range ms.Voters {
@@ -92,7 +92,7 @@ func (o *oracle) member(w *World, n *node, s *seat, fx *protocol.Effects) {
 	if !ok {
 		return
 	}
-	for i := range fx.Saves { // a new one is made of what the machine had before this step
+	for i := range fx.Saves { // a new one is derived from the machine's membership before this step
 		if ms, err := w.protocol.Members(fx.Saves[i].Data); err == nil {
 			o.enter(w, n, s, ms)
 		}
@@ -114,16 +114,15 @@ func (o *oracle) member(w *World, n *node, s *seat, fx *protocol.Effects) {
 	}
 }
 
-// first judges that a reconfiguration was durable before its maker uses it, or
-// tells of it.
+// first checks that a reconfiguration was durable before its maker uses it, or tells others.
 func (o *oracle) first(w *World, n *node, s *seat, c *change, does string) {
 	if c.made && c.ballot == s.ballot && s.held.Compare(c.ms.ID()) < 0 {
 		w.fail(DurableFirst, n, "it %s membership %s, which it has made, and its disk says %s", does, c.ms.ID(), s.held)
 	}
 }
 
-// votes judges a vote that n gives, by what it was asked and by where n is, though
-// its machine may not have been told yet.
+// votes checks a vote that n gives, by the request and by n's position, which its machine may not
+// have been told yet.
 func (o *oracle) votes(w *World, n *node, in *protocol.Input, fx *protocol.Effects) {
 	if in.Kind != protocol.Receive || n.position == 0 {
 		return
@@ -159,7 +158,7 @@ func (o *oracle) holds(w *World, n *node, data []byte) {
 	s.held = ms.ID()
 }
 
-// may judges that who is elected may be.
+// may checks that an elected participant may lead.
 func (o *oracle) may(w *World, n *node, s *seat) {
 	switch {
 	case w.never>>n.base&1 == 1:
@@ -169,7 +168,7 @@ func (o *oracle) may(w *World, n *node, s *seat) {
 	}
 }
 
-// settles notes that a majority has a membership.
+// settles records that a majority has a membership.
 func (o *oracle) settles(w *World, ms *protocol.Membership) {
 	b := &o.members
 	b.settled = ms
@@ -199,7 +198,7 @@ func alike(a, b *protocol.Membership) bool {
 	return slices.Equal(a.Voters, b.Voters) && slices.Equal(a.Observers, b.Observers) && slices.Equal(a.Addresses, b.Addresses)
 }
 
-// votersOf is who votes, for people.
+// votersOf lists the voters for a message.
 func votersOf(ms *protocol.Membership) string {
 	var text strings.Builder
 	for i, v := range ms.Voters {
@@ -219,7 +218,7 @@ func (w *World) seatOf(seat int32) protocol.NodeID {
 	return w.nodes[seat].id
 }
 
-// parted reports whether a partition is on.
+// parted reports whether a partition is in force.
 func (w *World) parted() bool {
 	for i := range w.ops {
 		if !w.ops[i].on {

@@ -9,7 +9,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// membering has the actors keep memberships, which their saves are.
+// membering makes the actors keep memberships, in their saves.
 func membering(p *Protocol) {
 	p.Members = func(data []byte) (*protocol.Membership, error) {
 		d := protocol.NewDecoder(data)
@@ -24,8 +24,8 @@ func membering(p *Protocol) {
 	}
 }
 
-// membership is version v in a term, of voters with the directories that a world
-// of that schedule gives them.
+// membership is version v in a term, of voters with the directories that a world of that schedule
+// gives them.
 func membership(s *Schedule, term, v uint64, ids ...protocol.NodeID) *protocol.Membership {
 	w := &World{schedule: s}
 	ms := &protocol.Membership{ConfigTerm: term, Version: v}
@@ -87,7 +87,7 @@ func TestOracleOfMemberships(t *testing.T) {
 	}
 }
 
-// Who never leads, by its priority or because it was paused, is not elected.
+// A participant that never leads, by its priority or because it was paused, is not elected.
 func TestOracleOfWhoLeads(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -111,7 +111,7 @@ func TestOracleOfWhoLeads(t *testing.T) {
 	}
 }
 
-// Where positions are required, a vote for one who is behind is found.
+// Where positions are required, a vote for a candidate that is behind is a violation.
 func TestOracleOfPositions(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -132,7 +132,7 @@ func TestOracleOfPositions(t *testing.T) {
 			p.Requires = func(json.RawMessage) (bool, error) { return c.required, nil }
 			p.Compare = func(a, b string) int { return int(place(a)) - int(place(b)) }
 			s.Ops = []Op{{At: at(5), Kind: OpLocate, Node: "n2", Count: 7}}
-			// The vote is the answer: n2's script has waited for what it hears.
+			// The vote is the answer: n2's script waits for the request.
 			make_ := p.New
 			p.New = func(q Participant) (protocol.Machine, error) {
 				m, err := make_(q)
@@ -147,7 +147,7 @@ func TestOracleOfPositions(t *testing.T) {
 	}
 }
 
-// listener is an actor that acts only when it hears something.
+// listener is an actor that acts only when it receives a message.
 type listener struct{ *actor }
 
 func (l *listener) Step(in *protocol.Input, fx *protocol.Effects) {

@@ -7,16 +7,16 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// tenure is one token that somebody was elected with.
+// tenure is one token with which a participant was elected.
 type tenure struct {
 	token  uint64
-	ballot int32 // whose: the disk, which a restart keeps
+	ballot int32 // the winner's disk, which a restart keeps
 	seat   int32
 	led    bool
 	anchor uint64 // the highest term that its leader has led in with it
 }
 
-// order follows one order as the machine gives it.
+// order follows one order of the machine.
 func (o *oracle) order(w *World, n *node, s *seat, in *protocol.Input, ord *protocol.Order) {
 	switch ord.Kind {
 	case protocol.Elected:
@@ -91,10 +91,10 @@ func (o *oracle) wins(w *World, n *node, s *seat) {
 	}
 }
 
-// anchors judges a leader that goes on with its token in a higher term (R5). It may
-// do so only if nobody can have won a term in between, or can win one later: then no
-// other token lies between the two, ever. So each token's terms end before the next
-// one, and it takes a look at that one only.
+// anchors checks a leader that goes on with its token in a higher term (R5). It may do so only if
+// no participant can have won a term in between, or can win one later: then no other token lies
+// between the two, ever. So each token's terms end before the next token, and it is enough to look
+// at that one.
 func (o *oracle) anchors(w *World, n *node, s *seat, term uint64) {
 	i, known := o.find(s.token)
 	if !known || o.tenures[i].anchor >= term {
@@ -106,14 +106,14 @@ func (o *oracle) anchors(w *World, n *node, s *seat, term uint64) {
 	}
 }
 
-// between tells that the token after the i-th was won below that one's term.
+// between reports that the token after the i-th was won below that one's term.
 func (o *oracle) between(w *World, n *node, i int) {
 	r, won := &o.tenures[i], &o.tenures[i+1]
 	w.fail(Anchored, n, "%s has led on with token %d in term %d, and %s was elected with token %d",
 		w.nodes[r.seat].id, r.token, r.anchor, w.nodes[won.seat].id, won.token)
 }
 
-// leads judges a tenure that begins.
+// leads checks a tenure that begins.
 func (o *oracle) leads(w *World, n *node, s *seat) {
 	i, known := o.find(s.token)
 	if known {
@@ -138,12 +138,12 @@ func (o *oracle) joined(w *World, n *node, token uint64) {
 	}
 }
 
-// find finds a token in the book of tenures, or where it belongs.
+// find finds a token in the book of tenures, or its place.
 func (o *oracle) find(token uint64) (int, bool) {
 	return slices.BinarySearchFunc(o.tenures, token, func(r tenure, token uint64) int { return cmp.Compare(r.token, token) })
 }
 
-// firstEntry is the least order of all entries that are in the store now.
+// firstEntry is the least order of all entries in the store.
 func firstEntry(model storeModel) (uint64, bool) {
 	m, ok := model.(*store)
 	if !ok {

@@ -2,20 +2,20 @@ package sim
 
 import "github.com/electd/elect/internal/protocol"
 
-// wentBack is why a leader over a register gives up when the store has gone back.
+// wentBack is the reason of a leader over a register that gives up when the store has gone back.
 const wentBack protocol.Reason = "store-went-back"
 
-// shown is what one life was shown of a register's record.
+// shown is what one incarnation was shown of a register's record.
 type shown struct {
-	others uint64         // the greatest count, but for what is below
+	others uint64         // the greatest count, except of its own tenure
 	own    protocol.Nonce // of its latest attempt at a tenure
 	count  uint64         // its count, once it was shown
 	latest uint64         // the latest renewal of it that an answer has shown
 	store  string         // the incarnation that showed it
 }
 
-// see takes in an answer or an event, and reports whether it answers with an
-// older renewal of the own tenure than was answered before.
+// see records an answer or an event, and reports whether it shows an older renewal of the
+// participant's tenure than an earlier answer.
 func (s *shown) see(in *protocol.Input) (back bool) {
 	a := &in.Answer
 	r := &a.Record
@@ -35,8 +35,8 @@ func (s *shown) see(in *protocol.Input) (back bool) {
 	return back
 }
 
-// below judges who leads by what its process was shown. No broken assumption
-// excuses it: a process knows what it has seen.
+// below checks a leader by what its process was shown. No broken assumption excuses a violation: a
+// process knows what it has seen.
 func (o *oracle) below(w *World, n *node, s *seat, fx *protocol.Effects, back bool) {
 	for i := range fx.Orders {
 		if ord := &fx.Orders[i]; ord.Kind == protocol.Elected && ord.Token <= s.shown.others {

@@ -27,14 +27,14 @@ type act struct {
 	settled bool
 }
 
-// actor is a machine that does what a script says, right or wrong.
+// actor is a machine that follows a script, right or wrong.
 type actor struct {
 	acts  []act
 	next  uint64
 	saves uint64
 	asks  uint64
 	view  protocol.View
-	now   act // what it was told of a membership last
+	now   act // the last membership that it was given
 }
 
 // Membership and what follows implement [protocol.Reconfigurable].
@@ -110,7 +110,7 @@ func (m *actor) LoadState(src []byte) error {
 	return d.Done()
 }
 
-// voteData and the like are the actors' durable state and messages.
+// voteData and the following functions make the actors' durable state and messages.
 func voteData(term uint64, v protocol.Voter) []byte {
 	return protocol.AppendVoter(binary.BigEndian.AppendUint64(nil, term), v)
 }
@@ -162,7 +162,7 @@ func play(t *testing.T, p *Protocol, s *Schedule) *World {
 	return w
 }
 
-// wants plays it and looks for that violation; "" is none.
+// wants runs the schedule and expects that violation; "" is none.
 func wants(t *testing.T, p *Protocol, s *Schedule, inv Invariant, says ...string) *World {
 	t.Helper()
 	w := play(t, p, s)
@@ -333,7 +333,7 @@ func TestExclusiveIsExact(t *testing.T) {
 	}
 }
 
-// Every end that the oracle computes is where Proven changes its mind.
+// Each end that the oracle computes is where Proven changes.
 func TestProvenUntil(t *testing.T) {
 	p, s := stageOf([]act{leads(10*ms, 5, 300*ms)})
 	s.Clocks = []ClockSpec{{Rate: 12_345, Zero: 3 * ms}}

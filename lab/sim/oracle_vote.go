@@ -6,19 +6,19 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// ballot is every vote that was ever given by the owner of one disk.
+// ballot is every vote that the owner of one disk ever gave.
 type ballot struct {
 	voter   protocol.Voter
 	durable []Vote // by rising term: what became durable
-	granted []Vote // by rising term: what was told (For.Dir is not)
+	granted []Vote // by rising term: what was sent (without For.Dir)
 }
 
 func (b *ballot) clone() ballot {
 	return ballot{b.voter, slices.Clone(b.durable), slices.Clone(b.granted)}
 }
 
-// board finds the ballot of n's disk. A wiped disk is another voter's; a twin has
-// a copy, and votes in the same name.
+// board finds the ballot of n's disk. A wiped disk is another voter's; a twin has a copy, and votes
+// under the same name.
 func (o *oracle) board(w *World, n *node, s *seat) {
 	if s.ballot >= 0 && o.ballots[s.ballot].voter == n.self {
 		return
@@ -61,7 +61,7 @@ func (o *oracle) durable(w *World, n *node, data []byte) {
 	}
 }
 
-// granted judges a message that may grant a vote.
+// granted checks a message that may grant a vote.
 func (o *oracle) granted(w *World, n *node, m *protocol.Send) {
 	term, ok := w.protocol.Grants(&m.Message)
 	if !ok {
@@ -80,18 +80,17 @@ func (o *oracle) granted(w *World, n *node, m *protocol.Send) {
 	}
 }
 
-// vouches reports whether s's disk keeps it from voting for anybody but v in that
-// term: by that vote, or by a higher term. Votes of protocols that know nothing of
-// directories are for an id.
+// vouches reports whether s's disk keeps it from voting for any candidate but v in that term: by
+// that vote, or by a higher term. In protocols without directories a vote is for an id.
 func (s *seat) vouches(term uint64, v protocol.Voter) bool {
 	return s.durable.Term > term || s.durable.Term == term && (s.durable.For == v || s.durable.For == protocol.Voter{ID: v.ID})
 }
 
-// enter enters v, and returns false and what is there if that is another vote.
+// enter enters v, or returns false and the present entry if that is another vote.
 func enter(votes *[]Vote, v Vote) (Vote, bool) {
 	i := len(*votes)
 	for i > 0 && (*votes)[i-1].Term > v.Term {
-		i-- // terms rise, so this is not taken but for old data
+		i-- // terms rise, so this is needed for old data only
 	}
 	if i > 0 && (*votes)[i-1].Term == v.Term {
 		was := (*votes)[i-1]

@@ -25,10 +25,9 @@ const (
 	format        = 1
 )
 
-// ParseSchedule reads a schedule from JSON of at most [MaxText] bytes. It refuses
-// unknown fields, a key that is there twice or in another case, and whatever
-// follows the schedule; the error is a [*ParseError]. Whether the schedule makes
-// sense is for Validate to say, and [New] asks.
+// ParseSchedule reads a schedule from JSON of at most [MaxText] bytes. It refuses unknown fields, a
+// key that occurs twice or in another case, and data after the schedule; the error is a
+// [*ParseError]. Validate checks the meaning of the schedule, and [New] calls it.
 func ParseSchedule(data []byte) (*Schedule, error) {
 	if err := checkText(data, reflect.TypeFor[Schedule]()); err != nil {
 		return nil, err
@@ -66,7 +65,7 @@ func (s *Schedule) Encode() ([]byte, error) {
 	return append(text, "]\n}\n"...), nil
 }
 
-// Validate says what is wrong with the schedule for a protocol, naming the field.
+// Validate returns an error that names the field if the schedule is invalid for a protocol.
 func (s *Schedule) Validate(p *Protocol) error {
 	if s.Format != format {
 		return fmt.Errorf("schedule: format: %d; want %d", s.Format, format)
@@ -124,7 +123,7 @@ func (s *Schedule) Validate(p *Protocol) error {
 	return nil
 }
 
-// writes is how often the work writes at most, if it is always led.
+// writes is the greatest number of writes of the work, if there is always a leader.
 func (s *Schedule) writes() time.Duration {
 	if s.Work.Every <= 0 {
 		return 0
@@ -132,8 +131,7 @@ func (s *Schedule) writes() time.Duration {
 	return (s.Faults + s.Settle) / s.Work.Every
 }
 
-// validateCore asks for a majority where voters elect: nobody could be live
-// without one.
+// validateCore requires a majority where voters elect: without one no participant could be live.
 func (s *Schedule) validateCore(p *Protocol) error {
 	seen := make(map[protocol.NodeID]bool, len(s.Core))
 	voters := 0
@@ -193,7 +191,7 @@ func (s *Schedule) validateNoise() error {
 	return nil
 }
 
-// validateOp accepts what finds nothing to do, and refuses what cannot be meant.
+// validateOp accepts an operation that may find nothing to do, and refuses an invalid one.
 func (s *Schedule) validateOp(i int, p *Protocol) error {
 	op := &s.Ops[i]
 	if !op.Kind.known() {
@@ -283,7 +281,7 @@ func (s *Schedule) index(id protocol.NodeID) int {
 	return w.index(id)
 }
 
-// groups reports whether an operation is nothing without a Group.
+// groups reports whether an operation needs a Group.
 func (k OpKind) groups() bool {
 	switch k {
 	case OpHalves, OpThird, OpBridge, OpChain, OpSwizzle, OpReconfigure:
@@ -292,7 +290,7 @@ func (k OpKind) groups() bool {
 	return false
 }
 
-// reconfigures reports whether an operation changes who takes part.
+// reconfigures reports whether an operation changes the membership.
 func (k OpKind) reconfigures() bool {
 	return k == OpAdd || k == OpRemove || k == OpReplace || k == OpReconfigure
 }
@@ -302,7 +300,7 @@ func (k OpKind) elects() bool {
 	return k == OpTransfer || k == OpStandBack || k == OpLocate || k.reconfigures()
 }
 
-// most is how many voters or candidates there may be.
+// most is the greatest number of voters or candidates.
 func (p *Protocol) most() int {
 	if p.Store != StoreNone {
 		return MaxCandidates
@@ -310,7 +308,7 @@ func (p *Protocol) most() int {
 	return MaxNodes
 }
 
-// stores reports whether an operation is the store's.
+// stores reports whether an operation is one of the store.
 func (k OpKind) stores() bool {
 	switch k {
 	case OpStoreDown, OpStoreSlow, OpStoreUnknown, OpStaleRead, OpWatchLoss, OpWatchDouble, OpWatchClose,

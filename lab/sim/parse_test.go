@@ -10,7 +10,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// What is written is read again, and is one operation a line.
+// An encoded schedule is read back, and has one operation a line.
 func TestScheduleText(t *testing.T) {
 	s := troubled(1)
 	for range 2 {
@@ -133,7 +133,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// What is no number, text or list may still be left out.
+// null stands for an omitted number, text or list.
 func TestParseNull(t *testing.T) {
 	s, err := ParseSchedule([]byte(`{"ops": null, "core": null, "clocks": null, "expected": null, "config": null}`))
 	if err != nil || s.Ops != nil || s.Expected != nil {
@@ -141,8 +141,8 @@ func TestParseNull(t *testing.T) {
 	}
 }
 
-// Faults that go on for too long are refused before there is a schedule, with the
-// flag to lower, and what is drawn can always be run.
+// Faults for too long a time are refused before a schedule is made, with the flag to lower; every
+// drawn schedule can be run.
 func TestGenerateTooMuch(t *testing.T) {
 	p := pulses()
 	for _, o := range []Options{
@@ -164,8 +164,7 @@ func TestGenerateTooMuch(t *testing.T) {
 	}
 }
 
-// Where the last of a group is taken away, so is the operation: a smaller schedule
-// stays a schedule.
+// When the last of a group is removed, so is the operation: a smaller schedule stays valid.
 func TestWithoutTheLastOfAGroup(t *testing.T) {
 	s := still(3, Op{At: at(1), Kind: OpHalves, Group: []protocol.NodeID{"n3"}}, Op{At: at(2), Kind: OpHalves, Group: []protocol.NodeID{"n1", "n3"}})
 	without(s, "n3", 2)
@@ -175,7 +174,7 @@ func TestWithoutTheLastOfAGroup(t *testing.T) {
 	}
 }
 
-// Whatever is read and found valid can be run.
+// Every valid schedule can be run.
 func FuzzParseSchedule(f *testing.F) {
 	for _, s := range []*Schedule{still(1), still(3, Op{At: at(1), Kind: OpKill, Node: "n1"}), troubled(2)} {
 		text, err := s.Encode()

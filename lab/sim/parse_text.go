@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// ParseError is what is wrong with the text of a schedule, and where.
+// ParseError describes an error in the text of a schedule, and its place.
 type ParseError struct {
 	Line, Column int    // from 1; the column counts bytes
-	Field        string // such as ops[2].at; empty if it is the whole
+	Field        string // such as ops[2].at; empty for the whole text
 	Err          error
 }
 
@@ -34,16 +34,16 @@ func (e *ParseError) Says() string {
 	return e.Field + ": " + e.Err.Error()
 }
 
-// text is JSON that is compared with the type that it is to be read into. Package
-// json alone takes keys in any case, lets the last of two equal ones win, and does
-// not say where an unknown one is.
+// text is JSON that is compared with the type that it is to be read into. Package json alone
+// accepts keys in any case, takes the last of two equal ones, and does not say where an unknown one
+// is.
 type text struct {
 	data []byte
 	json *json.Decoder
 	at   int // where the last token begins
 }
 
-// checkText says what is wrong with data as a value of that type.
+// checkText returns an error if data is not a value of that type.
 func checkText(data []byte, of reflect.Type) error {
 	t := &text{data: data}
 	if len(data) > MaxText {
@@ -67,7 +67,7 @@ func (t *text) wrong(field, format string, args ...any) error {
 	}
 }
 
-// syntax says whether it is one value of JSON.
+// syntax checks that the text is one value of JSON.
 func (t *text) syntax() error {
 	for i := 0; i < len(t.data); {
 		r, size := utf8.DecodeRune(t.data[i:])
@@ -103,7 +103,7 @@ func (t *text) syntax() error {
 	return t.wrong("", "it is no JSON: %w", e)
 }
 
-// next is the next token. The syntax is known to be right.
+// next is the next token. The syntax has been checked.
 func (t *text) next() json.Token {
 	from := int(t.json.InputOffset())
 	t.at = from + len(t.data[from:]) - len(bytes.TrimLeft(t.data[from:], " \t\r\n,:"))
@@ -178,7 +178,7 @@ func (t *text) value(field string, of reflect.Type) error {
 	return t.wrong(field, "%s; want %s", shown, want)
 }
 
-// number reports whether a token is such a number, and says what would be right.
+// number reports whether a token is such a number, and what a correct one would be.
 func number(token json.Token, of reflect.Type) (bool, string) {
 	n, ok := token.(json.Number)
 	var err error
@@ -200,7 +200,7 @@ func number(token json.Token, of reflect.Type) (bool, string) {
 	return ok && err == nil, want
 }
 
-// brief is a value as it is shown in an error.
+// brief is a value as shown in an error.
 func brief(value []byte) string {
 	const most = 40
 	if len(value) <= most {
@@ -209,7 +209,7 @@ func brief(value []byte) string {
 	return strings.ToValidUTF8(string(value[:most]), "") + "…"
 }
 
-// shown is the last token, a key, as it is written: without what a terminal obeys.
+// shown is the last token, a key, as written, without control characters.
 func (t *text) shown() string {
 	return brief(bytes.Trim(t.data[t.at:t.json.InputOffset()], `"`))
 }

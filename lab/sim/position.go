@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// position is how a place in the leader's log is told.
+// position is the text of a place in the leader's log.
 func position(at uint64) string {
 	if at == 0 {
 		return ""
@@ -15,15 +15,15 @@ func position(at uint64) string {
 	return strconv.FormatUint(at, 10)
 }
 
-// tellPosition has the program of a process that has just started find out where
-// it is, which takes it a while.
+// tellPosition makes the program of a process that has just started determine its position, which
+// takes some time.
 func (w *World) tellPosition(n *node) {
 	ref := w.letters.get()
 	w.letters.all[ref].command = protocol.Command{Verb: protocol.Locate}
 	w.in(w.schedule.Log.Lag, event{kind: evLocate, node: int32(n.index), life: n.life, ref: ref})
 }
 
-// appendLog has the leader's position move on, and the others' follow.
+// appendLog advances the leader's position, and the others' follow.
 func (w *World) appendLog() {
 	s := w.schedule
 	w.in(s.Log.Every, event{kind: evAppend})
@@ -39,14 +39,14 @@ func (w *World) appendLog() {
 	}
 }
 
-// copy has a participant reach a position, later.
+// copy makes a participant reach a position, later.
 func (w *World) copy(place int, lag time.Duration, at uint64) {
 	ref := w.letters.get()
 	w.letters.all[ref].command = protocol.Command{Position: position(at)}
 	w.in(lag, event{kind: evLocate, node: int32(place), ref: ref})
 }
 
-// copied is evLocate.
+// copied handles evLocate.
 func (w *World) copied(n *node, e event) {
 	c := w.letters.all[e.ref].command
 	w.letters.put(e.ref)
@@ -61,7 +61,7 @@ func (w *World) copied(n *node, e event) {
 	}
 }
 
-// place reads what position wrote; 0 if that is nowhere.
+// place parses the text of position; 0 if empty.
 func place(text string) uint64 {
 	at, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
@@ -70,13 +70,13 @@ func place(text string) uint64 {
 	return at
 }
 
-// locate has n be at a position, and its machine know.
+// locate sets n's position, and tells its machine.
 func (w *World) locate(n *node, at uint64) {
 	n.position = at
 	w.command(n, protocol.Command{Verb: protocol.Locate, Position: position(at)})
 }
 
-// beginLocate is an OpLocate's first moment.
+// beginLocate begins an OpLocate.
 func (w *World) beginLocate(n *node, op *Op, st *opState) {
 	if op.Count == 0 {
 		if op.For <= 0 {
@@ -97,8 +97,8 @@ func (w *World) beginLocate(n *node, op *Op, st *opState) {
 	w.locate(n, most+uint64(op.Count))
 }
 
-// catchUp is what the program does when its machine says that it is behind
-// another: it copies what it lacks, if that other lives and can be reached.
+// catchUp is what the program does when its machine says that it is behind another: it copies what
+// it lacks, if that other one is up and reachable.
 func (w *World) catchUp(n *node, ord *protocol.Order) {
 	w.oracle.behind(w, n)
 	from := w.named(ord.From)

@@ -8,94 +8,90 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Protocol is an election protocol as the world runs it. To put a machine of
-// your own into the world, fill one in; see the package's examples.
+// Protocol is an election protocol as the world runs it. To run a machine of your own, fill one in;
+// see the package's examples.
 type Protocol struct {
-	// Name is what schedules and traces call it.
+	// Name is the protocol's name in schedules and traces.
 	Name string
-	// New makes a participant's machine, for its first life and for each later
-	// one. It is called with the same Participant each time, except that a wiped
-	// disk has another Dir. An error ends the run: it is of the schedule.
+	// New makes a participant's machine, for its first incarnation and for each later one. It is
+	// called with the same Participant each time, except that a wiped disk has another Dir. An
+	// error ends the run: the schedule is invalid.
 	New func(Participant) (protocol.Machine, error)
 	// Store is the kind of store that its machines ask; StoreNone if none.
 	Store StoreKind
-	// Vote tells what a Save's Data says of a vote, for the invariants on votes;
-	// nil if the protocol has none that must be durable.
+	// Vote returns the vote in a Save's Data, for the invariants on votes; nil if the protocol has
+	// no durable votes.
 	Vote func(data []byte) (Vote, error)
-	// Grants tells whether a message grants a vote, in which term and to whom
-	// it is sent by the Send; nil as for Vote.
+	// Grants reports whether a message grants a vote to its receiver, and in which term; nil as for
+	// Vote.
 	Grants func(*protocol.Message) (term uint64, ok bool)
-	// Death is the message by which a keeper tells everybody that a life of a
-	// participant and all its work are over; nil if the protocol knows none.
+	// Death is the message by which a keeper tells all others that an incarnation of a participant
+	// and all its work are over; nil if the protocol has none.
 	Death func(of protocol.Voter, incarnation uint64) protocol.Message
 	// Incarnation is the boot counter in a Save's Data; needed with Death, and
 	// for PeerClosed.
 	Incarnation func(data []byte) (uint64, error)
-	// Members is the membership in a Save's Data, for the invariants on memberships;
-	// nil if who takes part is fixed. Then there are no spares, and no operations
-	// that need them. Machines of a protocol that has it implement
-	// [protocol.Reconfigurable].
+	// Members is the membership in a Save's Data, for the invariants on memberships; nil if the
+	// membership is fixed. Then there are no spares, and no operations that need them. Machines of
+	// a protocol with Members implement [protocol.Reconfigurable].
 	Members func(data []byte) (*protocol.Membership, error)
-	// Draw draws what a schedule's configuration leaves to the seed, such as
-	// priorities, for those who may ever vote; nil if there is nothing to draw.
+	// Draw draws the parts of the configuration that a schedule leaves to the seed, such as
+	// priorities, for all that may ever vote; nil if there are none.
 	Draw func(r *rand.Rand, ids []protocol.NodeID) json.RawMessage
-	// Never reports whether a participant never leads, by its configuration; nil if
-	// there are none such.
+	// Never reports whether a participant never leads, by its configuration; nil if there are none
+	// such.
 	Never func(config json.RawMessage, id protocol.NodeID) (bool, error)
-	// Requires reports whether nobody may be elected by one whose position it is
-	// behind, and Compare orders positions; both nil if positions never count. Then
-	// there are no positions, and no operations on them.
+	// Requires reports whether a voter must refuse a candidate that is behind it, and Compare
+	// orders positions; both nil if positions never count. Then there are no positions, and no
+	// operations on them.
 	Requires func(config json.RawMessage) (bool, error)
 	Compare  func(a, b string) int
-	// Yields is how long after its term began a leader may hand over by itself, at
-	// the longest; nil if none ever does.
+	// Yields is the longest time after the beginning of its term after which a leader may hand over
+	// without a command; nil if none does.
 	Yields func(config json.RawMessage) (time.Duration, error)
-	// Patience is how long, at the longest, a healthy world takes from the loss
-	// of a leader to the next proven one. The liveness phase waits for a few of it.
+	// Patience is the longest time, in a healthy world, from the loss of a leader to the next
+	// proven one. The liveness phase waits for a few of it.
 	Patience func(config json.RawMessage) (time.Duration, error)
 	// Drift is the assumption on clocks that the configuration makes.
 	Drift func(config json.RawMessage) (protocol.Drift, error)
-	// Breaks lists the operations that break an assumption which this protocol
-	// makes with that configuration, beside those that are beyond any model.
-	// Schedules have them only where Options.Beyond allows it. nil is none.
+	// Breaks lists the operations that break an assumption of this protocol with that
+	// configuration, in addition to those that are beyond any model. Schedules have them only where
+	// Options.Beyond allows it. nil is none.
 	Breaks func(config json.RawMessage) ([]OpKind, error)
-	// Leaseless says that its machines never prove a lease (they order no Lead):
-	// work begins when elected, and that is what the figures, Exclusive and the
-	// liveness phase look at.
+	// Leaseless says that its machines never prove a lease (they order no Lead): work begins at the
+	// election, and the figures, Exclusive and the liveness phase count from there.
 	Leaseless bool
-	// Heartbeat reports whether a message is no part of an election: what a leader
-	// says all the time, and the answers to it. nil: every message is part of one.
+	// Heartbeat reports whether a message is not part of an election: what a leader sends all the
+	// time, and the answers to it. nil: every message is part of one.
 	Heartbeat func(*protocol.Message) bool
-	// Detects is the configuration in which a leader that has fallen silent is noticed
-	// after about d, for comparisons; nil if there is none such. An error says what
-	// would be right.
+	// Detects is the configuration in which a silent leader is noticed after about d, for
+	// comparisons; nil if there is none such. The error says what d would be possible.
 	Detects func(d time.Duration) (json.RawMessage, error)
-	// Silence is after how long a leader that says nothing is given up, at the longest,
-	// with that configuration, on a perfect clock; nil if nothing is known of it.
+	// Silence is the longest time after which a silent leader is given up, with that configuration,
+	// on a perfect clock; nil if it is not known.
 	Silence func(config json.RawMessage) (time.Duration, error)
-	// Authenticated says that whoever runs these machines knows who sent a message,
-	// so that nobody can speak in another one's name.
+	// Authenticated says that the runtime of these machines authenticates the senders of messages.
 	Authenticated bool
-	// Replaces reports whether a process takes the place of another one with its id
-	// at a peer that is connected with that one, by their incarnations. It is refused
-	// there otherwise; and so is, from then on, the one that was replaced. nil if
-	// whoever runs these machines does not tell processes with one id apart.
+	// Replaces reports whether a process takes the place of another one with its id at a peer that
+	// is connected with that one, by their incarnations. Otherwise the peer refuses it; and from
+	// then on the peer refuses the replaced one. nil if the runtime does not distinguish processes
+	// with one id.
 	Replaces func(next, present uint64) bool
-	// Expect says what must hold; an invariant that is not in it must.
+	// Expect says what is expected of an invariant; the default is that it holds.
 	Expect map[Invariant]Expectation
 }
 
-// Participant is what a machine is made for.
+// Participant describes what a machine is made for.
 type Participant struct {
 	Self       protocol.Voter
 	Index      int                  // n1 is 0
 	Observer   bool                 // o1, o2, …
-	Membership *protocol.Membership // of the founders; a spare's is that by which it was called
+	Membership *protocol.Membership // of the founders; a spare's is the one that lists it
 	Config     json.RawMessage      // the schedule's
 	Work       Work
 }
 
-// Vote is what a participant's durable state says of its vote.
+// Vote is the vote in a participant's durable state.
 type Vote struct {
 	Term uint64
 	For  protocol.Voter

@@ -13,25 +13,23 @@ import (
 	"github.com/electd/elect/internal/protocol/trace"
 )
 
-// Recorder is a [Tracer] that writes a trace in the schema of package trace. It
-// leaves out what the steps say already: when a message leaves, and when a save
-// is durable. It belongs to the goroutine that drives the world, and holds one
-// event in memory.
+// Recorder is a [Tracer] that writes a trace in the schema of package trace. It omits what the
+// steps imply: when a message leaves, and when a save is durable. It belongs to the goroutine that
+// drives the world, and holds one event in memory.
 type Recorder struct {
 	enc     *trace.Encoder
 	world   *World
 	configs [][]byte // of the header, by index
-	changed []byte   // the config of the life that boots next, if it is another
+	changed []byte   // the config of the incarnation that boots next, if it is another
 	lives   map[protocol.NodeID]uint64
-	life    []uint64 // by index: the number of the process that runs
-	panics  string   // what the machine panicked with whose step comes next
+	life    []uint64 // by index: the number of the running process
+	panics  string   // the panic of the machine whose step comes next
 	last    uint64
 	err     error
 }
 
-// NewRecorder writes the header of w's trace; w has not stepped yet. build is
-// the version of the program, and may be empty. The caller hands the recorder to
-// w.Trace, and calls Close at the end.
+// NewRecorder writes the header of w's trace; w has not stepped yet. build is the version of the
+// program, and may be empty. The caller passes the recorder to w.Trace, and calls Close at the end.
 func NewRecorder(out io.Writer, w *World, build string) (*Recorder, error) {
 	s := *w.schedule
 	s.Expected = nil
@@ -62,7 +60,7 @@ func (r *Recorder) Event(w *World, rec *Record) {
 	}
 }
 
-// Err is why nothing is written any more, or nil: the writer's error.
+// Err is the writer's error, after which nothing is written, or nil.
 func (r *Recorder) Err() error { return r.err }
 
 // Close writes the end of the trace, with the hash of the run, if the run is
@@ -132,13 +130,13 @@ func (r *Recorder) event(w *World, rec *Record) error {
 		return nil
 	}
 	if e.Node != "" && w.index(e.Node) < 0 {
-		e.Node = "" // an operation on nobody
+		e.Node = "" // an operation without a node
 	}
 	r.last = e.N
 	return r.enc.Event(e)
 }
 
-// made takes in that a process starts.
+// made records the start of a process.
 func (r *Recorder) made(rec *Record) error {
 	r.lives[rec.Node]++
 	r.life[rec.Index] = r.lives[rec.Node]
@@ -164,8 +162,7 @@ type made struct {
 
 func configOf(p Participant) ([]byte, error) { return json.Marshal(made(p)) }
 
-// Maker makes machines of p from a trace that a [Recorder] wrote, for
-// [trace.Verify].
+// Maker makes machines of p from a trace that a [Recorder] wrote, for [trace.Verify].
 func Maker(p *Protocol) trace.Maker {
 	return func(_ protocol.NodeID, config json.RawMessage) (protocol.Machine, error) {
 		var m made

@@ -14,7 +14,7 @@ import (
 	"github.com/electd/elect/lab/sim/protocols"
 )
 
-// record runs a schedule and returns its trace and what came of it.
+// record runs a schedule and returns its trace and its result.
 func record(t *testing.T, p *sim.Protocol, s *sim.Schedule) ([]byte, *sim.Result) {
 	t.Helper()
 	w, err := sim.New(p, s)
@@ -34,8 +34,8 @@ func record(t *testing.T, p *sim.Protocol, s *sim.Schedule) ([]byte, *sim.Result
 	return out.Bytes(), w.Result()
 }
 
-// TestRecordedRunsVerify: what the world records of every protocol, under every
-// fault, the machines do again by themselves; and recording changes nothing.
+// TestRecordedRunsVerify: the machines repeat by themselves what the world records, for every
+// protocol and fault; and recording changes nothing.
 func TestRecordedRunsVerify(t *testing.T) {
 	lives := uint64(0)
 	for _, p := range protocols.All() {
@@ -75,7 +75,7 @@ func TestRecordedRunsVerify(t *testing.T) {
 	}
 }
 
-// checkCauses: a message has the step as its cause that sent it.
+// checkCauses checks that the cause of a message is the step that sent it.
 func checkCauses(t *testing.T, text []byte) {
 	t.Helper()
 	d, err := trace.NewDecoder(bytes.NewReader(text))
@@ -157,8 +157,8 @@ func (m *fragile) LoadState(src []byte) error {
 	return d.Done()
 }
 
-// TestRecordedPanic: a step that panics is in the trace as such, with the
-// violation, and is replayed as such.
+// TestRecordedPanic: a step that panics is marked in the trace, with the violation, and is
+// replayed.
 func TestRecordedPanic(t *testing.T) {
 	p := &sim.Protocol{
 		Name:     "fragile",
@@ -180,7 +180,7 @@ func TestRecordedPanic(t *testing.T) {
 	}
 }
 
-// full has room for so many bytes.
+// full is a writer with room for so many bytes.
 type full struct{ left int }
 
 var errFull = errors.New("the disk is full")
@@ -192,7 +192,7 @@ func (f *full) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestRecorderTellsOfItsWriter: a full disk ends the trace and not the run.
+// TestRecorderTellsOfItsWriter: a full disk ends the trace but not the run.
 func TestRecorderTellsOfItsWriter(t *testing.T) {
 	p, _ := protocols.ByName("quorum")
 	s, err := sim.Generate(p, 1, sim.Options{Faults: 10 * time.Second, Settle: -1})
@@ -217,7 +217,7 @@ func TestRecorderTellsOfItsWriter(t *testing.T) {
 	}
 }
 
-// TestMakerRefuses: a trace's configuration is not trusted.
+// TestMakerRefuses: an invalid configuration in a trace is refused.
 func TestMakerRefuses(t *testing.T) {
 	p, _ := protocols.ByName("quorum")
 	for _, config := range []string{``, `[]`, `{"colour":1}`, `{"membership":{"config_term":0,"version":1,"voters":[]}}`, `{"self":{"id":"n1","dir":"00"}}`} {
@@ -227,8 +227,7 @@ func TestMakerRefuses(t *testing.T) {
 	}
 }
 
-// FuzzVerify: whatever a trace tells the machines to do, checking it ends with a
-// verdict that names a line.
+// FuzzVerify: the check of any trace ends, and its error names a line.
 func FuzzVerify(f *testing.F) {
 	makers := map[string]trace.Maker{}
 	for _, p := range protocols.All() {

@@ -2,27 +2,27 @@ package sim
 
 import "time"
 
-// resource is what the leaders write to. It accepts a write if its token is not
-// less than the greatest that it has seen: it knows nothing else.
+// resource is what the leaders write to. It accepts a write if its token is not less than the
+// greatest that it has seen.
 type resource struct {
 	highest uint64
 	by      int32 // the seat that wrote with it first
 
-	// What the resource does not know: the latest of the terms, by when their
-	// work began in true time, that a write was accepted of.
+	// Unknown to the resource: the latest term, by when its work began in true time, of which a
+	// write was accepted.
 	latest uint64
 }
 
 func (r *resource) clone() resource { return *r }
 
-// checked judges a check that said yes to a write of j's.
+// checked judges a write of j for which the check succeeded.
 func (r *resource) checked(w *World, n *node, j *job) {
 	if j.token < r.highest || j.serial < r.latest {
 		w.fail(NoneOffered, n, "its check said yes to token %d when the resource had accepted token %d of %s, whose term is a later one", j.token, r.highest, w.nodes[r.by].id)
 	}
 }
 
-// arrive is a write that arrives, whatever became of its writer.
+// arrive handles a write that arrives, even if its writer is gone.
 func (r *resource) arrive(w *World, e event) {
 	p := w.work.take(e.ref)
 	n := w.nodes[e.node]
@@ -53,9 +53,9 @@ func (r *resource) arrive(w *World, e event) {
 	r.latest = max(r.latest, p.serial)
 }
 
-// stale tells whether a write comes after one of a later term was accepted. Where
-// leases are proven terms are ordered by true time; elected terms are ordered by
-// their tokens only, and by time if those are equal.
+// stale reports whether a write comes after one of a later term was accepted. Terms with proven
+// leases are ordered by true time; elected terms are ordered by their tokens only, and by time if
+// those are equal.
 func (r *resource) stale(w *World, p *slip) bool {
 	if electedCounts(w) {
 		return p.token < r.highest || p.token == r.highest && p.serial < r.latest

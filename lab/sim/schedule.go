@@ -10,32 +10,32 @@ import (
 // Time is true time: nanoseconds since the world began. No participant sees it.
 type Time int64
 
-// Schedule is a whole run as data: what the world is like and what befalls it.
-// The same schedule gives the same run, to the bit, with the same build.
-// Durations are in nanoseconds in JSON, probabilities from 0 to 1.
+// Schedule describes a whole run as data: the properties of the world, and its faults. The same
+// schedule gives the same run, to the bit, with the same build. Durations are in nanoseconds in
+// JSON, probabilities from 0 to 1.
 type Schedule struct {
 	Format    int             `json:"format"` // 1
 	Protocol  string          `json:"protocol"`
 	Config    json.RawMessage `json:"config,omitempty"` // of the machines: what differs from the protocol's defaults
-	Seed      uint64          `json:"seed"`             // of the streams that a run draws from: delays, losses, the machines' chance
+	Seed      uint64          `json:"seed"`             // of the random streams: delays, losses, the machines' chance
 	Profile   string          `json:"profile,omitempty"`
 	Nodes     int             `json:"nodes"`               // voters or candidates: n1, n2, …
 	Observers int             `json:"observers,omitempty"` // o1, o2, …
-	// Spares are s1, s2, …: no membership lists them at the beginning. Each waits
-	// until a message reaches it with one that does, and takes part from then on.
+	// Spares are s1, s2, …: no membership lists them at the beginning. Each waits for a message
+	// with a membership that lists it, and takes part from then on.
 	Spares int `json:"spares,omitempty"`
-	// Faults is how long faults go on, Settle how long the healed world is then
-	// given to become stable (the liveness phase); 0 leaves that phase out.
+	// Faults is the length of the fault phase, Settle that of the liveness phase, in which the
+	// healed world has to become stable; 0 leaves that phase out.
 	Faults time.Duration `json:"faults"`
 	Settle time.Duration `json:"settle,omitempty"`
-	// Core is who can talk to each other in the liveness phase, everybody if
-	// it is empty. It holds a majority. What is cut outside of it stays cut.
+	// Core lists the participants that can reach each other in the liveness phase; all if empty. It
+	// holds a majority. Links outside of it stay cut.
 	Core []protocol.NodeID `json:"core,omitempty"`
-	// Beyond says that there are faults that break an assumption of the model: less
-	// is promised then. A run does not depend on it.
+	// Beyond says that some faults break an assumption of the model, so that less is promised. A
+	// run does not depend on it.
 	Beyond bool `json:"beyond,omitempty"`
-	// Expected is what came of the run when the schedule was kept, where it was.
-	// A run does not depend on it.
+	// Expected is the outcome of the run when the schedule was recorded, if it was. A run does not
+	// depend on it.
 	Expected *Expected `json:"expected,omitempty"`
 
 	Links  LinkNoise   `json:"links"`
@@ -47,15 +47,15 @@ type Schedule struct {
 	Ops    []Op        `json:"ops"`              // by rising At
 }
 
-// Expected is what came of a run.
+// Expected is the outcome of a run.
 type Expected struct {
 	Hash      string    `json:"hash"`                // 16 hexadecimal digits
 	Build     string    `json:"build,omitempty"`     // of the program that ran it; another build may give another hash
 	Invariant Invariant `json:"invariant,omitempty"` // that was violated
 }
 
-// LinkNoise is what every link does all the time. A shrunk schedule has none of
-// it and explicit Drop operations instead.
+// LinkNoise is the permanent behaviour of every link. A shrunk schedule has none and explicit Drop
+// operations instead.
 type LinkNoise struct {
 	Delay     time.Duration `json:"delay"`               // least one-way delay
 	Jitter    time.Duration `json:"jitter,omitempty"`    // mean of the exponential delay on top
@@ -66,19 +66,19 @@ type LinkNoise struct {
 	Bandwidth int64         `json:"bandwidth,omitempty"` // messages per second that a link carries; 0 is any number
 }
 
-// DiskNoise is what every disk does all the time.
+// DiskNoise is the permanent behaviour of every disk.
 type DiskNoise struct {
 	Sync   time.Duration `json:"sync"`             // least time of a write and sync
 	Jitter time.Duration `json:"jitter,omitempty"` // mean of the exponential time on top
 	Tail   float64       `json:"tail,omitempty"`   // probability of a sync out of the heavy tail, as for links
 }
 
-// StoreNoise is what the store does all the time.
+// StoreNoise is the permanent behaviour of the store.
 type StoreNoise struct {
 	Delay      time.Duration `json:"delay,omitempty"` // least one-way delay
 	Jitter     time.Duration `json:"jitter,omitempty"`
 	Tail       float64       `json:"tail,omitempty"`
-	Timeout    time.Duration `json:"timeout,omitempty"`     // after which a runtime takes an answer for unknown; 0 is 1 s
+	Timeout    time.Duration `json:"timeout,omitempty"`     // of a runtime: then an answer counts as unknown; 0 is 1 s
 	Unknown    float64       `json:"unknown,omitempty"`     // probability that a request is applied and its answer lost
 	LostAsk    float64       `json:"lost_ask,omitempty"`    // probability that a request never arrives; its outcome is unknown too
 	LateAsk    float64       `json:"late_ask,omitempty"`    // probability that a request is applied up to 3 s late, its answer lost
@@ -90,35 +90,35 @@ type StoreNoise struct {
 	Throttle   float64       `json:"throttle,omitempty"`    // probability that a request is refused
 	Rate       int64         `json:"rate,omitempty"`        // the server's clock: parts per million that it is fast
 	Mended     bool          `json:"mended,omitempty"`      // etcd's servers have the mend of its issue 15247; see OpStoreHang
-	// Replicated: its servers are on the machines of the voters or candidates, MaxNodes at
-	// most, one beside each. A server is down while the process beside it is dead or
-	// frozen, or its disk fails, and for good once that was wiped; its links are cut
-	// as the participant's are. Who reaches fewer than a majority of them, both ways,
-	// cannot reach the store. When the one that leads goes down or loses its majority,
-	// another one does after an election (see package lab/sim/compare), and if none can, the store is down.
+	// Replicated: the store's servers run on the computers of the voters or candidates, at most
+	// MaxNodes, one beside each. A server is down while the process beside it is dead or frozen, or
+	// its disk fails, and for good once that was wiped; its links are cut as the participant's are.
+	// A participant that reaches fewer than a majority of them, both ways, cannot reach the store.
+	// When the server that leads goes down or loses its majority, another one leads after an
+	// election (see package lab/sim/compare); if none can, the store is down.
 	Replicated bool `json:"replicated,omitempty"`
 }
 
-// Work is what a leader's program does: it checks, takes a while (a pause may
-// fall into it), and writes to the guarded resource with its token.
+// Work is the program of a leader: it checks, takes a while (a pause may fall into it), and writes
+// to the guarded resource with its token.
 type Work struct {
 	Every  time.Duration `json:"every"`            // from write to write
 	Think  time.Duration `json:"think,omitempty"`  // from the check to the write
-	Flight time.Duration `json:"flight,omitempty"` // from the write's leaving to its arrival at the resource
+	Flight time.Duration `json:"flight,omitempty"` // from the sending of the write to its arrival at the resource
 	Drain  time.Duration `json:"drain,omitempty"`  // the work is told this long before the lease ends
 	Stop   time.Duration `json:"stop,omitempty"`   // it returns this long after it was told
 	// NonExclusive work begins when elected; its every effect is fenced.
 	NonExclusive bool `json:"non_exclusive,omitempty"`
-	// Outlives: work whose process is killed goes on until its lease has ended,
-	// as a child process may, unless a keeper ends it and says so.
+	// Outlives: work whose process is killed goes on until its lease has ended, as a child process
+	// may, unless a keeper ends it and reports that.
 	Outlives bool `json:"outlives,omitempty"`
 }
 
-// Log is what the leader's program writes and the others copy: where each is in
-// it is its position. Positions are numbers, and "" is where nothing was written.
+// Log is what the leader's program writes and the others copy. A participant's position is its
+// place in it. Positions are numbers; "" is the beginning.
 type Log struct {
-	Every time.Duration `json:"every,omitempty"` // the leader's position moves on by one, so often; 0 is never
-	Lag   time.Duration `json:"lag,omitempty"`   // so much later the others have it, and one who catches up has what it lacked
+	Every time.Duration `json:"every,omitempty"` // the time between two steps of the leader; 0 is never
+	Lag   time.Duration `json:"lag,omitempty"`   // the delay of the others, and of a participant that catches up
 }
 
 // ClockSpec is a participant's clock at the beginning.
@@ -127,25 +127,25 @@ type ClockSpec struct {
 	Zero time.Duration `json:"zero,omitempty"` // what it shows at true time 0
 }
 
-// Op is one fault, or one act of an operator. Which fields count is said at each
-// OpKind. An operation whose participant is down, or that finds nothing to do,
-// does nothing, so that any subset of a schedule's operations is a schedule.
+// Op is one fault, or one act of an operator. Each OpKind documents which fields it uses. An
+// operation whose participant is down, or that finds nothing to do, does nothing, so that any
+// subset of a schedule's operations is a schedule.
 type Op struct {
 	At    Time              `json:"at"`
 	Kind  OpKind            `json:"kind"`
 	Node  protocol.NodeID   `json:"node,omitempty"`
 	Peer  protocol.NodeID   `json:"peer,omitempty"`
 	Group []protocol.NodeID `json:"group,omitempty"`
-	For   time.Duration     `json:"for,omitempty"` // how long it lasts; where 0 is not said to be anything else, until the faults end
+	For   time.Duration     `json:"for,omitempty"` // its length; 0 is until the faults end, unless the kind differs
 	Every time.Duration     `json:"every,omitempty"`
 	Value float64           `json:"value,omitempty"`
 	By    time.Duration     `json:"by,omitempty"`
 	Count int               `json:"count,omitempty"`
 }
 
-// Leader is, in the place of an operation's Node or Peer, whoever leads when the
-// operation begins: with a proven lease, or else elected, by the greatest token.
-// Where nobody leads, nothing is done.
+// Leader, in the place of an operation's Node or Peer, is the leader at the beginning of the
+// operation: the participant with the greatest token among those with a proven lease, or else among
+// the elected. If there is none, nothing is done.
 const Leader protocol.NodeID = "leader"
 
 // OpKind names a fault.

@@ -10,28 +10,26 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// ShrinkRuns is how many runs Shrink takes at most.
+// ShrinkRuns is the greatest number of runs of Shrink.
 const ShrinkRuns = 6000
 
-// ShrinkStep is one step on the way to a smaller schedule.
+// ShrinkStep describes one step towards a smaller schedule.
 type ShrinkStep struct {
-	Runs  int           // that it took until now
-	Did   string        // what was left out or made simpler
-	Nodes int           // how many participants are left,
-	Ops   int           // how many operations,
-	Until time.Duration // and how long it takes until the violation
+	Runs  int           // the number of runs so far
+	Did   string        // what was left out or simplified
+	Nodes int           // the number of participants that are left,
+	Ops   int           // of operations,
+	Until time.Duration // and the time until the violation
 }
 
-// Shrink looks for a schedule that is simpler than s and violates the same
-// invariant: it cuts what comes after the violation, leaves out operations and
-// participants, turns noise into explicit drops, and takes simpler clocks,
-// shorter durations and rounder times. It returns the smallest schedule that it
-// has found and what came of running that; s is not changed.
+// Shrink searches for a schedule that is simpler than s and violates the same invariant: it cuts
+// what comes after the violation, leaves out operations and participants, turns noise into explicit
+// drops, and takes simpler clocks, shorter durations and rounder times. It returns the smallest
+// schedule found and its result; s is not changed.
 //
-// Equal arguments give equal schedules, unless ctx ends before all is done. Then
-// the smallest so far is returned, without an error; the error is ctx's if that is
-// not even known of s. progress, if not nil, is called after each step. It is an
-// error if s violates nothing.
+// Equal arguments give equal schedules, unless ctx ends first. Then the smallest schedule so far is
+// returned, without an error; the error is ctx's if not even s has been run. progress, if not nil,
+// is called after each step. If s violates nothing, Shrink fails.
 func Shrink(ctx context.Context, p *Protocol, s *Schedule, progress func(ShrinkStep)) (*Schedule, *Result, error) {
 	k := &shrinker{ctx: ctx, protocol: p, best: copySchedule(s), progress: progress}
 	r, err := k.run(k.best)
@@ -49,13 +47,13 @@ func Shrink(ctx context.Context, p *Protocol, s *Schedule, progress func(ShrinkS
 	return k.best, k.result, nil
 }
 
-// run runs a copy of s, unless ctx ends before it does.
+// run runs a copy of s, unless ctx ends first.
 func (k *shrinker) run(s *Schedule) (*Result, error) {
 	w, err := New(k.protocol, copySchedule(s))
 	if err != nil {
 		return nil, err
 	}
-	const look = 1 << 12 // events between two looks at ctx
+	const look = 1 << 12 // events between two checks of ctx
 	for n := 1; w.Step(); n++ {
 		if n%look == 0 && k.ctx.Err() != nil {
 			return nil, k.ctx.Err()
@@ -79,8 +77,8 @@ type shrinker struct {
 
 func (k *shrinker) over() bool { return k.runs >= ShrinkRuns || k.ctx.Err() != nil }
 
-// try takes change over if what it makes of the best schedule violates the same
-// invariant. change returns false if it has nothing to change.
+// try keeps a change of the best schedule if the result violates the same invariant. change returns
+// false if it has nothing to change.
 func (k *shrinker) try(did string, change func(s *Schedule) bool) bool {
 	if k.over() {
 		return false
@@ -103,13 +101,13 @@ func (k *shrinker) try(did string, change func(s *Schedule) bool) bool {
 	return true
 }
 
-// fair reports whether somebody could lead in the healed world of s.
+// fair reports whether a participant could lead in the healed world of s.
 func (k *shrinker) fair(s *Schedule) bool {
 	return k.invariant != Live || k.protocol.Store != StoreNone || len(s.Core) == 0 || len(s.Core) > s.Nodes/2
 }
 
-// all goes through all kinds of changes until none of them helps any more.
-// What shortens runs most comes first.
+// all tries all kinds of changes until none of them helps any more. Changes that shorten runs most
+// come first.
 func (k *shrinker) all() {
 	for !k.over() {
 		before := size(k.best)
@@ -132,7 +130,7 @@ func (k *shrinker) all() {
 	k.cut(0)
 }
 
-// size is by what schedules are compared: a pass that changes nothing leaves it.
+// size is the key by which schedules are compared: it does not change in a pass without effect.
 func size(s *Schedule) string {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -141,11 +139,11 @@ func size(s *Schedule) string {
 	return string(text)
 }
 
-// cut drops what comes after the violation. Slack, in patiences, is left so that
-// simpler schedules may take a little longer to the same end.
+// cut drops what comes after the violation. It leaves slack, in patiences, so that simpler
+// schedules may take a little longer to the same end.
 func (k *shrinker) cut(slack int) {
 	if k.found.At > Time(k.best.Faults) || k.invariant == Live {
-		// The healed world is to blame: what can go is time before it.
+		// The violation is of the liveness phase: the time before it can be shortened.
 		k.try("shorter liveness phase", func(s *Schedule) bool {
 			least, _, _, err := k.protocol.leastSettle(s.Config)
 			if err != nil || s.Settle <= least {
@@ -196,8 +194,8 @@ func rounded(d, unit time.Duration) time.Duration {
 	return (d + unit - 1) / unit * unit
 }
 
-// ops leaves out operations: halves of them, quarters, …, single ones
-// (Zeller, Hildebrandt: delta debugging, 2002).
+// ops leaves out operations: halves of them, quarters, …, single ones (Zeller, Hildebrandt: delta
+// debugging, 2002).
 func (k *shrinker) ops() {
 	for size := max(len(k.best.Ops)/2, 1); size > 0; {
 		removed := false
@@ -224,7 +222,7 @@ func (k *shrinker) ops() {
 	}
 }
 
-// noise turns off what is there all the time.
+// noise turns the permanent noise off.
 func (k *shrinker) noise() {
 	k.try("no noise on links", func(s *Schedule) bool {
 		plain := LinkNoise{Delay: s.Links.Delay}
@@ -290,7 +288,7 @@ func zero[T comparable](k *shrinker, did string, at func(s *Schedule) *T) bool {
 	})
 }
 
-// fewer takes participants away, the last ones first.
+// fewer removes participants, the last ones first.
 func (k *shrinker) fewer() {
 	for i := k.best.Spares; i > 0 && !k.over(); i-- {
 		k.try("fewer spares", func(s *Schedule) bool {
@@ -374,7 +372,7 @@ func (k *shrinker) clocks() {
 	}
 }
 
-// core heals everybody, and leaves out what a world without a store has no use for.
+// core heals all participants, and leaves out what a world without a store does not use.
 func (k *shrinker) core() {
 	k.try("all healed", func(s *Schedule) bool {
 		changed := len(s.Core) > 0
@@ -386,7 +384,7 @@ func (k *shrinker) core() {
 	}
 }
 
-// work makes the leader's program simpler.
+// work simplifies the leader's program.
 func (k *shrinker) work() {
 	zero(k, "no writes", func(s *Schedule) *time.Duration { return &s.Work.Every })
 	zero(k, "writes that leave at once", func(s *Schedule) *time.Duration { return &s.Work.Think })
@@ -400,7 +398,7 @@ func (k *shrinker) work() {
 	})
 }
 
-// merge makes one operation of two of a kind.
+// merge makes one operation of two of the same kind.
 func (k *shrinker) merge() {
 	for i := 0; i < len(k.best.Ops) && !k.over(); i++ {
 		for j := i + 1; j < len(k.best.Ops) && !k.over(); j++ {
@@ -452,7 +450,7 @@ func halve(d *time.Duration, least time.Duration) bool {
 	return true
 }
 
-// rounder takes the roundest values that do, up or down.
+// rounder takes the roundest values that work, up or down.
 func (k *shrinker) rounder(did string, at func(s *Schedule) []*time.Duration) {
 	for i := range at(k.best) {
 		for _, unit := range units {
@@ -472,7 +470,7 @@ var units = [...]time.Duration{
 	10 * time.Second, time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond, 100 * time.Microsecond, 10 * time.Microsecond, time.Microsecond,
 }
 
-// sooner takes away time in which nothing is done, and makes times rounder.
+// sooner removes time in which nothing is done, and makes times rounder.
 func (k *shrinker) sooner() {
 	for i := range k.best.Ops {
 		for k.try("sooner", func(s *Schedule) bool {
@@ -507,7 +505,7 @@ func sortOps(s *Schedule) {
 	slices.SortStableFunc(s.Ops, func(a, b Op) int { return int(min(max(a.At-b.At, -1), 1)) })
 }
 
-// seed takes the smallest seed that does.
+// seed takes the smallest seed that works.
 func (k *shrinker) seed() {
 	for seed := range min(k.best.Seed, 4) {
 		if k.try("a smaller seed", func(s *Schedule) bool {
@@ -522,7 +520,7 @@ func (k *shrinker) seed() {
 // copySchedule is a deep copy.
 func copySchedule(s *Schedule) *Schedule {
 	c := *s
-	c.Expected = nil // it is of another schedule
+	c.Expected = nil // it belongs to another schedule
 	c.Config = slices.Clone(s.Config)
 	c.Core = slices.Clone(s.Core)
 	c.Clocks = slices.Clone(s.Clocks)

@@ -2,14 +2,14 @@ package sim
 
 import "slices"
 
-// byChance is how a trace says that chance has lost a message.
+// byChance marks, in a trace, a message that was lost by chance.
 const byChance = "lost"
 
-// mostDrops is how many lost messages are turned into operations at most.
+// mostDrops is the greatest number of lost messages that are turned into operations.
 const mostDrops = 4000
 
-// drops turns what noise has lost on links into operations that each drop one
-// message. Those that do not matter are left out afterwards, like any other.
+// drops turns what noise has lost on links into operations that each drop one message. Those
+// without effect are left out afterwards, like other operations.
 func (k *shrinker) drops() {
 	lossy := func(op Op) bool { return op.Kind == OpLoss }
 	if k.best.Links.Loss == 0 && !slices.ContainsFunc(k.best.Ops, lossy) || k.over() {

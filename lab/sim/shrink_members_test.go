@@ -8,7 +8,7 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// careless is a quorum machine whose leader makes what it is asked for.
+// careless is a quorum machine whose leader makes every membership that it is asked for.
 func careless(t *testing.T) *sim.Protocol {
 	t.Helper()
 	p := *byName(t, "quorum")
@@ -21,7 +21,7 @@ func careless(t *testing.T) *sim.Protocol {
 	return &p
 }
 
-// overbold shows the membership that it was asked for last, whatever became of it.
+// overbold shows the membership that it was last asked for, whatever its outcome.
 type overbold struct {
 	protocol.Machine
 	asked *protocol.Membership
@@ -54,8 +54,8 @@ func (m *overbold) Objection(next *protocol.Membership) error { return m.inner()
 
 func (m *overbold) Members(dst []protocol.Member) []protocol.Member { return m.inner().Members(dst) }
 
-// A reconfiguration that must not be is shrunk to itself: the spares that it does
-// not name go, and so do the log, the priorities, and who was asked for besides.
+// A forbidden reconfiguration is shrunk to itself: the spares that it does not name are removed,
+// and so are the log, the priorities, and the other participants that were asked.
 func TestShrinkMembers(t *testing.T) {
 	p := careless(t)
 	for seed := range uint64(20) {

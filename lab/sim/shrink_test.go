@@ -11,12 +11,12 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// naive elects by silence: who has heard nobody of a lower number for a while
-// leads. It is wrong in as many ways as it has fields.
+// naive elects by silence: a participant that has heard none with a lower number for a while leads.
+// Each field adds an error.
 type naive struct {
 	index int
-	// gaps: it panics when a heartbeat is missing. sulks: who has resigned
-	// never leads again, and goes on sending heartbeats.
+	// gaps: it panics when a heartbeat is missing. sulks: a participant that has resigned never
+	// leads again, and goes on sending heartbeats.
 	gaps, sulks, observer bool
 
 	now    protocol.Reading
@@ -161,7 +161,7 @@ func text(t *testing.T, s *sim.Schedule) string {
 	return string(out)
 }
 
-// A cut makes a second leader. All else that the swarm had goes.
+// A cut makes a second leader. All other operations of the swarm are removed.
 func TestShrink(t *testing.T) {
 	p := naiveProtocol(naive{})
 	s := violated(t, p, sim.Exclusive, sim.Options{Nodes: 5, Observers: 1, Profile: "partitions"})
@@ -179,7 +179,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// A message that chance has lost becomes an operation that loses it.
+// A message that was lost by chance becomes an operation that drops it.
 func TestShrinkToDrops(t *testing.T) {
 	p := naiveProtocol(naive{gaps: true})
 	s := &sim.Schedule{
@@ -196,7 +196,7 @@ func TestShrinkToDrops(t *testing.T) {
 	}
 }
 
-// What is wrong in the healed world stays wrong in a shorter one.
+// A violation in the healed world remains in a shorter one.
 func TestShrinkLiveness(t *testing.T) {
 	p := naiveProtocol(naive{sulks: true})
 	for _, inv := range []sim.Invariant{sim.Exclusive, sim.NoStale, sim.NoneOffered} {

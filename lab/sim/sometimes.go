@@ -9,11 +9,11 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Sometimes is a situation that some run of a suite has to come into. A suite
-// that never does has shown nothing about it, and fails.
+// Sometimes is a situation that at least one run of a suite has to reach. A suite that never
+// reaches it has shown nothing about it, and fails.
 type Sometimes uint8
 
-// The situations. Each is said in a sentence by its Says.
+// The situations. Says describes each of them.
 const (
 	SawElected Sometimes = iota
 	SawProven
@@ -79,7 +79,7 @@ const (
 	sometimesCount
 )
 
-// who has to come into a situation.
+// who reports whether runs of a protocol have to reach a situation.
 type who func(p *Protocol) bool
 
 func ofAll(*Protocol) bool         { return true }
@@ -91,8 +91,7 @@ func ofSessions(p *Protocol) bool  { return p.Store == StoreEtcd || p.Store == S
 func ofEtcd(p *Protocol) bool      { return p.Store == StoreEtcd }
 func ofVotes(p *Protocol) bool     { return p.Vote != nil }
 
-// ofWiped are those whose votes a wiped disk takes along, and for whom that is
-// within the model.
+// ofWiped are the protocols in which a wiped disk loses votes within the model.
 func ofWiped(p *Protocol) bool {
 	if p.Vote == nil || p.Breaks == nil {
 		return p.Vote != nil
@@ -185,8 +184,8 @@ var sometimes = [sometimesCount]struct {
 	SawWentBack:   {"went-back", "a leader gave up because its store had gone back", ofRegisters},
 }
 
-// ofNone: it is told when it is seen, but is too rare to be asked for, or comes
-// beyond the model only. TestSuite asks for twins.
+// ofNone: the situation is reported when it is seen, but is too rare to be required, or occurs only
+// beyond the model. TestSuite requires those of twins.
 func ofNone(*Protocol) bool { return false }
 
 // String is the situation's name, such as stale-refused.
@@ -197,7 +196,7 @@ func (s Sometimes) String() string {
 	return fmt.Sprintf("unknown-%d", uint8(s))
 }
 
-// Says says in a sentence what the situation is.
+// Says describes the situation in a sentence.
 func (s Sometimes) Says() string {
 	if s < sometimesCount {
 		return sometimes[s].says
@@ -205,7 +204,7 @@ func (s Sometimes) Says() string {
 	return s.String()
 }
 
-// Expected reports whether a suite over p has to come into the situation.
+// Expected reports whether a suite over p has to reach the situation.
 func (s Sometimes) Expected(p *Protocol) bool { return s < sometimesCount && sometimes[s].of(p) }
 
 // Situations lists them all.
@@ -225,10 +224,10 @@ func (s *Seen) add(p Sometimes) { *s |= 1 << p }
 // Has reports whether p was seen.
 func (s Seen) Has(p Sometimes) bool { return s>>p&1 == 1 }
 
-// Add adds what another run has seen.
+// Add adds the situations of another run.
 func (s *Seen) Add(o Seen) { *s |= o }
 
-// Len is how many were seen.
+// Len is the number of situations in the set.
 func (s Seen) Len() int { return bits.OnesCount64(uint64(s)) }
 
 // Missing lists what a suite over p should have seen and has not.
@@ -273,7 +272,7 @@ names:
 	return nil
 }
 
-// mark is what a seat remembers for the situations.
+// mark is what a seat keeps for the situations.
 type mark struct {
 	crown       uint64 // the serial of its latest term; see serving
 	incarnation uint64 // the latest that it has sent
@@ -282,23 +281,23 @@ type mark struct {
 	asked       uint64 // the latest Ask
 	stale       uint64 // asks up to this one are of a term that is over
 	confirmed   uint64
-	promised    Time // until when its lease would be proven if it had not died
-	cut         Time // until when a partition keeps it apart
+	promised    Time // when its lease would have ended if it had not died
+	cut         Time // until then a partition isolates it
 	unknown     bool // an answer was lost since it was elected, or since it stood
 	waited      bool // it was elected in an earlier step
 	role        protocol.Role
-	handed      uint64 // the term that it began by a leader's word
-	behind      bool   // it was held back by its position,
-	caught      bool   // and has another one since
+	handed      uint64 // the term that it began after a handover
+	behind      bool   // it was refused because of its position,
+	caught      bool   // and has had another one since
 }
 
-// handing is a transfer that somebody was asked for, until the next one leads.
+// handing is a requested transfer, until the next participant leads.
 type handing struct {
 	some, successorDied bool
 	from, target        int32
 }
 
-// fallen is a leader that is one no more, until the next.
+// fallen is a former leader, until there is another.
 type fallen struct {
 	some, died, resigned, outranked bool
 	seat                            int32
@@ -317,7 +316,7 @@ func (o *oracle) fell(w *World, n *node, s *seat, f fallen) {
 	}
 }
 
-// notice looks for situations in a step.
+// notice checks a step for situations.
 func (o *oracle) notice(w *World, n *node, s *seat, in *protocol.Input, fx *protocol.Effects) {
 	if k := len(fx.Saves); k > 0 {
 		s.mark.saving = fx.Saves[k-1].Number
@@ -377,8 +376,8 @@ func (o *oracle) notice(w *World, n *node, s *seat, in *protocol.Input, fx *prot
 	s.mark.confirmed = v.Confirmed
 }
 
-// noticeContest looks whether somebody else stands in the term of n. That vote is
-// split if a higher term is won and this one never was.
+// noticeContest checks whether another participant stands in the term of n. That vote is split if a
+// higher term is won and this one never was.
 func (o *oracle) noticeContest(w *World, n *node) {
 	for i := range o.seats {
 		if r := w.nodes[i]; r != n && o.seats[i].up && r.view.Role == protocol.Candidate && r.view.Term == n.view.Term {
@@ -441,7 +440,7 @@ func (o *oracle) noticeLead(w *World, n *node, s *seat) {
 	}
 }
 
-// noticeCrown is called when a term begins, of a leader that counts.
+// noticeCrown is called when the term of a leader that counts begins.
 func (o *oracle) noticeCrown(w *World, n *node) {
 	f := &o.fallen
 	if f.some && int(f.seat) != n.index {
@@ -471,7 +470,7 @@ func (o *oracle) noticeCrown(w *World, n *node) {
 	}
 }
 
-// behind is called when n's machine says that its position is behind another's.
+// behind is called when n's machine reports that its position is behind another's.
 func (o *oracle) behind(w *World, n *node) {
 	o.seat(n).mark.behind = true
 	w.seen.add(SawHeldBack)

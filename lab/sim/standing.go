@@ -2,24 +2,22 @@ package sim
 
 import "github.com/electd/elect/internal/protocol"
 
-// Standing is how one process stands as a leader, by true time, which no
-// participant sees.
+// Standing is the state of one process as a leader, by true time, which no participant sees.
 type Standing struct {
 	Node  protocol.NodeID
 	Place int // of the process; a twin has one of its own
-	// Token is that of its term while Elected, which a process that is frozen
-	// may be, too.
+	// Token is that of its term while Elected. A frozen process may be Elected, too.
 	Token   uint64
 	Elected bool
 	Frozen  bool
-	// Its lease was proven last from Since on, with the token Proved, 0 if it
-	// never was, and is or was until Until, if nothing changes.
+	// Its lease was last proven from Since on, with the token Proved (0 if never), and until Until,
+	// if nothing changes.
 	Proved       uint64
 	Since, Until Time
 }
 
-// AppendStandings appends how everybody stands who is elected now, or whose lease
-// was ever proven.
+// AppendStandings appends the state of every participant that is elected now, or whose lease was
+// ever proven.
 func (w *World) AppendStandings(dst []Standing) []Standing {
 	for i := range w.oracle.seats {
 		s := &w.oracle.seats[i]

@@ -9,31 +9,30 @@ import (
 // never is after the end of every run.
 const never Time = math.MaxInt64
 
-// Stats are the figures of a run, or with Add of several. A leader counts where
-// its lease is proven; where work is not exclusive, or the protocol has no
-// leases, where it is elected.
+// Stats are the figures of a run, or with Add of several. A leader counts while its lease is
+// proven; where work is not exclusive, or the protocol has no leases, while it is elected.
 type Stats struct {
-	Time     time.Duration `json:"time"`     // how much virtual time they are of
+	Time     time.Duration `json:"time"`     // the virtual time that they cover
 	Messages uint64        `json:"messages"` // that were sent
 	Asks     uint64        `json:"asks"`     // requests to the store
-	// Electing are the messages and requests that are part of elections: messages
-	// that are no Heartbeat; requests of those who do not lead, but for looking on
-	// (reads and watches as a follower, keeping a session alive).
+	// Electing are the messages and requests that are part of elections: messages that are no
+	// Heartbeat; requests of participants that do not lead, except for reads and watches as a
+	// follower and for keeping a session alive.
 	Electing  uint64 `json:"electing"`
-	Elections uint64 `json:"elections"` // that somebody won
+	Elections uint64 `json:"elections"` // that were won
 	Tenures   uint64 `json:"tenures"`   // in which a lease was proven
 	Changes   uint64 `json:"changes"`   // of the leader, from one participant to another
 
-	// Led is how long somebody led who was alive and not frozen.
+	// Led is the time in which a participant led that was alive and not frozen.
 	Led time.Duration `json:"led"`
-	// TwoElected is how long two were elected at the same time. That is no
-	// fault where leases are proven.
+	// TwoElected is the time in which two participants were elected. That is no fault where leases
+	// are proven.
 	TwoElected time.Duration `json:"two_elected"`
-	// TwoLed is how long two led at the same time who were alive and not frozen:
-	// with proven leases, or where there are none, elected.
+	// TwoLed is the time in which two participants led that were alive and not frozen: with proven
+	// leases, or where there are none, elected.
 	TwoLed time.Duration `json:"two_led"`
-	// Takeovers are the times, unordered, from when the last one that led died,
-	// was frozen, stopped or lapsed, until the next one led.
+	// Takeovers are the times, unordered, from the moment when the last leader died, was frozen,
+	// stopped or lapsed, until the next one led.
 	Takeovers []time.Duration `json:"takeovers,omitempty"`
 
 	Writes        uint64 `json:"writes"` // that left for the guarded resource
@@ -43,13 +42,13 @@ type Stats struct {
 	FreshRefused  uint64 `json:"fresh_refused"` // because tokens did not rise
 	Overruns      uint64 `json:"overruns"`      // work that had not returned when its lease ended
 
-	// Failures counts, by invariant, what was found failing and may.
+	// Failures counts, by invariant, the failures that are allowed.
 	Failures map[Invariant]uint64 `json:"failures,omitempty"`
-	// Judged is in how many runs the liveness phase came to its end.
+	// Judged is the number of runs that completed the liveness phase.
 	Judged uint64 `json:"judged"`
 }
 
-// Availability is the part of the time in which somebody led, 0 to 1.
+// Availability is the part of the time with a leader, 0 to 1.
 func (s *Stats) Availability() float64 {
 	if s.Time <= 0 {
 		return 0
@@ -113,17 +112,17 @@ func (s *Stats) clone() Stats {
 // serving is how the world is led, for the figures and for liveness.
 type serving struct {
 	at      Time   // everything before is accounted for
-	led     bool   // somebody led at that time, and will
+	led     bool   // there is a leader at that time, and will be
 	until   Time   // until then, if nothing changes
 	two     Time   // until then two lead, if nothing changes
-	from    Time   // while nobody leads: since when
+	from    Time   // while there is no leader: since when
 	elected int    // how many are elected
 	crowns  uint64 // terms that began, of leaders that count
 	last    int32  // the seat of the last of them
 	wore    uint64 // the term that led last
 }
 
-// crowned is called when a term begins, of a leader that counts.
+// crowned is called when the term of a leader that counts begins.
 func (o *oracle) crowned(w *World, n *node, s *seat) {
 	v := &o.serving
 	if v.crowns > 0 && int(v.last) != n.index {
@@ -150,7 +149,7 @@ func (s *seat) servesUntil(w *World) Time {
 	return s.until
 }
 
-// renewed is changed for the common case: a leader that renewed its lease.
+// renewed is changed for the common case of a leader that renewed its lease.
 func (o *oracle) renewed(w *World, s *seat) {
 	if v := &o.serving; v.led && v.until > w.now && v.two <= w.now && s.mark.crown == v.wore && s.servesUntil(w) >= v.until {
 		v.until = s.until
@@ -159,8 +158,7 @@ func (o *oracle) renewed(w *World, s *seat) {
 	o.changed(w)
 }
 
-// changed accounts for the time since the last change, and looks at how the world
-// is led now.
+// changed accounts for the time since the last change, and determines how the world is led now.
 func (o *oracle) changed(w *World) {
 	v := &o.serving
 	passed := w.now - v.at

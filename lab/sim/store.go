@@ -8,18 +8,18 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// storeModel is a simulated store together with the routes that lead to it.
+// storeModel is a simulated store, with the routes to it.
 type storeModel interface {
-	// ask takes what n's machine asks now. All that follows is the store's:
-	// delay, loss, application, the answer, or its absence.
+	// ask takes an ask of n's machine. The store does all that follows: delay, loss, application,
+	// the answer, or its absence.
 	ask(w *World, n *node, a *protocol.Ask)
 	event(w *World, e event)
-	// fault begins or ends an operation. What lasts no time only begins.
+	// fault begins or ends an operation. An instantaneous one only begins.
 	fault(w *World, op *Op, begin bool)
 	// died: n's process is gone, and with it its connections.
 	died(w *World, n *node)
-	// heal ends all faults and all noise but plain delays; participants outside
-	// of the schedule's core that are cut off stay so.
+	// heal ends all faults and all noise but plain delays; participants outside of the schedule's
+	// core that are cut off stay cut off.
 	heal(w *World)
 	clone() storeModel
 	appendState(dst []byte) []byte
@@ -54,29 +54,28 @@ func newStore(kind StoreKind, w *World) storeModel {
 
 const (
 	defaultTimeout = time.Second
-	// staleness is the most that a lagging read is behind when noise makes it so.
+	// staleness is the greatest lag of a read that is stale by noise.
 	staleness = time.Second
 )
 
-// server is what is behind the routes: one kind of store. Its state is plain
-// data.
+// server is one kind of store, behind the routes. Its state is plain data.
 type server interface {
-	// asked: a request leaves, whatever becomes of it.
+	// asked: a request leaves, whatever its outcome.
 	asked(p *parcel)
-	// apply carries out a request that has arrived, and fills in its answer. It
-	// reports false when no answer will come: the request was not heard.
+	// apply carries out a request that has arrived, and fills in its answer. It returns false when
+	// no answer will come: the request was not heard.
 	apply(s *store, w *World, p *parcel) bool
-	// event is the server's own: sessions, elections, pings.
+	// event handles the server's own events: sessions, elections, pings.
 	event(w *World, s *store, step storeStep, id int32)
-	// foreign is somebody else's hand: it deletes the record, or the entry of
-	// that participant; id is empty for whichever is first.
-	// With a count a register goes back by so many changes instead.
+	// foreign is a change from outside: it deletes the record, or the entry of that participant;
+	// with an empty id, the first one. With a count a register goes back by so many changes
+	// instead.
 	foreign(s *store, w *World, id protocol.NodeID, count int)
 	expire(s *store, w *World, id protocol.NodeID)
 	failover(s *store, w *World, count int)
 	elect(s *store, w *World)
-	// elects draws how long servers that have missed their leader for that long, an
-	// election timeout at most, take to the next one; leads is that one's first act.
+	// elects draws how long servers take to elect the next leader if they have missed theirs for
+	// that long, at most an election timeout; leads is the first act of the new leader.
 	elects(s *store, missed time.Duration) time.Duration
 	leads(s *store, w *World)
 	// cut and joined: a participant's path has ended, or works again.
@@ -87,24 +86,23 @@ type server interface {
 	appendState(dst []byte) []byte
 }
 
-// store is a storeModel: the routes, what is on them, and a server.
+// store is a storeModel: the routes, the parcels on them, and a server.
 type store struct {
 	noise  StoreNoise
 	core   []protocol.NodeID
-	random stream // of what happens in the server
+	random stream // of the server
 	server server
 
 	routes  []route
 	parcels slab[parcel]
-	desk    parcel // the request that is being carried out
+	current parcel // the request in progress
 	watches []watch
 	watched int32 // the last watch's id
 	faults  []storeFault
 
-	// serving is when the server has a leader again; what arrives earlier waits
-	// or is lost.
+	// serving is when the server has a leader again; what arrives earlier waits or is lost.
 	serving Time
-	// incarnation counts the times that the store has lost what it knew.
+	// incarnation counts how often the store has lost data.
 	incarnation uint64
 	name        string // of the incarnation, as answers tell it
 	healed      bool
@@ -115,27 +113,27 @@ func (s *store) rename() {
 	s.name = "store-" + strconv.FormatUint(s.incarnation, 10)
 }
 
-// storeStep says what an evStore event is; it travels in the low bits of the
-// event's ref, above it the number of a parcel, a watch, a session or a node.
+// storeStep is the kind of an evStore event; it is in the low bits of the event's ref, above it the
+// number of a parcel, a watch, a session or a node.
 type storeStep int32
 
 const (
 	stepArrive  storeStep = iota // a request reaches the server
 	stepAnswer                   // its answer reaches the process
 	stepLapse                    // the runtime gives up waiting for the answer
-	stepTell                     // what a watch saw reaches the process
-	stepSilent                   // a runtime finds out that a watch is dead
+	stepTell                     // an event of a watch reaches the process
+	stepSilent                   // a runtime detects that a watch is dead
 	stepCheck                    // a session may have expired
 	stepPing                     // a client library keeps a session alive
 	stepLead                     // a new leader of the store begins its work
-	stepNotice                   // a client library finds its connection dead
+	stepNotice                   // a client library detects that its connection is dead
 	stepMissed                   // servers have missed their leader for long enough, or elect another
 	stepSucceed                  // etcd's leader hangs, and another one leads
-	stepResume                   // it has heard of that
+	stepResume                   // it has learnt of that
 	stepBits    = 4
 )
 
-// then makes an event of the store's, d from now.
+// then schedules an event of the store at d from now.
 func (s *store) then(w *World, d time.Duration, step storeStep, id int32) {
 	w.in(max(d, 0), event{kind: evStore, node: none, ref: id<<stepBits | int32(step)})
 }
@@ -153,7 +151,7 @@ func (s *store) event(w *World, e event) {
 		s.told(w, id)
 	case stepSilent:
 		s.closeWatch(w, id)
-	case stepMissed: // the world looks after every event
+	case stepMissed: // the world checks after every event
 	default:
 		s.server.event(w, s, step, id)
 	}
@@ -197,7 +195,7 @@ func (s *store) appendState(dst []byte) []byte {
 	for i := range s.faults {
 		dst = s.faults[i].appendState(dst)
 	}
-	// A place in the slab is what events refer to, so it is part of the state.
+	// Events refer to places in the slab, so its size is part of the state.
 	dst = protocol.AppendUint(dst, uint64(len(s.parcels.all)))
 	for i := range s.parcels.all {
 		if p := &s.parcels.all[i]; p.events > 0 {

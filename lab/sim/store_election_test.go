@@ -9,19 +9,19 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// fiveDesk is a desk of five participants, with a server of the store beside each.
-func fiveDesk(t *testing.T, kind StoreKind, seed uint64, timeout time.Duration, ops ...Op) *desk {
+// fiveServers is a storeTest of five participants, with a server of the store beside each.
+func fiveServers(t *testing.T, kind StoreKind, seed uint64, timeout time.Duration, ops ...Op) *storeTest {
 	t.Helper()
 	return deskOf(t, 5, kind, seed, StoreNoise{Replicated: true, Timeout: timeout}, ops...)
 }
 
-// An election of the store ends no earlier because of what befalls whoever is to
-// lead next, and no later as long as another one can.
+// An election of the store ends no earlier because of a fault of the next leader, and no later as
+// long as another server can lead.
 func TestReplicatedElectionStays(t *testing.T) {
 	kill := Op{At: trueTime(time.Second), Kind: OpKill, Node: "n1", For: time.Minute}
 	for _, kind := range storeKinds {
 		for seed := range uint64(10) {
-			d := fiveDesk(t, kind, seed, 0, kill)
+			d := fiveServers(t, kind, seed, 0, kill)
 			d.until(1100 * time.Millisecond)
 			ends := time.Duration(d.store().serving)
 			for _, test := range []struct {
@@ -36,7 +36,7 @@ func TestReplicatedElectionStays(t *testing.T) {
 				{"restarts", Op{Kind: OpKill, Node: "n2", For: time.Millisecond}},
 			} {
 				test.op.At = trueTime(1110 * time.Millisecond)
-				d := fiveDesk(t, kind, seed, 0, kill, test.op)
+				d := fiveServers(t, kind, seed, 0, kill, test.op)
 				d.until(ends - time.Millisecond)
 				if s := d.store(); d.w.Now() >= s.serving {
 					t.Errorf("%s, seed %d, the successor is %s: somebody leads the store at %v, since %v; want nobody before %v", kind, seed, test.name, time.Duration(d.w.Now()), time.Duration(s.serving), ends)
@@ -50,16 +50,16 @@ func TestReplicatedElectionStays(t *testing.T) {
 	}
 }
 
-// A leader of etcd that is cut off, and runs, answers keep-alives of those who reach
-// it, until it notices. One that is dead or frozen answers nobody. Its successor
-// answers all who reach it, from when it leads.
+// A leader of etcd that is cut off, and runs, answers keep-alives of participants that reach it,
+// until it notices. One that is dead or frozen answers none. Its successor answers all that reach
+// it, from when it leads.
 func TestReplicatedEtcdOldLeader(t *testing.T) {
 	const from = 2 * time.Second
 	for _, test := range []struct {
 		name string
 		ops  []Op
-		// who asks; whether keep-alives are answered before there is a successor: in all
-		// runs, in some or in none; and whether there is one for it.
+		// Which participant asks; whether keep-alives are answered before there is a successor: in
+		// all runs, in some or in none; and whether the successor answers it.
 		asks  int
 		heard string
 		after bool
@@ -83,7 +83,7 @@ func TestReplicatedEtcdOldLeader(t *testing.T) {
 			for i := range test.ops {
 				test.ops[i].At, test.ops[i].For = trueTime(from), time.Minute
 			}
-			d := fiveDesk(t, StoreEtcd, seed, 20*time.Millisecond, test.ops...)
+			d := fiveServers(t, StoreEtcd, seed, 20*time.Millisecond, test.ops...)
 			e := d.join(test.asks, 40*time.Second)
 			d.until(from + 2*time.Millisecond)
 			ends, answers, last := time.Duration(d.store().serving), 0, time.Duration(0)
@@ -117,13 +117,13 @@ func TestReplicatedEtcdOldLeader(t *testing.T) {
 	}
 }
 
-// What waits for a leader that is back soon need not wait for longer.
+// Requests that wait for a leader that returns soon need not wait for longer.
 func TestReplicatedLeaderReturns(t *testing.T) {
 	const from, back = time.Second, 1300 * time.Millisecond
 	for _, kind := range storeKinds {
 		waited := 0
 		for seed := range uint64(20) {
-			d := fiveDesk(t, kind, seed, 2*time.Second, Op{At: trueTime(from), Kind: OpIsolate, Node: "n1", For: back - from})
+			d := fiveServers(t, kind, seed, 2*time.Second, Op{At: trueTime(from), Kind: OpIsolate, Node: "n1", For: back - from})
 			ask := protocol.Ask{Op: protocol.Read}
 			if kind != StoreRegister {
 				ask = protocol.Ask{Op: protocol.Enter, Session: d.want(2, sDone, askOpen(30*time.Second)).Session}
@@ -145,8 +145,7 @@ func TestReplicatedLeaderReturns(t *testing.T) {
 	}
 }
 
-// While nobody leads the store no session expires, and whoever leads it next gives
-// all their time anew.
+// While the store has no leader no session expires, and the next leader gives all their time again.
 func TestReplicatedStoreKeepsSessions(t *testing.T) {
 	const from, lasts, ttl = time.Second, 20 * time.Second, 4 * time.Second
 	for _, kind := range []StoreKind{StoreEtcd, StoreZooKeeper} {
@@ -155,7 +154,7 @@ func TestReplicatedStoreKeepsSessions(t *testing.T) {
 			for _, id := range those("n1 n2 n3") {
 				ops = append(ops, Op{At: trueTime(from), Kind: OpKill, Node: id, For: lasts})
 			}
-			d := fiveDesk(t, kind, seed, 50*time.Millisecond, ops...)
+			d := fiveServers(t, kind, seed, 50*time.Millisecond, ops...)
 			d.join(0, ttl) // it dies with n1
 			d.until(from + lasts + 10*time.Millisecond)
 			ends := time.Duration(d.store().serving)
@@ -175,8 +174,8 @@ func TestReplicatedStoreKeepsSessions(t *testing.T) {
 	}
 }
 
-// A server of ZooKeeper that is cut off answers those who reach it for as long as a
-// leader is missed; where none runs nobody answers.
+// A server of ZooKeeper that is cut off answers participants that reach it for as long as a leader
+// is missed; where none runs there is no answer.
 func TestReplicatedIslands(t *testing.T) {
 	const from = time.Second
 	for _, test := range []struct {
@@ -189,7 +188,7 @@ func TestReplicatedIslands(t *testing.T) {
 			if test.down {
 				ops = slices.Insert(ops, 0, Op{At: trueTime(from), Kind: OpFull, Node: "n4", For: time.Minute})
 			}
-			d := fiveDesk(t, StoreZooKeeper, seed, 20*time.Millisecond, ops...)
+			d := fiveServers(t, StoreZooKeeper, seed, 20*time.Millisecond, ops...)
 			session := d.want(3, sDone, askOpen(30*time.Second)).Session
 			d.until(from + time.Millisecond)
 			for time.Duration(d.w.Now()) < from+3*time.Second {
@@ -208,7 +207,7 @@ func TestReplicatedIslands(t *testing.T) {
 	}
 }
 
-// An election that is under way when the world is healed comes to its end.
+// An election that is in progress when the world is healed comes to its end.
 func TestReplicatedElectionHealed(t *testing.T) {
 	for _, kind := range storeKinds {
 		p := &Protocol{

@@ -7,28 +7,25 @@ import (
 )
 
 const (
-	// etcdElection is the election timeout of etcd's servers, their default.
-	// Leases are not granted for less than one and a half of it, and a new
-	// leader gives each lease that much on top (server/lease/lessor.go, Promote).
+	// etcdElection is the default election timeout of etcd's servers. Leases are not granted for
+	// less than one and a half of it, and a new leader extends each lease by it
+	// (server/lease/lessor.go, Promote).
 	etcdElection = time.Second
-	// etcdSweep is how often expired leases are looked for.
+	// etcdSweep is the interval of the search for expired leases.
 	etcdSweep = 500 * time.Millisecond
 )
 
-// etcd is a store in which a session is a lease, and an entry a key that is
-// named after its lease and goes with it. All reads and transactions are
-// linearizable. A keep-alive is not: the leader answers it from what it knows
-// alone, and a leader that has been replaced goes on doing so until it notices,
-// though that prolongs nothing. What makes up for it is that its successor
-// gives all leases their full time anew, and an election timeout more; but the
-// two count by two clocks.
+// etcd is a store in which a session is a lease, and an entry a key that is named after its lease
+// and deleted with it. All reads and transactions are linearizable. A keep-alive is not: the leader
+// answers it from its own state alone, and a replaced leader goes on doing so until it notices,
+// although that renews nothing. To make up for it, its successor gives all leases their full time
+// again, and an election timeout more; but the two measure with two clocks.
 type etcd struct {
 	queue
 	hung hang
 }
 
-// etcdTTL is what is granted for a wish: whole seconds, and silently no less
-// than the least.
+// etcdTTL is the TTL that is granted: whole seconds, and silently at least the minimum.
 func etcdTTL(wish time.Duration) time.Duration {
 	up := func(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
 	return max(up(wish), up(etcdElection*3/2))
@@ -45,7 +42,7 @@ func (d *etcd) apply(s *store, w *World, p *parcel) bool {
 		return d.answerHung(s, w, p)
 	}
 	if path.hung && (!d.hung.paused || s.noise.Mended && w.Now() < d.hung.until) {
-		return false // what has to go through the quorum does not
+		return false // requests that need the quorum are lost
 	}
 	if path.deposed > w.Now() {
 		if p.ask.Op == protocol.KeepAlive {
@@ -54,7 +51,7 @@ func (d *etcd) apply(s *store, w *World, p *parcel) bool {
 				return true
 			}
 		}
-		return false // what has to go through the quorum does not
+		return false // requests that need the quorum are lost
 	}
 	done := d.do(s, w, p, path)
 	if a.Status == 0 && !watches(p.ask.Op) {
@@ -70,8 +67,8 @@ func (d *etcd) apply(s *store, w *World, p *parcel) bool {
 	return true
 }
 
-// answerAlone is a keep-alive at a leader that is cut off. It prolongs the lease
-// until there is another one.
+// answerAlone is a keep-alive at a leader that is cut off. It renews the lease until there is
+// another leader.
 func (d *etcd) answerAlone(s *store, w *World, p *parcel) bool {
 	z, a := d.live(p.ask.Session), &p.answer
 	if z == nil || s.clock(w.Now()) >= z.expiry+s.overtime() {
@@ -84,8 +81,8 @@ func (d *etcd) answerAlone(s *store, w *World, p *parcel) bool {
 	return true
 }
 
-// do carries a request out. It reports false if what it is about is not there,
-// unless it has set another status.
+// do carries out a request. It returns false if its object does not exist, unless it has set
+// another status.
 func (d *etcd) do(s *store, w *World, p *parcel, path *route) bool {
 	a, ask := &p.answer, &p.ask
 	switch ask.Op {
@@ -99,7 +96,7 @@ func (d *etcd) do(s *store, w *World, p *parcel, path *route) bool {
 	case protocol.KeepAlive:
 		z := d.live(ask.Session)
 		if z == nil || s.clock(w.Now()) >= z.expiry+s.overtime() {
-			return false // expired, though its key may still be there
+			return false // expired, though its key may still exist
 		}
 		z.expiry = s.clock(w.Now()) + z.ttl
 		a.TTL = z.ttl
@@ -153,12 +150,11 @@ func (d *etcd) do(s *store, w *World, p *parcel, path *route) bool {
 		d.change(s, w, ask)
 		return true
 	}
-	a.Status = protocol.StatusRefused // it is no operation on a queue
+	a.Status = protocol.StatusRefused // not an operation on a queue
 	return false
 }
 
-// change carries out Touch, Mark and Leave, of an entry that is there, with the
-// commit just made.
+// change carries out Touch, Mark and Leave, of an existing entry, with the commit just made.
 func (q *queue) change(s *store, w *World, ask *protocol.Ask) {
 	it := q.find(ask.Entry.Order, q.tx)
 	if ask.Op == protocol.Mark || ask.SetMark {
@@ -190,8 +186,8 @@ func (d *etcd) event(w *World, s *store, step storeStep, id int32) {
 	}
 }
 
-// check looks at a lease that may have expired. The leader looks now and then,
-// so half of them live a little longer.
+// check handles a lease that may have expired. The leader checks at intervals, so half of the
+// leases live a little longer.
 func (d *etcd) check(s *store, w *World, z *session) {
 	if z == nil {
 		return
@@ -226,18 +222,17 @@ func (q *queue) endAll(s *store, w *World, id protocol.NodeID, counts bool) {
 	}
 }
 
-// failover is the restoration of an older snapshot: revisions come again.
+// failover restores an older snapshot: revisions repeat.
 func (d *etcd) failover(s *store, w *World, count int) {
 	now := s.clock(w.Now())
 	d.back(s, w, count, func(z *session) { z.expiry, z.overdue = now+z.ttl, false })
 }
 
-// elect cuts the leader off. After an election timeout by its own clock, or up
-// to two, one of the others is the new one, which begins by giving all leases
-// their time anew. Some clients still talk to the old one, until it has missed a
-// majority for a whole period between two checks (raft's CheckQuorum): for up to
-// two election timeouts by its own clock, which may be as slow as the new one's
-// is fast. Half of the time either is as bad as can be.
+// elect cuts the leader off. After an election timeout by its own clock, or up to two, one of the
+// others is the new one, which begins by giving all leases their time again. Some clients still
+// talk to the old one, until it has missed a majority for a whole period between two checks (raft's
+// CheckQuorum): for up to two election timeouts by its own clock, which may be as slow as the new
+// one's is fast. In half of the cases either time is the worst possible.
 func (d *etcd) elect(s *store, w *World) {
 	s.serving = max(s.serving, w.Now()+Time(d.elects(s, 0)))
 	s.then(w, time.Duration(s.serving-w.Now()), stepLead, 0)
@@ -265,7 +260,7 @@ func (d *etcd) elects(s *store, missed time.Duration) time.Duration {
 	return trueSpan(etcdElection-missed, s.drift()) + gap
 }
 
-// leads gives all leases their time anew.
+// leads gives all leases their time again.
 func (d *etcd) leads(s *store, w *World) {
 	for i := range d.sessions {
 		if z := &d.sessions[i]; z.closed == 0 {
@@ -274,8 +269,8 @@ func (d *etcd) leads(s *store, w *World) {
 	}
 }
 
-// stands draws for how long a leader that is cut off takes itself for one: until a
-// check finds that it has missed a majority since the last one.
+// stands draws how long a leader that is cut off believes that it leads: until a check finds that
+// it has missed a majority since the last one.
 func (d *etcd) stands(s *store) time.Duration {
 	word := s.random.Uint64()
 	span := etcdElection + below(word<<1, etcdElection)
@@ -285,17 +280,16 @@ func (d *etcd) stands(s *store) time.Duration {
 	return trueSpan(span, -s.drift())
 }
 
-// drift is by how much a server's clock may be off, in ppm, either way.
+// drift is how much a server's clock may be off, in ppm, either way.
 func (s *store) drift() int64 { return max(s.noise.Rate, -s.noise.Rate) }
 
-// trueSpan is the true time in which a clock of that rate, in ppm, shows that d
-// has passed.
+// trueSpan is the true time in which a clock of that rate, in ppm, advances by d.
 func trueSpan(d time.Duration, rate int64) time.Duration {
 	const million = 1_000_000
 	return d * million / time.Duration(million+rate)
 }
 
-// cut is a client that finds out at a keep-alive that is not answered.
+// cut handles a client that learns of its cut from a keep-alive without an answer.
 func (d *etcd) cut(s *store, w *World, node int32) {
 	if s.noise.Replicated && w.keeps(node) {
 		s.then(w, time.Duration(w.servers.alone-w.Now()), stepNotice, node<<1)

@@ -15,7 +15,7 @@ var askList = protocol.Ask{Op: protocol.List}
 func askOpen(ttl time.Duration) protocol.Ask { return protocol.Ask{Op: protocol.OpenSession, TTL: ttl} }
 
 // join opens a session and enters.
-func (d *desk) join(i int, ttl time.Duration) protocol.Entry {
+func (d *storeTest) join(i int, ttl time.Duration) protocol.Entry {
 	d.t.Helper()
 	session := d.want(i, sDone, askOpen(ttl)).Session
 	nonce := protocol.Nonce{uint64(i), session}
@@ -27,7 +27,7 @@ func (d *desk) join(i int, ttl time.Duration) protocol.Entry {
 }
 
 // orders are those of the entries that a participant sees.
-func (d *desk) orders(i int, session uint64) []uint64 {
+func (d *storeTest) orders(i int, session uint64) []uint64 {
 	d.t.Helper()
 	var all []uint64
 	for _, e := range d.want(i, sDone, protocol.Ask{Op: protocol.List, Session: session}).Entries {
@@ -40,10 +40,9 @@ func askAbout(o protocol.Op, e protocol.Entry) protocol.Ask {
 	return protocol.Ask{Op: o, Session: e.Session, Entry: e}
 }
 
-// etcd raises a TTL silently, to whole seconds and to one and a half election
-// timeouts.
+// etcd raises a TTL silently, to whole seconds and to one and a half election timeouts.
 func TestEtcdTTL(t *testing.T) {
-	d := newDesk(t, StoreEtcd, StoreNoise{})
+	d := newStoreTest(t, StoreEtcd, StoreNoise{})
 	for wish, want := range map[time.Duration]time.Duration{
 		time.Millisecond: 2 * time.Second, 1500 * time.Millisecond: 2 * time.Second, 2 * time.Second: 2 * time.Second, 2001 * time.Millisecond: 3 * time.Second,
 	} {
@@ -57,8 +56,8 @@ func TestEtcdTTL(t *testing.T) {
 	}
 }
 
-// A lease lives for its TTL by the server's clock, and little longer; then its
-// key goes, in one revision.
+// A lease lives for its TTL by the server's clock, and little longer; then its key is deleted, in
+// one revision.
 func TestEtcdExpires(t *testing.T) {
 	for _, rate := range []int64{0, 50_000, -50_000} {
 		prompt := 0
@@ -93,7 +92,7 @@ func TestEtcdExpires(t *testing.T) {
 }
 
 func TestEtcdKeepAlive(t *testing.T) {
-	d := newDesk(t, StoreEtcd, StoreNoise{})
+	d := newStoreTest(t, StoreEtcd, StoreNoise{})
 	e := d.join(0, etcdTTL3)
 	for range 10 {
 		d.wait(2 * time.Second)
@@ -104,10 +103,10 @@ func TestEtcdKeepAlive(t *testing.T) {
 	}
 }
 
-// A key is named after its lease: entering again answers with it. A create that
-// was under way lands after the key was deleted, unless the lease went with it.
+// A key is named after its lease: entering again answers with it. A create in flight lands after
+// the key was deleted, unless the lease was deleted too.
 func TestEtcdDelayedCreate(t *testing.T) {
-	d := newDesk(t, StoreEtcd, StoreNoise{Repeat: 1})
+	d := newStoreTest(t, StoreEtcd, StoreNoise{Repeat: 1})
 	e := d.join(0, etcdTTL3)
 	if again := d.want(0, sDone, protocol.Ask{Op: protocol.Enter, Session: e.Session, Nonce: protocol.Nonce{9, 9}}); again.Entry != e {
 		t.Errorf("entered as %+v, and again as %+v", e, again.Entry)
@@ -141,7 +140,7 @@ func TestEtcdDelayedCreate(t *testing.T) {
 }
 
 func TestEtcdQueue(t *testing.T) {
-	d := newDesk(t, StoreEtcd, StoreNoise{})
+	d := newStoreTest(t, StoreEtcd, StoreNoise{})
 	if m := d.want(0, sDone, askList).Mark; m != (protocol.QueueMark{}) {
 		t.Errorf("a new queue has the mark %+v", m)
 	}
@@ -181,7 +180,7 @@ func TestEtcdQueue(t *testing.T) {
 	if l := d.want(1, sDone, askList); l.Mark != leave.Mark || !slices.Equal(l.Entries, []protocol.Entry{b, c}) {
 		t.Errorf("listed %+v", l)
 	}
-	// Neither the mark nor the entry: it is one transaction.
+	// Neither the mark nor the entry changes: it is one transaction.
 	leave.Mark.Order = 99
 	d.want(0, sGone, leave)
 	mark.Mark.Order = 99
@@ -190,11 +189,11 @@ func TestEtcdQueue(t *testing.T) {
 	if m := d.want(1, sDone, askList).Mark; m.Order != a.Order {
 		t.Errorf("a transaction that failed has left the mark %+v", m)
 	}
-	// What is gone already is seen at once.
+	// A deletion that has already happened fires the watch at once.
 	late := d.ask(2, protocol.Ask{Op: protocol.WatchEntry, Entry: a, Revision: l.Revision})
 	d.wait(10 * time.Millisecond)
 	d.wantStatuses(2, late, sEvent, sClosed)
-	// So is what has changed since the revision; a change now is seen when it comes.
+	// So does a change since the revision; a later change fires it when it comes.
 	r := d.want(1, sDone, askAbout(protocol.Touch, b)).Revision
 	before := d.ask(2, protocol.Ask{Op: protocol.WatchEntry, Entry: b, Revision: r - 1})
 	after := d.ask(0, protocol.Ask{Op: protocol.WatchEntry, Entry: b, Revision: r})
@@ -207,9 +206,9 @@ func TestEtcdQueue(t *testing.T) {
 	d.want(0, sRefused, protocol.Ask{Op: protocol.Write})
 }
 
-// A watch from before what is remembered is closed: compacted.
+// A watch from before the oldest kept revision is closed: compacted.
 func TestEtcdCompaction(t *testing.T) {
-	d := newDesk(t, StoreEtcd, StoreNoise{})
+	d := newStoreTest(t, StoreEtcd, StoreNoise{})
 	e := d.join(0, etcdTTL3)
 	for range 2 * depth {
 		d.want(0, sDone, askAbout(protocol.Touch, e))
@@ -220,8 +219,7 @@ func TestEtcdCompaction(t *testing.T) {
 	d.wantStatuses(1, number, sClosed)
 }
 
-// What a watch could have seen and did not is not lost for ever: its runtime
-// finds out that the watch is dead.
+// A lost event of a watch is noticed in the end: its runtime detects that the watch is dead.
 func TestQueueWatchLost(t *testing.T) {
 	for _, kind := range []StoreKind{StoreEtcd, StoreZooKeeper} {
 		for name, noise := range map[string]StoreNoise{"noise": {WatchLoss: 1}, "fault": {}} {
@@ -229,7 +227,7 @@ func TestQueueWatchLost(t *testing.T) {
 			if name == "fault" {
 				ops = append(ops, Op{At: trueTime(100 * time.Millisecond), Kind: OpWatchLoss, For: time.Minute})
 			}
-			d := newDesk(t, kind, noise, ops...)
+			d := newStoreTest(t, kind, noise, ops...)
 			a, b := d.join(0, 30*time.Second), d.join(1, 30*time.Second)
 			number := d.ask(1, protocol.Ask{Op: protocol.WatchEntry, Session: b.Session, Entry: a, Revision: b.Order})
 			d.until(time.Second)
@@ -259,7 +257,7 @@ func TestQueueWatchTwiceAndClosed(t *testing.T) {
 				test.op.At = trueTime(500 * time.Millisecond)
 				ops = append(ops, test.op)
 			}
-			d := newDesk(t, kind, test.noise, ops...)
+			d := newStoreTest(t, kind, test.noise, ops...)
 			a, b := d.join(0, 30*time.Second), d.join(1, 30*time.Second)
 			number := d.ask(1, protocol.Ask{Op: protocol.WatchEntry, Session: b.Session, Entry: a, Revision: b.Order})
 			d.until(time.Second)
@@ -270,9 +268,8 @@ func TestQueueWatchTwiceAndClosed(t *testing.T) {
 	}
 }
 
-// A new leader gives all leases their time anew, and an election timeout more.
-// The old one answers keep-alives meanwhile and after, for two of its election
-// timeouts in all; they prolong nothing.
+// A new leader gives all leases their time again, and an election timeout more. The old one answers
+// keep-alives meanwhile and after, for two of its election timeouts in all; they renew nothing.
 func TestEtcdLeaderChange(t *testing.T) {
 	deposed, soonest, latest := 0, 0, 0
 	for seed := range uint64(20) {
@@ -333,7 +330,7 @@ func TestEtcdLeaderChange(t *testing.T) {
 func TestQueueExpiry(t *testing.T) {
 	for _, kind := range []StoreKind{StoreEtcd, StoreZooKeeper} {
 		t.Run(string(kind), func(t *testing.T) {
-			d := newDesk(t, kind, StoreNoise{}, Op{At: trueTime(time.Second), Kind: OpExpireEarly, Node: "n1"})
+			d := newStoreTest(t, kind, StoreNoise{}, Op{At: trueTime(time.Second), Kind: OpExpireEarly, Node: "n1"})
 			a, b := d.join(0, 4*time.Second), d.join(1, 4*time.Second)
 			d.until(1100 * time.Millisecond)
 			if got := d.orders(1, b.Session); !slices.Equal(got, []uint64{b.Order}) {
@@ -343,7 +340,7 @@ func TestQueueExpiry(t *testing.T) {
 				t.Errorf("n1 is told %v", s)
 			}
 			// Late: n1 and n2 are silent, and stay for that much longer.
-			d = newDesk(t, kind, StoreNoise{},
+			d = newStoreTest(t, kind, StoreNoise{},
 				Op{At: trueTime(time.Second), Kind: OpExpireLate, For: time.Minute, By: 5 * time.Second},
 				Op{At: trueTime(1100 * time.Millisecond), Kind: OpKill, Node: "n1", For: time.Hour})
 			a = d.join(0, 4*time.Second)
@@ -362,7 +359,7 @@ func TestQueueExpiry(t *testing.T) {
 
 func TestQueueForeignDelete(t *testing.T) {
 	for _, kind := range []StoreKind{StoreEtcd, StoreZooKeeper} {
-		d := newDesk(t, kind, StoreNoise{}, Op{At: trueTime(time.Second), Kind: OpForeign, Node: "n2"}, Op{At: trueTime(2 * time.Second), Kind: OpForeign})
+		d := newStoreTest(t, kind, StoreNoise{}, Op{At: trueTime(time.Second), Kind: OpForeign, Node: "n2"}, Op{At: trueTime(2 * time.Second), Kind: OpForeign})
 		a, b, c := d.join(0, time.Minute), d.join(1, time.Minute), d.join(2, time.Minute)
 		d.until(1100 * time.Millisecond)
 		if got := d.orders(2, c.Session); !slices.Equal(got, []uint64{a.Order, c.Order}) {
@@ -375,12 +372,12 @@ func TestQueueForeignDelete(t *testing.T) {
 	}
 }
 
-// A failover loses what was acknowledged. etcd's revisions come again, as from
-// an older snapshot; ZooKeeper's do not.
+// A failover loses acknowledged data. etcd's revisions repeat, as from an older snapshot;
+// ZooKeeper's do not.
 func TestQueueFailover(t *testing.T) {
 	for _, kind := range []StoreKind{StoreEtcd, StoreZooKeeper} {
 		t.Run(string(kind), func(t *testing.T) {
-			d := newDesk(t, kind, StoreNoise{}, Op{At: trueTime(time.Second), Kind: OpFailover, Count: 3})
+			d := newStoreTest(t, kind, StoreNoise{}, Op{At: trueTime(time.Second), Kind: OpFailover, Count: 3})
 			a, b := d.join(0, time.Minute), d.join(1, time.Minute)
 			mark := askAbout(protocol.Mark, a)
 			mark.Mark = protocol.QueueMark{Order: a.Order, Held: true}
@@ -406,10 +403,10 @@ func TestQueueFailover(t *testing.T) {
 	}
 }
 
-// What is gone is forgotten after a while, and only then.
+// Deleted items are dropped after a while, and only then.
 func TestQueueForgets(t *testing.T) {
 	for _, kind := range []StoreKind{StoreEtcd, StoreZooKeeper} {
-		d := newDesk(t, kind, StoreNoise{})
+		d := newStoreTest(t, kind, StoreNoise{})
 		keep := d.join(2, time.Hour)
 		for range 500 {
 			d.want(0, sDone, askAbout(protocol.CloseSession, d.join(0, time.Hour)))

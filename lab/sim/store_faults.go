@@ -8,9 +8,9 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// storeFault is an operation that goes on.
+// storeFault is an operation in progress.
 type storeFault struct {
-	op    *Op // which one; nothing is read from it
+	op    *Op // the operation, as a key only
 	kind  OpKind
 	node  protocol.NodeID // empty: all
 	by    time.Duration
@@ -96,8 +96,7 @@ func (s *store) end(w *World, op *Op) {
 	}
 }
 
-// cut and uncut are one reason more, and one less, for which a participant cannot
-// reach the store.
+// cut and uncut add and remove one reason for which a participant cannot reach the store.
 func (s *store) cut(w *World, node int32) {
 	p := &s.routes[node]
 	if p.down++; p.down == 1 {
@@ -112,8 +111,8 @@ func (s *store) uncut(w *World, node int32) {
 	}
 }
 
-// mend is a path that works again. A stream that has missed something is not
-// gone on with, so watches end.
+// mend handles a path that works again. A stream that has missed something is not resumed, so
+// watches end.
 func (s *store) mend(w *World, node int32) {
 	s.routes[node].island = 0
 	s.closeWatches(w, func(t *watch) bool { return t.node == node })
@@ -140,21 +139,20 @@ func (s *store) heal(w *World) {
 	}
 }
 
-// suspect lets a client library find out that it has lost its connection, some
-// time after.
+// suspect makes a client library detect, some time later, that it has lost its connection.
 func (s *store) suspect(w *World, node int32, timeout time.Duration) {
 	after := timeout/3 + below(s.random.Uint64(), timeout/3)
 	s.then(w, after, stepNotice, node<<1)
 }
 
-// notice tells a process that its connection to the store has ended. id is twice
-// the node, and one more if that is so though the path works.
+// notice tells a process that its connection to the store has ended. id is twice the node, plus one
+// if the path works nevertheless.
 func (s *store) notice(w *World, id int32) {
 	n, path := w.nodes[id>>1], &s.routes[id>>1]
 	switch {
 	case id&1 == 0 && (path.down == 0 || path.island > w.Now()) || !n.up:
 	case n.frozen:
-		s.then(w, 50*time.Millisecond, stepNotice, id) // it finds out when it runs again
+		s.then(w, 50*time.Millisecond, stepNotice, id) // it detects that when it resumes
 	default:
 		w.input.Kind, w.input.From, w.input.Incarnation = protocol.PeerClosed, "", 0
 		w.step(n, &w.input)

@@ -6,27 +6,26 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// hangSlack is how long, at most, a leader of etcd that was paused answers
-// before it hears that it has been replaced.
+// hangSlack is the longest time for which a paused leader of etcd answers before it learns that it
+// has been replaced.
 const hangSlack = 100 * time.Millisecond
 
-// hang is a leader of etcd that hangs and does not learn of its successor
-// (OpStoreHang). If its raft loop waits for a disk, its lessor goes on: it
-// renews leases for the clients that are connected to it, by its own count. If
-// its process is paused, requests wait, and it renews when it goes on. What its
-// count says has run out it proposes to revoke, and when it goes on its
-// successor does that, though the client has renewed the lease there meanwhile.
-// That is etcd's issue 15247. A server with the mend (pull request 16822) does
-// neither: it looks whether it still leads.
+// hang is a leader of etcd that hangs and does not learn of its successor (OpStoreHang). If its
+// raft loop waits for a disk, its lessor goes on: it renews leases for the clients that are
+// connected to it, by its own clock. If its process is paused, requests wait, and it renews when it
+// resumes. It proposes to revoke the leases that have run out by its own clock, and when it resumes
+// its successor does that, although the client has renewed the lease there meanwhile. That is
+// etcd's issue 15247. A server with the fix (pull request 16822) does neither: it checks whether it
+// still leads.
 type hang struct {
 	on     bool
 	paused bool
-	until  Time // when it goes on
+	until  Time // when it resumes
 	leads  Time // when its successor begins; if that is not before until, there is none
-	over   Time // when it has heard of that
+	over   Time // when it has learnt of that
 }
 
-// hang lets the leader hang for a span; 0 is until the faults end.
+// hang makes the leader hang for a span; 0 is until the faults end.
 func (d *etcd) hang(s *store, w *World, span time.Duration, paused bool) {
 	h := &d.hung
 	if h.on || s.noise.Replicated {
@@ -53,14 +52,14 @@ func (d *etcd) hang(s *store, w *World, span time.Duration, paused bool) {
 	s.then(w, time.Duration(h.over-w.Now()), stepResume, 0)
 }
 
-// succeeds begins the tenure of the next leader, unless the one before goes on.
+// succeeds begins the tenure of the next leader, unless the previous one goes on.
 func (d *etcd) succeeds(s *store, w *World) {
 	if h := &d.hung; h.on && w.Now() == h.leads && h.leads < h.until {
 		d.leads(s, w)
 	}
 }
 
-// resume is the old leader that has heard of its successor, or that leads on.
+// resume handles the old leader that has learnt of its successor, or that leads on.
 func (d *etcd) resume(s *store, w *World) {
 	h := d.hung
 	if !h.on {
@@ -92,7 +91,7 @@ func (d *etcd) resume(s *store, w *World) {
 	}
 }
 
-// waits is until when a request waits at a server that is paused; 0: it does not.
+// waits is until when a request waits at a paused server; 0: it does not.
 func (s *store) waits(w *World, p *parcel) Time {
 	if d, ok := s.server.(*etcd); ok && d.hung.paused && s.routes[p.node].hung && w.Now() < d.hung.until {
 		return d.hung.until
@@ -100,13 +99,13 @@ func (s *store) waits(w *World, p *parcel) Time {
 	return 0
 }
 
-// atHung reports whether a request is answered by the leader that hangs.
+// atHung reports whether the hanging leader answers a request.
 func (s *store) atHung(p *parcel) bool {
 	d, ok := s.server.(*etcd)
 	return ok && d.hung.on && s.routes[p.node].hung && !s.noise.Mended && p.ask.Op == protocol.KeepAlive
 }
 
-// answerHung is a keep-alive there.
+// answerHung is a keep-alive at the hanging leader.
 func (d *etcd) answerHung(s *store, w *World, p *parcel) bool {
 	z, a, now := d.session(p.ask.Session), &p.answer, s.clock(w.Now())
 	if z == nil || z.atOld == 0 || now >= z.atOld {

@@ -7,9 +7,9 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// TestEtcdHang: a leader that hangs for 8 s goes on renewing n1's lease of 3 s,
-// which its successor lets expire, and when it goes on it ends that of n2, which
-// the successor has renewed. A mended one does neither.
+// TestEtcdHang: a leader that hangs for 8 s goes on renewing n1's lease of 3 s, which its successor
+// lets expire, and when it resumes it ends that of n2, which the successor has renewed. A fixed
+// server does neither.
 func TestEtcdHang(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -69,9 +69,9 @@ func TestEtcdHang(t *testing.T) {
 	}
 }
 
-// TestEtcdPausedLeader: a leader that was paused for longer than an election, and
-// for less than a lease's time, renews it when it goes on. Its successor lets the
-// lease expire before that renewal has run out.
+// TestEtcdPausedLeader: a leader that was paused for longer than an election, and for less than a
+// lease's time, renews the lease when it resumes. Its successor lets the lease expire before that
+// renewal has run out.
 func TestEtcdPausedLeader(t *testing.T) {
 	for seed := uint64(1); seed <= 40; seed++ {
 		d := seedDesk(t, StoreEtcd, seed, StoreNoise{Timeout: 9 * time.Second}, Op{At: trueTime(2 * time.Second), Kind: OpStoreHang, For: 7 * time.Second, Value: 1})
@@ -83,7 +83,7 @@ func TestEtcdPausedLeader(t *testing.T) {
 		number := d.ask(0, protocol.Ask{Op: protocol.KeepAlive, Session: a.Session})
 		d.until(9200 * time.Millisecond)
 		d.wantStatuses(0, number, sDone)
-		// It may be claimed until 18.9 s by that.
+		// By that renewal it may be claimed until 18.9 s.
 		d.until(15500 * time.Millisecond)
 		if n := len(d.orders(1, 0)); n != 0 {
 			t.Fatalf("seed %d: %d entries; want none, since the successor counts 10 s and an election timeout", seed, n)

@@ -7,19 +7,18 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// queue is what the stores with sessions and ordered entries have in common. It
-// keeps what is gone for the last depth commits: a read that lags still sees
-// it, and a failover brings it back.
+// queue is common to the stores with sessions and ordered entries. It keeps what was deleted for
+// the last depth commits: a lagging read still sees it, and a failover restores it.
 type queue struct {
 	items    []item    // by rising order
 	marks    []marked  // by rising commit; the last is the present one
 	sessions []session // by rising id
 	log      [depth]commit
 	tx       uint64 // the last commit
-	first    uint64 // the oldest one that is remembered
+	first    uint64 // the oldest commit that is kept
 	rev      uint64 // etcd's revision, ZooKeeper's zxid
 	opened   uint64 // the last session's id
-	dead     int    // how many items and sessions are gone
+	dead     int    // the number of deleted items and sessions
 }
 
 type commit struct {
@@ -27,8 +26,8 @@ type commit struct {
 	rev uint64
 }
 
-// item is an entry, the commits that made and deleted it (0: it is there), and
-// the revision of its last change.
+// item is an entry, the commits that created and deleted it (0: it exists), and the revision of its
+// last change.
 type item struct {
 	entry   protocol.Entry
 	created uint64
@@ -46,11 +45,11 @@ type marked struct {
 // session is a session (etcd: a lease). Its time runs on the server's clock.
 type session struct {
 	id       uint64
-	node     int32 // whose process opened it
+	node     int32 // the node that opened it
 	life     uint32
 	ttl      time.Duration
 	expiry   time.Duration // by the server's clock
-	atOld    time.Duration // the same as a leader of etcd has it that hangs; 0: it knows of none
+	atOld    time.Duration // the same by a hanging leader of etcd; 0: it does not know the session
 	made     uint64        // the commit that opened it
 	closed   uint64        // the one that closed it; 0: it is open
 	overdue  bool          // the server has seen that it expired, and is about to close it
@@ -64,7 +63,7 @@ func newQueue(rev uint64) queue {
 	return queue{marks: []marked{{}}, log: [depth]commit{{rev: rev}}, rev: rev}
 }
 
-// clock is what the server's clock shows at that time.
+// clock is the reading of the server's clock at that time.
 func (s *store) clock(t Time) time.Duration {
 	const million = 1_000_000
 	return time.Duration(t + t/million*Time(s.noise.Rate) + t%million*Time(s.noise.Rate)/million)
@@ -81,8 +80,7 @@ func (s *store) trueAt(d time.Duration) Time {
 	return t
 }
 
-// commit makes a change of the state; if it is one of what the queue holds, it
-// has a revision of its own.
+// commit makes a change of the state; a change of the queue's content has a revision of its own.
 func (q *queue) commit(w *World, revised bool) {
 	q.tx++
 	if revised {
@@ -97,9 +95,8 @@ func (q *queue) commit(w *World, revised bool) {
 	}
 }
 
-// forget drops what has been gone for longer than anybody can look back. It
-// moves sessions and items, so nobody may hold a pointer into them: it is called
-// before a request is looked at.
+// forget drops what was deleted before the oldest possible read. It moves sessions and items, so no
+// pointer into them may be held: it is called before a request is handled.
 func (q *queue) forget() {
 	if q.dead <= 2*depth {
 		return
@@ -111,8 +108,7 @@ func (q *queue) forget() {
 	q.dead -= n - len(q.items) - len(q.sessions)
 }
 
-// before is the commit that was the last one d before t, as far back as is
-// remembered.
+// before is the commit that was the last one d before t, as far back as is kept.
 func (q *queue) before(t Time, d time.Duration) uint64 {
 	i := q.tx
 	for i > q.first && q.log[i%depth].at > t-Time(d) {
@@ -129,7 +125,7 @@ func (q *queue) mark(tx uint64) protocol.QueueMark {
 	return q.marks[i].mark
 }
 
-// session is the one with that id, if it is remembered.
+// session is the session with that id, if it is kept.
 func (q *queue) session(id uint64) *session {
 	i, ok := slices.BinarySearchFunc(q.sessions, id, func(z session, id uint64) int { return int(z.id) - int(id) })
 	if !ok {
@@ -174,8 +170,8 @@ func (q *queue) list(p *parcel, tx uint64) {
 	p.answer.Entries = p.entries
 }
 
-// verify fills in the first entry, and reports whether the one that is asked
-// for is there and of that session.
+// verify fills in the first entry, and reports whether the requested entry exists and belongs to
+// that session.
 func (q *queue) verify(p *parcel, session, tx uint64) bool {
 	for i := range q.items {
 		if it := &q.items[i]; it.seen(tx) {
@@ -194,13 +190,13 @@ func (q *queue) open(s *store, w *World, p *parcel, ttl time.Duration) *session 
 	return &q.sessions[len(q.sessions)-1]
 }
 
-// watchOut lets the server look at the session when it may have expired.
+// watchOut makes the server check the session when it may have expired.
 func (q *queue) watchOut(s *store, w *World, z *session) {
 	at := s.trueAt(z.expiry + s.overtime())
 	s.then(w, time.Duration(max(at, s.look(w))-w.Now()), stepCheck, int32(z.id))
 }
 
-// overtime is how much longer than their time sessions live.
+// overtime is how much longer than their TTL sessions live.
 func (s *store) overtime() time.Duration {
 	var by time.Duration
 	for i := range s.faults {
@@ -231,8 +227,8 @@ func (q *queue) remove(s *store, w *World, it *item) {
 	q.changed(s, w, it.entry.Order)
 }
 
-// end closes a session, and deletes its entries with it. etcd's revision counts
-// only if there were any; ZooKeeper's zxid always does.
+// end closes a session, and deletes its entries with it. etcd's revision rises only if there were
+// any; ZooKeeper's zxid always does.
 func (q *queue) end(s *store, w *World, z *session, counts bool) {
 	for i := range q.items {
 		it := &q.items[i]
@@ -249,9 +245,8 @@ func (q *queue) end(s *store, w *World, z *session, counts bool) {
 	}
 }
 
-// changed lets the watches on an entry see that it is gone or another. What
-// they see may come late or twice; if it does not come at all the runtime
-// notices later that its watch is dead.
+// changed fires the watches on an entry that was deleted or changed. Their events may come late or
+// twice; if none comes, the runtime notices later that its watch is dead.
 func (q *queue) changed(s *store, w *World, order uint64) {
 	for i := range s.watches {
 		if t := &s.watches[i]; t.order == order && !t.mute {
@@ -261,7 +256,7 @@ func (q *queue) changed(s *store, w *World, order uint64) {
 	s.watches = slices.DeleteFunc(s.watches, func(t watch) bool { return t.id == none })
 }
 
-// show lets one watch see that, and ends it. It is marked as ended, not removed.
+// show fires one watch, and ends it. It is marked as ended, not removed.
 func (q *queue) show(s *store, w *World, t *watch) {
 	v := s.sight(&s.routes[t.node], w.Now())
 	if v.lost && !v.close {
@@ -278,7 +273,7 @@ func (q *queue) show(s *store, w *World, t *watch) {
 	t.id = none
 }
 
-// watchEntry registers a watch, and lets it see at once what has already been.
+// watchEntry registers a watch, and fires it at once for a change that has already happened.
 func (q *queue) watchEntry(s *store, w *World, p *parcel, tx uint64) {
 	it := q.find(p.ask.Entry.Order, tx)
 	s.watch(p)
@@ -304,7 +299,7 @@ func (q *queue) hand(s *store, w *World, id protocol.NodeID) {
 	}
 }
 
-// back returns to the state before the last commits. Sessions begin anew.
+// back restores the state before the last commits. Sessions get their time again.
 func (q *queue) back(s *store, w *World, count int, fresh func(*session)) {
 	q.tx -= min(uint64(count), q.tx-q.first)
 	q.rev = q.log[q.tx%depth].rev

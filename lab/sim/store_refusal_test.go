@@ -9,7 +9,7 @@ import (
 	"github.com/electd/elect/lab/sim/protocols"
 )
 
-// faults keeps what halted machines say.
+// faults keeps the faults of halted machines.
 type faults map[string]string
 
 func (f faults) Event(_ *sim.World, r *sim.Record) {
@@ -18,8 +18,8 @@ func (f faults) Event(_ *sim.World, r *sim.Record) {
 	}
 }
 
-// TestSessionsTooShort: ZooKeeper's servers lower a session below the hold. Then
-// nobody leads, and all say why (Q6).
+// TestSessionsTooShort: ZooKeeper's servers shorten a session below the hold. Then nobody leads,
+// and all report why (Q6).
 func TestSessionsTooShort(t *testing.T) {
 	for config, halts := range map[string]bool{
 		`{"ttl":100000000000,"hold":50000000000,"max_hold":50000000000}`: true,

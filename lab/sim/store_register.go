@@ -7,21 +7,21 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// depth is how many changes a store remembers: for reads that lag, and for
-// those that a failover loses.
+// depth is how many changes a store keeps: for lagging reads, and for the changes that a failover
+// loses.
 const depth = 64
 
-// register is a store with one record and compare-and-set: a Kubernetes Lease,
-// a row, a key of Consul or NATS, an object with If-Match. Reads are
-// linearizable; what lags are its watches. It has no sessions and no clock.
+// register is a store with one record and compare-and-set: a Kubernetes Lease, a row, a key of
+// Consul or NATS, an object with If-Match. Reads are linearizable; watches lag. It has no sessions
+// and no clock.
 type register struct {
-	last    uint64            // the last version that was given; it comes again after a rollback only
+	last    uint64            // the last version given out; it repeats after a rollback only
 	history [depth]generation // of the record; now is history[count%depth]
 	count   uint64
-	first   uint64 // the oldest generation that is remembered
+	first   uint64 // the oldest generation that is kept
 }
 
-// generation is what the record was from some time on.
+// generation is the record from some time on.
 type generation struct {
 	at      Time
 	version uint64 // 0: there was none
@@ -32,7 +32,7 @@ func newRegister() *register { return &register{} }
 
 func (r *register) now() *generation { return &r.history[r.count%depth] }
 
-// before is the record as it was d before t, as far back as is remembered.
+// before is the record as it was d before t, as far back as is kept.
 func (r *register) before(t Time, d time.Duration) *generation {
 	i := r.count
 	for i > r.first && r.history[i%depth].at > t-Time(d) {
@@ -68,7 +68,7 @@ func (r *register) apply(s *store, w *World, p *parcel) bool {
 	case protocol.Watch:
 		s.watch(p)
 	default:
-		a.Status = protocol.StatusRefused // it is no operation on a register
+		a.Status = protocol.StatusRefused // not an operation on a register
 	}
 	return true
 }
@@ -82,8 +82,7 @@ func (r *register) put(s *store, w *World, version uint64, record protocol.Recor
 	r.changed(s, w)
 }
 
-// changed lets the watches see the record. They may miss it, see it twice or
-// late, or see what it was a while ago.
+// changed fires the watches. An event may be lost, doubled or late, or show an earlier record.
 func (r *register) changed(s *store, w *World) {
 	for i := range s.watches {
 		t := &s.watches[i]
@@ -116,14 +115,13 @@ func (r *register) foreign(s *store, w *World, _ protocol.NodeID, count int) {
 	}
 }
 
-// failover goes back by that many changes. Versions that were given stay given.
+// failover goes back by that many changes. Versions are not given out again.
 func (r *register) failover(_ *store, _ *World, count int) {
 	r.count -= min(uint64(count), r.count-r.first)
 }
 
-// rollback goes back by that many changes, or to nothing, and versions with it:
-// a restore from a backup, a replica that lags and takes over, a row that is lost
-// and has its counter in it.
+// rollback goes back by that many changes, or to nothing, and so do versions: a restore from a
+// backup, a lagging replica that takes over, a lost row with its counter in it.
 func (r *register) rollback(w *World, count int, all bool) {
 	was := r.last
 	if all {
@@ -140,7 +138,7 @@ func (r *register) rollback(w *World, count int, all bool) {
 	}
 }
 
-// elect is a change of the store's leader: requests wait for a moment.
+// elect changes the store's leader: requests wait for a moment.
 func (r *register) elect(s *store, w *World) {
 	if s.noise.Replicated {
 		// Its servers have to miss their leader first, as etcd's do.

@@ -18,7 +18,7 @@ func askWrite(version, attempt uint64) protocol.Ask {
 var askRead = protocol.Ask{Op: protocol.Read}
 
 func TestRegisterComparesAndSets(t *testing.T) {
-	d := newDesk(t, StoreRegister, StoreNoise{})
+	d := newStoreTest(t, StoreRegister, StoreNoise{})
 	if a := d.want(0, sDone, askRead); a.Version != 0 || a.Store == "" {
 		t.Errorf("an absent record reads %+v", a)
 	}
@@ -46,9 +46,9 @@ func TestRegisterComparesAndSets(t *testing.T) {
 	d.want(0, sRefused, protocol.Ask{Op: protocol.Enter})
 }
 
-// The library repeats a write that had succeeded, and says that it has not.
+// The library repeats a write that had succeeded, and reports a conflict.
 func TestRegisterConflictsWithItself(t *testing.T) {
-	d := newDesk(t, StoreRegister, StoreNoise{Repeat: 1})
+	d := newStoreTest(t, StoreRegister, StoreNoise{Repeat: 1})
 	d.want(0, sConflict, askWrite(0, 1))
 	if a := d.want(0, sDone, askRead); a.Record != attemptRecord(1) {
 		t.Errorf("the record is %+v, want the first attempt", a.Record)
@@ -78,7 +78,7 @@ func TestRegisterWatch(t *testing.T) {
 				test.op.At = trueTime(time.Second)
 				ops = append(ops, test.op)
 			}
-			d := newDesk(t, StoreRegister, test.noise, ops...)
+			d := newStoreTest(t, StoreRegister, test.noise, ops...)
 			number := d.ask(1, protocol.Ask{Op: protocol.Watch})
 			d.until(2 * time.Second)
 			v := uint64(0)
@@ -96,7 +96,7 @@ func TestRegisterWatch(t *testing.T) {
 	}
 }
 
-// A watch may show what the record was; a askRead may not.
+// A watch may show an earlier record; a read may not.
 func TestRegisterStale(t *testing.T) {
 	for name, ops := range map[string][]Op{"noise": nil, "fault": {{At: trueTime(time.Second), Kind: OpStaleRead, Node: "n2", By: 2 * time.Second, For: time.Minute}}} {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestRegisterStale(t *testing.T) {
 			if ops != nil {
 				noise = StoreNoise{}
 			}
-			d := newDesk(t, StoreRegister, noise, ops...)
+			d := newStoreTest(t, StoreRegister, noise, ops...)
 			number := d.ask(1, protocol.Ask{Op: protocol.Watch})
 			d.until(2 * time.Second)
 			v, last := uint64(0), uint64(0)
@@ -134,7 +134,7 @@ func TestRegisterStale(t *testing.T) {
 }
 
 func TestRegisterForeignDelete(t *testing.T) {
-	d := newDesk(t, StoreRegister, StoreNoise{}, Op{At: trueTime(time.Second), Kind: OpForeign, Node: "n2"})
+	d := newStoreTest(t, StoreRegister, StoreNoise{}, Op{At: trueTime(time.Second), Kind: OpForeign, Node: "n2"})
 	number := d.ask(1, protocol.Ask{Op: protocol.Watch})
 	d.want(0, sDone, askWrite(0, 1))
 	d.until(2 * time.Second)
@@ -144,10 +144,9 @@ func TestRegisterForeignDelete(t *testing.T) {
 	d.wantStatuses(1, number, sEvent, sEvent)
 }
 
-// A failover loses acknowledged writes, says so by another incarnation, and
-// gives no version twice.
+// A failover loses acknowledged writes, reports another incarnation, and gives no version twice.
 func TestRegisterFailover(t *testing.T) {
-	d := newDesk(t, StoreRegister, StoreNoise{}, Op{At: trueTime(time.Second), Kind: OpFailover, Count: 2}, Op{At: trueTime(2 * time.Second), Kind: OpFailover, Count: 100})
+	d := newStoreTest(t, StoreRegister, StoreNoise{}, Op{At: trueTime(time.Second), Kind: OpFailover, Count: 2}, Op{At: trueTime(2 * time.Second), Kind: OpFailover, Count: 100})
 	number := d.ask(1, protocol.Ask{Op: protocol.Watch})
 	versions := []uint64{0}
 	for k := range uint64(3) {
@@ -172,9 +171,9 @@ func TestRegisterFailover(t *testing.T) {
 	}
 }
 
-// What is remembered is bounded, and a failover goes no further.
+// The history is bounded, and a failover goes no further back.
 func TestRegisterRemembers(t *testing.T) {
-	d := newDesk(t, StoreRegister, StoreNoise{})
+	d := newStoreTest(t, StoreRegister, StoreNoise{})
 	v := uint64(0)
 	for k := range uint64(3 * depth) {
 		v = d.want(0, sDone, askWrite(v, k+1)).Version

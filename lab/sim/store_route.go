@@ -8,28 +8,28 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// none is no place in a slab, and nobody.
+// none is no place in a slab, and no node.
 const none = -1
 
-// route is a participant's way to the store and back.
+// route is a participant's path to the store and back.
 type route struct {
 	id     protocol.NodeID
 	random stream
-	down   int  // how many faults cut it
+	down   int  // the number of faults that cut it
 	stays  bool // it is never mended again
 
-	// What ZooKeeper's client sees comes in order on its one connection.
+	// ZooKeeper's client receives everything in order on its one connection.
 	out, back Time
-	tell      Time // when the last thing that a watch saw arrives
+	tell      Time // when the last watch event arrives
 
-	// view is the state that the participant's server has at least shown it.
+	// view is the newest state that the participant's server has shown it.
 	view uint64
-	// island is until when its server, itself cut off, answers what it can
-	// answer alone: reads of a state that stands still, and pings.
+	// island is until when its server, itself cut off, answers what it can answer alone: reads of a
+	// fixed state, and pings.
 	island Time
 	stood  uint64 // that state
-	// deposed is until when it talks to a leader of the store that has already
-	// been replaced and does not know it.
+	// deposed is until when it talks to a leader of the store that has been replaced and does not
+	// know it.
 	deposed Time
 	// hung: it talks to a leader of the store that hangs.
 	hung bool
@@ -42,22 +42,22 @@ func (p *route) appendState(dst []byte) []byte {
 	return protocol.AppendBool(protocol.AppendBool(dst, p.stays), p.hung)
 }
 
-// parcel is something on its way between a participant and the store: a
-// request until it is answered, or what a watch has seen.
+// parcel is in flight between a participant and the store: a request until it is answered, or an
+// event of a watch.
 type parcel struct {
 	node     int32
 	life     uint32
-	events   int8 // how many events refer to it; free at none
-	late     bool // it has been on its way for longer than it seemed
+	events   int8 // the number of events that refer to it; free at 0
+	late     bool // it was on its way for longer than expected
 	unknown  bool // its answer will be lost
 	repeat   bool // the client library sends it twice
 	throttle bool
 	lapsed   bool // the runtime has given up, or will
 	local    bool // the answer is the runtime's own
-	again    bool // a watch has seen it before
+	again    bool // a second copy of a watch event
 	deadline Time
-	chance   uint64        // of what depends on the state at arrival
-	lag      time.Duration // how far behind the server that is asked may be
+	chance   uint64        // decides what depends on the state at arrival
+	lag      time.Duration // how far behind the server may be
 	back     time.Duration
 	ask      protocol.Ask
 	answer   protocol.Answer
@@ -108,7 +108,7 @@ func appendMark(dst []byte, m protocol.QueueMark) []byte {
 	return protocol.AppendUint(protocol.AppendBool(protocol.AppendUint(dst, m.Order), m.Held), uint64(m.Hold))
 }
 
-// take makes a place for a parcel. It is cleared but for its buffer.
+// take allocates a place for a parcel. It is cleared except for its buffer.
 func (s *store) take() int32 {
 	i := s.parcels.get()
 	p := &s.parcels.all[i]
@@ -124,13 +124,13 @@ func (s *store) drop(i int32) {
 	}
 }
 
-// after makes a parcel's event at that time.
+// after schedules a parcel's event for that time.
 func (s *store) after(w *World, i int32, step storeStep, at Time) {
 	s.parcels.all[i].events++
 	s.then(w, time.Duration(at-w.Now()), step, i)
 }
 
-// chance is a draw with that probability; noise ends with the faults.
+// chance is true with that probability; noise ends with the faults.
 func (s *store) chance(word uint64, p float64) bool {
 	return !s.healed && word>>11 < odds(p)
 }
@@ -160,7 +160,7 @@ func (s *store) ask(w *World, n *node, a *protocol.Ask) {
 	p.answer = protocol.Answer{Number: a.Number, Store: s.name}
 	s.server.asked(p)
 
-	// As many draws, whatever becomes of it.
+	// The number of draws does not depend on the outcome.
 	r := &path.random
 	lost, late, lateBy, refused := r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()
 	unknown, repeat, throttle, lagging, lag := r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()
@@ -179,7 +179,7 @@ func (s *store) ask(w *World, n *node, a *protocol.Ask) {
 		p.lag = below(lag, staleness)
 	}
 	if path.down > 0 && path.island <= now && refused>>63 == 0 && !s.alone(w, p) {
-		// Nobody listens, and the runtime is told so: it was not sent.
+		// The store is unreachable and the runtime knows it: the request was not sent.
 		p.local, p.answer.Status = true, refusal(a.Op)
 		s.after(w, i, stepAnswer, now+Time(max(s.noise.Delay, time.Millisecond)))
 		return
@@ -199,8 +199,8 @@ func (s *store) ask(w *World, n *node, a *protocol.Ask) {
 	s.travel(w, i, at)
 }
 
-// inOrder is when something arrives that is sent after what arrives at last,
-// where the client has one connection.
+// inOrder is when something arrives that is sent after an earlier arrival at last, where the client
+// has one connection.
 func (s *store) inOrder(last, at Time) Time {
 	if _, ok := s.server.(*zookeeper); ok {
 		return max(last, at)
@@ -208,8 +208,7 @@ func (s *store) inOrder(last, at Time) Time {
 	return at
 }
 
-// travel lets a request arrive at that time, and the runtime give up before if
-// it takes too long.
+// travel makes a request arrive at that time, and the runtime give up before if it takes too long.
 func (s *store) travel(w *World, i int32, at Time) {
 	p := &s.parcels.all[i]
 	if at >= p.deadline && !p.lapsed {
@@ -219,7 +218,7 @@ func (s *store) travel(w *World, i int32, at Time) {
 	s.after(w, i, stepArrive, at)
 }
 
-// arrive is a request at the server.
+// arrive handles a request at the server.
 func (s *store) arrive(w *World, i int32) {
 	p := &s.parcels.all[i]
 	path := &s.routes[p.node]
@@ -235,7 +234,7 @@ func (s *store) arrive(w *World, i int32) {
 		s.drop(i)
 		return
 	case now < s.serving && path.deposed <= now && !s.alone(w, p) && !s.atHung(p):
-		// No leader: what has been sent is lost, or waits until there is one.
+		// No leader: a request is lost, or waits until there is one.
 		if p.chance>>63 == 0 {
 			s.lose(w, i)
 		} else {
@@ -244,7 +243,7 @@ func (s *store) arrive(w *World, i int32) {
 		s.drop(i)
 		return
 	case watches(p.ask.Op) && (p.lapsed || !alive(w, p)):
-		s.drop(i) // its end has been told, or nobody is there to be told anything
+		s.drop(i) // its end has been reported, or there is no process to report it to
 		return
 	case p.throttle:
 		p.answer.Status = refusal(p.ask.Op)
@@ -255,7 +254,7 @@ func (s *store) arrive(w *World, i int32) {
 	}
 	p = &s.parcels.all[i]
 	if watches(p.ask.Op) && p.answer.Status == 0 {
-		s.drop(i) // it is registered, and answers when it sees something
+		s.drop(i) // it is registered, and answers when it fires
 		return
 	}
 	if p.unknown && !watches(p.ask.Op) {
@@ -272,10 +271,10 @@ func alive(w *World, p *parcel) bool {
 	return n.up && n.life == p.life
 }
 
-// apply hands a request to the server, twice if the client library repeats it.
-// What comes of it may move the slab, so the server works on a copy.
+// apply passes a request to the server, twice if the client library repeats it. Applying it may
+// move the slab, so the server works on a copy.
 func (s *store) apply(w *World, i int32) bool {
-	p := &s.desk
+	p := &s.current
 	*p = s.parcels.all[i]
 	heard := s.server.apply(s, w, p)
 	if heard && p.repeat && p.answer.Status == protocol.StatusDone && repeats(p.ask.Op) {
@@ -287,7 +286,7 @@ func (s *store) apply(w *World, i int32) bool {
 	return heard
 }
 
-// repeats tells the requests that change something.
+// repeats reports whether an operation changes something.
 func repeats(o protocol.Op) bool {
 	switch o {
 	case protocol.Write, protocol.Delete, protocol.OpenSession, protocol.CloseSession, protocol.Enter, protocol.Touch, protocol.Mark, protocol.Leave:
@@ -296,7 +295,7 @@ func repeats(o protocol.Op) bool {
 	return false
 }
 
-// refusal is what becomes of a request that is not taken.
+// refusal is the status of a request that is not accepted.
 func refusal(o protocol.Op) protocol.Status {
 	if watches(o) {
 		return protocol.StatusClosed
@@ -306,7 +305,7 @@ func refusal(o protocol.Op) protocol.Status {
 
 func watches(o protocol.Op) bool { return o == protocol.Watch || o == protocol.WatchEntry }
 
-// lose lets the runtime wait in vain.
+// lose makes the runtime wait in vain.
 func (s *store) lose(w *World, i int32) {
 	if p := &s.parcels.all[i]; !p.lapsed {
 		p.lapsed = true
@@ -314,7 +313,7 @@ func (s *store) lose(w *World, i int32) {
 	}
 }
 
-// finish lets an answer arrive at that time, unless the runtime has given up.
+// finish makes an answer arrive at that time, unless the runtime has given up.
 func (s *store) finish(w *World, i int32, at Time) {
 	p := &s.parcels.all[i]
 	path := &s.routes[p.node]
@@ -329,7 +328,7 @@ func (s *store) finish(w *World, i int32, at Time) {
 	s.after(w, i, stepAnswer, at)
 }
 
-// deliver is an answer at the process.
+// deliver handles an answer at the process.
 func (s *store) deliver(w *World, i int32) {
 	p := &s.parcels.all[i]
 	if path := &s.routes[p.node]; path.down > 0 && path.island <= w.Now() && !p.local && !s.alone(w, p) {
@@ -340,8 +339,7 @@ func (s *store) deliver(w *World, i int32) {
 	s.drop(i)
 }
 
-// lapse tells the process that no answer came. A watch of which that is so is
-// over.
+// lapse tells the process that no answer came. A watch without an answer is over.
 func (s *store) lapse(w *World, i int32) {
 	p := &s.parcels.all[i]
 	a := protocol.Answer{Number: p.ask.Number, Status: protocol.StatusUnknown}
@@ -353,9 +351,8 @@ func (s *store) lapse(w *World, i int32) {
 	w.reply(int(node), life, &a)
 }
 
-// longest is the time that the worst fault of that kind gives to a participant:
-// by how much its requests and answers are slower (OpStoreSlow), or how far
-// behind, at most, what it reads may be (OpStaleRead).
+// longest is the time that the worst fault of that kind gives a participant: how much slower its
+// requests and answers are (OpStoreSlow), or how far behind, at most, its reads are (OpStaleRead).
 func (s *store) longest(kind OpKind, id protocol.NodeID) time.Duration {
 	var by time.Duration
 	for i := range s.faults {
@@ -366,8 +363,7 @@ func (s *store) longest(kind OpKind, id protocol.NodeID) time.Duration {
 	return by
 }
 
-// strength is the probability that a fault of that kind gives to what happens
-// on a participant's path.
+// strength is the probability that a fault of that kind gives the events on a participant's path.
 func (s *store) strength(kind OpKind, id protocol.NodeID) float64 {
 	var p float64
 	for i := range s.faults {
@@ -378,7 +374,7 @@ func (s *store) strength(kind OpKind, id protocol.NodeID) float64 {
 	return p
 }
 
-// going reports whether a fault of that kind goes on for that participant.
+// going reports whether a fault of that kind is in force for that participant.
 func (s *store) going(kind OpKind, id protocol.NodeID) bool {
 	return slices.ContainsFunc(s.faults, func(f storeFault) bool { return f.kind == kind && f.hits(id) })
 }

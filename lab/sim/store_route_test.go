@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// What the noise on a path does, one kind at a time.
+// The effect of the noise on a path, one kind at a time.
 func TestStoreNoise(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -37,7 +37,7 @@ func TestStoreNoise(t *testing.T) {
 			for i := range test.ops {
 				test.ops[i].At = trueTime(time.Second)
 			}
-			d := newDesk(t, StoreRegister, test.noise, test.ops...)
+			d := newStoreTest(t, StoreRegister, test.noise, test.ops...)
 			d.until(1100 * time.Millisecond)
 			began := time.Duration(d.w.Now())
 			number := d.ask(0, askWrite(0, 1))
@@ -56,7 +56,7 @@ func TestStoreNoise(t *testing.T) {
 	}
 }
 
-// A late request lands after the runtime has long given up.
+// A late request lands long after the runtime has given up.
 func TestStoreLate(t *testing.T) {
 	after := 0
 	for seed := range uint64(20) {
@@ -77,13 +77,12 @@ func TestStoreLate(t *testing.T) {
 	}
 }
 
-// Nobody, or not that one, reaches a store that is down: a request is refused
-// where nobody listens or lost, an answer on its way is lost, and watches end
-// when it is back.
+// No participant, or not that one, reaches a store that is down: a request is refused if nothing
+// listens, or lost; an answer on its way is lost; and watches end when the store is back.
 func TestStoreDown(t *testing.T) {
 	for _, node := range []protocol.NodeID{"", "n1"} {
 		t.Run("down for "+string(node), func(t *testing.T) {
-			d := newDesk(t, StoreRegister, StoreNoise{Timeout: 100 * time.Millisecond},
+			d := newStoreTest(t, StoreRegister, StoreNoise{Timeout: 100 * time.Millisecond},
 				Op{At: trueTime(time.Second), Kind: OpStoreDown, Node: node, For: 10 * time.Second},
 				Op{At: trueTime(2 * time.Second), Kind: OpStoreDown, Node: node, For: time.Second})
 			mine, other := d.ask(0, protocol.Ask{Op: protocol.Watch}), d.ask(1, protocol.Ask{Op: protocol.Watch})
@@ -122,8 +121,8 @@ func TestStoreDown(t *testing.T) {
 	}
 }
 
-// The store's leader changes: what is sent meanwhile is lost or waits, watches
-// end, and nothing is lost.
+// The store's leader changes: requests sent meanwhile are lost or wait, watches end, and no data is
+// lost.
 func TestStoreElect(t *testing.T) {
 	lost, waited := 0, 0
 	for seed := range uint64(20) {
@@ -155,11 +154,11 @@ func TestStoreElect(t *testing.T) {
 	}
 }
 
-// What becomes of a request changes no later draw.
+// The outcome of a request changes no later draw.
 func TestStoreDrawsAlike(t *testing.T) {
 	var states []stream
 	for _, noise := range []StoreNoise{{}, {LostAsk: 1}, {LateAsk: 1}, {Unknown: 1}, {Throttle: 1}, {Repeat: 1}, {Tail: 1, Jitter: time.Millisecond}} {
-		d := newDesk(t, StoreRegister, noise)
+		d := newStoreTest(t, StoreRegister, noise)
 		for k := range uint64(5) {
 			d.ask(0, askWrite(k, k))
 			d.wait(5 * time.Second)
@@ -173,9 +172,9 @@ func TestStoreDrawsAlike(t *testing.T) {
 	}
 }
 
-// Healing ends faults and noise, but leaves who is outside of the core cut off.
+// Healing ends faults and noise, but leaves participants outside of the core cut off.
 func TestStoreHeal(t *testing.T) {
-	d := newDesk(t, StoreRegister, StoreNoise{Unknown: 1, Timeout: 100 * time.Millisecond}, Op{At: trueTime(time.Second), Kind: OpStoreDown, For: time.Hour})
+	d := newStoreTest(t, StoreRegister, StoreNoise{Unknown: 1, Timeout: 100 * time.Millisecond}, Op{At: trueTime(time.Second), Kind: OpStoreDown, For: time.Hour})
 	d.store().core = []protocol.NodeID{"n1", "n2"}
 	watch := d.ask(0, protocol.Ask{Op: protocol.Watch})
 	d.until(2 * time.Second)
@@ -188,9 +187,9 @@ func TestStoreHeal(t *testing.T) {
 	d.wantStatuses(0, watch, sClosed)
 }
 
-// A dead process hears nothing; what it asked may still be done.
+// A dead process receives nothing; its requests may still be carried out.
 func TestStoreDied(t *testing.T) {
-	d := newDesk(t, StoreRegister, StoreNoise{Delay: 100 * time.Millisecond}, Op{At: trueTime(time.Second), Kind: OpKill, Node: "n1", For: 10 * time.Millisecond})
+	d := newStoreTest(t, StoreRegister, StoreNoise{Delay: 100 * time.Millisecond}, Op{At: trueTime(time.Second), Kind: OpKill, Node: "n1", For: 10 * time.Millisecond})
 	watch := d.ask(0, protocol.Ask{Op: protocol.Watch})
 	d.until(time.Second - time.Millisecond)
 	d.ask(0, protocol.Ask{Op: protocol.Watch}) // arrives when the process is gone
@@ -206,8 +205,8 @@ func TestStoreDied(t *testing.T) {
 	}
 }
 
-// storeRound is a request and all that comes of it; the same ones again and
-// again, with a watch that sees each change.
+// storeRound is a request and all its consequences; the same requests again and again, with a watch
+// on each change.
 func storeRound(w *World, number *uint64, asks ...protocol.Ask) {
 	for i := range asks {
 		a := &asks[i]

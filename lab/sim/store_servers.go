@@ -8,31 +8,30 @@ import (
 )
 
 const (
-	// missedLook and vacantLook are how often who waits for a leader of the store
-	// looks again, while it may be back at any time and while nobody can lead.
+	// missedLook and vacantLook are how often a request that waits for a leader of the store checks
+	// again: while the leader may return at any time, and while no server can lead.
 	missedLook = 10 * time.Millisecond
 	vacantLook = 100 * time.Millisecond
 )
 
-// servers are those of a store that is replicated on the machines of the voters
-// or candidates: one beside each of them. A server is down while the process
-// beside it is dead or frozen, or its disk fails, and for good once that was lost;
-// links are cut for it as they are for the participant. One of them leads.
+// servers are those of a store that is replicated on the computers of the voters or candidates: one
+// beside each of them. A server is down while the process beside it is dead or frozen, or its disk
+// fails, and for good once that was lost; its links are cut when the participant's are. One of them
+// leads.
 type servers struct {
 	leader int
 	life   uint32 // of the process beside it, when it was elected; 0: not begun
 
-	// missing: the leader is down or cut off. Until gone it leads on if it is back.
-	// At ends another one does, whoever can then; vacant: nobody could.
+	// missing: the leader is down or cut off. If it returns before gone, it leads on. At ends
+	// another one does, any that can then; vacant: none could.
 	missing    bool
-	orphaned   bool // the servers have found out that it is gone
+	orphaned   bool // the servers have noticed that it is gone
 	vacant     bool
 	gone, ends Time
 	was        Time // the store's serving, had it not been missed
 
-	// old is the leader that was cut off last, though it ran. Until alone it takes
-	// itself for the leader. Stay are those who go on talking to it though they
-	// reach others.
+	// old is the last leader that was cut off while it ran. Until alone it believes that it leads.
+	// Stay are the participants that go on talking to it although they reach others.
 	old     int
 	oldLife uint32
 	alone   Time
@@ -40,7 +39,7 @@ type servers struct {
 
 	down     uint64 // by place
 	away     uint64 // participants that cannot reach the store, by place
-	reshaped bool   // links were cut or mended since the last look
+	reshaped bool   // links were cut or restored since the last check
 }
 
 // replicate is called after every event of a world whose store is replicated.
@@ -50,7 +49,7 @@ func (w *World) replicate() {
 	if !ok {
 		return
 	}
-	if s.healed { // who is healed reaches the store, and others are cut off for good
+	if s.healed { // healed participants reach the store, and others are cut off for good
 		if v.alone = 0; v.missing && w.now >= v.ends {
 			v.missing, v.vacant = false, false
 			s.server.leads(s, w)
@@ -73,7 +72,7 @@ func (w *World) replicate() {
 	}
 	v.down, v.reshaped = down, false
 	if v.alone > w.now && w.leadsStore(v.old) {
-		v.alone = 0 // it hears of its successor, or leads on
+		v.alone = 0 // it learns of its successor, or leads on
 	}
 	w.lead(s)
 	for i := range w.width {
@@ -82,7 +81,7 @@ func (w *World) replicate() {
 			continue
 		}
 		v.away ^= 1 << i
-		for k, n := range w.nodes { // twins are on the same machine
+		for k, n := range w.nodes { // twins are on the same computer
 			switch {
 			case n.base != i:
 			case away:
@@ -94,9 +93,8 @@ func (w *World) replicate() {
 	}
 }
 
-// lead finds out whether the store is led. Who is to lead next is looked for when
-// the election ends, so what befalls anybody before that neither shortens nor
-// prolongs it.
+// lead determines whether the store is led. The next leader is chosen when the election ends, so
+// that a fault before that neither shortens nor prolongs it.
 func (w *World) lead(s *store) {
 	v := &w.servers
 	able := w.leadsStore(v.leader) && w.nodes[v.leader].life == v.life
@@ -142,10 +140,9 @@ func (w *World) lead(s *store) {
 	v.vacant = true
 }
 
-// miss is a leader that goes down or is cut off. etcd's servers stand when they have
-// missed it for as long as the first of them waits, and follow it if it is back
-// before. Those of ZooKeeper give it up after a time, and then elect; when it dies
-// their connections end, and they need not wait.
+// miss handles a leader that goes down or is cut off. etcd's servers stand when they have missed it
+// for the first election timeout among them, and follow it if it returns before. ZooKeeper's give
+// it up after a time, and then elect; when it dies their connections end, and they need not wait.
 func (w *World) miss(s *store) {
 	v := &w.servers
 	v.missing, v.orphaned, v.was, v.gone = true, false, s.serving, w.now
@@ -168,14 +165,14 @@ func (w *World) miss(s *store) {
 	v.gone = v.ends
 }
 
-// ends lets the store have a leader again after so long.
+// ends gives the store a leader again after that time.
 func (w *World) ends(s *store, after time.Duration) {
 	w.servers.ends = w.now + Time(after)
 	s.serving = max(s.serving, w.servers.ends)
 	s.then(w, after, stepMissed, 0)
 }
 
-// look is when who waits for a leader of the store looks again.
+// look is when a request that waits for a leader of the store checks again.
 func (s *store) look(w *World) Time {
 	switch v := &w.servers; {
 	case v.vacant:
@@ -186,28 +183,27 @@ func (s *store) look(w *World) Time {
 	return s.serving
 }
 
-// alone reports whether a request is answered by a leader of the store that is cut
-// off, and is or was the leader as far as it knows.
+// alone reports whether a request is answered by a leader of the store that is cut off, and is or
+// was the leader as far as it knows.
 func (s *store) alone(w *World, p *parcel) bool {
 	return s.noise.Replicated && p.ask.Op == protocol.KeepAlive && w.keeps(p.node)
 }
 
-// keeps reports whether a participant talks to such a leader: it runs, and can be
-// reached. Who reaches nobody else does, and some of the others.
+// keeps reports whether a participant talks to such a leader: it runs, and can be reached. A
+// participant that reaches no other server does, and some of the others.
 func (w *World) keeps(node int32) bool {
 	v := &w.servers
 	i, old := w.nodes[node].base, w.nodes[v.old]
 	return v.alone > w.now && old.life == v.oldLife && w.linked(i, v.old) && (v.away|v.stay)>>i&1 == 1
 }
 
-// linked reports whether a participant can talk, both ways, to the server beside
-// another one, or the same, and that one runs.
+// linked reports whether a participant and the server beside another one, or beside itself, can
+// talk both ways, and that server runs.
 func (w *World) linked(i, k int) bool {
 	return w.servers.down>>k&1 == 0 && !w.shapes[i*w.width+k].dead() && !w.shapes[k*w.width+i].dead()
 }
 
-// reachesStore reports whether a participant can talk, both ways, to a majority of
-// the servers.
+// reachesStore reports whether a participant reaches a majority of the servers, both ways.
 func (w *World) reachesStore(i int) bool {
 	var seen uint64
 	for k := range w.schedule.Nodes {
@@ -218,7 +214,7 @@ func (w *World) reachesStore(i int) bool {
 	return bits.OnesCount64(seen) > w.schedule.Nodes/2
 }
 
-// reachesServer reports whether it can talk, both ways, to one of them.
+// reachesServer reports whether it reaches one of them, both ways.
 func (w *World) reachesServer(i int) bool {
 	for k := range w.schedule.Nodes {
 		if w.linked(i, k) {
@@ -233,5 +229,5 @@ func (w *World) leadsStore(i int) bool {
 	return w.servers.down>>i&1 == 0 && w.reachesStore(i)
 }
 
-// dead reports whether nothing gets through a link.
+// dead reports whether a link transmits nothing.
 func (s *shape) dead() bool { return s.cut || s.clogged || s.loss >= odds(1) }

@@ -27,13 +27,13 @@ func replicated(t *testing.T, kind StoreKind, ops ...Op) *World {
 	return w
 }
 
-// runTo lets everything happen that happens by then.
+// runTo runs all events until then.
 func runTo(w *World, at time.Duration) {
 	for len(w.agenda) > 0 && w.agenda[0].at <= Time(at) && w.Step() {
 	}
 }
 
-// awayNow lists who cannot reach the store.
+// awayNow lists the participants that cannot reach the store.
 func awayNow(w *World) (all []protocol.NodeID) {
 	for _, p := range w.store.(*store).routes {
 		if p.down > 0 {
@@ -50,8 +50,8 @@ func those(text string) (all []protocol.NodeID) {
 	return all
 }
 
-// While an operation goes on, who reaches fewer than a majority of the servers, both
-// ways, cannot reach the store. Afterwards everybody can, but for what stays.
+// During an operation, a participant that reaches fewer than a majority of the servers, both ways,
+// cannot reach the store. Afterwards all can, except for permanent faults.
 func TestReplicatedStoreIsCut(t *testing.T) {
 	const from, lasts = time.Second, 10 * time.Second
 	one := func(kind OpKind, fill func(*Op)) []Op {
@@ -176,8 +176,8 @@ func TestReplicatedStoreIsLed(t *testing.T) {
 	}
 }
 
-// Servers of etcd follow a leader that is back before the first of them stands.
-// Those of ZooKeeper have given it up after a second.
+// Servers of etcd follow a leader that returns before the first of them stands. Those of ZooKeeper
+// give it up after a second.
 func TestReplicatedLeaderIsBack(t *testing.T) {
 	for _, kind := range storeKinds {
 		w := replicated(t, kind, Op{At: trueTime(time.Second), Kind: OpIsolate, Node: "n1", For: time.Minute})
@@ -196,7 +196,7 @@ func TestReplicatedLeaderIsBack(t *testing.T) {
 	}
 }
 
-// A store that nobody can lead is led again by whoever can first.
+// A store without a possible leader is led again by the first server that can.
 func TestReplicatedStoreReturns(t *testing.T) {
 	w := replicated(t, StoreRegister, Op{At: trueTime(time.Second), Kind: OpKill, Node: "n1", For: time.Minute},
 		Op{At: trueTime(time.Second), Kind: OpKill, Node: "n2", For: time.Minute}, Op{At: trueTime(time.Second), Kind: OpIsolate, Node: "n3", For: 30 * time.Second})
@@ -215,7 +215,7 @@ func TestReplicatedStoreReturns(t *testing.T) {
 	}
 }
 
-// A fork goes on as the original does.
+// A fork continues as the original does.
 func TestReplicatedStoreForks(t *testing.T) {
 	ops := []Op{
 		{At: trueTime(time.Second), Kind: OpKill, Node: "n1", For: time.Second},

@@ -17,13 +17,13 @@ type heard struct {
 	lost   bool // its connection ended
 }
 
-// scribe is a machine that writes down what it is told.
-type scribe struct {
-	d *desk
+// receiver is a machine that records its inputs.
+type receiver struct {
+	d *storeTest
 	i int
 }
 
-func (m *scribe) Step(in *protocol.Input, _ *protocol.Effects) {
+func (m *receiver) Step(in *protocol.Input, _ *protocol.Effects) {
 	switch in.Kind {
 	case protocol.Replied:
 		a := in.Answer
@@ -33,13 +33,13 @@ func (m *scribe) Step(in *protocol.Input, _ *protocol.Effects) {
 		m.d.told[m.i] = append(m.d.told[m.i], heard{at: m.d.w.Now(), lost: true})
 	}
 }
-func (m *scribe) NextFire() protocol.Instant    { return protocol.Never }
-func (m *scribe) View() protocol.View           { return protocol.View{Role: protocol.Follower} }
-func (m *scribe) AppendState(dst []byte) []byte { return dst }
-func (m *scribe) LoadState([]byte) error        { return nil }
+func (m *receiver) NextFire() protocol.Instant    { return protocol.Never }
+func (m *receiver) View() protocol.View           { return protocol.View{Role: protocol.Follower} }
+func (m *receiver) AppendState(dst []byte) []byte { return dst }
+func (m *receiver) LoadState([]byte) error        { return nil }
 
-// desk is a world with a store and scribes, at which a test plays the machines.
-type desk struct {
+// storeTest is a world with a store and recording machines, whose asks the test sends.
+type storeTest struct {
 	t     *testing.T
 	w     *World
 	kind  StoreKind
@@ -49,25 +49,25 @@ type desk struct {
 
 const quickTrip = time.Millisecond
 
-func newDesk(t *testing.T, kind StoreKind, noise StoreNoise, ops ...Op) *desk {
+func newStoreTest(t *testing.T, kind StoreKind, noise StoreNoise, ops ...Op) *storeTest {
 	t.Helper()
 	return seedDesk(t, kind, 1, noise, ops...)
 }
 
-func seedDesk(t *testing.T, kind StoreKind, seed uint64, noise StoreNoise, ops ...Op) *desk {
+func seedDesk(t *testing.T, kind StoreKind, seed uint64, noise StoreNoise, ops ...Op) *storeTest {
 	t.Helper()
 	return deskOf(t, 3, kind, seed, noise, ops...)
 }
 
-func deskOf(t *testing.T, nodes int, kind StoreKind, seed uint64, noise StoreNoise, ops ...Op) *desk {
+func deskOf(t *testing.T, nodes int, kind StoreKind, seed uint64, noise StoreNoise, ops ...Op) *storeTest {
 	t.Helper()
-	d := &desk{t: t, kind: kind, told: make([][]heard, nodes), asked: make([][]protocol.Op, nodes)}
+	d := &storeTest{t: t, kind: kind, told: make([][]heard, nodes), asked: make([][]protocol.Op, nodes)}
 	if noise.Delay == 0 {
 		noise.Delay = quickTrip
 	}
 	p := &Protocol{
-		Name: "scribe", Store: kind,
-		New: func(p Participant) (protocol.Machine, error) { return &scribe{d, p.Index}, nil },
+		Name: "receiver", Store: kind,
+		New: func(p Participant) (protocol.Machine, error) { return &receiver{d, p.Index}, nil },
 	}
 	w, err := New(p, &Schedule{
 		Format: 1, Protocol: p.Name, Seed: seed, Nodes: nodes, Faults: 10 * time.Minute,
@@ -82,10 +82,10 @@ func deskOf(t *testing.T, nodes int, kind StoreKind, seed uint64, noise StoreNoi
 	return d
 }
 
-func (d *desk) store() *store { return d.w.store.(*store) }
+func (d *storeTest) store() *store { return d.w.store.(*store) }
 
-// until lets everything happen that happens before that time.
-func (d *desk) until(at time.Duration) {
+// until runs all events before that time.
+func (d *storeTest) until(at time.Duration) {
 	d.t.Helper()
 	for len(d.w.agenda) > 0 && d.w.agenda[0].at <= Time(at) {
 		if !d.w.Step() {
@@ -98,18 +98,18 @@ func (d *desk) until(at time.Duration) {
 	d.w.now = Time(at)
 }
 
-func (d *desk) wait(by time.Duration) { d.t.Helper(); d.until(time.Duration(d.w.Now()) + by) }
+func (d *storeTest) wait(by time.Duration) { d.t.Helper(); d.until(time.Duration(d.w.Now()) + by) }
 
-// ask asks for participant i+1 and returns the number.
-func (d *desk) ask(i int, a protocol.Ask) uint64 {
+// ask sends an ask of participant i+1 and returns its number.
+func (d *storeTest) ask(i int, a protocol.Ask) uint64 {
 	d.asked[i] = append(d.asked[i], a.Op)
 	a.Number = uint64(len(d.asked[i]))
 	d.w.store.ask(d.w, d.w.nodes[i], &a)
 	return a.Number
 }
 
-// heard is all that participant i+1 was told about that ask.
-func (d *desk) heard(i int, number uint64) (all []heard) {
+// heard is all that participant i+1 received for that ask.
+func (d *storeTest) heard(i int, number uint64) (all []heard) {
 	for _, h := range d.told[i] {
 		if !h.lost && h.answer.Number == number {
 			all = append(all, h)
@@ -118,8 +118,8 @@ func (d *desk) heard(i int, number uint64) (all []heard) {
 	return all
 }
 
-// do asks and waits for the answer.
-func (d *desk) do(i int, a protocol.Ask) protocol.Answer {
+// do sends an ask and waits for the answer.
+func (d *storeTest) do(i int, a protocol.Ask) protocol.Answer {
 	d.t.Helper()
 	number := d.ask(i, a)
 	for range 10_000 {
@@ -132,8 +132,8 @@ func (d *desk) do(i int, a protocol.Ask) protocol.Answer {
 	return protocol.Answer{}
 }
 
-// want is do with a status that is wanted.
-func (d *desk) want(i int, s protocol.Status, a protocol.Ask) protocol.Answer {
+// want is do with an expected status.
+func (d *storeTest) want(i int, s protocol.Status, a protocol.Ask) protocol.Answer {
 	d.t.Helper()
 	got := d.do(i, a)
 	if got.Status != s {
@@ -143,14 +143,14 @@ func (d *desk) want(i int, s protocol.Status, a protocol.Ask) protocol.Answer {
 }
 
 // statuses are those of all that was told about an ask.
-func (d *desk) statuses(i int, number uint64) (all []protocol.Status) {
+func (d *storeTest) statuses(i int, number uint64) (all []protocol.Status) {
 	for _, h := range d.heard(i, number) {
 		all = append(all, h.answer.Status)
 	}
 	return all
 }
 
-func (d *desk) wantStatuses(i int, number uint64, want ...protocol.Status) {
+func (d *storeTest) wantStatuses(i int, number uint64, want ...protocol.Status) {
 	d.t.Helper()
 	if got := d.statuses(i, number); !reflect.DeepEqual(got, want) {
 		d.t.Errorf("n%d was told %v about ask %d, want %v", i+1, got, number, want)
@@ -171,8 +171,8 @@ const (
 
 var storeKinds = []StoreKind{StoreRegister, StoreEtcd, StoreZooKeeper}
 
-// chatter makes all participants ask for a while, and n1 anew now and then.
-func storeChatter(d *desk) {
+// chatter makes all participants send asks for a while, and restarts n1 from time to time.
+func storeChatter(d *storeTest) {
 	r := d.w.stream("chatter")
 	sessions := make([]uint64, len(d.told))
 	entries := make([]protocol.Entry, len(d.told))
@@ -226,7 +226,7 @@ func storeTroubles() []Op {
 	}
 }
 
-// A store's run depends on nothing but its seed.
+// A store's run depends on its seed alone.
 func TestStoreRepeats(t *testing.T) {
 	for _, kind := range storeKinds {
 		t.Run(string(kind), func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestStoreRepeats(t *testing.T) {
 	}
 }
 
-// A clone goes on by itself, and as the original would have.
+// A clone runs independently, and as the original would have.
 func TestStoreClone(t *testing.T) {
 	for _, kind := range storeKinds {
 		t.Run(string(kind), func(t *testing.T) {
@@ -266,8 +266,7 @@ func TestStoreClone(t *testing.T) {
 	}
 }
 
-// Each ask but a watch is answered once, and a watch's answers end with its
-// end, whatever happens.
+// Each ask but a watch is answered once, and a watch's answers end with its end, whatever happens.
 func TestStoreAnswersOnce(t *testing.T) {
 	for _, kind := range storeKinds {
 		t.Run(string(kind), func(t *testing.T) {

@@ -7,15 +7,15 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// watch is a participant's wish to be told of changes.
+// watch is a participant's watch.
 type watch struct {
 	id      int32
 	node    int32
 	life    uint32
 	number  uint64 // of the Ask
 	order   uint64 // of the entry that is watched; a register has one record
-	session uint64 // whose end is the watch's
-	mute    bool   // it sees nothing any more, and nobody knows yet
+	session uint64 // the watch ends with that session
+	mute    bool   // it fires no more, and nobody knows yet
 }
 
 func (t *watch) appendState(dst []byte) []byte {
@@ -23,7 +23,7 @@ func (t *watch) appendState(dst []byte) []byte {
 	return protocol.AppendBool(dst, t.mute)
 }
 
-// watch registers the watch that p asks for.
+// watch registers p's watch.
 func (s *store) watch(p *parcel) {
 	s.watched++
 	s.watches = append(s.watches, watch{
@@ -31,21 +31,21 @@ func (s *store) watch(p *parcel) {
 	})
 }
 
-// watching reports whether the watch that p tells for has not ended.
+// watching reports whether p's watch has not ended.
 func (s *store) watching(p *parcel) bool {
 	return slices.ContainsFunc(s.watches, func(t watch) bool {
 		return t.node == p.node && t.life == p.life && t.number == p.answer.Number
 	})
 }
 
-// sight is what becomes of one thing that a watch could see.
+// sight is the outcome of one event that a watch could show.
 type sight struct {
 	lost, twice, close bool
 	lag                time.Duration // how far behind what is shown may be
 	delay, second      time.Duration
 }
 
-// sight draws it, with as many draws whatever comes out.
+// sight draws it, with the same number of draws for each outcome.
 func (s *store) sight(p *route, now Time) sight {
 	r := &p.random
 	lost, twice, closed, lagging, lag, second := r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()
@@ -65,13 +65,13 @@ func (s *store) sight(p *route, now Time) sight {
 	return v
 }
 
-// tell sends what a watch saw. What one participant's watches see arrives in
-// order, unless it is a second time.
+// tell sends an event of a watch. The events of one participant's watches arrive in order, except
+// for second copies.
 func (s *store) tell(w *World, t *watch, status protocol.Status, d time.Duration, again bool) *protocol.Answer {
 	i := s.take()
 	p, path := &s.parcels.all[i], &s.routes[t.node]
 	p.node, p.life = t.node, t.life
-	p.local = status == protocol.StatusClosed // the runtime sees for itself that a watch has ended
+	p.local = status == protocol.StatusClosed // the runtime itself notices that a watch has ended
 	p.answer = protocol.Answer{Number: t.number, Status: status, Store: s.name}
 	at := w.Now() + Time(d)
 	if p.again = again; !again {
@@ -82,7 +82,7 @@ func (s *store) tell(w *World, t *watch, status protocol.Status, d time.Duration
 	return &p.answer
 }
 
-// told is what a watch saw at the process.
+// told handles an event of a watch at the process.
 func (s *store) told(w *World, i int32) {
 	p := &s.parcels.all[i]
 	if (s.routes[p.node].down == 0 || p.local) && (!p.again || s.watching(p)) {
@@ -91,7 +91,7 @@ func (s *store) told(w *World, i int32) {
 	s.drop(i)
 }
 
-// closeWatches ends the watches of which that is so, and tells.
+// closeWatches ends the watches for which ends is true, and reports that.
 func (s *store) closeWatches(w *World, ends func(*watch) bool) {
 	for i := range s.watches {
 		if t := &s.watches[i]; ends(t) {
@@ -102,13 +102,13 @@ func (s *store) closeWatches(w *World, ends func(*watch) bool) {
 	s.watches = slices.DeleteFunc(s.watches, func(t watch) bool { return t.id == none })
 }
 
-// closeWatch ends one that has seen nothing for too long, if it is still there.
+// closeWatch ends a watch that was silent for too long, if it still exists.
 func (s *store) closeWatch(w *World, id int32) {
 	s.closeWatches(w, func(t *watch) bool { return t.id == id })
 }
 
-// silent leaves a watch there that sees nothing any more. Its runtime notices
-// after a while: an answer to its keep-alive is missing.
+// silent leaves a watch that fires no more. Its runtime notices after a while, when its keep-alive
+// is not answered.
 func (s *store) silent(w *World, t *watch) {
 	t.mute = true
 	s.then(w, time.Second+below(s.routes[t.node].random.Uint64(), longest), stepSilent, t.id)

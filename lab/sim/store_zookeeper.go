@@ -7,23 +7,22 @@ import (
 )
 
 const (
-	// zkTick is the server's unit of time: sessions expire at multiples of it,
-	// and followers tell the leader every half of it who has been heard of.
+	// zkTick is the server's unit of time: sessions expire at multiples of it, and every half of it
+	// followers tell the leader which clients were heard.
 	zkTick = 100 * time.Millisecond
-	// zkSync is how long a server that has lost its leader goes on answering its
-	// clients (syncLimit ticks).
+	// zkSync is how long a server that has lost its leader goes on answering its clients (syncLimit
+	// ticks).
 	zkSync = 100 * zkTick
-	// zkLongest is what a longer wish for a session is lowered to, silently:
-	// maxSessionTimeout, 20 ticks of 2 s by default.
+	// zkLongest is the longest session; a longer one is shortened silently: maxSessionTimeout, 20
+	// ticks of 2 s by default.
 	zkLongest = 40 * time.Second
 )
 
-// zookeeper is a store in which each client talks to one server of several.
-// Writes go through the leader. Reads and pings are answered by that server
-// alone, from a state that may be behind; never behind what this client has
-// already seen. Sessions are counted by the leader. A server that is cut off
-// from its leader answers reads and pings for a while, so that a client may
-// believe in a session that has expired.
+// zookeeper is a store in which each client talks to one of several servers. Writes go through the
+// leader. That server alone answers reads and pings, from a state that may lag, but never behind
+// what this client has already seen. The leader times the sessions. A server that is cut off from
+// its leader answers reads and pings for a while, so that a client may believe in an expired
+// session.
 type zookeeper struct {
 	queue
 	epoch uint64 // of the leader: the upper half of a zxid
@@ -49,7 +48,7 @@ func (z *zookeeper) apply(s *store, w *World, p *parcel) bool {
 	}
 	y := z.live(ask.Session)
 	if old := z.session(ask.Session); y == nil && old != nil && old.replaces && old.node == p.node && old.life == p.life && ask.Op != protocol.CloseSession {
-		// go-zookeeper opens another session by itself, and asks on.
+		// go-zookeeper opens another session by itself, and goes on.
 		if y = z.successor(old.client); y == nil {
 			client := old.client
 			y = z.fresh(s, w, p, old.ttl, true)
@@ -72,8 +71,8 @@ func (z *zookeeper) apply(s *store, w *World, p *parcel) bool {
 		z.shown(path, p, view)
 		return true
 	}
-	// A server refuses what comes late, from a connection that its session has
-	// left (SessionMoved): the client has been heard of since.
+	// A server refuses late requests from a connection that the session has left (SessionMoved):
+	// the client has been heard since.
 	if p.late && y.written > ask.Number {
 		return false
 	}
@@ -87,8 +86,8 @@ func (z *zookeeper) apply(s *store, w *World, p *parcel) bool {
 	return true
 }
 
-// shown is a state that a client has seen. A client that has lost an answer has
-// lost its connection, and goes on with a server that knows what it has seen.
+// shown records a state that a client has seen. A client that has lost an answer has lost its
+// connection, and goes on with a server that knows what it has seen.
 func (z *zookeeper) shown(path *route, p *parcel, view uint64) {
 	if !p.unknown {
 		path.view = max(path.view, view)
@@ -121,14 +120,14 @@ func (z *zookeeper) read(s *store, w *World, p *parcel, view uint64) {
 	}
 }
 
-// write carries out what goes through the leader.
+// write carries out requests that go through the leader.
 func (z *zookeeper) write(s *store, w *World, p *parcel, y *session) bool {
 	ask := &p.ask
 	switch ask.Op {
 	case protocol.CloseSession:
 		z.hangUp(s, w, y.client)
 		return true
-	case protocol.Enter: // a sequential node: another one each time
+	case protocol.Enter: // a sequential node: a new one each time
 		id := y.id
 		z.commit(w, true)
 		z.enter(p, id, s.routes[p.node].id)
@@ -154,7 +153,7 @@ func (z *zookeeper) openSession(s *store, w *World, p *parcel) {
 	z.shown(&s.routes[p.node], p, z.tx)
 }
 
-// successor is the session that a client library has now, if it has one.
+// successor is the present session of a client library, if any.
 func (z *zookeeper) successor(client uint64) *session {
 	for i := range z.sessions {
 		if y := &z.sessions[i]; y.client == client && y.closed == 0 {
@@ -164,8 +163,8 @@ func (z *zookeeper) successor(client uint64) *session {
 	return nil
 }
 
-// hangUp ends a client library's connection, and whatever session it has: it is
-// told to close one, and opens no more.
+// hangUp ends a client library's connection, and its session: it is told to close one, and opens no
+// more.
 func (z *zookeeper) hangUp(s *store, w *World, client uint64) {
 	for i := range z.sessions {
 		if y := &z.sessions[i]; y.client == client {
@@ -177,8 +176,7 @@ func (z *zookeeper) hangUp(s *store, w *World, client uint64) {
 	}
 }
 
-// fresh opens a session and lets the client library keep it alive, if it knows
-// of it.
+// fresh opens a session and makes the client library keep it alive, if it knows of it.
 func (z *zookeeper) fresh(s *store, w *World, p *parcel, ttl time.Duration, known bool) *session {
 	z.commit(w, true)
 	y := z.open(s, w, p, ttl)
@@ -195,7 +193,7 @@ func (z *zookeeper) fresh(s *store, w *World, p *parcel, ttl time.Duration, know
 // bucket is the multiple of a tick after that time; sessions expire together.
 func (z *zookeeper) bucket(d time.Duration) time.Duration { return (d/zkTick + 1) * zkTick }
 
-// close ends a session: its entries go, its watches end.
+// close ends a session: its entries are deleted, its watches end.
 func (z *zookeeper) close(s *store, w *World, y *session) {
 	id, node := y.id, y.node
 	z.end(s, w, y, true)
@@ -224,8 +222,8 @@ func (z *zookeeper) event(w *World, s *store, step storeStep, id int32) {
 	}
 }
 
-// ping keeps a session alive, as long as the process is there and runs. Its
-// server tells the leader within half a tick.
+// ping keeps a session alive, as long as the process exists and runs. Its server tells the leader
+// within half a tick.
 func (z *zookeeper) ping(s *store, w *World, y *session) {
 	if y == nil || !y.pings {
 		return
@@ -255,8 +253,8 @@ func (z *zookeeper) expire(s *store, w *World, id protocol.NodeID) {
 	}
 }
 
-// failover is an ensemble that has lost what a majority knew. Its next leader
-// begins a new epoch, so orders do not come again.
+// failover is an ensemble that has lost acknowledged data. Its next leader begins a new epoch, so
+// orders do not repeat.
 func (z *zookeeper) failover(s *store, w *World, count int) {
 	now := s.clock(w.Now())
 	z.back(s, w, count, func(y *session) { y.expiry = z.bucket(now + y.ttl) })
@@ -264,8 +262,8 @@ func (z *zookeeper) failover(s *store, w *World, count int) {
 	z.rev = z.epoch << 32
 }
 
-// elect ends the leader. Until there is another one no server talks to clients,
-// and all see their connections end.
+// elect ends the leader. Until there is another one no server talks to clients, and all connections
+// end.
 func (z *zookeeper) elect(s *store, w *World) {
 	s.serving = max(s.serving, w.Now()+Time(z.elects(s, 0)))
 	s.then(w, time.Duration(s.serving-w.Now()), stepLead, 0)
@@ -276,7 +274,7 @@ func (z *zookeeper) elects(s *store, _ time.Duration) time.Duration {
 	return 2*zkTick + below(s.random.Uint64(), 10*zkTick)
 }
 
-// leads begins an epoch, and gives all sessions their time anew.
+// leads begins an epoch, and gives all sessions their time again.
 func (z *zookeeper) leads(s *store, w *World) {
 	z.epoch++
 	z.rev = z.epoch << 32
@@ -294,13 +292,13 @@ func (z *zookeeper) hangUpAll(s *store, w *World) {
 	}
 }
 
-// cut is a participant that loses its server, or its server its leader; then
-// reads and pings go on for a while.
+// cut handles a participant that loses its server, or whose server loses its leader; then reads and
+// pings go on for a while.
 func (z *zookeeper) cut(s *store, w *World, node int32) {
 	path := &s.routes[node]
 	most, there := zkSync, true
 	if s.noise.Replicated {
-		// Servers that miss a leader after an election timeout are missed as soon.
+		// Such servers are missed as soon as they miss their leader.
 		most, there = etcdElection, w.reachesServer(w.nodes[node].base)
 	}
 	alone, until := s.random.Uint64(), below(s.random.Uint64(), most)
@@ -321,8 +319,8 @@ func (z *zookeeper) cut(s *store, w *World, node int32) {
 
 func (z *zookeeper) joined(*store, *World, int32) {}
 
-// asked: a client library stops keeping a session alive when it is to close it,
-// or what it has opened in its place.
+// asked: a client library stops keeping a session alive when it has to close it, or the one that it
+// has opened in its place.
 func (z *zookeeper) asked(p *parcel) {
 	if p.ask.Op != protocol.CloseSession {
 		return
@@ -334,7 +332,7 @@ func (z *zookeeper) asked(p *parcel) {
 	}
 }
 
-// died: the next process may come to another server, that knows less.
+// died: the next process may come to another server with an older state.
 func (z *zookeeper) died(s *store, node int32, _ uint32) { s.routes[node].view = 0 }
 
 func (z *zookeeper) clone() server { return &zookeeper{queue: z.queue.clone(), epoch: z.epoch} }

@@ -12,9 +12,9 @@ const zkTTL = 4 * time.Second
 
 func zkAsk(o protocol.Op, session uint64) protocol.Ask { return protocol.Ask{Op: o, Session: session} }
 
-// A client library keeps a session alive as long as its process runs. When it is
-// killed, or stopped for too long, the session expires, at the leader, within a
-// tick of its time, and its entries go.
+// A client library keeps a session alive as long as its process runs. When that is killed, or
+// stopped for too long, the leader lets the session expire within a tick of its time, and its
+// entries are deleted.
 func TestZooKeeperSession(t *testing.T) {
 	tests := []struct {
 		name string
@@ -37,7 +37,7 @@ func TestZooKeeperSession(t *testing.T) {
 				test.op.At = trueTime(10 * time.Second)
 				ops = append(ops, test.op)
 			}
-			d := newDesk(t, StoreZooKeeper, StoreNoise{}, ops...)
+			d := newStoreTest(t, StoreZooKeeper, StoreNoise{}, ops...)
 			e, b := d.join(0, zkTTL), d.join(1, time.Minute)
 			watch := d.ask(1, protocol.Ask{Op: protocol.WatchEntry, Session: b.Session, Entry: e, Revision: e.Order})
 			d.until(60 * time.Second)
@@ -56,10 +56,9 @@ func TestZooKeeperSession(t *testing.T) {
 	}
 }
 
-// A sequential create makes another node each time; so does a library that
-// repeats it.
+// A sequential create makes another node each time; so does a library that repeats it.
 func TestZooKeeperEnterTwice(t *testing.T) {
-	d := newDesk(t, StoreZooKeeper, StoreNoise{})
+	d := newStoreTest(t, StoreZooKeeper, StoreNoise{})
 	e := d.join(0, zkTTL)
 	again := protocol.Ask{Op: protocol.Enter, Session: e.Session, Nonce: e.Nonce}
 	f := d.want(0, sDone, again).Entry
@@ -76,8 +75,8 @@ func TestZooKeeperEnterTwice(t *testing.T) {
 	d.want(0, sGone, again)
 }
 
-// A follower may be behind when it is read, but not behind what the client has
-// seen of it, and not behind a write of the same session.
+// A read from a follower may lag, but not behind what the client has seen of it, and not behind a
+// write of the same session.
 func TestZooKeeperLags(t *testing.T) {
 	for name, noise := range map[string]StoreNoise{"noise": {StaleRead: 1}, "fault": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -121,8 +120,8 @@ func TestZooKeeperLags(t *testing.T) {
 	}
 }
 
-// A follower may hide an entry from the very client that made it, if the answer
-// was lost; a write on the same session brings it up.
+// A follower may hide an entry from the very client that made it, if the answer was lost; a write
+// on the same session makes it visible.
 func TestZooKeeperHidesUnknownEnter(t *testing.T) {
 	hidden := 0
 	for seed := range uint64(10) {
@@ -144,8 +143,8 @@ func TestZooKeeperHidesUnknownEnter(t *testing.T) {
 	}
 }
 
-// After a later write of the same session an earlier one does not land any more,
-// and nothing does after its end.
+// After a later write of the same session an earlier one does not land any more, and nothing does
+// after its end.
 func TestZooKeeperRefusesLateWrites(t *testing.T) {
 	landed := 0
 	for seed := range uint64(20) {
@@ -176,9 +175,8 @@ func TestZooKeeperRefusesLateWrites(t *testing.T) {
 	}
 }
 
-// A server that has lost its leader answers reads, from a state that stands
-// still, and pings, while the leader lets the session expire. In the end the
-// client loses it.
+// A server that has lost its leader answers reads, from a fixed state, and pings, while the leader
+// lets the session expire. In the end the client loses it.
 func TestZooKeeperIsland(t *testing.T) {
 	islands, outlived := 0, 0
 	for seed := range uint64(20) {
@@ -240,8 +238,8 @@ func TestZooKeeperSuspect(t *testing.T) {
 	}
 }
 
-// go-zookeeper opens another session by itself when one has expired, and asks
-// on: the answers say which. With other clients the session is gone.
+// go-zookeeper opens another session by itself when one has expired, and goes on: the answers name
+// it. With other clients the session is gone.
 func TestZooKeeperReplacesSessions(t *testing.T) {
 	replaced, expired := 0, 0
 	for seed := range uint64(20) {
@@ -272,10 +270,10 @@ func TestZooKeeperReplacesSessions(t *testing.T) {
 	}
 }
 
-// A new leader begins a new epoch, gives all sessions their time anew, and all
-// clients see their connections end.
+// A new leader begins a new epoch, gives all sessions their time again, and all connections of
+// clients end.
 func TestZooKeeperElect(t *testing.T) {
-	d := newDesk(t, StoreZooKeeper, StoreNoise{}, Op{At: trueTime(8 * time.Second), Kind: OpPause, Node: "n1", For: time.Hour}, Op{At: trueTime(10 * time.Second), Kind: OpStoreElect})
+	d := newStoreTest(t, StoreZooKeeper, StoreNoise{}, Op{At: trueTime(8 * time.Second), Kind: OpPause, Node: "n1", For: time.Hour}, Op{At: trueTime(10 * time.Second), Kind: OpStoreElect})
 	e, b := d.join(0, zkTTL), d.join(1, zkTTL)
 	watch := d.ask(1, protocol.Ask{Op: protocol.WatchEntry, Session: b.Session, Entry: e, Revision: e.Order})
 	d.until(10*time.Second + 20*time.Millisecond)
@@ -297,9 +295,9 @@ func TestZooKeeperElect(t *testing.T) {
 	}
 }
 
-// What one client asks is done in order, and answered in order.
+// Requests of one client are carried out in order, and answered in order.
 func TestZooKeeperInOrder(t *testing.T) {
-	d := newDesk(t, StoreZooKeeper, StoreNoise{Jitter: 50 * time.Millisecond, Timeout: time.Minute})
+	d := newStoreTest(t, StoreZooKeeper, StoreNoise{Jitter: 50 * time.Millisecond, Timeout: time.Minute})
 	session := d.want(0, sDone, askOpen(time.Minute)).Session
 	first := len(d.told[0])
 	for range 50 {
@@ -320,7 +318,7 @@ func TestZooKeeperInOrder(t *testing.T) {
 
 // Check and mark, delete and mark: both or neither.
 func TestZooKeeperMulti(t *testing.T) {
-	d := newDesk(t, StoreZooKeeper, StoreNoise{})
+	d := newStoreTest(t, StoreZooKeeper, StoreNoise{})
 	a, b := d.join(0, zkTTL), d.join(1, zkTTL)
 	held := askAbout(protocol.Mark, a)
 	held.Mark = protocol.QueueMark{Order: a.Order, Held: true, Hold: time.Second}
@@ -342,7 +340,7 @@ func TestZooKeeperMulti(t *testing.T) {
 
 // A server lowers a longer wish for a session silently.
 func TestZooKeeperTTL(t *testing.T) {
-	d := newDesk(t, StoreZooKeeper, StoreNoise{})
+	d := newStoreTest(t, StoreZooKeeper, StoreNoise{})
 	for wish, want := range map[time.Duration]time.Duration{time.Millisecond: 2 * zkTick, zkTTL: zkTTL, zkLongest: zkLongest, zkLongest + 1: zkLongest, time.Hour: zkLongest} {
 		if a := d.want(0, sDone, askOpen(wish)); a.TTL != want {
 			t.Errorf("a session of %v for a wish of %v, want %v", a.TTL, wish, want)
@@ -350,15 +348,15 @@ func TestZooKeeperTTL(t *testing.T) {
 	}
 }
 
-// A session that the client library has opened by itself is kept alive like any
-// other, and closed in the place of the one that it replaces.
+// A session that the client library has opened by itself is kept alive like any other, and closed
+// in the place of the one that it replaces.
 func TestZooKeeperHeirs(t *testing.T) {
 	successors := 0
 	for seed := range uint64(20) {
 		d := seedDesk(t, StoreZooKeeper, seed, StoreNoise{Timeout: 50 * time.Millisecond}, Op{At: trueTime(time.Second), Kind: OpExpireEarly, Node: "n1"})
 		e, b := d.join(0, zkTTL), d.join(1, zkTTL)
 		d.until(1100 * time.Millisecond)
-		d.store().noise.Unknown = 1 // the process does not hear of it
+		d.store().noise.Unknown = 1 // the process does not learn of it
 		d.want(0, sUnknown, zkAsk(protocol.Enter, e.Session))
 		d.store().noise.Unknown = 0
 		if len(d.orders(1, b.Session)) != 2 {

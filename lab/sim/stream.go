@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// stream is a source of random words of its own, named after what it is drawn
-// for, so that what one thing draws leaves the draws of all others alone. It is
-// a value: its owner keeps it (not a pointer to it) beside its other state, so
-// that a fork of the world goes on with the same words.
+// stream is a source of random words, named after its purpose, so that draws for one purpose do not
+// affect those for others. It is a value: its owner keeps it (not a pointer to it) with its other
+// state, so that a fork of the world continues with the same words.
 //
 // It is SplitMix64 (Steele, Lea, Flood 2014) with an increment of its own.
 type stream struct{ state, step uint64 }
@@ -44,8 +43,7 @@ func (s *stream) Float64() float64 { return float64(s.Uint64()>>11) / (1 << 53) 
 // Chance reports true with probability p.
 func (s *stream) Chance(p float64) bool { return s.Uint64()>>11 < odds(p) }
 
-// odds is a probability in parts of 2⁵³, for comparing it with the upper 53 bits
-// of a word.
+// odds is a probability in parts of 2⁵³, for comparison with the upper 53 bits of a word.
 func odds(p float64) uint64 { return uint64(min(max(p, 0), 1) * (1 << 53)) }
 
 // Exp returns an exponentially distributed time.
@@ -64,9 +62,8 @@ func (s *stream) Tail(mean time.Duration, tail float64) time.Duration {
 // longest is the longest delay of the heavy tail, and how late a duplicate may be.
 const longest = 3 * time.Second
 
-// pareto turns a word into a time out of the Pareto distribution with α = 1.5
-// from ten means, at most longest. The integer cube root makes it the same on
-// every machine.
+// pareto turns a word into a time from the Pareto distribution with α = 1.5 from ten means, at most
+// longest. The integer cube root makes it the same on every processor.
 func pareto(word uint64, mean time.Duration) time.Duration {
 	u := word>>48 + 1 // 2⁻¹⁶ to 1, in units of 2⁻¹⁶
 	// (1/u)^(2/3) in units of 2⁻¹⁰: the cube root of 2⁶²/u².

@@ -6,7 +6,7 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// storeGrounds is what the protocols over stores are tried on beside the profiles.
+// storeGrounds are the worlds for the protocols over stores, in addition to the profiles.
 func storeGrounds(protocol string) []ground {
 	config := func(name, text string, seeds int) ground {
 		return ground{name: name, options: sim.Options{Config: json.RawMessage(text)}, seeds: seeds}

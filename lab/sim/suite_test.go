@@ -26,7 +26,7 @@ type ground struct {
 	script  func(s *sim.Schedule) // changes what was drawn, if not nil
 }
 
-// grounds is what every change is tried on: bounded work, the same each time.
+// grounds are the worlds in which every change is tested: bounded work, the same each time.
 func grounds(p *sim.Protocol) []ground {
 	var all []ground
 	for _, f := range sim.Profiles() {
@@ -35,7 +35,7 @@ func grounds(p *sim.Protocol) []ground {
 			g.seeds = 200
 		}
 		if p.Leaseless {
-			g.seeds /= 4 // nobody's work rests on the classic protocols
+			g.seeds /= 4 // no work depends on the classic protocols
 		}
 		all = append(all, g)
 	}
@@ -57,8 +57,8 @@ func grounds(p *sim.Protocol) []ground {
 	return all
 }
 
-// TestSuite runs every protocol in every kind of world. What must hold holds,
-// and every situation that the suite is for comes up.
+// TestSuite runs every protocol in every kind of world. Every invariant that must hold holds, and
+// every situation of the suite occurs.
 func TestSuite(t *testing.T) {
 	for _, p := range protocols.All() {
 		t.Run(p.Name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestSuite(t *testing.T) {
 			}
 			t.Logf("%d events, %d elections, %d tenures in %v of virtual time", events, stats.Elections, stats.Tenures, stats.Time)
 			if race.Enabled {
-				return // too few runs to come into every situation
+				return // too few runs to reach every situation
 			}
 			if p.Replaces != nil && (!seen.Has(sim.SawTwinReplaced) || !seen.Has(sim.SawTwinRefused)) {
 				t.Error("the suite has never seen that two processes with one id were told apart")
@@ -99,8 +99,8 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// TestMustFail: what a protocol is there to show failing is found failing, in few
-// runs. A protocol that promises nothing under partition splits under partition.
+// TestMustFail: an invariant that a protocol is expected to violate is found violated, in few runs.
+// A protocol that promises nothing under partition splits under partition.
 func TestMustFail(t *testing.T) {
 	const seeds = 200
 	for _, p := range protocols.All() {
@@ -126,9 +126,8 @@ func TestMustFail(t *testing.T) {
 	}
 }
 
-// TestBeyondTheModel breaks the assumption on clocks. Then the lease does not
-// exclude any more, and the simulator has to see that; and the token does what
-// it is for.
+// TestBeyondTheModel breaks the assumption about clocks. Then the lease is no longer exclusive, and
+// the simulator has to find that; and the token still protects.
 func TestBeyondTheModel(t *testing.T) {
 	for _, name := range []string{"quorum", "lease", "queue"} {
 		t.Run(name, func(t *testing.T) {
@@ -162,8 +161,8 @@ func TestBeyondTheModel(t *testing.T) {
 	}
 }
 
-// TestBeyondEverything has every fault there is. Each schedule is excused for what
-// its own faults break, and for nothing else.
+// TestBeyondEverything has all faults. Each schedule is excused for what its own faults break, and
+// for nothing else.
 func TestBeyondEverything(t *testing.T) {
 	for _, p := range protocols.All() {
 		t.Run(p.Name, func(t *testing.T) {
@@ -238,10 +237,9 @@ func equal(t *testing.T, what string, got, want *sim.Result) {
 	}
 }
 
-// TestHashes compares runs with what they came to when testdata/hashes.txt was
-// written: with and without the race detector, on any machine. A change of what
-// a machine or the world does changes hashes. Then write the file anew, with
-// -rewrite, and say in the commit why.
+// TestHashes compares runs with those recorded in testdata/hashes.txt: with and without the race
+// detector, on any computer. A change of the behaviour of a machine or the world changes hashes.
+// Then rewrite the file with -rewrite, and give the reason in the commit.
 func TestHashes(t *testing.T) {
 	path := filepath.Join("testdata", "hashes.txt")
 	var now strings.Builder
@@ -270,9 +268,8 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// TestSchedules replays the schedules that once made something fail: a machine
-// with a defect that is mended, or one with a rule switched off. Nothing fails
-// any more.
+// TestSchedules replays the schedules that once made something fail: a machine with a defect since
+// fixed, or one with a rule switched off. Nothing fails any more.
 func TestSchedules(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "schedules", "*.json"))
 	if err != nil || len(files) == 0 {
@@ -299,7 +296,7 @@ func TestSchedules(t *testing.T) {
 // few is n, or one under the race detector.
 func few(n uint64) uint64 { return race.Or(n, 1) }
 
-// observers is n, or none where a protocol knows none: the classic ones.
+// observers is n, or none for a protocol without observers: the classic ones.
 func observers(p *sim.Protocol, n int) int {
 	if p.Leaseless {
 		return 0

@@ -10,12 +10,12 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// opState is how far an operation has come.
+// opState is the progress of an operation.
 type opState struct {
 	on       bool
-	op       *Op // what it was about when it began, if it names Leader; never changed
+	op       *Op // the operation with the leader's name, if it names Leader; never changed
 	ticks    int
-	away     uint32 // of a swizzle, by place in Group: who is cut off; of a reconfigure, that all was asked for at once
+	away     uint32 // of a swizzle, by place in Group: which are cut off; of a reconfigure: all was asked for at once
 	order    []int8 // and in which order they are healed
 	twin     int32  // of a twin: which one
 	snapshot *[2]slot
@@ -108,8 +108,8 @@ func (w *World) connect() {
 	w.reshape()
 }
 
-// op is what the i-th operation is about: as the schedule says, with the leader's
-// name in the place of Leader once it has begun.
+// op is the i-th operation: as in the schedule, with the leader's name in the place of Leader once
+// it has begun.
 func (w *World) op(i int) *Op {
 	if op := w.ops[i].op; op != nil {
 		return op
@@ -117,7 +117,7 @@ func (w *World) op(i int) *Op {
 	return &w.schedule.Ops[i]
 }
 
-// meant finds out whom an operation is about that begins now.
+// meant determines the participant of an operation that begins now.
 func (w *World) meant(i int) *Op {
 	op := &w.schedule.Ops[i]
 	if op.Node != Leader && op.Peer != Leader {
@@ -135,8 +135,8 @@ func (w *World) meant(i int) *Op {
 	return &c
 }
 
-// leader is who leads: of those that are active, or else elected, the one with
-// the greatest token; empty if nobody is.
+// leader is the active participant with the greatest token, or else the elected one; empty if there
+// is none.
 func (w *World) leader() (id protocol.NodeID) {
 	active, token := false, uint64(0)
 	for _, n := range w.nodes[:w.width] {
@@ -156,7 +156,7 @@ func (w *World) newNode(index, base int, id protocol.NodeID) *node {
 	return n
 }
 
-// dir is the identity of a participant's data directory after so many wipes.
+// dir is the identity of a participant's data directory after that many wipes.
 func (w *World) dir(base, wipes int) (d protocol.DirID) {
 	s := w.stream("directory/" + strconv.Itoa(base+1) + "/" + strconv.Itoa(wipes))
 	binary.BigEndian.PutUint64(d[:8], s.Uint64())
@@ -164,7 +164,7 @@ func (w *World) dir(base, wipes int) (d protocol.DirID) {
 	return d
 }
 
-// plan puts the schedule on the agenda.
+// plan schedules the schedule's events.
 func (w *World) plan() {
 	s := w.schedule
 	for i := range w.width {
@@ -198,12 +198,12 @@ func (p *places) add(place int)      { p[place/64] |= 1 << (place % 64) }
 // mended reports whether n has been healed.
 func (w *World) mended(n *node) bool { return w.healed && w.inCore(n) }
 
-// begin is an operation's first moment.
+// begin begins an operation.
 func (w *World) begin(i int) {
 	op, st := w.meant(i), &w.ops[i]
 	w.tellOp(RecordFault, op)
 	if op.Node == "" && w.schedule.Ops[i].Node == Leader {
-		return // nobody leads
+		return // there is no leader
 	}
 	st.on = true
 	if op.Every > 0 {
@@ -245,7 +245,7 @@ func (w *World) begin(i int) {
 	}
 }
 
-// tick is an operation that goes on.
+// tick handles an operation that goes on.
 func (w *World) tick(i int) bool {
 	op, st := w.op(i), &w.ops[i]
 	n := w.named(op.Node)
@@ -293,7 +293,7 @@ func (w *World) tick(i int) bool {
 	return true
 }
 
-// end is an operation's last moment.
+// end ends an operation.
 func (w *World) end(i int) bool {
 	op, st := w.op(i), &w.ops[i]
 	if !st.on || w.healed && op.Kind.shapes() {
@@ -350,9 +350,8 @@ func (w *World) endNode(n *node, op *Op, st *opState) {
 	}
 }
 
-// heal ends the faults. The core is whole again: its links, processes and disks
-// are, and its clocks are within the assumption. What is the matter with the
-// others stays, and what they are cut off from, for good.
+// heal ends the faults. The core is whole again: its links, processes and disks are, and its clocks
+// keep the assumption. The faults of the others stay for good, and so do their cuts.
 func (w *World) heal() {
 	w.healed = true
 	w.chooseCore()
@@ -396,7 +395,7 @@ func (w *World) heal() {
 	w.oracle.healing(w)
 }
 
-// strange says what a schedule cannot be about, for errors.
+// strange is the error for a participant that a schedule cannot name.
 func strange(id protocol.NodeID, s *Schedule) error {
 	return fmt.Errorf("participant %q; want n1 to n%d%s%s", id, s.Nodes, upTo("o", s.Observers), upTo("s", s.Spares))
 }

@@ -2,13 +2,13 @@ package sim
 
 import "github.com/electd/elect/internal/protocol"
 
-// Tracer is told of everything that happens, while it happens. What it is given
-// is valid during the call only, and must not be changed.
+// Tracer receives every event of a run while it happens. What it is given is valid during the call
+// only, and must not be changed.
 type Tracer interface {
 	Event(w *World, rec *Record)
 }
 
-// RecordKind is what a [Record] tells of.
+// RecordKind is the kind of a [Record].
 type RecordKind string
 
 // The kinds.
@@ -28,13 +28,12 @@ const (
 	RecordEnd       RecordKind = "end"       // the run is over
 )
 
-// Record is one line of a trace. Which fields count is said at each kind.
+// Record is one line of a trace. Each kind documents which fields it uses.
 type Record struct {
 	Number uint64 // of the record, from 1 since Trace
-	// Cause is the number of the record that this one comes of: a step, an
-	// operation, a death, a freeze, a thaw or the healing. That of a receipt is
-	// the step that sent the message. 0 is the world itself, or a record from
-	// before Trace.
+	// Cause is the number of the record that caused this one: a step, an operation, a death, a
+	// freeze, a thaw or the healing. That of a receipt is the step that sent the message. 0 is the
+	// world itself, or a record from before Trace.
 	Cause uint64
 	Event uint64 // how many events had happened, this one included
 	At    Time
@@ -57,8 +56,7 @@ type Record struct {
 	Says    string
 }
 
-// Trace has t be told of what happens from now on; nil ends that. It has no
-// influence on the run.
+// Trace makes t receive what happens from now on; nil ends that. It has no influence on the run.
 func (w *World) Trace(t Tracer) {
 	w.tracer, w.record, w.cause, w.causes = t, 0, 0, nil
 	if t != nil {
@@ -93,7 +91,7 @@ func (w *World) tell(n *node, kind RecordKind, says string) {
 	}
 }
 
-// traceStep tells of a step. What comes of it has it as its cause.
+// traceStep records a step. Its effects have it as their cause.
 func (w *World) traceStep(n *node, in *protocol.Input) {
 	r := w.recordOf(n, RecordStep)
 	r.Input, r.Effects, r.View = in, &w.fx, &n.view
@@ -111,7 +109,7 @@ func (w *World) tellOp(kind RecordKind, op *Op) {
 	w.tracer.Event(w, &r)
 }
 
-// tellMessage tells of a message that was sent in the record cause.
+// tellMessage records an event of a message that was sent in the record cause.
 func (w *World) tellMessage(kind RecordKind, n *node, to *node, m *protocol.Message, count, cause uint64, says string) {
 	if w.tracer == nil {
 		return

@@ -2,24 +2,23 @@ package sim
 
 import "time"
 
-// meeting is which of the processes with one id a process is connected with, where
-// there are several and whoever runs them tells them apart (Protocol.Replaces). The
-// connection ends with either process, when it is reset, and when the two are cut off
-// from each other and nothing has come for as long as a leader is waited for. One on
-// which nothing is said lasts: the kernels of both see to that.
+// meeting is which of several processes with one id a process is connected with, where the runtime
+// distinguishes them (Protocol.Replaces). The connection ends with either process, when it is
+// reset, and when the two are cut off from each other and nothing has come for as long as a leader
+// is waited for. An idle connection lasts: the kernels of both maintain it.
 type meeting struct {
 	with        int32  // the other process's node, by index
-	incarnation uint64 // and its life; 0 is nobody
-	life        uint32 // the own one
+	incarnation uint64 // and its incarnation; 0 is none
+	life        uint32 // the incarnation of this process
 	heard       Time   // when a message came last
 }
 
-// meeting finds that of n with the participant of other.
+// meeting finds the meeting of n with the participant of other.
 func (w *World) meeting(n, other *node) *meeting {
 	return &w.meetings[n.index*w.width+other.base]
 }
 
-// meet makes room for meetings where there are twins that are told apart.
+// meet makes room for meetings where there are twins that are distinguished.
 func (w *World) meet() error {
 	if w.protocol.Replaces == nil || len(w.nodes) == w.width {
 		return nil
@@ -34,7 +33,7 @@ func (w *World) meet() error {
 	return err
 }
 
-// present returns what n is connected with of other's participant; nil if nothing.
+// present returns the process of other's participant with which n is connected; nil if none.
 func (w *World) present(n, other *node) *meeting {
 	m := w.meeting(n, other)
 	if m.incarnation == 0 || m.life != n.life || w.nodes[m.with].incarnation != m.incarnation {
@@ -46,8 +45,8 @@ func (w *World) present(n, other *node) *meeting {
 	return m
 }
 
-// introduce has n, whose incarnation is known now, call all others, as the runtime
-// of a process that starts does.
+// introduce makes n, whose incarnation is now known, call all others, as the runtime of a starting
+// process does.
 func (w *World) introduce(n *node) {
 	if w.meetings == nil {
 		return
@@ -59,9 +58,9 @@ func (w *World) introduce(n *node) {
 	}
 }
 
-// admits reports whether n takes what the process from says in that incarnation. One
-// that may replace the process which n is connected with does so, and n is told that
-// the other connection is closed.
+// admits reports whether n accepts a message of the process from in that incarnation. A process
+// that may replace the one with which n is connected does so, and n is told that the other
+// connection is closed.
 func (w *World) admits(n, from *node, incarnation uint64) bool {
 	if w.meetings == nil || incarnation == 0 {
 		return true
@@ -71,7 +70,7 @@ func (w *World) admits(n, from *node, incarnation uint64) bool {
 	case m == nil:
 	case int(m.with) == from.index:
 		if incarnation < m.incarnation {
-			return true // an earlier life's last words
+			return true // a last message of an earlier incarnation
 		}
 	default:
 		if !w.protocol.Replaces(incarnation, m.incarnation) {
@@ -90,8 +89,8 @@ func (w *World) admits(n, from *node, incarnation uint64) bool {
 	return true
 }
 
-// reaches reports whether what from says to n finds a connection: from has none with
-// another process of n's.
+// reaches reports whether a message of from to n finds a connection: from has none with another
+// process of n's participant.
 func (w *World) reaches(n, from *node) bool {
 	if w.meetings == nil {
 		return true
@@ -100,7 +99,7 @@ func (w *World) reaches(n, from *node) bool {
 	return m == nil || int(m.with) == n.index
 }
 
-// unmeet ends the connection of two.
+// unmeet ends the connection of two processes.
 func (w *World) unmeet(a, b *node) {
 	if w.meetings == nil {
 		return

@@ -7,10 +7,9 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// work is the leader's program at every participant, and what the portable layer
-// of elect does for it: a term begins with a proof of more than the drain, the
-// program is told when the drain begins or the machine stops the term, it is
-// joined, and only then is leadership released.
+// work is the leader's program at every participant, together with what the portable layer of elect
+// does for it: a term begins with a proof of more than the drain; the program is told when the
+// drain begins or the machine stops the term; it is joined; and only then is leadership released.
 type work struct {
 	jobs   []job // by node.index
 	slips  slab[slip]
@@ -28,35 +27,35 @@ type job struct {
 	held    uint8  // what came due while the process was frozen
 	pending bool   // a write has been checked and has not left
 
-	// When it has to be told, on its boot clock, and whether the process could
-	// not know: it was frozen then, or a clock was changed.
+	// When it has to be told, on its boot clock, and whether the process could not know that: it
+	// was frozen then, or a clock was changed.
 	due     protocol.Instant
-	alarm   Time // of the drain's event that is on its way; 0: none
+	alarm   Time // the pending event of the drain; 0: none
 	excused bool
 
 	checked Time // of the write that is pending
-	ends    Time // once the machine has stopped the term: until when it was proven
+	ends    Time // after the machine has stopped the term: until when it was proven
 }
 
-// slip is what an event of the work carries.
+// slip is the data of an event of the work.
 type slip struct {
 	token   uint64
 	serial  uint64
-	checked Time // when a check said yes; unused where work is not exclusive
+	checked Time // when the check succeeded; unused where work is not exclusive
 	seat    int32
 }
 
-// workStep is what an evWork is for. The lower bits of its ref; above them is the
-// job's generation, or a slip.
+// workStep is the kind of an evWork. It is in the lower bits of its ref; above them is the job's
+// generation, or a slip.
 type workStep int32
 
 const (
-	workCheck  workStep = iota // look whether leadership is proven, and write if so
+	workCheck  workStep = iota // check whether leadership is proven, and write if so
 	workLeave                  // the write leaves
 	workDrain                  // the drain begins, unless the lease was renewed
 	workReturn                 // the program returns
-	workJoined                 // no program ran: say so
-	workResign                 // a victory with too little left is given back
+	workJoined                 // no program ran: Joined at once
+	workResign                 // a win with too little time left is given back
 
 	workBits = 3
 	workMask = 1<<workBits - 1
@@ -87,12 +86,12 @@ func (k *work) take(i int32) slip {
 	return k.slips.all[i]
 }
 
-// after has step happen at n, for the term that now runs.
+// after schedules step at n, for the term that now runs.
 func (k *work) after(w *World, n *node, d time.Duration, step workStep) {
 	w.in(d, event{kind: evWork, node: int32(n.index), life: n.life, ref: int32(step) | k.job(n).gen<<workBits})
 }
 
-// say has a step happen that carries a token.
+// say schedules a step with a token.
 func (k *work) say(w *World, n *node, token uint64, step workStep) {
 	w.in(0, event{kind: evWork, node: int32(n.index), life: n.life, ref: int32(step) | k.put(slip{token: token})<<workBits})
 }
@@ -110,7 +109,7 @@ func (k *work) lead(w *World, n *node, token uint64) {
 	}
 	now := w.reading(n)
 	if !n.view.Proven(now) || n.view.LeaseEnd.Sub(now.Boot) <= w.schedule.Work.Drain {
-		// It would be told before it began. That is no victory.
+		// It would be told to stop before it began. That does not count as a win.
 		w.seen.add(SawWonTooLate)
 		k.say(w, n, token, workResign)
 		return
@@ -159,8 +158,8 @@ func (k *work) tell(w *World, n *node, j *job) {
 	k.after(w, n, w.schedule.Work.Stop, workReturn)
 }
 
-// arm sees to it that the work is told when the drain begins. Renewals push that
-// out without an event each: the one that is on its way looks again.
+// arm ensures that the work is told when the drain begins. Renewals postpone that without an event
+// each: the pending one checks again.
 func (k *work) arm(w *World, n *node, j *job) {
 	at := max(w.trueAt(n, j.due), w.now)
 	if j.alarm == 0 || j.alarm > at {
@@ -182,7 +181,7 @@ func (k *work) renewed(w *World, n *node) {
 	}
 }
 
-// clock is called when the law of n's clock has changed.
+// clock is called when the rate or offset of n's clock has changed.
 func (k *work) clock(w *World, n *node) {
 	j := k.job(n)
 	if j.token == 0 || j.told || electedCounts(w) {
@@ -192,7 +191,7 @@ func (k *work) clock(w *World, n *node) {
 	k.arm(w, n, j)
 }
 
-// event is a step of the work. What comes due at a frozen process waits.
+// event handles a step of the work. What comes due at a frozen process waits.
 func (k *work) event(w *World, e event) {
 	n := w.nodes[e.node]
 	step, ref := workStep(e.ref&workMask), e.ref>>workBits
@@ -229,8 +228,8 @@ func (k *work) event(w *World, e event) {
 	k.do(w, n, j, step)
 }
 
-// thawed does what came due while n was frozen: a write that was checked before
-// leaves now, whatever its lease has come to.
+// thawed does what came due while n was frozen: a write that was checked before leaves now, even if
+// its lease has ended.
 func (k *work) thawed(w *World, n *node) {
 	j := k.job(n)
 	held := j.held
@@ -292,7 +291,7 @@ func (k *work) do(w *World, n *node, j *job, step workStep) {
 	}
 }
 
-// finish is the program's return.
+// finish handles the program's return.
 func (k *work) finish(w *World, n *node, j *job) {
 	token, stopped, next, ends := j.token, j.stopped, j.next, j.ends
 	if !stopped {
@@ -307,7 +306,7 @@ func (k *work) finish(w *World, n *node, j *job) {
 		w.oracle.joined(w, n, token)
 		w.command(n, protocol.Command{Verb: protocol.Joined, Token: token})
 	} else {
-		// Told by the drain, and the machine still leads: leadership is released.
+		// The drain told the work, and the machine still leads: leadership is released.
 		w.command(n, protocol.Command{Verb: protocol.Resign})
 	}
 	if next != 0 && n.view.Elected && n.view.Token == next {
@@ -318,7 +317,7 @@ func (k *work) finish(w *World, n *node, j *job) {
 	}
 }
 
-// died ends the program with its process. What has left is on its way.
+// died ends the program with its process. Writes that have left are still on their way.
 func (k *work) died(_ *World, n *node) {
 	j := k.job(n)
 	*j = job{gen: (j.gen + 1) & (1<<(31-workBits) - 1)}

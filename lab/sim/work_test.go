@@ -60,7 +60,7 @@ func TestTakeoverQuantiles(t *testing.T) {
 	}
 }
 
-// Where work is not exclusive, a leader is one when it is elected.
+// Where work is not exclusive, a leader counts from its election.
 func TestNonExclusive(t *testing.T) {
 	p, s := stageOf([]act{wins(100*ms, 1), ends(600*ms, 1)}, []act{wins(500*ms, 2), ends(900*ms, 2)})
 	s.Work.NonExclusive = true
@@ -77,14 +77,14 @@ func TestNonExclusive(t *testing.T) {
 	}
 }
 
-// ears is an actor that remembers the commands it was given.
-type ears struct {
+// commanded is an actor that records its commands.
+type commanded struct {
 	actor
 	heard []protocol.Command
 	at    []protocol.Instant
 }
 
-func (m *ears) Step(in *protocol.Input, fx *protocol.Effects) {
+func (m *commanded) Step(in *protocol.Input, fx *protocol.Effects) {
 	if in.Kind == protocol.Do && in.Command.Verb != protocol.Campaign {
 		m.heard, m.at = append(m.heard, in.Command), append(m.at, in.Now.Boot)
 		if in.Command.Verb == protocol.Resign && m.view.Elected {
@@ -95,7 +95,7 @@ func (m *ears) Step(in *protocol.Input, fx *protocol.Effects) {
 	m.actor.Step(in, fx)
 }
 
-// What the layer above does: told when the drain begins, returned after Stop,
+// The order of the layer above: the work is told when the drain begins, returns after Stop, is
 // joined, and only then released.
 func TestWorkOrder(t *testing.T) {
 	cases := []struct {
@@ -126,12 +126,12 @@ func TestWorkOrder(t *testing.T) {
 			if c.change != nil {
 				c.change(s)
 			}
-			var m *ears
+			var m *commanded
 			p.New = func(q Participant) (protocol.Machine, error) {
 				if q.Index > 0 {
 					return newActor(nil), nil
 				}
-				m = &ears{actor: *newActor(c.script)}
+				m = &commanded{actor: *newActor(c.script)}
 				return m, nil
 			}
 			wants(t, p, s, "")
@@ -175,15 +175,14 @@ func TestNextTermWaits(t *testing.T) {
 	}
 }
 
-// A twin has a seat of its own, and the same name: two tenures with one token are
-// two leaders.
+// A twin has a seat of its own, and the same name: two tenures with one token are two leaders.
 func TestTwinIsAnother(t *testing.T) {
 	p, s := stageOf([]act{leads(10*ms, 1, 60*ms), ends(60*ms, 1), leads(200*ms, 2, 300*ms)})
 	s.Ops = []Op{{At: Time(100 * ms), Kind: OpTwin, Node: "n1", For: 500 * ms}}
 	wants(t, p, s, OneLeader, "token 2, and so was n1")
 }
 
-// A pause between check and write: the write leaves after the lease, another has
+// A pause between check and write: the write leaves after the lease, another participant has
 // written in between, and the resource refuses it. That is no violation.
 func TestPauseInWork(t *testing.T) {
 	p, s := stageOf([]act{leads(10*ms, 1, 100*ms), ends(100*ms, 1)}, []act{leads(100*ms, 2, 400*ms), ends(400*ms, 2)})
@@ -287,7 +286,7 @@ func repeated(at time.Duration, n int, until time.Duration) (list []act) {
 	return list
 }
 
-// A fork goes on as the world does, work and writes on their way included.
+// A fork continues as the world does, with its work and the writes on their way.
 func TestForkOfWork(t *testing.T) {
 	p, s := stageOf([]act{leads(10*ms, 1, 100*ms), renews(50*ms, 1, 300*ms), ends(300*ms, 1)}, []act{leads(300*ms, 2, 400*ms), ends(400*ms, 2)})
 	s.Work = Work{Every: 10 * ms, Think: 3 * ms, Flight: 25 * ms, Drain: 5 * ms, Stop: 2 * ms}

@@ -9,9 +9,9 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// World is one run of a [Schedule]: participants with their machines, clocks
-// and disks, the links between them, a store if the protocol asks one, and an
-// oracle that judges after every event. It is driven by one goroutine.
+// World is one run of a [Schedule]: participants with their machines, clocks and disks, the links
+// between them, a store if the protocol uses one, and an oracle that checks after every event. It
+// is driven by one goroutine.
 type World struct {
 	protocol   *Protocol
 	excused    []Invariant // need not hold in this run; never changed
@@ -28,16 +28,16 @@ type World struct {
 	nodes []*node // n1, …, o1, …, s1, …, and then a twin of each that gets one
 
 	links   []link  // from·len(nodes) + to
-	shapes  []shape // from·width + to, of bases: what is the matter with each link
+	shapes  []shape // from·width + to, of bases: the state of each link
 	shaping []int   // scratch of reshape
 	width   int     // participants without twins
-	core    places  // who is healed; see chooseCore
-	// Of the nodes, by index, with the participants: index·width + base. nil where
-	// there are no twins, or nobody tells them apart.
+	core    places  // the healed participants; see chooseCore
+	// Of the nodes, by index, with the participants: index·width + base. nil where there are no
+	// twins, or none that are distinguished.
 	meetings []meeting
-	idle     time.Duration // for so long a connection lasts that is cut
-	lies     bool          // somebody may pass for another
-	never    uint32        // who never leads, by place
+	idle     time.Duration // how long a connection lasts that is cut
+	lies     bool          // a participant may pass for another
+	never    uint32        // participants that never lead, by place
 	strict   bool          // positions are required
 	// No majority is left that could be healed.
 	hopeless bool
@@ -60,7 +60,7 @@ type World struct {
 	over      bool
 	healed    bool
 
-	// A step is being carried out: nothing else may be handed in.
+	// A step is being carried out: no other input is allowed.
 	busy  bool
 	input protocol.Input
 	fx    protocol.Effects
@@ -71,7 +71,7 @@ type World struct {
 	causes map[uint64]uint64 // of planned events, by seq; only while traced
 }
 
-// Result is what a run has come to.
+// Result is the outcome of a run.
 type Result struct {
 	Schedule  *Schedule     `json:"schedule"`
 	Hash      uint64        `json:"hash"` // of the whole run; equal builds and schedules give equal hashes
@@ -97,7 +97,7 @@ func (r *Result) Failure(inv Invariant) *Violation {
 	return nil
 }
 
-// Violation is an invariant that was found not to hold.
+// Violation is a violation of an invariant.
 type Violation struct {
 	Invariant Invariant       `json:"invariant"`
 	At        Time            `json:"at"`
@@ -118,8 +118,8 @@ func (v *Violation) String() string {
 // String is the time since the world began, such as 1.5s.
 func (t Time) String() string { return time.Duration(t).String() }
 
-// New makes the world that a schedule tells of, before its first event. An error
-// says which field of the schedule is wrong, and what would be right.
+// New makes the world of a schedule, before its first event. The error names the wrong field of the
+// schedule, and what would be right.
 func New(p *Protocol, s *Schedule) (*World, error) {
 	if err := s.Validate(p); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func New(p *Protocol, s *Schedule) (*World, error) {
 	w.populate()
 	w.operator = *w.stream("operator")
 	for _, n := range w.nodes[:w.width] {
-		// A configuration that no machine can be made of is the schedule's fault.
+		// A configuration from which no machine can be made is an error of the schedule.
 		if _, err := p.New(w.participant(n)); err != nil {
 			return nil, fmt.Errorf("config: %s: %w", n.id, err)
 		}
@@ -151,7 +151,7 @@ func New(p *Protocol, s *Schedule) (*World, error) {
 	return w, nil
 }
 
-// appoint finds out who never leads, and whether positions are required.
+// appoint determines which participants never lead, and whether positions are required.
 func (w *World) appoint() (err error) {
 	if w.protocol.Requires != nil {
 		if w.strict, err = w.protocol.Requires(w.schedule.Config); err != nil {
@@ -176,23 +176,23 @@ func (w *World) appoint() (err error) {
 // Now is the true time.
 func (w *World) Now() Time { return w.now }
 
-// Hash is of everything that has happened so far.
+// Hash is the hash of everything that has happened so far.
 func (w *World) Hash() uint64 { return w.hash }
 
-// Schedule is what the world was made of. It must not be changed.
+// Schedule is the world's schedule. It must not be changed.
 func (w *World) Schedule() *Schedule { return w.schedule }
 
-// Run makes everything happen until the run is over.
+// Run executes all events until the run is over.
 func (w *World) Run() {
 	for w.Step() {
 	}
 }
 
-// maxBurst is how many events at one instant show that time will never go on.
+// maxBurst is how many events at one instant show that time will never advance.
 const maxBurst = 1_000_000
 
-// Step makes one event happen. It reports false when the run is over: at its
-// end, or when an invariant that must hold was violated.
+// Step executes one event. It returns false when the run is over: at its end, or when an invariant
+// that must hold was violated.
 func (w *World) Step() bool {
 	for !w.over {
 		e := w.agenda.pop()
@@ -204,7 +204,7 @@ func (w *World) Step() bool {
 		if w.tracer != nil {
 			w.cause = w.causes[e.seq]
 		}
-		w.events++ // so that what fails in it has its number
+		w.events++ // so that a failure in it has its number
 		if w.happen(e) {
 			if w.schedule.Store.Replicated && w.store != nil {
 				w.replicate()
@@ -221,7 +221,7 @@ func (w *World) Step() bool {
 	return !w.over
 }
 
-// happen makes e happen, and reports false if it was nothing.
+// happen executes e, and returns false if it had no effect.
 func (w *World) happen(e event) bool {
 	switch e.kind {
 	case evFire:
@@ -284,8 +284,8 @@ func (w *World) finish() {
 	w.tell(nil, RecordEnd, "")
 }
 
-// fail tells of an invariant that does not hold. The first that must hold ends
-// the run; of others the first is kept and the rest is counted.
+// fail records a violation of an invariant. The first of one that must hold ends the run; of others
+// the first is kept and the rest is counted.
 func (w *World) fail(inv Invariant, n *node, format string, args ...any) {
 	if w.violation != nil {
 		return
@@ -312,7 +312,7 @@ func (w *World) fail(inv Invariant, n *node, format string, args ...any) {
 	w.finish()
 }
 
-// Result is what the run has come to so far.
+// Result is the outcome of the run so far.
 func (w *World) Result() *Result {
 	r := &Result{
 		Schedule: w.schedule, Hash: w.hash, Events: w.events, Virtual: time.Duration(w.now),
@@ -325,12 +325,12 @@ func (w *World) Result() *Result {
 	return r
 }
 
-// mix takes a word into the hash.
+// mix adds a word to the hash.
 func (w *World) mix(word uint64) {
 	w.hash = bits.RotateLeft64(w.hash^word, 29) * 0x9e3779b97f4a7c15
 }
 
-// mixStep takes into the hash what a step has come to.
+// mixStep adds the outcome of a step to the hash.
 func (w *World) mixStep(n *node, next protocol.Instant) {
 	v := &n.view
 	w.mix(uint64(next) ^ uint64(v.Role)<<60)
@@ -338,7 +338,7 @@ func (w *World) mixStep(n *node, next protocol.Instant) {
 	w.mix(uint64(len(w.fx.Sends)) | uint64(len(w.fx.Saves))<<16 | uint64(len(w.fx.Asks))<<24 | uint64(len(w.fx.Orders))<<32)
 }
 
-// named is the participant of that name, not its twin; nil if there is none.
+// named is the participant with that name, not its twin; nil if there is none.
 func (w *World) named(id protocol.NodeID) *node {
 	if i := w.index(id); i >= 0 {
 		return w.nodes[i]

@@ -26,8 +26,8 @@ func hashOf(t *testing.T, s *Schedule) (uint64, uint64) {
 	return r.Hash, r.Events
 }
 
-// Equal schedules give equal runs, one after the other and side by side, traced
-// or not; other seeds give other ones.
+// Equal schedules give equal runs, one after the other and side by side, traced or not; other seeds
+// give other runs.
 func TestSameSeedSameRun(t *testing.T) {
 	seen := map[uint64]uint64{}
 	for seed := range race.Or[uint64](6, 1) {
@@ -55,7 +55,7 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// A fork goes on as the original does, whenever it is made, and does not disturb it.
+// A fork continues as the original does, whenever it is made, and does not affect it.
 func TestFork(t *testing.T) {
 	for seed := range race.Or[uint64](3, 1) {
 		s := troubled(seed)
@@ -69,7 +69,7 @@ func TestFork(t *testing.T) {
 			if i%(events/race.Or[uint64](25, 4)) == 0 {
 				f := w.Fork()
 				forks = append(forks, f)
-				// It goes ahead for a while, and so does a fork of it.
+				// It runs ahead for a while, and so does a fork of it.
 				for range 500 {
 					f.Step()
 				}
@@ -88,8 +88,8 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// What one thing draws leaves the draws of the others alone: a world without some
-// operation is the same until then.
+// Draws for one purpose do not affect those for others: a world without some operation is the same
+// until then.
 func TestStreamsAreApart(t *testing.T) {
 	s := troubled(3)
 	s.Ops = nil
@@ -98,7 +98,7 @@ func TestStreamsAreApart(t *testing.T) {
 	lossy.Ops = []Op{{At: at(50), Kind: OpLoss, Node: "n1", Peer: "n2", Value: 1, For: 10 * time.Millisecond}}
 	other := live(t, &lossy)
 	pick := func(d *diary) (all []line) {
-		// Arrivals at n3 depend on nothing that n2 hears.
+		// Arrivals at n3 do not depend on what n2 receives.
 		for _, l := range d.heard("n4", "n3", 0, never) {
 			all = append(all, line{at: l.at, message: l.message})
 		}
@@ -110,7 +110,7 @@ func TestStreamsAreApart(t *testing.T) {
 	if a, b := base.heard("n1", "n2", 0, at(49)), other.heard("n1", "n2", 0, at(49)); len(a) != len(b) {
 		t.Error("the link differs before the fault")
 	}
-	// Afterwards the link goes on with the same draws.
+	// Afterwards the link continues with the same draws.
 	late := func(d *diary) (all []Time) {
 		for _, l := range d.heard("n1", "n2", at(70), never) {
 			if l.message.Seq > 65 {
@@ -124,8 +124,7 @@ func TestStreamsAreApart(t *testing.T) {
 	}
 }
 
-// The rates of the noise are those that were asked for, and delays are never
-// less than the least.
+// The noise has the requested rates, and delays are never less than the least.
 func TestNoise(t *testing.T) {
 	s := still(2)
 	s.Faults = 20 * time.Second
@@ -171,7 +170,7 @@ func TestNoise(t *testing.T) {
 	if overtaken == 0 {
 		t.Error("nothing is overtaken")
 	}
-	// Without Reorder nothing is, but for what comes twice.
+	// Without Reorder messages stay in order, except for duplicates.
 	s.Links.Reorder, s.Links.Duplicate = false, 0
 	last = 0
 	for _, l := range live(t, s).heard("n1", "n2", 0, never) {
@@ -184,7 +183,7 @@ func TestNoise(t *testing.T) {
 
 func TestBandwidth(t *testing.T) {
 	s := still(2)
-	s.Links.Bandwidth = 500 // one each 2 ms; there is one each ms
+	s.Links.Bandwidth = 500 // one every 2 ms; they are sent one every ms
 	d := live(t, s)
 	got := d.heard("n1", "n2", 0, never)
 	if len(got) < 45 || len(got) > 51 {
@@ -197,7 +196,7 @@ func TestBandwidth(t *testing.T) {
 	}
 }
 
-// Receipts have the step that sent them as their cause, across a pause too.
+// The cause of a receipt is the step that sent the message, across a pause too.
 func TestCauses(t *testing.T) {
 	d := live(t, still(3,
 		Op{At: at(24.1), Kind: OpPause, Node: "n2", For: 10 * time.Millisecond},
@@ -248,7 +247,7 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// A machine that panics is told of with its input, and where it happened.
+// A panic of a machine is reported with its input, and where it happened.
 func TestPanicIsTold(t *testing.T) {
 	p := pulses()
 	p.New = func(q Participant) (protocol.Machine, error) {
@@ -297,7 +296,7 @@ func (m *bomb) Step(in *protocol.Input, fx *protocol.Effects) {
 	m.pulse.Step(in, fx)
 }
 
-// A machine that is never content, and time that never goes on, are noticed.
+// A machine that never stops firing, and a time that never advances, are noticed.
 func TestSpins(t *testing.T) {
 	p := pulses()
 	p.New = func(q Participant) (protocol.Machine, error) {

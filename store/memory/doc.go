@@ -2,14 +2,12 @@
 // examples: a [Store] that grants leases, and participants that campaign for
 // them over a connection that can be made to fail.
 //
-// It is faithful where that matters. The store and its participants share
-// nothing but requests and answers; a request may be refused, its answer lost
-// or late; a participant may be cut off, frozen or crash; the store may be out
-// of reach, restart, or lose everything. Deadlines are counted from before a
-// request was sent, and a lease that lapsed while its answer was under way is
-// no victory. All waiting is on timers and channels, so that a
-// testing/synctest bubble runs it in fake time.
+// It behaves like a real store. The store and its participants exchange requests and answers only;
+// a request may be refused, its answer lost or late; a participant may be cut off, frozen or crash;
+// the store may be out of reach, restart, or lose everything. Deadlines count from before a request
+// was sent, and a lease that lapsed before its answer came is not a victory. All waiting is on
+// timers and channels, so that a testing/synctest bubble runs it in fake time.
 //
-// All types may be used by any number of goroutines. Nothing is written
-// anywhere, and a leader does not outlive its process: it is not for production.
+// Any number of goroutines may use all types. Nothing is written to disk, and a leader does not
+// outlive its process: the package is not for production.
 package memory

@@ -28,14 +28,14 @@ type Config struct {
 	Name string // of the election; see driver.CheckName
 	ID   string // of the participant; see driver.CheckID
 
-	// Lease is how long the store keeps a leader that it does not hear of, from
-	// 10 ms to 1 h. 0 means 1 s.
+	// Lease is how long the store keeps a leader that it does not hear from, from 10 ms to 1 h. 0
+	// means 1 s.
 	Lease time.Duration
 }
 
-// Elector is a participant, with its faults. It implements [driver.Elector],
-// [driver.Recaller] and [driver.Appointer]. It heeds priorities among those that
-// wait; a leader gives way to nobody.
+// Elector is a participant, with its faults. It implements [driver.Elector], [driver.Recaller] and
+// [driver.Appointer]. Priorities decide among those that wait; a leader does not hand over to a
+// waiter because of them.
 type Elector struct {
 	cfg    Config
 	link   *link
@@ -62,22 +62,21 @@ func (s *Store) New(cfg Config) (*Elector, error) {
 	return e, nil
 }
 
-// Cut cuts the participant off from the store, or heals the cut.
+// Cut cuts the participant off from the store, or ends the cut.
 func (e *Elector) Cut(on bool) { e.link.set(func() { e.link.cut = on }) }
 
-// Freeze stops the participant's own life, as a stopped process or a long pause
-// does: it sends and receives nothing until it is thawed. What the test itself
-// calls goes on.
+// Freeze stops the participant, like a stopped process or a long pause: it sends and receives
+// nothing until it is thawed. Calls of the test itself still run.
 func (e *Elector) Freeze(on bool) { e.link.set(func() { e.link.frozen = on }) }
 
-// LoseAnswers has the next n requests carried out and their answers lost.
+// LoseAnswers makes the next n requests be carried out and their answers lost.
 func (e *Elector) LoseAnswers(n int) { e.link.set(func() { e.link.lose = n }) }
 
-// DelayAnswer has the answer to the next request arrive late by d.
+// DelayAnswer makes the answer to the next request arrive late by d.
 func (e *Elector) DelayAnswer(d time.Duration) { e.link.set(func() { e.link.delay = d }) }
 
-// Crash ends the participant as the death of its process would: nothing is
-// released, and nothing more is sent.
+// Crash ends the participant like the death of its process: nothing is released, and nothing more
+// is sent.
 func (e *Elector) Crash() {
 	e.Cut(true)
 	_ = e.Close()
@@ -159,8 +158,8 @@ func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 	}
 }
 
-// withdraw takes back a cancelled candidacy, and what it may have been granted.
-// It is best effort: out of reach, it lapses.
+// withdraw withdraws a cancelled candidacy, and what it may have been granted. If the store is out
+// of reach, the grant lapses.
 func (e *Elector) withdraw(nonce string, asked bool) {
 	if !asked || e.link.reachable() != nil {
 		return

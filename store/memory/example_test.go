@@ -61,8 +61,7 @@ func ExampleElector_Cut() {
 	// two leads: true
 }
 
-// A store that was made anew goes on with a greater era, so that its tokens
-// rise.
+// A recreated store continues with a greater era, so that its tokens rise.
 func ExampleStore_Recreate() {
 	store := memory.NewStore(0)
 	e, err := store.New(memory.Config{Name: "nightly", ID: "one"})

@@ -14,8 +14,8 @@ import (
 	"github.com/electd/elect/store/memory"
 )
 
-// Beyond the conformance suite: that each fault does what it says, at the
-// instant it says.
+// In addition to the conformance suite: each fault has its documented effect, at the documented
+// instant.
 
 const lease = time.Second
 
@@ -75,7 +75,7 @@ func TestWhyALeaseRanOut(t *testing.T) {
 	}
 }
 
-// A frozen participant does nothing, and knows at once when it wakes.
+// A frozen participant does nothing, and knows that at once when it wakes.
 func TestFreeze(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := open(t, memory.NewStore(0), "a")
@@ -111,7 +111,7 @@ func TestConfirmCountsFromBeforeItsRequest(t *testing.T) {
 	})
 }
 
-// A campaign that has no time left asks for nothing.
+// A campaign without time left sends no request.
 func TestCampaignAfterTheEndOfItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := open(t, memory.NewStore(0), "a")
@@ -127,8 +127,8 @@ func TestCampaignAfterTheEndOfItsContext(t *testing.T) {
 	})
 }
 
-// A store made anew elects nobody while a lease that it forgot may live, and
-// goes on in the next era.
+// A recreated store elects nobody while a lease that it forgot may live, and continues in the next
+// era.
 func TestRecreate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore(4)

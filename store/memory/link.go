@@ -9,8 +9,8 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// link is one participant's connection to the store, and what can be done to
-// it and to the process at its end.
+// link is one participant's connection to the store, with the faults of the connection and of the
+// participant's process.
 type link struct {
 	store *Store
 
@@ -118,8 +118,8 @@ func (l *link) await(ctx context.Context, a answer, linkChanged <-chan struct{})
 	return nil
 }
 
-// changes returns the channels that tell of the next change of the store and of
-// the link; taken before a request, they miss nothing that happens after it.
+// changes returns the channels that signal the next change of the store and of the link; taken
+// before a request, they miss nothing that happens after it.
 func (l *link) changes() (store, own <-chan struct{}) {
 	l.store.mu.Lock()
 	store = l.store.changed

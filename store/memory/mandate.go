@@ -71,7 +71,7 @@ func (m *mandate) lapse() error {
 	return m.over
 }
 
-// lose ends the mandate for good; what ended it before stays the reason.
+// lose ends the mandate for good; the first reason stays.
 func (m *mandate) lose(cause error) {
 	m.mu.Lock()
 	if m.lapse() == nil {
@@ -82,8 +82,8 @@ func (m *mandate) lose(cause error) {
 	m.end(over)
 }
 
-// keep renews the lease, also after the mandate was asked back: until the work
-// is joined and Release is called, nobody else may lead.
+// keep renews the lease, also after a recall: until the work is joined and Release is called, no
+// other participant may lead.
 func (m *mandate) keep(stop context.Context) {
 	defer close(m.joined)
 	ctx, done := m.e.bound(stop)
@@ -109,8 +109,8 @@ func (m *mandate) keep(stop context.Context) {
 	}
 }
 
-// ask looks at the record, or renews the lease if that is due, and does what
-// the answer says. It waits no longer than the lease lasts.
+// ask reads the record, or renews the lease if that is due, and acts on the answer. It waits no
+// longer than the lease lasts.
 func (m *mandate) ask(ctx context.Context, renew bool) {
 	left, _ := m.Remaining()
 	ctx, cancel := context.WithTimeout(ctx, left)
@@ -131,17 +131,15 @@ func (m *mandate) ask(ctx context.Context, renew bool) {
 	}
 }
 
-// note keeps the trouble of the last request, which is the reason if the lease
-// runs out now.
+// note keeps the error of the last request, which is the reason if the lease runs out now.
 func (m *mandate) note(trouble error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.trouble = trouble
 }
 
-// prolong asks for one renewal. An answer that does not come counts for
-// nothing; the claim runs on from the last that did, and one that comes after
-// the lease has lapsed revives nothing.
+// prolong sends one renewal. Without an answer the claim of the last answered one runs on, and an
+// answer after the lease has lapsed revives nothing.
 func (m *mandate) prolong(ctx context.Context) (answer, error) {
 	sent := time.Now()
 	a, err := m.e.link.call(ctx, func() answer { return m.e.link.store.renew(m.e.cfg.Name, m.nonce, m.e.cfg.Lease) })

@@ -11,8 +11,8 @@ import (
 	"github.com/electd/elect/store/memory"
 )
 
-// A waiter of a greater priority that has gone without a word holds others up
-// for a moment, once, and for no longer.
+// A waiter of a greater priority that has gone silently delays others for a moment, once, and for
+// no longer.
 func TestDeferenceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore(0)
@@ -51,7 +51,7 @@ func TestDeferenceEnds(t *testing.T) {
 	})
 }
 
-// A waiter that gives up holds nobody up.
+// A waiter that gives up delays no other.
 func TestWithdrawnWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore(0)

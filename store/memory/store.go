@@ -57,8 +57,7 @@ func (s *Store) Open(_ context.Context, t driver.Target) (driver.Elector, error)
 	return e, nil
 }
 
-// Outage makes the store answer nobody, or everybody again. Leases go on
-// running out meanwhile.
+// Outage makes the store answer no requests, or ends that. Leases run out meanwhile.
 func (s *Store) Outage(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,9 +65,8 @@ func (s *Store) Outage(on bool) {
 	s.broadcast()
 }
 
-// Restart stops the store and starts it again with what it had saved: all
-// records, and for each lease its full length once more, since a restarted
-// store cannot know how much of it had passed.
+// Restart stops the store and starts it again with its saved state: all records, and each lease
+// with its full length again, because a restarted store cannot know how much of it had passed.
 func (s *Store) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,9 +78,9 @@ func (s *Store) Restart() {
 	s.broadcast()
 }
 
-// Recreate loses everything, as a store does that is made anew or restored from
-// nothing. Counts start again, so it raises the era, as an operator must, and
-// grants nothing for as long as a lease that it has forgotten may still live.
+// Recreate loses everything, like a store that is recreated or restored from nothing. Counts start
+// again, so it raises the era, as an operator must, and grants nothing as long as a lease that it
+// has forgotten may still live.
 func (s *Store) Recreate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,8 +119,8 @@ type waiter struct {
 	asked    time.Time // when it was refused last
 }
 
-// deference is how long a free register is kept for waiters of a greater
-// priority: they hear of it at once, or are gone.
+// deference is how long a free register is kept for waiters of a greater priority: a live one
+// learns of it at once.
 const deference = 10 * time.Millisecond
 
 // lapse frees the register if its lease has run out.
@@ -136,7 +134,7 @@ func (r *register) free(at time.Time) {
 	r.holder, r.recalled, r.appointed, r.freed = "", false, "", at
 }
 
-// outranked reports whether one of a greater priority waits and may still come.
+// outranked reports whether a candidate of a greater priority waits and may still come.
 func (r *register) outranked(priority int, now time.Time) bool {
 	if !now.Before(r.freed.Add(deference)) {
 		return false
@@ -179,7 +177,7 @@ func (s *Store) register(name string) *register {
 	return r
 }
 
-// answer is what the store says to any request: the record after it.
+// answer is the answer to any request: the record after it.
 type answer struct {
 	granted  bool
 	holder   string
@@ -205,9 +203,9 @@ func (s *Store) describe(r *register, granted bool) answer {
 	return a
 }
 
-// acquire takes a free register, or prolongs one that nonce holds already, so
-// that a candidate whose answer was lost may ask again. Among those that wait
-// the one with the greatest priority takes it.
+// acquire takes a free register, or renews one that nonce holds already, so that a candidate whose
+// answer was lost may ask again. Of the waiting candidates the one with the greatest priority takes
+// it.
 func (s *Store) acquire(name, nonce string, candidate driver.Leader, priority int, lease time.Duration) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,7 +263,7 @@ func (s *Store) release(name, nonce, successor string) answer {
 	return s.describe(r, true)
 }
 
-// withdraw ends a candidacy, whatever it has come to.
+// withdraw ends a candidacy, in any state.
 func (s *Store) withdraw(name, nonce string) answer {
 	s.mu.Lock()
 	r := s.register(name)
@@ -277,8 +275,7 @@ func (s *Store) withdraw(name, nonce string) answer {
 	return s.release(name, nonce, "")
 }
 
-// recall asks the holder to let go, in favour of the candidate called to, if it
-// is not empty.
+// recall asks the holder to release, in favour of the candidate called to, if that is not empty.
 func (s *Store) recall(name string, token fence.Token, to string) answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,7 +296,7 @@ func (s *Store) recall(name string, token fence.Token, to string) answer {
 	return s.describe(r, true)
 }
 
-// eligible says why a candidate could not take over from the holder.
+// eligible returns the reason why a candidate could not take over from the holder.
 func (r *register) eligible(to string) error {
 	switch {
 	case to == r.leader.ID:

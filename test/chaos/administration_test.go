@@ -15,30 +15,29 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// administration are the races of what operators do with what breaks.
+// administration are races of operators' commands with faults.
 func administration() []scenario {
 	return []scenario{
 		{
 			name: "transfer-race", story: "The leader is asked to hand over to a follower, and in the middle of that dies, is cut off, or loses its target.",
 			nodes: 3, script: transferRaces,
-			parts: []part{{on: quorum, expected: "whatever is lost on the way, no two lead at one time, and one does soon after", judge: (*stage).safe}},
+			parts: []part{{on: quorum, expected: "no two lead at one time, and one does soon after", judge: (*trial).safe}},
 		},
 		{
 			name: "reconfig-fork", story: "A cut off leader is asked to remove a member, and its successor on the other side to add one, at the same time.",
 			nodes: 5, spare: 1, script: reconfigFork,
-			parts: []part{{on: quorum, expected: "only the side with a majority changes who takes part, and all have that in the end", judge: handedOn}},
+			parts: []part{{on: quorum, expected: "only the side with a majority changes the membership, and all have that one in the end", judge: handedOn}},
 		},
 		{
 			name: "lease-reconfig", story: "The leader is cut off in the middle of removing a voter, with a lease that a majority of the old voters has promised.",
 			nodes: 3, disks: disk.NewFUSE, script: leaseReconfigs,
-			parts: []part{{on: quorum, expected: "whatever is lost on the way, the next lease begins after the old one is over", judge: (*stage).safe}},
+			parts: []part{{on: quorum, expected: "the next lease begins after the old one is over", judge: (*trial).safe}},
 		},
 	}
 }
 
-// asks runs the elect command from outside, beside what the script does. What comes
-// of it is for whoever waits for it.
-func (s *stage) asks(args ...string) (done <-chan error) {
+// asks runs the elect command from outside, beside the script. done delivers its error.
+func (s *trial) asks(args ...string) (done <-chan error) {
 	result := make(chan error, 1)
 	ctx, cancel := s.patiently()
 	s.after(func() error { cancel(); return nil })
@@ -49,8 +48,8 @@ func (s *stage) asks(args ...string) (done <-chan error) {
 	return result
 }
 
-// transferRaces are some rounds, each with another fault at another moment.
-func transferRaces(s *stage) {
+// transferRaces runs several rounds, each with another fault at another moment.
+func transferRaces(s *trial) {
 	rounds := []struct {
 		name     string
 		do, undo func()
@@ -65,9 +64,9 @@ func transferRaces(s *stage) {
 	var longest time.Duration
 	for _, r := range rounds {
 		s.meets(r.name, func(try int) bool {
-			s.recast()
+			s.assign()
 			asked := s.ledger.Now()
-			if err := s.appoint(s.cast[1]); err != nil {
+			if err := s.appoint(s.roles[1]); err != nil {
 				s.say("%s: %v", r.name, err)
 				return false
 			}
@@ -77,7 +76,7 @@ func transferRaces(s *stage) {
 			met := len(tenuresSince(s, asked)) == 0
 			s.hold(2 * promise)
 			r.undo()
-			s.recast()
+			s.assign()
 			led := tenuresOf(s.ledger.Lives())
 			gap := silence(led, began, s.ledger.Now())
 			longest = max(longest, gap)
@@ -88,9 +87,9 @@ func transferRaces(s *stage) {
 	s.say("%d rounds; the longest time without a leader is %v", len(rounds), shown(longest))
 }
 
-// meets plays a round until its fault has met with what the operator had asked for:
-// not before the leader knew of it, and not after it was done.
-func (s *stage) meets(name string, round func(try int) bool) {
+// meets repeats a round until its fault comes during the operator's operation: not before the
+// leader knew of it, and not after it was done.
+func (s *trial) meets(name string, round func(try int) bool) {
 	s.t.Helper()
 	const tries = 6
 	for try := range tries {
@@ -102,9 +101,9 @@ func (s *stage) meets(name string, round func(try int) bool) {
 	s.want(false, "%s: in %d rounds the fault did not meet with the operation", name, tries)
 }
 
-// appoint asks the leader to hand over to a node, and returns when it has agreed: then
-// its work is being stopped, and nobody else leads before it has.
-func (s *stage) appoint(to int) error {
+// appoint asks the leader to hand over to a node, and returns when it has agreed: then its work is
+// being stopped, and no other node leads before it has.
+func (s *trial) appoint(to int) error {
 	ctx, cancel := s.patiently()
 	defer cancel()
 	return s.cluster.Client().Appoint(ctx, 0, s.cluster.ID(to))
@@ -122,24 +121,24 @@ func silence(tenures []tenure, from, until int64) (longest time.Duration) {
 	return max(longest, time.Duration(until-at))
 }
 
-// reconfigFork asks a leader that is cut off to remove 3, and when another leads, to
-// add the spare node.
-func reconfigFork(s *stage) {
+// reconfigFork asks a leader that is cut off to remove 3, and when another leads, to add the spare
+// node.
+func reconfigFork(s *trial) {
 	spare := s.cluster.ID(5)
 	s.does(s.cluster.Start(5))
 	if !s.until(patience, func() bool { m := s.members().Nodes[5]; return m != nil && m.Join }) {
-		s.lament("%s does not wait to be added", spare)
+		s.giveUp("%s does not wait to be added", spare)
 	}
 	s.begins()
 	s.set(network.Isolate(6, 0))
-	old := s.cast[0]
-	removal := s.asks("member", "remove", s.cluster.ID(s.cast[3]), "--election", s.only(old))
+	old := s.roles[0]
+	removal := s.asks("member", "remove", s.cluster.ID(s.roles[3]), "--election", s.only(old))
 	s.next(s.fault, soon)
 	added := s.asks("member", "add", s.member(5))
 	err := <-added
 	s.want(err == nil, "%s is not added: %v", spare, err)
 	err = <-removal
-	s.must(err != nil, "the leader that is cut off has removed %s", s.cluster.ID(s.cast[3]))
+	s.must(err != nil, "the leader that is cut off has removed %s", s.cluster.ID(s.roles[3]))
 	s.healed()
 	all := func() bool {
 		m := s.members()
@@ -154,28 +153,27 @@ func reconfigFork(s *stage) {
 	s.say("the removal: %v; all six have membership %s in the end", err, s.members().Membership.Version())
 }
 
-// only is the URL of an operator who asks one node and no other.
-func (s *stage) only(node int) string {
+// only is the URL of an operator that asks one node.
+func (s *trial) only(node int) string {
 	_, query, _ := strings.Cut(s.cluster.URL(network.Operator), "?")
 	return "peer://" + s.cluster.ID(node) + "@" + s.net.OperatorAddr(node) + "?" + query
 }
 
-// leaseReconfigs are some rounds in which the leader is cut off at another moment of
-// a removal.
-func leaseReconfigs(s *stage) {
+// leaseReconfigs runs several rounds in which the leader is cut off at another moment of a removal.
+func leaseReconfigs(s *trial) {
 	s.begins()
 	for round := range 3 {
 		s.meets(fmt.Sprintf("round %d", round+1), func(int) bool { return s.leaseReconfig(round) })
 	}
 }
 
-// leaseReconfig is one of them, and reports whether the removal was under way when the
-// leader was cut off. So that it takes a while, all syncs do.
-func (s *stage) leaseReconfig(round int) bool {
+// leaseReconfig runs one round, and reports whether the removal was in progress when the leader was
+// cut off. All syncs are slow, so that it takes a while.
+func (s *trial) leaseReconfig(round int) bool {
 	const slow = promise / 4
-	s.recast()
-	gone := s.cast[2]
-	s.cluster.Join(gone, true) // when it was removed it waits to be added again
+	s.assign()
+	gone := s.roles[2]
+	s.cluster.Join(gone, true) // after its removal it waits to be added again
 	s.does(s.cluster.Down(gone))
 	s.does(s.cluster.Start(gone))
 	s.calm()
@@ -208,9 +206,9 @@ func (s *stage) leaseReconfig(round int) bool {
 	if removed {
 		s.operator("member", "add", s.member(gone))
 	}
-	// What was refused, or was told to nobody, has come too late.
+	// A change that was refused, or reached no node, came too late.
 	return under && (err == nil || errors.Is(err, peer.ErrUnknown))
 }
 
-// member is a node as elect member wants it.
-func (s *stage) member(node int) string { return s.cluster.ID(node) + "@" + s.cluster.Addr(node) }
+// member is a node in the form of elect member.
+func (s *trial) member(node int) string { return s.cluster.ID(node) + "@" + s.cluster.Addr(node) }

@@ -14,9 +14,9 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// ballots are about what a voter remembers.
+// ballots are the scenarios about what a voter remembers.
 func ballots() []scenario {
-	// Rounds of votes last 128 ms with these, so that a fault can be put into one.
+	// With these, rounds of votes last 128 ms, long enough for a fault within one.
 	slowRounds := url.Values{"profile": {"wan"}}
 	return []scenario{
 		{
@@ -36,7 +36,7 @@ func ballots() []scenario {
 		},
 		{
 			name: "double-vote", story: "A voter votes, loses power, starts again, and is asked by another candidate who knows of no later term.",
-			nodes: 3, disks: disk.NewFUSE, short: true, script: asksAgain((*stage).losePower),
+			nodes: 3, disks: disk.NewFUSE, short: true, script: asksAgain((*trial).losePower),
 			parts: []part{{on: quorum, expected: "the vote is on its disk: no term has two leaders", judge: twoElections}},
 		},
 		{
@@ -47,26 +47,25 @@ func ballots() []scenario {
 	}
 }
 
-// lastNeverLeads has the last node vote and never stand.
-func lastNeverLeads(s *stage, node int) []string {
+// lastNeverLeads makes the last node vote and never stand.
+func lastNeverLeads(s *trial, node int) []string {
 	if node == s.scenario.nodes-1 {
 		return []string{"ELECT_PRIORITY=0"}
 	}
 	return nil
 }
 
-// strand has 1 vote for itself in a term that nobody wins. Both followers take the
-// leader for dead, because its connections are reset; 2 grants 1's pre-vote, and its
-// answers take a while. After the time given the leader can talk to 2 again, and 1 is
-// mute, or cut off: before the first answer has come what is lost is 1's question for
-// votes, and after it the answer to that.
-func strand(after time.Duration, lost network.Links) func(*stage) {
+// strand makes 1 vote for itself in a term that nobody wins. Both followers believe the leader
+// dead, because its connections are reset; 2 grants 1's pre-vote, and its answers are slow. After
+// the given time the leader can talk to 2 again, and 1 is mute, or cut off: before the first answer
+// has come, 1's vote requests are lost, and after it the answer to them.
+func strand(after time.Duration, lost network.Links) func(*trial) {
 	const slow = 60 * time.Millisecond // from 2 to 1, in a round of 128 ms
 	answers := network.Links{{From: 2, To: 1}: {Delay: slow}}
-	return func(s *stage) {
+	return func(s *trial) {
 		for range 10 {
-			s.recast()
-			was := s.members().Nodes[s.cast[0]].Term
+			s.assign()
+			was := s.members().Nodes[s.roles[0]].Term
 			s.begins()
 			s.set(network.Merge(network.Isolate(3, 0), answers))
 			s.reset(0, 1)
@@ -76,22 +75,22 @@ func strand(after time.Duration, lost network.Links) func(*stage) {
 			s.hold(2 * slow)
 			m := s.members()
 			ahead := func(role int) bool {
-				n := m.Nodes[s.cast[role]]
+				n := m.Nodes[s.roles[role]]
 				return n != nil && n.Term > was
 			}
 			if ahead(1) && ahead(2) == (after > slow) && len(tenuresSince(s, s.fault)) == 0 {
 				s.stranded = true
 				break
 			}
-			s.healed() // it did not come to that: the machine was slow, or another round was under way
+			s.healed() // it did not happen: the computer was slow, or another round was in progress
 		}
 		s.healed()
 		s.hold(2 * promise)
-		s.termsAtEnd = s.members().Nodes[s.cast[0]].Term
+		s.termsAtEnd = s.members().Nodes[s.roles[0]].Term
 	}
 }
 
-func tenuresSince(s *stage, since int64) []tenure {
+func tenuresSince(s *trial, since int64) []tenure {
 	var found []tenure
 	for _, r := range tenuresOf(s.ledger.Lives()) {
 		if r.from > since {
@@ -101,16 +100,16 @@ func tenuresSince(s *stage, since int64) []tenure {
 	return found
 }
 
-// reanchored wants the leader to lead on, in a term above its token's.
-func reanchored(s *stage) {
+// reanchored expects the leader to lead on, in a term above its token's.
+func reanchored(s *trial) {
 	undisturbed(s)
 	s.want(s.stranded, "no voter came to a term that was not won, in ten tries")
 	s.want(s.termsAtEnd > uint64(s.led(s.fault).token), "the leader's term is %d in the end; want it above its token, %d", s.termsAtEnd, s.led(s.fault).token)
 	s.say("its term goes to %d", s.termsAtEnd)
 }
 
-// newTenure wants the old tenure to end and another to begin, of whom ever.
-func newTenure(s *stage) {
+// newTenure expects the old tenure to end and another to begin, of any node.
+func newTenure(s *trial) {
 	s.safe()
 	s.want(s.stranded, "no voter came to a term that was not won, in ten tries")
 	old, all := s.led(s.fault), s.begun(s.fault, s.end)
@@ -121,9 +120,9 @@ func newTenure(s *stage) {
 	}
 }
 
-// othersRestart cuts the leader off, and kills the other two with all that they
-// have started. They start again at once.
-func othersRestart(s *stage) {
+// othersRestart cuts the leader off, and kills the other two with all their descendants. They are
+// restarted at once.
+func othersRestart(s *trial) {
 	s.begins()
 	s.set(network.Isolate(3, 0))
 	s.kill(1, cluster.Family)
@@ -132,18 +131,17 @@ func othersRestart(s *stage) {
 	s.hold(2 * promise)
 }
 
-// asksAgain has a voter vote, lose something, and be asked again: the leader 0 is
-// cut off, and one of the others is elected by the third. That one is killed, its
-// disk suffers, and it starts again and sees 0 only, who knows of no later term than
-// that of its own tenure.
-func asksAgain(suffer func(s *stage, role int)) func(*stage) {
-	return func(s *stage) {
+// asksAgain makes a voter vote, lose something, and be asked again: the leader 0 is cut off, and
+// one of the others is elected by the third. The third is killed, its disk has a fault, and it
+// restarts and sees only 0, which knows no later term than that of its own tenure.
+func asksAgain(suffer func(s *trial, role int)) func(*trial) {
+	return func(s *trial) {
 		s.begins()
 		s.set(network.Isolate(3, 0))
 		winner := s.role(s.next(s.fault, soon).Node)
 		voter := 3 - winner
 		s.down(voter)
-		s.reset(0, winner) // what they had sent, and the cut has held back, tells of that term
+		s.reset(0, winner) // what they had sent, and the cut has held back, shows that term
 		s.reset(0, voter)
 		s.set(network.Isolate(3, winner))
 		s.mark = s.ledger.Now()
@@ -154,18 +152,17 @@ func asksAgain(suffer func(s *stage, role int)) func(*stage) {
 	}
 }
 
-// losePower takes from a disk what was not synced.
-func (s *stage) losePower(role int) {
+// losePower removes from a disk what was not synced.
+func (s *trial) losePower(role int) {
 	s.t.Helper()
-	s.lends(s.cast[role]) // the record is not synced
-	s.history.Add(judge.Event{Kind: judge.Fault, Node: s.cast[role], Fault: "power-loss", ID: 1})
-	s.does(s.disks[s.cast[role]].PowerLoss())
-	s.history.Add(judge.Event{Kind: judge.Heal, Node: s.cast[role], Fault: "power-loss", ID: 1})
+	s.lends(s.roles[role]) // the record is not synced
+	s.history.Add(judge.Event{Kind: judge.Fault, Node: s.roles[role], Fault: "power-loss", ID: 1})
+	s.does(s.disks[s.roles[role]].PowerLoss())
+	s.history.Add(judge.Event{Kind: judge.Heal, Node: s.roles[role], Fault: "power-loss", ID: 1})
 }
 
-// twoElections wants two leaders after the first, one after the other, each with a
-// greater token.
-func twoElections(s *stage) {
+// twoElections expects two leaders after the first, one after the other, each with a greater token.
+func twoElections(s *trial) {
 	s.safe()
 	all := s.begun(s.fault, s.end)
 	s.want(len(all) >= 2, "%s led; want two after the first", s.names(all))
@@ -177,17 +174,17 @@ func twoElections(s *stage) {
 	s.say("after token %d %s led", s.led(s.fault).token, s.names(all))
 }
 
-// wiped wipes the voter's disk, and mends it in the end as an operator does.
-func wiped(s *stage) {
+// wiped wipes the voter's disk, and repairs it in the end as an operator does.
+func wiped(s *trial) {
 	lost := 0
-	asksAgain(func(s *stage, role int) {
+	asksAgain(func(s *trial, role int) {
 		lost = role
-		s.lends(s.cast[role])
-		s.history.Add(judge.Event{Kind: judge.Wiped, Node: s.cast[role]})
-		s.does(s.disks[s.cast[role]].Wipe())
+		s.lends(s.roles[role])
+		s.history.Add(judge.Event{Kind: judge.Wiped, Node: s.roles[role]})
+		s.does(s.disks[s.roles[role]].Wipe())
 	})(s)
 	s.next(s.heal, soon)
-	node := s.cast[lost]
+	node := s.roles[lost]
 	said := func() bool {
 		text, err := os.ReadFile(s.cluster.Log(node))
 		return err == nil && bytes.Contains(text, []byte("its disk was wiped"))
@@ -196,8 +193,8 @@ func wiped(s *stage) {
 	s.readmit(node)
 }
 
-// readmit gives the vote of a node whose disk was lost to the one that it has now.
-func (s *stage) readmit(node int) {
+// readmit gives the vote of a node whose disk was lost to its new directory.
+func (s *trial) readmit(node int) {
 	s.t.Helper()
 	s.does(s.cluster.Down(node))
 	s.lends(node)
@@ -210,14 +207,14 @@ func (s *stage) readmit(node int) {
 		return m != nil && m.Join
 	}
 	if !s.until(patience, waits) {
-		s.lament("%s does not wait to be added", s.cluster.ID(node))
+		s.giveUp("%s does not wait to be added", s.cluster.ID(node))
 	}
 	s.operator("member", "replace", s.cluster.ID(node))
 }
 
-// nobodyUntilHealed wants one to lead after the first, nobody while the two that
-// see each other have one sound disk, and again one when all is healed.
-func nobodyUntilHealed(s *stage) {
+// nobodyUntilHealed expects one leader after the first, none while the two nodes that see each
+// other have one sound disk, and one again when all is healed.
+func nobodyUntilHealed(s *trial) {
 	s.safe()
 	lone := s.begun(s.mark, s.heal)
 	s.must(len(lone) == 0, "%s led, elected by a voter that has forgotten its vote", s.names(lone))

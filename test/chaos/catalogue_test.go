@@ -17,21 +17,20 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// scenario is a small story of faults, by the name that docs/scenarios.md and the
-// simulator have for it.
+// scenario is a short sequence of faults, with its name in docs/scenarios.md and in the simulator.
 type scenario struct {
 	name  string
 	story string
 
-	nodes int    // voters; the one that leads when the faults begin has role 0
+	nodes int    // voters; the leader at the beginning of the faults has role 0
 	spare int    // further nodes, which wait to be added
-	on    medium // what network it takes
+	on    medium // the network that it needs
 
-	disks  func(dir string) (disk.Disk, error) // what disk each node has; nil: a plain directory
-	clocks bool                                // nodes have clocks of their own: programs that were built for that
-	short  bool                                // in go test -short, too
+	disks  func(dir string) (disk.Disk, error) // each node's disk; nil: a plain directory
+	clocks bool                                // nodes have clocks of their own: programs built for that
+	short  bool                                // also in go test -short
 
-	script func(*stage)
+	script func(*trial)
 	parts  []part
 }
 
@@ -39,17 +38,17 @@ type scenario struct {
 type part struct {
 	on       string // its name
 	expected string
-	judge    func(*stage)
+	judge    func(*trial)
 
 	protocol string       // "": quorum
-	net      medium       // instead of the scenario's
-	kind     cluster.Kind // what the nodes run
+	net      medium       // overrides the scenario's
+	kind     cluster.Kind // the nodes' programs
 	params   url.Values   // of the election's URL
-	env      func(s *stage, node int) []string
-	script   func(*stage) // instead of the scenario's
+	env      func(s *trial, node int) []string
+	script   func(*trial) // overrides the scenario's
 }
 
-// medium is what kind of network a scenario takes.
+// medium is the kind of network that a scenario needs.
 type medium int
 
 const (
@@ -59,8 +58,8 @@ const (
 	nowhere                  // an election in a file, of one machine
 )
 
-// The times of the classic protocols, whose leaders have no lease: how long a
-// silent leader is waited for at least, and what is between two heartbeats.
+// The times of the classic protocols, whose leaders have no lease: the least time for which a
+// silent leader is waited for, and the time between two heartbeats.
 const (
 	classicPromise = 300 * time.Millisecond
 	classicBeat    = classicPromise / 5
@@ -74,32 +73,31 @@ const (
 	bully   = "bully"
 )
 
-// calmly is what quorum does in most partitions.
+// calmly is the expectation for quorum in most partitions.
 const calmly = "nothing: the leader leads on without a gap"
 
 // plain is a part with a classic protocol: its leaders have no lease.
-func plain(protocol, expected string, judge func(*stage)) part {
+func plain(protocol, expected string, judge func(*trial)) part {
 	return part{on: protocol, protocol: protocol, expected: expected, judge: judge}
 }
 
-// cut is a script: so are the links for so long, and then they are healed.
-func cut(shape network.Links, d time.Duration) func(*stage) {
-	return func(s *stage) {
+// cut is a script: the links have this shape for that time, and then they are healed.
+func cut(shape network.Links, d time.Duration) func(*trial) {
+	return func(s *trial) {
 		s.during(shape, d)
 		s.hold(promise)
 	}
 }
 
-// long is a time that lets all timeouts pass several times.
+// long is a time in which all timeouts pass several times.
 const long = 5 * promise
 
-// catalogue is all scenarios that are about partitions and pauses.
+// catalogue is all scenarios.
 func catalogue() []scenario {
-	return slices.Concat(deaths(), partitions(), openraft(), ballots(), standstills(), administration(), weariness(), impostors())
+	return slices.Concat(deaths(), partitions(), openraft(), ballots(), standstills(), administration(), slowness(), impostors())
 }
 
-// partitions are cuts, most of them partial: links are missing while everybody
-// lives.
+// partitions are cuts, most of them partial: links are missing while all nodes are up.
 func partitions() []scenario {
 	return []scenario{
 		{
@@ -132,7 +130,7 @@ func partitions() []scenario {
 			nodes: 5, script: cut(network.Hub(5, 2), long),
 			parts: []part{
 				{on: quorum, expected: "the leader gives up, and the hub is elected", judge: hubLeads},
-				plain(preVote, "deadlock: the leader reaches one of the other four, and leads on", func(s *stage) { s.fenced(); s.steady(s.fault, s.heal) }),
+				plain(preVote, "deadlock: the leader reaches one of the other four, and leads on", func(s *trial) { s.fenced(); s.steady(s.fault, s.heal) }),
 			},
 		},
 		{
@@ -158,7 +156,7 @@ func partitions() []scenario {
 			nodes: 5, script: cut(network.Cloudflare2020(), long),
 			parts: []part{
 				{on: quorum, expected: calmly, judge: undisturbed},
-				plain(raft, "never stable: whoever leads, somebody does not hear it, and deposes it", turmoil),
+				plain(raft, "never stable: some node does not hear the leader, and deposes it", turmoil),
 			},
 		},
 		{
@@ -166,10 +164,10 @@ func partitions() []scenario {
 			nodes: 5, short: true, script: cut(network.Deaf(5, 0), long),
 			parts: []part{
 				{on: quorum, net: proxies, expected: "the lease of the deaf one is over before another one's begins", judge: handedOn},
-				// To the kernel's TCP one who hears no acknowledgement is soon mute, too.
+				// For the kernel's TCP, a node that hears no acknowledgement is soon mute, too.
 				{on: "quorum-packets", net: namespaces, expected: "the same where packets are dropped, so that the deaf one falls mute", judge: handedOn},
 				{on: raft, protocol: raft, net: proxies, expected: "nobody notices: it leads on, and hears nobody",
-					judge: func(s *stage) { s.fenced(); s.steady(s.fault, s.heal) }},
+					judge: func(s *trial) { s.fenced(); s.steady(s.fault, s.heal) }},
 			},
 		},
 		{
@@ -186,7 +184,7 @@ func partitions() []scenario {
 }
 
 // flapping cuts the link between 0 and 1 and heals it, three times.
-func flapping(s *stage) {
+func flapping(s *trial) {
 	s.begins()
 	for range 3 {
 		s.set(network.Partial(3, 0, 1))
@@ -196,16 +194,16 @@ func flapping(s *stage) {
 	}
 }
 
-// hubLeads wants role 2 to lead within a short time, and on.
-func hubLeads(s *stage) {
+// hubLeads expects role 2 to lead within a short time, and to lead on.
+func hubLeads(s *trial) {
 	s.safe()
 	_, next := s.oneAfter(s.fault, 0, soon)
 	s.want(s.role(next.node) == 2, "%s leads; want the hub, role 2", s.name(next.node))
 	s.noneBut("the hub, role 2", func(role int) bool { return role == 2 })
 }
 
-// TestScenarios plays the catalogue: each scenario on real processes, with real
-// networks, disks and signals. One of them: -run TestScenarios/rejoin.
+// TestScenarios runs the catalogue: each scenario with real processes, networks, disks and signals.
+// A single one: -run TestScenarios/rejoin.
 func TestScenarios(t *testing.T) {
 	race.Alone(t)
 	programs := builder(t)
@@ -231,9 +229,9 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// perform plays a part, and again if what came out otherwise than expected may have
-// done so because the machine had stood still. That excuses what comes too late. A
-// broken promise, or a fact that is otherwise, is one at once.
+// perform runs a part, and repeats it if its result may differ from the expectation because the
+// computer had stood still. That excuses only delays. A broken promise, or any other deviation,
+// fails at once.
 func perform(t *testing.T, sc *scenario, p *part, with set) {
 	t.Helper()
 	const tries = 3
@@ -264,7 +262,7 @@ func perform(t *testing.T, sc *scenario, p *part, with set) {
 	}
 }
 
-// builder returns what builds the programs with these tags, each set once.
+// builder returns a function that builds the programs with given tags, each set once.
 func builder(t *testing.T) func(tags ...string) cluster.Programs {
 	dir := t.TempDir()
 	var mu sync.Mutex

@@ -11,19 +11,19 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// Positions are in a file for each node, which its position command prints.
+// Each node's position is in a file, which its position command prints.
 
-func (s *stage) positionFile(node int) string {
+func (s *trial) positionFile(node int) string {
 	return filepath.Join(s.dir, fmt.Sprintf("position%d", node+1))
 }
 
-// positioned has a node read its position from its file.
-func positioned(s *stage, node int) []string {
+// positioned makes a node read its position from its file.
+func positioned(s *trial, node int) []string {
 	return []string{"ELECT_POSITION_COMMAND=cat " + s.positionFile(node), "ELECT_POSITION_EVERY=100ms"}
 }
 
-// locate moves a node, as its copy of a log would.
-func (s *stage) locate(node, position int) {
+// locate sets a node's position, as its copy of a log would.
+func (s *trial) locate(node, position int) {
 	s.t.Helper()
 	path := s.positionFile(node)
 	s.does(os.WriteFile(path+".new", fmt.Appendln(nil, position), 0o644))
@@ -32,16 +32,16 @@ func (s *stage) locate(node, position int) {
 
 const constrainedFor = 6 * promise
 
-// constrained has all but the hub, 2, be a step ahead, cuts the leader off, and
-// leaves the others the hub only.
-func constrained(s *stage) {
-	for role, node := range s.cast {
+// constrained puts all nodes but the hub, 2, a step ahead, cuts the leader off, and leaves the
+// others connected with the hub only.
+func constrained(s *trial) {
+	for role, node := range s.roles {
 		if role != 2 {
 			s.locate(node, 6)
 		}
 	}
 	known := func() bool {
-		for role, node := range s.cast {
+		for role, node := range s.roles {
 			if n := s.members().Nodes[node]; n == nil || role != 2 && n.Position != "6" || role == 2 && n.Position != "5" {
 				return false
 			}
@@ -49,22 +49,22 @@ func constrained(s *stage) {
 		return true
 	}
 	if !s.until(patience, known) {
-		s.lament("the positions do not become known")
+		s.giveUp("the positions do not become known")
 	}
 	s.during(network.Merge(network.Isolate(5, 0), network.Hub(5, 2)), constrainedFor)
 	s.hold(2 * promise)
 }
 
-// hubLeadsLate wants the hub to lead, after it has waited for those that are ahead.
-func hubLeadsLate(s *stage) {
+// hubLeadsLate expects the hub to lead, after it has waited for the nodes that are ahead.
+func hubLeadsLate(s *trial) {
 	s.safe()
 	_, next := s.oneAfter(s.fault, promise, constrainedFor)
 	s.want(s.role(next.node) == 2, "%s leads; want the hub, role 2", s.name(next.node))
 	s.noneBut("the hub, role 2", func(role int) bool { return role == 2 })
 }
 
-// nobodyLeads wants no new tenure before the healing, and one in the end.
-func nobodyLeads(s *stage) {
+// nobodyLeads expects no new tenure before the healing, and one in the end.
+func nobodyLeads(s *trial) {
 	s.safe()
 	during := s.begun(s.fault, s.heal)
 	s.want(len(during) == 0, "%s led in the cut; want nobody", s.names(during))

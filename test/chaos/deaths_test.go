@@ -11,7 +11,7 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// deaths are the ends of processes and machines.
+// deaths are the ends of processes and computers.
 func deaths() []scenario {
 	return []scenario{
 		{
@@ -38,8 +38,8 @@ func deaths() []scenario {
 	}
 }
 
-// parentDies kills elect run alone: its keeper is there to say what became of it.
-func parentDies(s *stage) {
+// parentDies kills elect run alone: its keeper remains and reports it.
+func parentDies(s *trial) {
 	s.begins()
 	s.kill(0, cluster.Node)
 	s.mark = s.ledger.Now()
@@ -47,7 +47,7 @@ func parentDies(s *stage) {
 	s.hold(2 * promise)
 }
 
-func allDie(s *stage) {
+func allDie(s *trial) {
 	s.begins()
 	s.down(0)
 	s.mark = s.ledger.Now()
@@ -56,8 +56,8 @@ func allDie(s *stage) {
 	s.up(0)
 }
 
-// seemsDead resets the connections of a leader that lives, and cuts it off.
-func seemsDead(s *stage) {
+// seemsDead resets the connections of a live leader, and cuts it off.
+func seemsDead(s *trial) {
 	s.begins()
 	s.set(network.Isolate(3, 0))
 	s.reset(0, 1)
@@ -67,7 +67,7 @@ func seemsDead(s *stage) {
 	s.hold(2 * promise)
 }
 
-func powerFails(s *stage) {
+func powerFails(s *trial) {
 	s.begins()
 	s.set(network.Isolate(3, 0))
 	s.down(0)
@@ -77,9 +77,9 @@ func powerFails(s *stage) {
 	s.up(0)
 }
 
-// allLate has a machine of five lose power, and the others freeze until all their
-// timeouts are over.
-func allLate(s *stage) {
+// allLate makes one computer of five lose power, and freezes the others until all their timeouts
+// are over.
+func allLate(s *trial) {
 	s.begins()
 	s.set(network.Isolate(5, 0))
 	for role := 1; role < 5; role++ {
@@ -94,25 +94,24 @@ func allLate(s *stage) {
 	s.hold(2 * promise)
 }
 
-// atOnce wants another to lead long before a promise is over.
-func atOnce(s *stage) {
+// atOnce expects another leader long before a promise is over.
+func atOnce(s *trial) {
 	s.safe()
 	_, next := s.oneAfter(s.fault, 0, soon)
 	s.happened("active", next)
 }
 
-// electedThenLeads wants another to be elected long before a promise is over, and
-// to lead when it is.
-func electedThenLeads(s *stage) {
+// electedThenLeads expects another node to be elected long before a promise is over, and to lead
+// when it is.
+func electedThenLeads(s *trial) {
 	s.safe()
 	_, next := s.oneAfter(s.fault, promise/2, soon)
 	s.happened("elected", next)
 }
 
-// happened wants something to be in the history of the nodes that happened to a
-// leader within half a promise of the mark. It is not when its command begins: that
-// takes as long as the machine needs to start it.
-func (s *stage) happened(event string, to tenure) {
+// happened expects an event of a leader in the nodes' history within half a promise of the mark.
+// The begin of its command does not count: that takes as long as the computer needs to start it.
+func (s *trial) happened(event string, to tenure) {
 	at, ok := s.told[told{event, to.token}]
 	took := time.Duration(at - s.mark)
 	if s.want(ok, "no history of %s being %s", s.name(to.node), event) {
@@ -121,14 +120,14 @@ func (s *stage) happened(event string, to tenure) {
 	}
 }
 
-// afterTimeout wants another to lead when the promises are over, and not before.
-func afterTimeout(s *stage) {
+// afterTimeout expects another leader when the promises are over, and not before.
+func afterTimeout(s *trial) {
 	s.safe()
 	s.oneAfter(s.fault, promise/2, soon)
 }
 
-// fewRounds wants another to lead soon after the thaw.
-func fewRounds(s *stage) {
+// fewRounds expects another leader soon after the thaw.
+func fewRounds(s *trial) {
 	s.safe()
 	old, next := s.oneAfter(s.mark, 0, soon)
 	rounds := next.token - old.token
@@ -136,16 +135,14 @@ func fewRounds(s *stage) {
 	s.say("it takes %d terms", rounds)
 }
 
-// told is an event in the history of the nodes: elected, active or lost, with the
-// leader's token.
+// told is an event in the nodes' history: elected, active or lost, with the leader's token.
 type told struct {
 	event string
 	token int64
 }
 
-// memories asks the nodes what they remember, and returns when it was, as [lives.Now]
-// reads.
-func (s *stage) memories() map[told]int64 {
+// memories asks the nodes for their history, and returns the times, as readings of [lives.Now].
+func (s *trial) memories() map[told]int64 {
 	s.t.Helper()
 	var events []struct {
 		At    time.Time

@@ -20,7 +20,7 @@ const (
 	documentEnd   = "<!-- Here it ends. -->\n"
 )
 
-// TestDocument: docs/scenarios.md lists what there is.
+// TestDocument: the table of docs/scenarios.md is that of the catalogue.
 func TestDocument(t *testing.T) {
 	text, err := os.ReadFile(documentPath)
 	if err != nil {
@@ -43,7 +43,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// table is the catalogue for readers.
+// table is the catalogue as a table.
 func table() string {
 	var b strings.Builder
 	fmt.Fprint(&b, "| scenario | what befalls real processes | with | what must come of it |\n|---|---|---|---|\n")
@@ -56,14 +56,14 @@ func table() string {
 					name += " *"
 				}
 			}
-			fmt.Fprintf(&b, "| %s | %s | `%s`%s | %s |\n", name, story, p.on, stageOf(&sc, &p), p.expected)
+			fmt.Fprintf(&b, "| %s | %s | `%s`%s | %s |\n", name, story, p.on, conditions(&sc, &p), p.expected)
 		}
 	}
 	return b.String()
 }
 
-// stageOf says what a part is played with.
-func stageOf(sc *scenario, p *part) string {
+// conditions describes the conditions of a part.
+func conditions(sc *scenario, p *part) string {
 	text := fmt.Sprintf(", %d nodes", sc.nodes)
 	if sc.spare > 0 {
 		text += fmt.Sprintf(" and %d to add", sc.spare)

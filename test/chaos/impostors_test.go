@@ -16,7 +16,7 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// impostors are those who say that they are somebody else.
+// impostors are the scenarios of processes under another node's id.
 func impostors() []scenario {
 	return []scenario{
 		{
@@ -27,8 +27,8 @@ func impostors() []scenario {
 	}
 }
 
-// impostures has them come one after the other.
-func impostures(s *stage) {
+// impostures starts them one after the other.
+func impostures(s *trial) {
 	s.begins()
 	refused := func(who string, t *cluster.Twin, err error, because ...string) {
 		s.t.Helper()
@@ -42,25 +42,25 @@ func impostures(s *stage) {
 		}
 		s.does(t.End())
 	}
-	leader := s.cast[0]
+	leader := s.roles[0]
 	t, err := s.cluster.Twin(leader, false)
 	refused("a second process on one directory", t, err)
 	t, err = s.cluster.Twin(leader, true)
 	refused("a second directory", t, err)
 	id := s.cluster.ID(leader)
-	// A certificate of another authority, whose cluster and ids are the same.
+	// A certificate of another authority, for the same cluster and ids.
 	forged := filepath.Join(s.dir, "forged")
 	s.does(certs.Make(forged, certs.Options{Cluster: "chaos", Nodes: []certs.Node{{ID: protocol.NodeID(id), Hosts: s.net.Hosts(leader)}}}))
 	s.impostor("forger", "a certificate of another authority", id, "is signed by another CA", url.Values{"certs": {forged}})
 	// The certificate of another node.
 	own := filepath.Join(s.dir, "certs")
-	other := filepath.Join(own, s.cluster.ID(s.cast[1]))
+	other := filepath.Join(own, s.cluster.ID(s.roles[1]))
 	s.impostor("borrower", "a certificate of another node", id, "the certificate is that of", url.Values{"certs": nil, "ca": {filepath.Join(own, "ca.crt")}, "cert": {other + ".crt"}, "key": {other + ".key"}})
 }
 
-// impostor runs a candidate with an id that is not its own, from where it reaches all
-// nodes, for some promises. It must not lead; if it does, its work is in the ledger.
-func (s *stage) impostor(name, who, id, because string, params url.Values) {
+// impostor runs a candidate with another node's id, from where it reaches all nodes, for some
+// promises. It must not lead; if it does, its work is in the ledger.
+func (s *trial) impostor(name, who, id, because string, params url.Values) {
 	s.t.Helper()
 	u, err := url.Parse(s.cluster.URL(network.Operator))
 	s.does(err)

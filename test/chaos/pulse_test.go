@@ -14,41 +14,40 @@ import (
 	"github.com/electd/elect/test/chaos/lives"
 )
 
-// An election's times are for processes that run when they want to. Where a machine
-// leaves them waiting, what comes too late says nothing about the election.
+// The times of an election are for processes that run when they want to. On a computer that makes
+// them wait, a delay says nothing about the election.
 const (
 	// hitch is how long the harness, or a node, may get no processor.
 	hitch = promise / 4
 
-	// crush is how many threads a processor may have to run, on average.
+	// crush is the greatest average number of runnable threads for a processor.
 	crush = 4
 )
 
-// strain is how much a machine was short of processors.
+// strain is how short of processors a computer was.
 type strain struct {
-	pause   time.Duration // the longest, of the harness or of a node that was left alone
-	threads float64       // that wanted to run, on average, for each processor
+	pause   time.Duration // the longest, of the harness or of an unaffected node
+	threads float64       // runnable threads, on average, for each processor
 }
 
-// excuses reports whether that is reason enough to come too late.
+// excuses reports whether that excuses a delay.
 func (s strain) excuses() bool { return s.pause > hitch || s.threads > crush }
 
 func (s strain) String() string {
 	return fmt.Sprintf("a process got no processor for %v at most, and %.1f threads wanted to run on each", shown(s.pause), s.threads)
 }
 
-// pulse looks by how much later than wanted this process comes to run, and how many
-// threads want to.
+// pulse measures how late this process runs, and how many threads are runnable.
 type pulse struct {
 	stop func()
 	done chan struct{}
 
-	// Of the goroutine that looks, until done is closed.
+	// Of the measuring goroutine, until done is closed.
 	longest         time.Duration
 	threads, looked int
 }
 
-// newPulse looks until it is asked.
+// newPulse measures until end.
 func newPulse() *pulse {
 	const every, seldom = 5 * time.Millisecond, 10
 	stop := make(chan struct{})
@@ -77,8 +76,7 @@ func newPulse() *pulse {
 	return p
 }
 
-// runnable is how many threads of the machine run or want to, but for the one that
-// asks; 0 if that is not known.
+// runnable is the number of runnable threads of the computer except this one; 0 if it is not known.
 func runnable() int {
 	var load [3]float64
 	var n int
@@ -92,15 +90,15 @@ func runnable() int {
 	return n - 1
 }
 
-// end looks no more.
+// end stops the measurement.
 func (p *pulse) end() strain {
 	p.stop()
 	<-p.done
 	return strain{p.longest, float64(p.threads) / float64(max(p.looked, 1)*runtime.NumCPU())}
 }
 
-// strained is how much the machine was short of processors during the play.
-func (s *stage) strained() strain {
+// strained is how short of processors the computer was during the play.
+func (s *trial) strained() strain {
 	found := s.pulse.end()
 	late := regexp.MustCompile(`did not run for a while.* late[:=] ?([0-9.a-zµ]+)`)
 	for i := range s.size {

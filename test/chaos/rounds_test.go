@@ -20,25 +20,24 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// mishap is something that befalls an election. Each round has one: the next one
-// comes when somebody leads again.
+// mishap is a fault of an election. Each round has one: the next one comes when there is a leader
+// again.
 type mishap struct {
 	name string
 	do   func(r *round)
 }
 
-// round is the stage, with the luck of the run and the mishap of the moment.
+// round is the trial, with the random source of the run and the present mishap.
 type round struct {
-	*stage
+	*trial
 	rand  *rand.Rand
 	last  string
-	hands map[int]int // of the leader's processes when the mishap begins: by pid, a pidfd
+	hands map[int]int // the leader's processes at the beginning of the mishap: by pid, a pidfd
 }
 
-// TestOneFamilyAtATime has 20 `elect run` stand in one election in a file and, round
-// after round, kills, stops and resumes whatever leads: the child, the elect above
-// it, the keeper between them. At no instant may members of two families be alive,
-// and tokens rise.
+// TestOneFamilyAtATime has 20 `elect run` stand in one election in a file and, round after round,
+// kills, stops and resumes parts of the leader: the child, the elect above it, the keeper between
+// them. At no instant may members of two families be alive, and tokens rise.
 func TestOneFamilyAtATime(t *testing.T) {
 	race.Alone(t)
 	rounds := number(t, "ELECT_CHAOS_ROUNDS", 200)
@@ -48,7 +47,7 @@ func TestOneFamilyAtATime(t *testing.T) {
 	sc := &scenario{name: "one family at a time", nodes: 20, on: nowhere}
 	var done map[string]int
 	p := &part{
-		script: func(s *stage) {
+		script: func(s *trial) {
 			r := newRound(s)
 			done = map[string]int{}
 			s.begins()
@@ -57,13 +56,13 @@ func TestOneFamilyAtATime(t *testing.T) {
 				l, err := s.cluster.Leader(ctx)
 				cancel()
 				if err != nil {
-					s.lament("nobody leads after %q: %v", r.last, err)
+					s.giveUp("nobody leads after %q: %v", r.last, err)
 				}
 				s.leader = l
 				r.befall(familyMishaps()[r.rand.IntN(len(familyMishaps()))], done)
 			}
 		},
-		judge: func(s *stage) {
+		judge: func(s *trial) {
 			s.safe()
 			s.say("%d rounds, %d tenures, %v", rounds, len(s.tenures), done)
 			s.must(len(s.tenures) >= rounds/4, "only %d tenures in %d rounds: the faults did not bite", len(s.tenures), rounds)
@@ -72,10 +71,9 @@ func TestOneFamilyAtATime(t *testing.T) {
 	perform(t, sc, p, set{programs: builder(t)()})
 }
 
-// TestPeersUnderPacketLoss has three `elect run` elect among themselves, each in a
-// network of its own, and drops their packets, kills and stops them, and fills their
-// disks. At no instant may members of two families be alive, tokens rise, and each
-// time somebody leads again in time.
+// TestPeersUnderPacketLoss has three `elect run` elect among themselves, each in a network of its
+// own, and drops their packets, kills and stops them, and fills their disks. At no instant may
+// members of two families be alive; tokens rise; and each time there is a leader again in time.
 func TestPeersUnderPacketLoss(t *testing.T) {
 	race.Alone(t)
 	const span = 40 * time.Second
@@ -91,14 +89,14 @@ func TestPeersUnderPacketLoss(t *testing.T) {
 	}
 	var done map[string]int
 	p := &part{
-		script: func(s *stage) {
+		script: func(s *trial) {
 			r := newRound(s)
 			done = map[string]int{}
 			var deck []mishap
 			s.begins()
 			begin := time.Now()
 			for range rounds {
-				// Each mishap once, if the machine is slow: but not for ever.
+				// Each mishap once, even on a slow computer, but within a limit.
 				past := time.Since(begin)
 				if past >= limit && (limit < span || len(done) == len(peerMishaps()) || past >= 4*limit) {
 					break
@@ -107,14 +105,14 @@ func TestPeersUnderPacketLoss(t *testing.T) {
 					deck = peerMishaps()
 					r.rand.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
 				}
-				s.recast()
+				s.assign()
 				r.befall(deck[0], done)
 				deck = deck[1:]
 				s.healed()
 			}
 			s.want(limit < span || rounds < len(peerMishaps()) || len(done) == len(peerMishaps()), "only %d of %d mishaps within %v", len(done), len(peerMishaps()), 4*limit)
 		},
-		judge: func(s *stage) {
+		judge: func(s *trial) {
 			s.safe()
 			s.say("%v, %d tenures; nobody led for %v at most while a majority could have elected", done, len(s.tenures), shown(s.report.Longest))
 		},
@@ -122,10 +120,10 @@ func TestPeersUnderPacketLoss(t *testing.T) {
 	perform(t, sc, p, set{programs: builder(t)()})
 }
 
-func newRound(s *stage) *round {
+func newRound(s *trial) *round {
 	seed := uint64(number(s.t, "ELECT_CHAOS_SEED", int(time.Now().UnixNano()&0xffffffff)))
 	s.say("ELECT_CHAOS_SEED=%d", seed)
-	return &round{stage: s, rand: rand.New(rand.NewPCG(seed, 0))}
+	return &round{trial: s, rand: rand.New(rand.NewPCG(seed, 0))}
 }
 
 func (r *round) befall(m mishap, done map[string]int) {
@@ -140,9 +138,9 @@ func (r *round) befall(m mishap, done map[string]int) {
 	r.history.Add(judge.Event{Kind: judge.Heal, Node: r.leader.Node, Fault: m.name, ID: n})
 }
 
-// familyMishaps are for elections in a file. One that kills elect or its keeper ends
-// when another family leads: to kill both at once, which the next round might
-// otherwise do, is what docs/keeper.md says is not covered.
+// familyMishaps are for elections in a file. A mishap that kills elect or its keeper ends when
+// another family leads: docs/keeper.md does not cover killing both at once, which the next round
+// might otherwise do.
 func familyMishaps() []mishap {
 	return []mishap{
 		{"kill child", func(r *round) { r.signal(r.leader.Pids.Child, unix.SIGKILL) }},
@@ -155,7 +153,7 @@ func familyMishaps() []mishap {
 			old := r.leader.Pids
 			r.signal(old.Node, unix.SIGSTOP)
 			r.signal(old.Child, unix.SIGKILL)
-			r.takeover() // somebody else takes over from the one that is stopped
+			r.takeover() // another one takes over from the stopped one
 			r.signal(old.Node, unix.SIGCONT)
 		}},
 		{"kill keeper", func(r *round) { r.signal(r.leader.Pids.Keeper, unix.SIGKILL); r.takeover() }},
@@ -174,7 +172,7 @@ func familyMishaps() []mishap {
 			if i >= r.leader.Node {
 				i++
 			}
-			r.tolerates(r.cluster.Kill(i, cluster.Node)) // it may be about to start again
+			r.tolerates(r.cluster.Kill(i, cluster.Node)) // it may be about to restart
 		}},
 	}
 }
@@ -224,7 +222,7 @@ func peerMishaps() []mishap {
 			r.takeover()
 		}},
 		{"fill a disk, kill elect", func(r *round) {
-			full := r.disks[r.cast[0]] // one that leads with a full disk would leave no record of it
+			full := r.disks[r.roles[0]] // a leader with a full disk would leave no record of it
 			r.does(full.Fault(disk.Fault{Full: true}))
 			r.kill(0, cluster.Node)
 			r.hold(2 * promise)
@@ -233,7 +231,7 @@ func peerMishaps() []mishap {
 	}
 }
 
-// takeover waits for another leader, and wants it soon.
+// takeover waits for another leader, and expects it soon.
 func (r *round) takeover() {
 	r.t.Helper()
 	before := len(r.missed)
@@ -243,13 +241,13 @@ func (r *round) takeover() {
 	}
 }
 
-// undisturbed has the links be so for a while, in which the leader must stay.
+// undisturbed sets the links for a while, in which the leader must stay.
 func (r *round) undisturbed(shape network.Links) {
 	r.t.Helper()
-	// What the mishap before has cut may still wait for TCP to send it again, whose time for that
-	// doubles: a leader loses its lease then although the network is whole.
+	// What the previous mishap has cut may still wait for a retransmission of TCP, whose delay
+	// doubles: then a leader loses its lease although the network is whole.
 	r.hold(2 * promise)
-	r.recast()
+	r.assign()
 	old := r.leader
 	r.set(shape)
 	r.hold(3 * promise)
@@ -259,7 +257,7 @@ func (r *round) undisturbed(shape network.Links) {
 	r.want(now.Token == old.Token, "%s: %s leads with token %d; want %s with %d", r.last, r.cluster.ID(now.Node), now.Token, r.cluster.ID(old.Node), old.Token)
 }
 
-// silent wants nobody to lead.
+// silent expects no leader.
 func (r *round) silent() {
 	r.t.Helper()
 	before := r.ledger.Now()
@@ -269,13 +267,13 @@ func (r *round) silent() {
 	}
 }
 
-// grasp takes hold of the leader's processes, so that a signal reaches them or nobody:
-// a number may be another one's by then. Each is known by its parent.
+// grasp opens the leader's processes, so that a signal reaches them or no process: an id may be
+// reused by then. Each is identified by its parent.
 func (r *round) grasp() {
 	r.t.Helper()
 	r.hands = map[int]int{}
 	if r.net != nil {
-		return // those are taken by what the cluster calls them
+		return // these are handled by the cluster's name for them
 	}
 	of := r.leader.Pids
 	for _, p := range []struct{ pid, parent int }{{of.Node, os.Getpid()}, {of.Keeper, of.Node}, {of.Child, of.Keeper}} {
@@ -298,7 +296,7 @@ func (r *round) letGo() {
 	}
 }
 
-// signal sends one to a process of the leader's that may have gone.
+// signal signals a process of the leader that may have gone.
 func (r *round) signal(pid int, sig unix.Signal) {
 	r.t.Helper()
 	fd, ok := r.hands[pid]
@@ -310,17 +308,17 @@ func (r *round) signal(pid int, sig unix.Signal) {
 	}
 }
 
-// kill kills a part of the node in a role. One whose leadership was over a moment
-// before, as it is on a busy machine, has no such part: then it befalls the next one.
+// kill kills a part of the node in a role. A node whose leadership has just ended, as on a busy
+// computer, has no such part: then the next leader's is killed.
 func (r *round) kill(role int, part cluster.Part) {
-	r.try(func() error { return r.cluster.Kill(r.cast[role], part) })
+	r.try(func() error { return r.cluster.Kill(r.roles[role], part) })
 }
 
 // freeze stops a part of the node in a role, in the same way.
 func (r *round) freeze(role int, part cluster.Part) {
 	r.try(func() error {
 		r.ails(role, true)
-		err := r.cluster.Stop(r.cast[role], part)
+		err := r.cluster.Stop(r.roles[role], part)
 		if errors.Is(err, cluster.ErrNone) {
 			r.ails(role, false)
 		}
@@ -328,21 +326,21 @@ func (r *round) freeze(role int, part cluster.Part) {
 	})
 }
 
-// try does something as soon as there is somebody to whom it can be done.
+// try repeats an action until its object exists.
 func (r *round) try(do func() error) {
 	r.t.Helper()
 	var err error
 	r.until(patience, func() bool {
 		err = do()
 		if errors.Is(err, cluster.ErrNone) && len(r.links) == 0 {
-			r.recast()
+			r.assign()
 		}
 		return !errors.Is(err, cluster.ErrNone)
 	})
 	r.does(err)
 }
 
-// tolerates fails the test for an error that is not of a process that has gone.
+// tolerates fails the test for an error other than of a process that has gone.
 func (r *round) tolerates(err error) {
 	r.t.Helper()
 	if err != nil && !errors.Is(err, cluster.ErrNone) {

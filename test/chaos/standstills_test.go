@@ -15,7 +15,7 @@ import (
 	"github.com/electd/elect/test/chaos/skew"
 )
 
-// standstills are the scenarios in which a leader stands still, or its clock lies.
+// standstills are the scenarios in which a leader stands still, or its clock is wrong.
 func standstills() []scenario {
 	sees := "two lead at one time, and the judge sees it; the register refuses every stale write"
 	return []scenario{
@@ -62,17 +62,17 @@ func standstills() []scenario {
 	}
 }
 
-// pausedInWork has the leader stop itself between a check and a write, as a garbage
-// collection would stop it, and go on half a promise after another one leads.
-func pausedInWork(s *stage) {
+// pausedInWork makes the leader stop itself between a check and a write, as a garbage collection
+// would, and resumes it half a promise after another one leads.
+func pausedInWork(s *trial) {
 	s.begins()
-	s.does(unix.Kill(s.leader.Pids.Node, unix.SIGUSR2)) // what that does package worker says
+	s.does(unix.Kill(s.leader.Pids.Node, unix.SIGUSR2)) // package worker documents its effect
 	stopped := func() bool {
 		p, _ := proc.Read(s.leader.Pids.Node)
 		return p.State == 'T'
 	}
 	if !s.until(patience, stopped) {
-		s.lament("%s did not stop itself", s.cluster.ID(s.leader.Node))
+		s.giveUp("%s did not stop itself", s.cluster.ID(s.leader.Node))
 	}
 	s.freeze(0, cluster.Family) // so that the history has it, too
 	s.next(s.fault, soon)
@@ -81,9 +81,8 @@ func pausedInWork(s *stage) {
 	s.hold(promise)
 }
 
-// nAndNPlusOne wants the next token for the next one, and the write of the old one
-// refused.
-func nAndNPlusOne(s *stage) {
+// nAndNPlusOne expects the next token for the next leader, and the refusal of the old one's write.
+func nAndNPlusOne(s *trial) {
 	s.safe()
 	old, next := s.oneAfter(s.fault, promise/2, soon)
 	s.want(next.token == old.token+1, "tokens %d and %d; want the second one to be the next", old.token, next.token)
@@ -91,8 +90,8 @@ func nAndNPlusOne(s *stage) {
 	s.say("%s stops with token %d, %s leads with token %d; %d stale writes are refused, %d accepted", s.name(old.node), old.token, s.name(next.node), next.token, s.report.StaleRefused, s.report.StaleAccepted)
 }
 
-// parentFrozen stops elect run, and neither its keeper nor the command.
-func parentFrozen(s *stage) {
+// parentFrozen stops elect run, but neither its keeper nor the command.
+func parentFrozen(s *trial) {
 	s.begins()
 	s.freeze(0, cluster.Node)
 	s.next(s.fault, soon)
@@ -101,19 +100,19 @@ func parentFrozen(s *stage) {
 	s.hold(promise)
 }
 
-// sleeps stops all processes of the leader, and cuts it off, so that nobody tells it
-// anything when it wakes. Half a promise after another one leads its clocks are set
-// as it is said, for the time that it slept, and it goes on.
-func sleeps(wakes func(c *skew.Clock, slept time.Duration)) func(*stage) {
-	return func(s *stage) {
+// sleeps stops all processes of the leader, and cuts it off, so that no message reaches it when it
+// wakes. Half a promise after another one leads wakes sets its clocks for the time that it slept,
+// and it resumes.
+func sleeps(wakes func(c *skew.Clock, slept time.Duration)) func(*trial) {
+	return func(s *trial) {
 		s.begins()
 		s.freeze(0, cluster.Family)
 		since := s.ledger.Now()
 		s.set(network.Isolate(3, 0))
 		s.next(s.fault, soon)
 		s.hold(promise / 2)
-		wakes(s.clocks[s.cast[0]], time.Duration(s.ledger.Now()-since))
-		s.ticks(s.cast[0], 1)
+		wakes(s.clocks[s.roles[0]], time.Duration(s.ledger.Now()-since))
+		s.ticks(s.roles[0], 1)
 		s.thaw(0, cluster.Family)
 		s.hold(promise * 3 / 2)
 		s.healed()
@@ -121,9 +120,9 @@ func sleeps(wakes func(c *skew.Clock, slept time.Duration)) func(*stage) {
 	}
 }
 
-// handedOnInSleep wants another to lead when the promises are over, and the sleeper
-// never again without an election.
-func handedOnInSleep(s *stage) {
+// handedOnInSleep expects another leader when the promises are over, and the sleeper not to lead
+// again without an election.
+func handedOnInSleep(s *trial) {
 	s.safe()
 	old, all := s.led(s.fault), s.begun(s.fault, s.end)
 	s.want(len(all) == 1 && all[0].node != old.node, "%s led after %s; want one other", s.names(all), s.name(old.node))
@@ -135,45 +134,45 @@ func handedOnInSleep(s *stage) {
 	s.say("%s leads %v after %s fell asleep; %d lives of what was frozen ended when it woke", s.name(all[0].node), shown(took), s.name(old.node), s.report.Zombies)
 }
 
-// slowClock cuts the leader off and slows its clock, so that its lease takes five
-// times as long as the others believe.
-func slowClock(s *stage) {
+// slowClock cuts the leader off and slows its clock, so that its lease takes five times as long as
+// the others assume.
+func slowClock(s *trial) {
 	s.begins()
 	s.ails(0, true)
-	clock := s.clocks[s.cast[0]]
+	clock := s.clocks[s.roles[0]]
 	const slow = .2
 	clock.Rate(slow)
-	s.ticks(s.cast[0], slow)
+	s.ticks(s.roles[0], slow)
 	s.set(network.Isolate(3, 0))
 	s.next(s.fault, soon)
 	s.hold(2 * promise)
 	s.healed()
 	s.hold(promise)
-	clock.Rate(1) // it stays behind: a clock that leaps forgets what was promised
-	s.ticks(s.cast[0], 1)
+	clock.Rate(1) // it stays behind: a clock that jumps voids the promises
+	s.ticks(s.roles[0], 1)
 	s.ails(0, false)
 }
 
 // halfSpeed slows the leader's clock.
-func halfSpeed(s *stage) {
+func halfSpeed(s *trial) {
 	s.begins()
 	s.ails(0, true)
-	clock := s.clocks[s.cast[0]]
+	clock := s.clocks[s.roles[0]]
 	const half = .5
 	clock.Rate(half)
-	s.ticks(s.cast[0], half)
+	s.ticks(s.roles[0], half)
 	s.next(s.fault, soon)
 	s.hold(4 * promise)
 	s.healed()
-	clock.Rate(1) // it stays behind: a clock that leaps forgets what was promised
-	s.ticks(s.cast[0], 1)
+	clock.Rate(1) // it stays behind: a clock that jumps voids the promises
+	s.ticks(s.roles[0], 1)
 	s.ails(0, false)
 	s.hold(promise)
 }
 
-// gaveUp wants another to lead before the lease of the one with the slow clock
-// could have ended by itself, and that one not to lead again.
-func gaveUp(s *stage) {
+// gaveUp expects another leader before the lease of the one with the slow clock could have ended by
+// itself, and that one not to lead again.
+func gaveUp(s *trial) {
 	s.safe()
 	old, all := s.led(s.fault), s.begun(s.fault, s.end)
 	s.want(len(all) == 1 && all[0].node != old.node, "%s led after %s; want one other", s.names(all), s.name(old.node))
@@ -185,9 +184,9 @@ func gaveUp(s *stage) {
 	s.say("%s leads %v after the clock of %s slowed down", s.name(all[0].node), shown(took), s.name(old.node))
 }
 
-// overlapSeen wants the judge to have seen two leaders at one time, and the register
-// to have held all the same.
-func overlapSeen(s *stage) {
+// overlapSeen expects the judge to have seen two leaders at one time, and the register to have
+// refused all stale writes.
+func overlapSeen(s *trial) {
 	s.fenced()
 	seen := slices.IndexFunc(s.report.Violations, func(v judge.Violation) bool { return slices.Contains(overlaps(), v.Check) })
 	leases := slices.ContainsFunc(s.report.Violations, func(v judge.Violation) bool { return v.Check == judge.CheckLease })

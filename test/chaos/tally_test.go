@@ -11,12 +11,11 @@ import (
 	"testing"
 )
 
-// performed counts what [perform] has played, of all tests.
+// performed counts what [perform] has run, in all tests.
 var performed tally
 
-// tally is how many parts were played, and which of them were skipped because the
-// machine was short of processors each time. It may be used by any number of
-// goroutines.
+// tally counts the parts that were run, and names those that were skipped because the computer was
+// short of processors each time. Any number of goroutines may use it.
 type tally struct {
 	mu      sync.Mutex
 	played  int
@@ -35,7 +34,7 @@ func (k *tally) skips(name string) {
 	k.skipped = append(k.skipped, name)
 }
 
-// String names what was skipped; "" is nothing.
+// String names the skipped parts; "" if none.
 func (k *tally) String() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -46,15 +45,14 @@ func (k *tally) String() string {
 		k.played, len(k.skipped), strings.Join(slices.Sorted(slices.Values(k.skipped)), ", "))
 }
 
-// mostSkipped is how many plays may be skipped. A run of all scenarios has 46 and CI's
-// has 21, so that six in seven are judged at least. Each play has had three tries, and
-// that the machine was short of processors in each of four plays' three is no chance:
-// other work goes on there, and nothing of time is shown.
+// mostSkipped is how many plays may be skipped. A run of all scenarios has 46 and CI's has 21, so
+// that at least six in seven are judged. Each play has had three tries. That the computer was short
+// of processors in all three tries of four plays is no accident: other work runs there, and the run
+// shows nothing about times.
 const mostSkipped = 3
 
-// enough returns an error if so much was skipped that a success would say too little:
-// more than mostSkipped plays anywhere; and in CI, where nobody sees skips, more than
-// a quarter of a run that is not whole.
+// enough returns an error if too much was skipped for a success: more than mostSkipped plays
+// anywhere; and in CI, where skips go unnoticed, more than a quarter of a partial run.
 func (k *tally) enough(ci bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -67,7 +65,7 @@ func (k *tally) enough(ci bool) error {
 	return nil
 }
 
-// TestMain says what was skipped, and fails when that is too much.
+// TestMain reports what was skipped, and fails when that is too much.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if said := performed.String(); said != "" {
@@ -80,8 +78,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestTally: each play that was skipped is named, three may be, and in CI a quarter of
-// a small run.
+// TestTally: each skipped play is named; three may be skipped, and in CI a quarter of a small run.
 func TestTally(t *testing.T) {
 	for _, c := range []struct {
 		played, skipped int

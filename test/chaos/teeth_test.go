@@ -17,29 +17,27 @@ import (
 	"github.com/electd/elect/test/chaos/storm"
 )
 
-// tooth is a rule that the programs can be made to break, with a play in which that
-// shows.
+// tooth is a rule that the programs can be made to break, with a play that shows it.
 type tooth struct {
-	mutant string // as ELECT_MUTANT has it
+	mutant string // the value of ELECT_MUTANT
 	says   string
 	play   scenario
-	faults []string // of a storm in which it shows, too; none: a storm would have to be very lucky
-	checks []string // of which one must fail
+	faults []string // of a storm that shows it, too; none: a storm would need much luck
+	checks []string // one of them must fail
 }
 
-// bites is the number of the violation that the broken rule has led to; -1: none.
+// bites is the number of the violation that the broken rule has caused; -1: none.
 func (k *tooth) bites(r *judge.Report) int {
 	return slices.IndexFunc(r.Violations, func(v judge.Violation) bool { return slices.Contains(k.checks, v.Check) })
 }
 
-// teeth are all of them. What they are played in is a scenario of the catalogue, but
-// for the first.
+// teeth are all of them. All but the first are run in a scenario of the catalogue.
 func teeth() []tooth {
 	disjoint := []string{judge.CheckOverlap}
 	return []tooth{
 		{
 			mutant: "lease-from-ack", says: "the lease counts from the arrival of an answer, and not from before the question",
-			play:   scenario{nodes: 3, on: proxies, script: slowAnswers, parts: []part{{kind: cluster.Library, judge: (*stage).safe}}},
+			play:   scenario{nodes: 3, on: proxies, script: slowAnswers, parts: []part{{kind: cluster.Library, judge: (*trial).safe}}},
 			checks: disjoint,
 		},
 		{
@@ -50,7 +48,7 @@ func teeth() []tooth {
 		},
 		{
 			mutant: "vote-not-synced", says: "a vote is answered before it is synced, and never is",
-			play:   scenario{nodes: 3, disks: disk.NewFUSE, script: asksAgain((*stage).losePower), parts: []part{{judge: twoElections}}},
+			play:   scenario{nodes: 3, disks: disk.NewFUSE, script: asksAgain((*trial).losePower), parts: []part{{judge: twoElections}}},
 			faults: []string{"power-loss", "power-loss-all", "resign"},
 			checks: []string{judge.CheckToken, judge.CheckTerm, judge.CheckMemory},
 		},
@@ -69,11 +67,10 @@ func teeth() []tooth {
 	}
 }
 
-// slowAnswers has all answers to the leader take most of a promise, and then cuts
-// what it asks: answers to what it has asked before arrive for as long. Such a leader
-// asks for no more promises, as it hears too late that it is heard; what it was
-// promised before is what counts.
-func slowAnswers(s *stage) {
+// slowAnswers makes all answers to the leader take most of a promise, and then cuts its requests:
+// answers to earlier requests arrive for as long. Such a leader asks for no more promises, because
+// it learns too late that it is heard; only earlier promises count.
+func slowAnswers(s *trial) {
 	const slow = promise * 6 / 10
 	answers := network.Links{{From: 1, To: 0}: {Delay: slow}, {From: 2, To: 0}: {Delay: slow}}
 	s.begins()
@@ -87,9 +84,9 @@ func slowAnswers(s *stage) {
 	s.hold(promise)
 }
 
-// TestTeeth shows that these tests bite. The programs are built once so that they can
-// be made to break a rule each. In the same play nothing is found without that, and
-// a broken promise is found with it.
+// TestTeeth shows what these tests detect. The programs are built once so that they can be made to
+// break one rule each. In the same play nothing is found without that, and a broken promise is
+// found with it.
 func TestTeeth(t *testing.T) {
 	race.Alone(t)
 	if testing.Short() {
@@ -117,8 +114,8 @@ func TestTeeth(t *testing.T) {
 	}
 }
 
-// TestTeethInStorms shows that storms bite, too: of bounded length each, with the
-// faults that the broken rule is about, one seed after the other.
+// TestTeethInStorms shows the same for storms: of bounded length each, with the faults that concern
+// the broken rule, one seed after the other.
 func TestTeethInStorms(t *testing.T) {
 	if os.Getenv("ELECT_CHAOS_STORMS") == "" {
 		t.Skip("left out: it takes some minutes; want ELECT_CHAOS_STORMS=1")

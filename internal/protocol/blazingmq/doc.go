@@ -10,63 +10,57 @@
 //
 // # The idea
 //
-// Who misses a leader waits for a random time of up to 3 s. Then it asks all
-// others whether they would support it in the next term (ScoutingRequest); it
-// has not raised its own term yet. Whoever sees a leader says No. With a majority
-// of Yes it raises its term and proposes itself (ElectionProposal); who sees no
-// leader and has a lower term supports it (ElectionResponse) and takes the term
-// over, so that it supports nobody else in it. A majority makes it leader. It
-// says so at once and every 2 s (LeaderHeartbeat). A follower that misses three
-// heartbeats in a row has no leader any more; one that was told that the
-// leader's connection has closed, or that it cedes, has none at once. Logs play
-// no part: anybody may lead.
+// A participant that misses a leader waits for a random time of up to 3 s. Then it asks all others
+// whether they would support it in the next term (ScoutingRequest); it has not raised its own term
+// yet. A participant that sees a leader answers No. With a majority of Yes it raises its term and
+// proposes itself (ElectionProposal). A participant that sees no leader and has a lower term
+// supports it (ElectionResponse) and adopts the term, so that it supports no other in it. A
+// majority makes it leader. It sends a heartbeat at once and every 2 s (LeaderHeartbeat). A
+// follower that misses three heartbeats in a row has lost its leader; one that was told that the
+// leader's connection has closed, or that it cedes, has lost it at once. Logs play no part: any
+// participant may lead.
 //
 // [Config.Mode] is one of three electors:
 //
-//   - Naive, which the article starts from: no scouting, and every higher term is
-//     honoured, by a leader too. A node that was cut off comes back with a higher
-//     term and deposes a healthy leader; two nodes that cannot see each other
-//     depose each other for ever.
-//   - Sticky, the code without scouting: who sees a leader ignores proposals.
-//     Nobody is deposed while the cut lasts. But the one who was cut off has
-//     raised its term with every try. After the heal it answers the leader's
-//     heartbeat with it (HeartbeatResponse), and the leader gives up.
-//   - Scouting, the code as it is: neither happens, since nobody raises its term
-//     without a majority that misses the leader.
+//   - Naive, which the article starts from: no scouting, and every higher term is accepted, by a
+//     leader too. A node that was cut off returns with a higher term and deposes a healthy leader;
+//     two nodes that cannot see each other depose each other for ever.
+//   - Sticky, the code without scouting: a participant that sees a leader ignores proposals. No
+//     leader is deposed while the cut lasts. But the one that was cut off has raised its term with
+//     every try. After the healing it answers the leader's heartbeat with it (HeartbeatResponse),
+//     and the leader gives up.
+//   - Scouting, the code as it is: neither happens, because no participant raises its term without
+//     a majority that misses the leader.
 //
 // # What it promises, and what not
 //
-// Terms rise, and a leader of a higher term deposes one of a lower term that
-// hears of it. A leader that hears of nothing, because it is cut off, leads on
-// until then: two may lead at one time, in different terms, and nobody is told
-// how long. There is no lease. View.Elected is between the orders Elected and
-// Stop, the token is the term, and nothing is ever Active.
+// Terms rise, and a leader of a higher term deposes one of a lower term that learns of it. A leader
+// that is cut off leads on until then: two may lead at one time, in different terms, for an unknown
+// time. There is no lease. View.Elected is between the orders Elected and Stop, the token is the
+// term, and View.Active is never set.
 //
-// One leader in a term is promised only while nobody restarts. The elector keeps
-// its term in memory, and its vote nowhere; a broker that starts takes the term
-// of the newest record in its cluster state ledger, which is that of the last
-// leader it followed (ClusterOrchestrator::start). So who voted in a term
-// without a leader, or has not yet heard that leader, forgets this with its
-// process, and may vote in that term again. Then two may lead in one term, each
-// with a majority, and neither deposes the other: the machines here and the code
-// alike keep whoever was heard first. Tokens may fall too, when a majority
-// restarts. The TLA+ specification assumes that the term survives a restart;
-// [Config.Durable] does this, and then there is one leader in a term.
+// One leader in a term is promised only while no participant restarts. The elector keeps its term
+// in memory, and its vote nowhere; a broker that starts takes the term of the newest record in its
+// cluster state ledger, which is that of the last leader it followed (ClusterOrchestrator::start).
+// So a participant that voted in a term without a leader, or has not yet heard that leader, forgets
+// this with its process, and may vote in that term again. Then two may lead in one term, each with
+// a majority, and neither deposes the other: the machines here and the code alike keep the leader
+// that was heard first. Tokens may fall too, when a majority restarts. The TLA+ specification
+// assumes that the term survives a restart; [Config.Durable] implements this, and then there is one
+// leader in a term.
 //
-// A leader does not count who answers its heartbeats: followers do not answer
-// them. So a leader that has lost its majority, but still reaches one follower,
-// keeps that one's No, and where the others need it for their majority nobody is
-// elected. It is the deadlock of a prevote alone, which a leader that checks its
-// quorum would end. BlazingMQ's leader steps down when enough connections break;
-// a network that swallows packets breaks none for a while.
+// A leader does not count the answers to its heartbeats: followers do not answer them. So a leader
+// that has lost its majority, but still reaches one follower, keeps that one's No, and where the
+// others need it for their majority none is elected. It is the deadlock of a pre-vote alone, which
+// a leader that checks its quorum would end. BlazingMQ's leader steps down when enough connections
+// break; a network that drops packets breaks none for a while.
 //
 // # Leader sequence numbers
 //
-// A leader numbers what it tells from 1 in each term: [LSN], (Term, Counter),
-// ordered by term first, so that whoever applies what a leader said can tell what
-// is older. BlazingMQ numbers the records of its ledger so. Here heartbeats are
-// all that a leader tells; they carry Term and Seq, and [Machine.LSN] is the
-// newest.
+// A leader numbers its messages from 1 in each term: [LSN], (Term, Counter), ordered by term first,
+// so that a receiver can tell which message is older. BlazingMQ numbers the records of its ledger
+// so. Here heartbeats are a leader's only messages; they carry Term and Seq, and [Machine.LSN] is
+// the newest.
 //
 // # Messages of one election
 //

@@ -24,8 +24,8 @@ func (m *Machine) stand(fx *protocol.Effects) {
 	m.scouted(fx)
 }
 
-// onScoutingRequest always answers. Yes binds to nothing: it says that no leader
-// is seen, and that the term would be a new one.
+// onScoutingRequest always answers. Yes is not binding: it says that no leader is seen, and that
+// the term would be a new one.
 func (m *Machine) onScoutingRequest(from int, msg *protocol.Message, fx *protocol.Effects) {
 	m.answer(from, ScoutingResponse, m.leader == nobody && msg.Term > m.term, msg, fx)
 }
@@ -45,8 +45,8 @@ func (m *Machine) onScoutingResponse(from int, msg *protocol.Message, fx *protoc
 	m.scouted(fx)
 }
 
-// scouted proposes once a majority would support it, and waits anew once it is
-// clear that none will.
+// scouted proposes once a majority would support it, and waits again once it is clear that none
+// will.
 func (m *Machine) scouted(fx *protocol.Effects) {
 	switch {
 	case m.yes.Len() >= m.quorum():
@@ -57,7 +57,7 @@ func (m *Machine) scouted(fx *protocol.Effects) {
 	}
 }
 
-// propose raises the own term and asks everybody for support in it.
+// propose raises its term and asks all others for support in it.
 func (m *Machine) propose(fx *protocol.Effects) {
 	m.role = protocol.Candidate
 	m.raise(m.asked)
@@ -68,8 +68,8 @@ func (m *Machine) propose(fx *protocol.Effects) {
 	m.count(fx)
 }
 
-// onProposal supports a higher term than its own. Whoever sees a leader, itself
-// perhaps, ignores it, but for the naive elector, who honours it always.
+// onProposal supports a higher term than its own. A participant that sees a leader, perhaps itself,
+// ignores the proposal, except for the naive elector, which always accepts it.
 func (m *Machine) onProposal(from int, msg *protocol.Message, fx *protocol.Effects) {
 	naive := m.cfg.Mode == Naive
 	switch {

@@ -5,8 +5,8 @@ import (
 	"github.com/electd/elect/internal/protocol/internal/members"
 )
 
-// beat tells everybody who leads. Whatever else a leader tells would draw its
-// sequence number from the same counter.
+// beat sends a heartbeat to all others. Other messages of a leader would draw their sequence
+// numbers from the same counter.
 func (m *Machine) beat(fx *protocol.Effects) {
 	m.beatAt = m.now.Add(m.cfg.Heartbeat)
 	msg := m.heartbeat()
@@ -40,9 +40,9 @@ func (m *Machine) onHeartbeat(from int, msg *protocol.Message, fx *protocol.Effe
 	case msg.Term == m.term && (m.leader == from || m.tentative == from):
 		m.follow(from, msg)
 	case msg.Term == m.term && m.follows():
-		// Another leader of the same term: whoever was heard first is kept.
+		// Another leader of the same term: the one that was heard first is kept.
 	default:
-		// It was not voted for; it is told that it is supported.
+		// It did not get this vote; it is told of the support.
 		m.raise(msg.Term)
 		m.follow(from, msg)
 		m.answer(from, ElectionResponse, true, msg, fx)
@@ -58,7 +58,7 @@ func (m *Machine) follow(leader int, msg *protocol.Message) {
 	m.record()
 }
 
-// onHeartbeatResponse gives leadership up: somebody knows of a higher term.
+// onHeartbeatResponse gives leadership up: another participant knows a higher term.
 func (m *Machine) onHeartbeatResponse(msg *protocol.Message, fx *protocol.Effects) {
 	if m.role == protocol.Leader && msg.Term > m.term && msg.Echo == m.ballot.Incarnation {
 		m.cede(Superseded, msg.Term, fx)

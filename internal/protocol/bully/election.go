@@ -2,7 +2,7 @@ package bully
 
 import "github.com/electd/elect/internal/protocol"
 
-// receive hands a message on, unless no honest sender can have meant it.
+// receive hands a message on, unless it is invalid.
 func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
 	if from == m.cfg.Self || msg.Term > MaxEpoch {
 		return
@@ -33,7 +33,7 @@ func (m *Machine) begin(fx *protocol.Effects) {
 	}
 }
 
-// onElection answers one below, and begins an election unless one is on.
+// onElection answers a lower participant, and begins an election unless one is in progress.
 func (m *Machine) onElection(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
 	m.ballot.Note(msg.Term)
 	if from.Compare(m.cfg.Self) > 0 || !m.stands() {
@@ -53,7 +53,7 @@ func (m *Machine) onElection(from protocol.NodeID, msg *protocol.Message, fx *pr
 	}
 }
 
-// onOK ends the hopes of one who asked.
+// onOK handles an answer: the asker cannot win.
 func (m *Machine) onOK(from protocol.NodeID, msg *protocol.Message) {
 	m.ballot.Note(msg.Term)
 	if m.phase == asking && msg.Round == m.round && msg.Echo == m.ballot.Incarnation && from.Compare(m.cfg.Self) > 0 {
@@ -61,10 +61,10 @@ func (m *Machine) onOK(from protocol.NodeID, msg *protocol.Message) {
 	}
 }
 
-// onTenure hears that another leads.
+// onTenure learns that another leads.
 func (m *Machine) onTenure(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
 	if msg.Type == Alive && m.leader.ID != "" && from.Compare(m.leader.ID) < 0 {
-		return // of two that say they lead, the higher one does
+		return // of two that claim to lead, the higher one does
 	}
 	known := m.ballot.Epoch
 	m.ballot.Note(msg.Term)
@@ -81,7 +81,7 @@ func (m *Machine) onTenure(from protocol.NodeID, msg *protocol.Message, fx *prot
 	}
 }
 
-// follow takes another for the coordinator.
+// follow follows another as the coordinator.
 func (m *Machine) follow(id protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
 	m.stop(Bullied, fx)
 	m.rest()
@@ -131,8 +131,8 @@ func (m *Machine) beat(fx *protocol.Effects) {
 	m.beatAt = m.now.Add(m.cfg.Heartbeat)
 }
 
-// stop ends a tenure. Until its work has returned nothing else is begun; then it
-// stands at once, unless it has come to follow another.
+// stop ends a tenure. Until its work has returned it begins nothing else; then it stands at once,
+// unless it follows another by then.
 func (m *Machine) stop(reason protocol.Reason, fx *protocol.Effects) {
 	if m.role != protocol.Leader {
 		return
@@ -171,7 +171,7 @@ func (m *Machine) do(c protocol.Command, fx *protocol.Effects) {
 	}
 }
 
-// back makes it stand again, at once: who comes back begins an election.
+// back makes it stand again, at once: a returning candidate begins an election.
 func (m *Machine) back(what *bool, to bool) {
 	if *what != to {
 		*what = to

@@ -85,9 +85,8 @@ func (m *Machine) boot(durable []byte, rand uint64) {
 	m.restUntil, m.at, m.beatAt = protocol.Always, m.now, protocol.Never
 }
 
-// fire acts on the timers that have expired. Only a Fire does, and what has
-// arrived was handed in before it: who was frozen does not take its own pause
-// for a silent coordinator.
+// fire acts on the timers that have expired. It runs in a Fire only, and what has arrived was
+// handed in before it: a frozen participant does not take its own pause for a silent coordinator.
 func (m *Machine) fire(fx *protocol.Effects) {
 	if m.role == protocol.Leader && m.now >= m.beatAt {
 		m.beat(fx)
@@ -119,8 +118,8 @@ func (m *Machine) NextFire() protocol.Instant {
 	return at
 }
 
-// stands reports whether this one would lead. Who would not is silent, as if it
-// were dead.
+// stands reports whether this participant would lead. One that would not is silent, as if it were
+// dead.
 func (m *Machine) stands() bool {
 	return m.role == protocol.Leader || m.role != protocol.Fencing && m.able() && m.now >= m.restUntil
 }

@@ -19,7 +19,7 @@ func (m *Machine) follow(now protocol.Instant, rand uint64) {
 	}
 }
 
-// enter writes what the wait was for.
+// enter writes what the wait was for: the new record, or an acquisition.
 func (m *Machine) enter(in *protocol.Input, fx *protocol.Effects) {
 	now := in.Now.Boot
 	switch {
@@ -34,16 +34,15 @@ func (m *Machine) enter(in *protocol.Input, fx *protocol.Effects) {
 	}
 }
 
-// nonce is 128 bits that no other attempt at a tenure has: half from boot, half
-// from this input. Within a life they differ even if the inputs' words do not.
+// nonce is 128 bits that no other attempt at a tenure has: half from the boot, half from this
+// input. Within an incarnation nonces differ even if the inputs' random words do not.
 func (m *Machine) nonce(in *protocol.Input) protocol.Nonce {
 	return protocol.Nonce{m.seed + m.attempt, in.Rand}
 }
 
-// create is L5 for an absent record: it is made, free but without a mark, so
-// that nobody takes it before the longest lease that may be left has passed,
-// its maker included. Made held, a request that was delayed beyond a deletion
-// would lead beside whoever led then.
+// create is L5 for an absent record: it is made free and without a mark, so that no candidate takes
+// it, its maker included, before the longest lease that may be left has passed. If it were made
+// held, a request that was delayed beyond a deletion would lead beside the leader of that time.
 func (m *Machine) create(in *protocol.Input, fx *protocol.Effects) {
 	nonce := m.nonce(in)
 	m.attempt++
@@ -52,10 +51,10 @@ func (m *Machine) create(in *protocol.Input, fx *protocol.Effects) {
 	})
 }
 
-// acquire asks for a tenure on the version that was seen.
+// acquire tries for a tenure on the version that was seen.
 func (m *Machine) acquire(in *protocol.Input, fx *protocol.Effects) {
-	// L6. The mapping of a back end has already raised the record's count to
-	// what natives count (Kubernetes' transitions).
+	// L6. The mapping of a back end has already raised the record's count to the store's native
+	// count (Kubernetes' transitions).
 	count := max(m.top, m.seen.record.Count)
 	if m.c.GlobalVersions {
 		count = max(count, m.newest)
@@ -78,9 +77,9 @@ func (m *Machine) acquire(in *protocol.Input, fx *protocol.Effects) {
 	m.renew(in.Now.Boot, fx)
 }
 
-// win is L7: the term is opened by the sending of the attempt that is known to
-// have landed, if what it allows to claim has not passed. Otherwise the tenure
-// is renewed under the same count, and that sending opens the term.
+// win is L7: the sending of the attempt that is known to have landed opens the term, if its claim
+// has not passed. Otherwise the tenure is renewed under the same count, and that sending opens the
+// term.
 func (m *Machine) win(now, end protocol.Instant, fx *protocol.Effects) bool {
 	if now >= end {
 		if !m.c.mutants.Has("token-without-renewal") {
@@ -97,8 +96,8 @@ func (m *Machine) win(now, end protocol.Instant, fx *protocol.Effects) bool {
 	return true
 }
 
-// abandon gives up an attempt at a tenure that came to nothing. One that was
-// never written cannot be what the record shows; the one before it may be.
+// abandon gives up an attempt at a tenure that failed. The record cannot show an attempt that was
+// never written; it may show the one before.
 func (m *Machine) abandon(now protocol.Instant, rand uint64) {
 	if m.own.landed || m.tried.n > 0 {
 		m.ended = protocol.FreeMark{Holder: m.c.Self, Nonce: m.own.nonce, Count: m.own.count}

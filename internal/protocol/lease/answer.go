@@ -2,7 +2,7 @@ package lease
 
 import "github.com/electd/elect/internal/protocol"
 
-// replied takes an answer: that of the one operation in flight, or the watch's.
+// replied handles the answer to the operation in flight, or one of the watch.
 func (m *Machine) replied(in *protocol.Input, fx *protocol.Effects) {
 	a := &in.Answer
 	switch {
@@ -26,11 +26,11 @@ func (m *Machine) replied(in *protocol.Input, fx *protocol.Effects) {
 			m.freed(&f, in)
 		}
 	case a.Status == protocol.StatusEvent && a.Version != 0:
-		m.note(a.Version, &a.Record) // of a watch that has ended: no sight, and yet it was seen
+		m.note(a.Version, &a.Record) // of a watch that has ended: not a sight, but the record was seen
 	}
 }
 
-// looked takes the answer to a read.
+// looked handles the answer to a read.
 func (m *Machine) looked(f *flight, in *protocol.Input, fx *protocol.Effects) {
 	a, now := &in.Answer, in.Now.Boot
 	if a.Status != protocol.StatusDone {
@@ -58,7 +58,7 @@ func (m *Machine) looked(f *flight, in *protocol.Input, fx *protocol.Effects) {
 	switch {
 	case changed:
 		m.assess(now, in.Rand)
-	case doubt: // the write failed, and yet nothing else is there
+	case doubt: // the write failed, but nothing else is there
 		m.assess(now, in.Rand)
 		if m.writeAt != protocol.Never {
 			m.writeAt = max(m.writeAt, m.later(now, in.Rand))
@@ -68,12 +68,12 @@ func (m *Machine) looked(f *flight, in *protocol.Input, fx *protocol.Effects) {
 	}
 }
 
-// mine says whether a record shows the own tenure.
+// mine reports whether a record shows this participant's tenure.
 func (m *Machine) mine(r *protocol.Record) bool {
 	return r.Holder == m.c.Self && r.Nonce == m.own.nonce && r.Count == m.own.count
 }
 
-// resolve is L2: what was read says what became of the writes before.
+// resolve is L2: a read decides the outcome of the writes before.
 func (m *Machine) resolve(in *protocol.Input, fx *protocol.Effects) {
 	a, now := &in.Answer, in.Now.Boot
 	there := a.Version != 0
@@ -83,8 +83,8 @@ func (m *Machine) resolve(in *protocol.Input, fx *protocol.Effects) {
 	case there && m.stage == releasing && m.c.mutants.Has("release-without-nonce-check") && a.Record.Holder != "":
 		m.doubt, m.own.version, m.own.landed, m.writeAt = false, a.Version, true, now
 	case there && !m.own.landed && a.Version == m.own.version && a.Record == m.own.base && m.store == m.own.store:
-		// Undecided: one of the attempts may land yet. Another one does no
-		// harm: whichever lands first makes the others fail.
+		// Undecided: one of the attempts may land yet. Another one does no harm: the first to land
+		// makes the others fail.
 		m.doubt, m.readAt, m.writeAt = false, protocol.Never, now
 		if m.tried.n > 1 {
 			m.writeAt = m.later(now, in.Rand)
@@ -96,16 +96,16 @@ func (m *Machine) resolve(in *protocol.Input, fx *protocol.Effects) {
 	}
 }
 
-// unclear is told that the outcome of a write is not known, or that the store
-// says it conflicts, which proves nothing either: libraries repeat requests.
+// unclear handles a write whose outcome is not known, or which the store calls a conflict. A
+// conflict proves nothing either: libraries repeat requests.
 func (m *Machine) unclear(now protocol.Instant) {
 	m.doubt, m.readAt = true, now
 	if m.stage == fencing && m.claimEnd == protocol.Always {
-		m.readAt = protocol.Never // it is read when the work has returned
+		m.readAt = protocol.Never // the record is read when the work has returned
 	}
 }
 
-// created takes the answer to the making of the record.
+// created handles the answer to the creation of the record.
 func (m *Machine) created(f *flight, in *protocol.Input) {
 	a, now := &in.Answer, in.Now.Boot
 	switch {
@@ -122,7 +122,7 @@ func (m *Machine) created(f *flight, in *protocol.Input) {
 	}
 }
 
-// taken takes the answer to an acquisition or a renewal.
+// taken handles the answer to an acquisition or a renewal.
 func (m *Machine) taken(f *flight, in *protocol.Input, fx *protocol.Effects) {
 	a, now := &in.Answer, in.Now.Boot
 	done := a.Status == protocol.StatusDone && a.Version != 0
@@ -152,20 +152,20 @@ func (m *Machine) taken(f *flight, in *protocol.Input, fx *protocol.Effects) {
 	}
 }
 
-// refused is told that a write of the own tenure was never made.
+// refused handles a write of this tenure that was never made.
 func (m *Machine) refused(f *flight, in *protocol.Input) {
 	m.tried.remove(f.record.Attempt)
 	now := in.Now.Boot
 	switch {
 	case m.stage == releasing && !m.own.landed && m.tried.n == 0:
-		m.abandon(now, in.Rand) // there is nothing to set free
+		m.abandon(now, in.Rand) // there is nothing to release
 	case m.stage == fencing && m.claimEnd == protocol.Always:
 	default:
 		m.writeAt = m.later(now, in.Rand)
 	}
 }
 
-// freed takes the answer to a release.
+// freed handles the answer to a release.
 func (m *Machine) freed(f *flight, in *protocol.Input) {
 	a, now := &in.Answer, in.Now.Boot
 	switch {
@@ -181,9 +181,9 @@ func (m *Machine) freed(f *flight, in *protocol.Input) {
 	}
 }
 
-// watched takes what a watch tells. It may be late, so it is a sight for one
-// that waits (L3) and no more than a hint for a holder. What is older than what
-// was seen is a hint for both: it is late, or the store has gone back.
+// watched handles an event of the watch. It may be late, so it is a sight for a participant that
+// waits (L3) and only a hint for a holder. A version older than the last one seen is a hint for
+// both: the event is late, or the store has gone back.
 func (m *Machine) watched(in *protocol.Input) {
 	a, now := &in.Answer, in.Now.Boot
 	if a.Status != protocol.StatusEvent {
@@ -196,7 +196,7 @@ func (m *Machine) watched(in *protocol.Input) {
 	if a.Store != "" {
 		m.store = a.Store
 	}
-	there := a.Version != 0 // otherwise it was deleted, or this is a mere wake-up
+	there := a.Version != 0 // otherwise it was deleted, or this is an event without a record
 	if there {
 		m.note(a.Version, &a.Record)
 	}
@@ -208,7 +208,7 @@ func (m *Machine) watched(in *protocol.Input) {
 			m.assess(now, in.Rand)
 		}
 	case m.stage == holding && there && (a.Record.Count < m.own.count || m.mine(&a.Record)):
-		// It is from before, or our own.
+		// It is from before, or this participant's own.
 	case m.stage == holding:
 		m.readAt = now
 	}

@@ -2,12 +2,12 @@ package lease
 
 import "github.com/electd/elect/internal/protocol"
 
-// kept is how many attempts are remembered. One that is older and turns out to
-// have landed has no claim, and is renewed.
+// kept is how many attempts are remembered. An older one that turns out to have landed has no
+// claim, and is renewed.
 const kept = 8
 
-// attempts is what L2 needs to know of the writes whose outcome is open: when
-// each was sent. Only the sending of the one that is seen to have landed counts.
+// attempts are the writes of unknown outcome that L2 needs, and when each was sent. Only the
+// sending of the one that has landed counts.
 type attempts struct {
 	n   int
 	all [kept]attempt // by rising number
@@ -15,11 +15,11 @@ type attempts struct {
 
 type attempt struct {
 	number uint64
-	sent   protocol.Instant // Always: not known any more
-	wanted uint64           // the Confirm commands that were given before
+	sent   protocol.Instant // Always: unknown
+	wanted uint64           // the Confirm commands given before
 }
 
-// add appends an attempt, and forgets the oldest if there are too many.
+// add appends an attempt, and drops the oldest if there are too many.
 func (t *attempts) add(a attempt) {
 	if t.n == kept {
 		copy(t.all[:], t.all[1:])
@@ -29,7 +29,7 @@ func (t *attempts) add(a attempt) {
 	t.n++
 }
 
-// find returns the attempt with that number; the last one, should there be two.
+// find returns the attempt with that number; the last one if there are two.
 func (t *attempts) find(number uint64) (attempt, bool) {
 	for i := t.n - 1; i >= 0; i-- {
 		if t.all[i].number == number {
@@ -39,7 +39,7 @@ func (t *attempts) find(number uint64) (attempt, bool) {
 	return attempt{sent: protocol.Always}, false
 }
 
-// remove forgets an attempt that never took place.
+// remove drops an attempt that was never made.
 func (t *attempts) remove(number uint64) {
 	for i := range t.n {
 		if t.all[i].number == number {
@@ -51,7 +51,7 @@ func (t *attempts) remove(number uint64) {
 	}
 }
 
-// void forgets when the attempts were sent.
+// void drops the times at which the attempts were sent.
 func (t *attempts) void() {
 	for i := range t.n {
 		t.all[i].sent = protocol.Always

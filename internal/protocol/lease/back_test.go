@@ -7,11 +7,10 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// A store that goes back under the same incarnation: restored from a backup, or
-// an asynchronous replica that took over.
+// These tests have a store that goes back under the same incarnation: it was restored from a
+// backup, or an asynchronous replica took over.
 
-// asked steps once, without an answer, and returns the read or write that is
-// asked for.
+// asked steps once, without an answer, and returns the read or write of that step.
 func (s *solo) asked(t *testing.T, in protocol.Input) protocol.Ask {
 	t.Helper()
 	in.Now = s.in.Now
@@ -26,9 +25,8 @@ func (s *solo) asked(t *testing.T, in protocol.Input) protocol.Ask {
 	return protocol.Ask{}
 }
 
-// TestNoTokenBelowOneSeen: an attempt that lands after a greater count was seen
-// opens no term, and neither does one that lands after its own count was seen of
-// another.
+// TestNoTokenBelowOneSeen: an attempt that lands after a greater count was seen opens no term, and
+// neither does one that lands after another participant's tenure with its count was seen.
 func TestNoTokenBelowOneSeen(t *testing.T) {
 	for name, seen := range map[string]protocol.Record{
 		"greater, held":  {Holder: "n3", Nonce: protocol.Nonce{5, 6}, Count: 90, Attempt: 1, Duration: 15 * time.Second},
@@ -58,8 +56,8 @@ func TestNoTokenBelowOneSeen(t *testing.T) {
 	}
 }
 
-// TestHolderOfAStoreThatWentBack: the record shows an older renewal of the own
-// tenure than was acknowledged. The term ends, and the next one is won as anew.
+// TestHolderOfAStoreThatWentBack: the record shows an older renewal of the tenure than was
+// acknowledged. The term ends, and the next one is won as if for the first time.
 func TestHolderOfAStoreThatWentBack(t *testing.T) {
 	s := leading(t)
 	version, record := s.version, s.record
@@ -85,7 +83,7 @@ func TestHolderOfAStoreThatWentBack(t *testing.T) {
 	}
 }
 
-// TestReleaseOnAStoreThatWentBack: nothing is set free there.
+// TestReleaseOnAStoreThatWentBack: the record is not released there.
 func TestReleaseOnAStoreThatWentBack(t *testing.T) {
 	s := leading(t)
 	version, record := s.version, s.record
@@ -104,8 +102,8 @@ func TestReleaseOnAStoreThatWentBack(t *testing.T) {
 	}
 }
 
-// TestOlderRenewalComesBack: a record that is older than one that was seen, by
-// its attempt or by its version, does not tell whose lease may be left.
+// TestOlderRenewalComesBack: a record that is older than one that was seen, by its attempt or by
+// its version, does not tell whose lease may be left.
 func TestOlderRenewalComesBack(t *testing.T) {
 	held := protocol.Record{Holder: "n2", Nonce: protocol.Nonce{3, 4}, Count: 4, Attempt: 9, Duration: 5 * time.Second}
 	older, free := held, held
@@ -141,8 +139,7 @@ func TestOlderRenewalComesBack(t *testing.T) {
 	}
 }
 
-// TestOwnOlderRenewalIsNotRetaken: another's tenure may have been lost with what
-// came after it.
+// TestOwnOlderRenewalIsNotRetaken: what was lost may contain another participant's tenure.
 func TestOwnOlderRenewalIsNotRetaken(t *testing.T) {
 	s := leading(t)
 	version, record := s.version, s.record

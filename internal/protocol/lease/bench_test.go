@@ -30,7 +30,7 @@ func newSolo(t testing.TB, c Config) *solo {
 	return s
 }
 
-// give hands in an input, and the answers to what is asked, a microsecond each.
+// give hands in an input, and the answers to its asks, a microsecond each.
 func (s *solo) give(in protocol.Input) {
 	now := s.in.Now
 	s.in = in
@@ -71,7 +71,7 @@ func (s *solo) give(in protocol.Input) {
 	}
 }
 
-// fire lets the time pass until the machine wants to be woken.
+// fire lets time pass until NextFire.
 func (s *solo) fire() {
 	d := max(0, s.m.NextFire()-s.in.Now.Boot)
 	s.in.Now.Boot += d

@@ -2,7 +2,7 @@ package lease
 
 import "github.com/electd/elect/internal/protocol"
 
-// do takes a command.
+// do carries out a command.
 func (m *Machine) do(in *protocol.Input, fx *protocol.Effects) {
 	now := in.Now.Boot
 	switch in.Command.Verb {
@@ -33,7 +33,7 @@ func (m *Machine) do(in *protocol.Input, fx *protocol.Effects) {
 	}
 }
 
-// reconsider is for one that may have become eligible.
+// reconsider acts when this participant may have become eligible.
 func (m *Machine) reconsider(in *protocol.Input) {
 	if m.stage == watching && m.eligible() && m.seen.any {
 		read := m.readAt
@@ -42,7 +42,7 @@ func (m *Machine) reconsider(in *protocol.Input) {
 	}
 }
 
-// giveUp is for one that must not lead any more.
+// giveUp acts when this participant must not lead any more.
 func (m *Machine) giveUp(why protocol.Reason, in *protocol.Input, fx *protocol.Effects) {
 	now := in.Now.Boot
 	switch m.stage {
@@ -63,7 +63,7 @@ func (m *Machine) giveUp(why protocol.Reason, in *protocol.Input, fx *protocol.E
 	}
 }
 
-// freeEarly is the mutant that does not wait for the work.
+// freeEarly is a mutant: it does not wait for the work.
 func (m *Machine) freeEarly(now protocol.Instant) {
 	if m.c.mutants.Has("release-before-join") {
 		m.release(now)

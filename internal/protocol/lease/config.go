@@ -19,46 +19,43 @@ const (
 	slowest         = time.Minute
 )
 
-// Config is how a participant takes part. Self is required; zero means the
-// documented default elsewhere.
+// Config is a participant's configuration. Self is required; for the other fields zero means the
+// documented default.
 type Config struct {
-	// Self is the name that the record shows of this participant. Two that have
-	// the same by mistake are told from each other by their nonces.
+	// Self is this participant's name in the record. Two participants with the same name by mistake
+	// are distinguished by their nonces.
 	Self protocol.NodeID `json:"self"`
 
-	// Duration is D, how long the others wait for a holder that has fallen
-	// silent. The default is 15 s, or MaxDuration if that is less. It may
-	// differ between participants, and may be below a second.
+	// Duration is D: how long the others wait for a holder that has fallen silent. The default is
+	// 15 s, or MaxDuration if that is less. It may differ between participants, and may be below a
+	// second.
 	Duration time.Duration `json:"duration,omitzero"`
-	// MaxDuration is the longest Duration that any participant may have. It is
-	// one setting for the whole election: it is waited for where the record
-	// itself cannot tell whose lease may be left, which is when it is absent,
-	// was emptied by a foreign hand, or comes from another incarnation of the
-	// store. The default is 15 s; a longer Duration is refused (L11).
+	// MaxDuration is the longest Duration that any participant may have. It has to be the same in
+	// the whole election: participants wait for it where the record does not tell whose lease may
+	// be left, which is when the record is absent, was emptied by another program, or comes from
+	// another incarnation of the store. The default is 15 s; a longer Duration is refused (L11).
 	MaxDuration time.Duration `json:"max_duration,omitzero"`
 	// Drift is the assumption about clocks; protocol.DefaultDrift() by default.
 	// Its guard is at least 4·protocol.JumpTolerance.
 	Drift protocol.Drift `json:"drift,omitzero"`
-	// RenewEvery is the time from the sending of one renewal to the next. The
-	// default is a quarter of Duration. A back end should give up on an answer
-	// after as long (StatusUnknown).
+	// RenewEvery is the time from the sending of one renewal to the next. The default is a quarter
+	// of Duration. A back end should give up on an answer after the same time (StatusUnknown).
 	RenewEvery time.Duration `json:"renew_every,omitzero"`
-	// Poll is the mean time between two reads of one that waits, watch or no
-	// watch. The default is a quarter of Duration; where watches can be relied
-	// on it may be longer than Duration.
+	// Poll is the mean time between two reads of a participant that waits, with or without a watch.
+	// The default is a quarter of Duration; with reliable watches it may be longer than Duration.
 	Poll time.Duration `json:"poll,omitzero"`
-	// RTT is a usual round trip to the store, 5 ms by default, at most a
-	// minute: candidates spread their attempts over 8 of them (L10).
+	// RTT is a usual round trip to the store, 5 ms by default, at most a minute: candidates spread
+	// their attempts over 8 round trips (L10).
 	RTT time.Duration `json:"rtt,omitzero"`
-	// GlobalVersions says that the versions of the store rise over all of its
-	// records and lives: then a count is above the version it replaces, and
-	// tokens go on rising even after the record was deleted (L6).
+	// GlobalVersions says that the store's versions rise over all of its records, deleted ones
+	// included. Then a count is above the version it replaces, and tokens go on rising even after
+	// the record was deleted (L6).
 	GlobalVersions bool `json:"global_versions,omitzero"`
 
 	mutants mutant.Switch
 }
 
-// normal returns c with its defaults filled in, or says what cannot hold.
+// normal returns c with its defaults filled in, or an error if it cannot hold.
 func (c Config) normal() (Config, error) {
 	if c.MaxDuration == 0 {
 		c.MaxDuration = defaultDuration
@@ -87,7 +84,7 @@ func (c Config) normal() (Config, error) {
 	return c, c.possible()
 }
 
-// possible says which of the times cannot hold together, and why.
+// possible returns an error if the times cannot hold together.
 func (c Config) possible() error {
 	switch {
 	case c.MaxDuration < 0 || c.MaxDuration > longest:
@@ -95,7 +92,7 @@ func (c Config) possible() error {
 	case c.Duration < 0:
 		return fmt.Errorf("lease: a duration of %v; want more than 0", c.Duration)
 	case c.Duration > c.MaxDuration:
-		return fmt.Errorf("lease: a duration of %v is above the longest allowed, %v; raise max_duration at every participant first, or after a deletion of the record another would wait too short", c.Duration, c.MaxDuration)
+		return fmt.Errorf("lease: a duration of %v is above the longest allowed, %v; raise max_duration at every participant first, or other participants would not wait long enough after a deletion of the record", c.Duration, c.MaxDuration)
 	case c.Drift.Guard < 4*protocol.JumpTolerance:
 		return fmt.Errorf("lease: a guard of %v; want at least %v, four times the precision to which a clock's jump can be told", c.Drift.Guard, 4*protocol.JumpTolerance)
 	case c.RenewEvery <= 0:
@@ -105,8 +102,8 @@ func (c Config) possible() error {
 	case c.RTT <= 0 || c.RTT > slowest:
 		return fmt.Errorf("lease: a round trip of %v; want more than 0 and at most %v", c.RTT, slowest)
 	}
-	// A renewal that is never answered costs one RenewEvery until that is
-	// known; then the outcome is read, and the next one sent.
+	// A renewal that is never answered costs one RenewEvery until that is known; then a read
+	// decides the outcome, and the next renewal is sent.
 	rho := float64(c.Drift.PPM) / 1e6
 	claim, need := c.claim(), 2*c.RenewEvery+2*c.RTT
 	if claim <= need {
@@ -116,27 +113,25 @@ func (c Config) possible() error {
 	return nil
 }
 
-// claim is how long after the sending of a write its holder may lead.
+// claim is how long a holder may lead from the sending of a write.
 func (c Config) claim() time.Duration { return c.Drift.Claim(c.Duration) }
 
-// spread is J, over how long candidates spread their attempts (L10).
+// spread is J, the time over which candidates spread their attempts (L10).
 func (c Config) spread() time.Duration { return 8 * c.RTT }
 
-// pause is the mean time until something that failed is tried again.
+// pause is the mean time until a failed operation is tried again.
 func (c Config) pause() time.Duration { return max(c.RenewEvery/4, 1) }
 
-// WorstTakeover is how long it takes at most, in true time, from the moment
-// when a holder falls silent until another leads: when the store answers within
-// RTT, watches tell nothing, every participant has this configuration, and
-// nobody's attempt collides. That is, on the slowest clock allowed,
+// WorstTakeover is the longest time, in true time, from the moment when a holder falls silent until
+// another participant leads, if the store answers within RTT, watches report nothing, every
+// participant has this configuration, and no attempts collide. On the slowest clock allowed it is
 //
 //	(lag + Duration + 8 · RTT + 2 · RTT) / (1 − ρ)
 //
-// where lag is how late the last renewal may be seen: 3/2 · Poll, or, if that
-// leaves no time for a read before Duration is over, Duration + 10 · RTT,
-// because then the own write finds out. A watch that works saves the lag. Where
-// the record does not tell whose lease may be left, MaxDuration takes the place
-// of Duration. An invalid configuration has none: 0.
+// where lag is how late the last renewal may be seen: 3/2 · Poll, or, if that leaves no time for a
+// read before Duration is over, Duration + 10 · RTT, because then the participant's own write finds
+// out. A working watch saves the lag. Where the record does not tell whose lease may be left,
+// MaxDuration takes the place of Duration. It is 0 for an invalid configuration.
 func (c Config) WorstTakeover() time.Duration {
 	c, err := c.normal()
 	if err != nil {
@@ -150,8 +145,7 @@ func (c Config) WorstTakeover() time.Duration {
 	return time.Duration(float64(lag+c.Duration+attempt) / (1 - float64(c.Drift.PPM)/1e6))
 }
 
-// RequestTimeout is how long a back end should wait for an answer before it
-// says StatusUnknown.
+// RequestTimeout is how long a back end should wait for an answer before it reports StatusUnknown.
 func (c Config) RequestTimeout() time.Duration {
 	c, err := c.normal()
 	if err != nil {

@@ -84,14 +84,14 @@ func TestMutantsAreNamedOnce(t *testing.T) {
 	}
 }
 
-// TestWorstTakeover lets a holder fall silent in a world where watches tell
-// nothing, and looks how long it takes.
+// TestWorstTakeover lets a holder fall silent in a world without watch events, and measures the
+// takeover.
 func TestWorstTakeover(t *testing.T) {
 	for _, poll := range []time.Duration{0, 100 * time.Millisecond, 700 * time.Millisecond, 5 * time.Second} {
 		var worst float64
 		for seed := range uint64(40) {
 			n := newNet(seed, func(c *Config) { c.Duration, c.Poll, c.RTT = time.Second, poll, 5*time.Millisecond })
-			n.w = weather{calm: true, rho: n.w.rho, length: time.Hour, blind: true}
+			n.w = settings{calm: true, rho: n.w.rho, length: time.Hour, blind: true}
 			n.faults = false
 			n.in(30*time.Second, func() {
 				for _, d := range n.nodes {

@@ -2,9 +2,9 @@ package lease
 
 import "github.com/electd/elect/internal/protocol"
 
-// floor is the latest record seen of one incarnation of the store. A store that
-// shows less to who asks after that has gone back: it was restored from a backup,
-// or an asynchronous replica has taken over.
+// floor is the latest record seen of one incarnation of the store. A store that shows less in a
+// later answer has gone back: it was restored from a backup, or an asynchronous replica has taken
+// over.
 type floor struct {
 	store   string
 	count   uint64
@@ -13,8 +13,8 @@ type floor struct {
 	attempt uint64 // the greatest with that count and nonce
 }
 
-// raise takes in a record that was seen. A greater count is later whatever its
-// version is, so that a store which has gone back and goes on is believed again.
+// raise takes a record that was seen into account. A greater count is later whatever its version,
+// so that a store which has gone back is accepted again when it goes on.
 func (f *floor) raise(store string, version uint64, r *protocol.Record) {
 	if f.store != store || r.Count > f.count {
 		*f = floor{store: store, count: r.Count}
@@ -29,8 +29,8 @@ func (f *floor) raise(store string, version uint64, r *protocol.Record) {
 	f.attempt = max(f.attempt, r.Attempt)
 }
 
-// above says whether the floor is later than a record. Of another incarnation it
-// says nothing. global is Config.GlobalVersions.
+// above reports whether the floor is later than a record. It does not apply to another incarnation.
+// global is Config.GlobalVersions.
 func (f *floor) above(store string, version uint64, r *protocol.Record, global bool) bool {
 	switch {
 	case version == 0 || store != f.store:
@@ -42,9 +42,9 @@ func (f *floor) above(store string, version uint64, r *protocol.Record, global b
 	}
 }
 
-// wentBack says whether the answer to an ask, in the name of a tenure that has
-// landed, shows that the store has gone back. It compares with what had been
-// seen when the ask was sent: a watch may overtake an answer.
+// wentBack reports whether the answer to an ask, for a tenure that has landed, shows that the store
+// has gone back. It compares with what had been seen when the ask was sent: a watch may overtake an
+// answer.
 func (m *Machine) wentBack(f *flight, version uint64, r *protocol.Record) bool {
 	if m.stage == watching || m.stage == acquiring && !m.own.landed || m.c.mutants.Has("gone-back-ignored") {
 		return false
@@ -52,8 +52,8 @@ func (m *Machine) wentBack(f *flight, version uint64, r *protocol.Record) bool {
 	return f.floor.above(m.store, version, r, m.c.GlobalVersions)
 }
 
-// old says whether what was seen is from before something that was seen: a hand
-// has put it back, or the store has gone back. What was lost is not in it.
+// old reports whether the record that was seen is older than an earlier one: somebody has put it
+// back, or the store has gone back. It does not show what was lost.
 func (m *Machine) old() bool {
 	s := &m.seen
 	if s.version == 0 {

@@ -10,8 +10,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what happens into testdata")
 
-// TestStories runs the transcripts. In a block, each line up to ---- is a line
-// of the script; see story.do for the words.
+// TestStories runs the transcripts. In a block, each line up to ---- is a line of the script; see
+// story.do for the commands.
 func TestStories(t *testing.T) {
 	golden.Run(t, "testdata/*.txt", *rewrite, func(t *testing.T) func(golden.Command) string {
 		s := newStory()

@@ -7,8 +7,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// What a random word is drawn for. One input has one word; each purpose makes
-// its own of it.
+// purpose is what a random word is drawn for. Each input has one word; each purpose derives another
+// value from it.
 type purpose uint64
 
 const (
@@ -36,10 +36,10 @@ func around(d time.Duration, word uint64) time.Duration {
 // logThousand is log₂ 1000 in units of 2⁻¹⁶.
 const logThousand = 653_118
 
-// herd is L10: J·max(0, 1 + ln u / ln 1000) with u uniform in (0, 1). The
-// number of those that have begun grows 1000-fold over J, so that among few the
-// first does not wait for J, and among 1,000 only some begin within a round
-// trip. In integers, so that every machine draws the same.
+// herd is L10: J·max(0, 1 + ln u / ln 1000) with u uniform in (0, 1). The number of candidates that
+// have begun grows 1000-fold over J, so that among few the first does not wait for J, and among
+// 1,000 only some begin within a round trip. It uses integers, so that every processor draws the
+// same.
 func herd(j time.Duration, word uint64) time.Duration {
 	const whole = 64 << 16
 	lack := whole - log2(word|1) // −log₂ u
@@ -65,7 +65,7 @@ func log2(x uint64) int64 {
 	return log
 }
 
-// after is i plus d without going round.
+// after is i plus d without overflow.
 func after(i protocol.Instant, d time.Duration) protocol.Instant {
 	switch sum := i.Add(d); {
 	case d > 0 && sum < i:

@@ -29,8 +29,8 @@ func TestHerdIsTheFormula(t *testing.T) {
 	}
 }
 
-// TestHerdIsSmall is what L10 is for: of 1,000 candidates that see at once that
-// the record is free, few write before the first write is known to all.
+// TestHerdIsSmall is the purpose of L10: of 1,000 candidates that see at once that the record is
+// free, few write before the first write is known to all.
 func TestHerdIsSmall(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const rtt = 5 * time.Millisecond

@@ -6,24 +6,24 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Why a term began, or ended.
+// The reasons why a term began or ended.
 const (
-	Acquired   protocol.Reason = "acquired"   // the record is ours
-	Lapsed     protocol.Reason = "lapsed"     // what could be claimed has passed without a renewal
-	Superseded protocol.Reason = "superseded" // the record is another's
-	Deleted    protocol.Reason = "deleted"    // the record is gone
-	// WentBack: the store shows less than it had shown before. It was restored, or
-	// has lost writes that it had acknowledged: the operator raises the era.
+	Acquired   protocol.Reason = "acquired"   // this participant holds the record
+	Lapsed     protocol.Reason = "lapsed"     // the claim has passed without a renewal
+	Superseded protocol.Reason = "superseded" // another participant holds the record
+	Deleted    protocol.Reason = "deleted"    // the record does not exist any more
+	// WentBack: the store shows less than it had shown before. It was restored, or has lost
+	// acknowledged writes: the operator has to raise the era.
 	WentBack protocol.Reason = "store-went-back"
 
-	Resigned  protocol.Reason = "resigned"     // it was asked to
-	Withdrawn protocol.Reason = "withdrawn"    // it is no candidate any more
-	Unhealthy protocol.Reason = "unhealthy"    // its owner says so
+	Resigned  protocol.Reason = "resigned"     // by command
+	Withdrawn protocol.Reason = "withdrawn"    // no longer a candidate, by command
+	Unhealthy protocol.Reason = "unhealthy"    // its owner reported it
 	ClockJump protocol.Reason = "clock-jumped" // the machine slept, or a clock was set
 )
 
-// renew writes the own tenure again, or for the first time, with an attempt of
-// its own (L1). The duration is the same for all of a tenure (L8).
+// renew writes this tenure again, or for the first time, with a new attempt (L1). The duration is
+// the same for all of a tenure (L8).
 func (m *Machine) renew(now protocol.Instant, fx *protocol.Effects) {
 	if !(m.own.landed && m.c.mutants.Has("identical-renewal")) {
 		m.attempt++
@@ -43,9 +43,8 @@ func (m *Machine) span(number uint64) time.Duration {
 	return m.c.Duration
 }
 
-// claim is until when the sending of an attempt allows to lead: D·(1−ρ)/(1+ρ)
-// less the guard, from before it left. The margin is the holder's, because
-// those of other programs wait for exactly D.
+// claim is until when an attempt allows its holder to lead: D·(1−ρ)/(1+ρ) less the guard, from
+// before it was sent. The holder bears the margin, because other programs wait for exactly D.
 func (m *Machine) claim(a attempt) protocol.Instant {
 	d := m.c.Drift
 	if m.c.mutants.Has("ignore-drift") {
@@ -54,19 +53,19 @@ func (m *Machine) claim(a attempt) protocol.Instant {
 	return after(a.sent, d.Claim(m.span(a.number)))
 }
 
-// landed is L2 and L8: the record is ours, by an acknowledgement or as it was
-// read, and shows the attempt with that number.
+// landed is L2 and L8: the record is this participant's, by an acknowledgement or a read, and shows
+// the attempt with that number.
 func (m *Machine) landed(version, number uint64, in *protocol.Input, fx *protocol.Effects) {
 	now := in.Now.Boot
 	if m.own.store != m.store && !m.c.mutants.Has("store-change-ignored") {
 		switch {
 		case now < m.claimEnd:
-			// Nobody else can have led before this write landed, so nobody
-			// leads of whom the store has forgotten.
+			// No other participant can have led before this write landed, so no leader exists that
+			// the store has lost.
 			m.own.store = m.store
 		case m.stage == acquiring || m.stage == releasing:
-			// The store may have lost the tenure of somebody who leads still.
-			// The record has the old incarnation in it, so that all wait.
+			// The store may have lost the tenure of a leader that still leads. The record has the
+			// old incarnation in it, so all participants wait.
 			m.abandon(now, in.Rand)
 			return
 		}
@@ -81,10 +80,10 @@ func (m *Machine) landed(version, number uint64, in *protocol.Input, fx *protoco
 	again := now
 	switch {
 	case open:
-		m.tried = attempts{} // whatever else was sent has failed by its version
+		m.tried = attempts{} // all other attempts have failed by their version
 		again = after(a.sent, m.c.RenewEvery)
 	case m.tried.n > 1:
-		again = m.later(now, in.Rand) // several attempts, and still the old one
+		again = m.later(now, in.Rand) // several attempts, and the record still shows the old one
 	}
 	m.own.landed, m.own.version = true, version
 	m.doubt, m.readAt, m.writeAt = false, protocol.Never, again
@@ -92,7 +91,7 @@ func (m *Machine) landed(version, number uint64, in *protocol.Input, fx *protoco
 	switch m.stage {
 	case acquiring:
 		if m.own.passed && !m.c.mutants.Has("seen-count-ignored") {
-			// Whoever had that count may lead still, so the own record counts as old.
+			// The holder of that count may still lead, so this record counts as old.
 			m.top = max(m.top, m.own.count+1)
 			m.abandon(now, in.Rand)
 			return
@@ -109,8 +108,8 @@ func (m *Machine) landed(version, number uint64, in *protocol.Input, fx *protoco
 			m.writeAt = now
 		}
 	case fencing:
-		// The work may still run: nobody else may have the record before it
-		// has returned, as long as that can be had.
+		// The work may still run: no other participant may take the record before it has returned,
+		// as long as the lease can be renewed.
 		if now < m.claimEnd {
 			m.claimEnd = max(m.claimEnd, end)
 		}
@@ -155,7 +154,7 @@ func (m *Machine) stop(why protocol.Reason, fx *protocol.Effects) {
 	}
 }
 
-// lost is told that the record is another's, or nobody's.
+// lost handles a record that another participant holds, or none.
 func (m *Machine) lost(why protocol.Reason, in *protocol.Input, fx *protocol.Effects) {
 	now := in.Now.Boot
 	m.doubt, m.readAt, m.writeAt = false, protocol.Never, protocol.Never

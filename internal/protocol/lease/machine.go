@@ -6,7 +6,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// stage is where a participant is in the life of a tenure.
+// stage is the stage of a participant in a tenure.
 type stage uint8
 
 const (
@@ -15,7 +15,7 @@ const (
 	acquiring       // has asked for a tenure; no term yet
 	holding         // has a term
 	fencing         // the term has ended, its work has not returned yet
-	releasing       // the record may be ours and is being set free
+	releasing       // the record may be held and is being released
 	halted
 )
 
@@ -25,7 +25,7 @@ type Machine struct {
 	stage stage
 	fault string
 
-	clock protocol.Reading // the offset of all instants below is this one's
+	clock protocol.Reading // the anchor: the offset of all instants below
 	seed  uint64           // drawn at boot: half of each nonce
 
 	candidate bool // Campaign, Withdraw
@@ -33,29 +33,29 @@ type Machine struct {
 
 	asked   uint64 // the number of the last ask
 	attempt uint64 // the number of the last write
-	flight  flight // the one read or write that has no answer yet
+	flight  flight // the read or write that has no answer yet
 	watch   watch
 
 	seen    sight
-	store   string            // the incarnation that the store told last
+	store   string            // the store's incarnation in the latest answer
 	top     uint64            // the greatest count ever seen
 	newest  uint64            // the greatest version ever seen
 	floor   floor             // the latest record seen
 	longest time.Duration     // the longest duration ever seen
 	held    protocol.FreeMark // the holder with the greatest count ever seen
-	lapsed  bool              // what was seen is known to have lapsed
+	lapsed  bool              // the record that was seen is known to have lapsed
 
 	own   tenure            // acquiring to releasing
-	tried attempts          // its writes that may still turn out to have landed
-	ended protocol.FreeMark // the last own attempt at a tenure: nothing runs under it
-	yield bool              // that one was resigned: let others go first
+	tried attempts          // this tenure's writes that may have landed
+	ended protocol.FreeMark // the last attempt at a tenure: no work runs under it
+	yield bool              // that tenure was resigned: others go first
 
 	doubt    bool // a write's outcome is not known: read before the next one
 	readAt   protocol.Instant
 	writeAt  protocol.Instant
 	claimEnd protocol.Instant // holding, fencing: until when the tenure is proven
 
-	wanted, confirmed uint64 // Confirm commands: all, and those answered
+	wanted, confirmed uint64 // Confirm commands: given, answered
 }
 
 // flight is an ask without an answer. The zero flight is none.
@@ -66,14 +66,14 @@ type flight struct {
 	floor  floor           // when it was sent
 }
 
-// kind is what an ask is for.
+// kind is the purpose of an ask.
 type kind uint8
 
 const (
 	_      kind = iota
 	look        // a read
-	create      // makes the record where there is none
-	take        // a write in the name of the own tenure: acquires or renews
+	create      // creates the record where there is none
+	take        // a write of this tenure: acquires or renews
 	free        // a release
 )
 
@@ -81,7 +81,7 @@ const (
 type watch struct {
 	number uint64
 	at     protocol.Instant // when to open it
-	pause  time.Duration    // how long the last one was waited for
+	pause  time.Duration    // the wait before it was opened the last time
 }
 
 // sight is the last version seen, and since when (L3).
@@ -93,20 +93,20 @@ type sight struct {
 	at      protocol.Instant
 }
 
-// tenure is an own attempt at one, and what came of it.
+// tenure is this participant's attempt at one, and its outcome.
 type tenure struct {
 	nonce   protocol.Nonce
 	count   uint64
-	landed  bool            // the record is known to have been ours
-	gone    bool            // and is known to be ours no more
-	passed  bool            // before it landed, a count that is no less was seen of another's
+	landed  bool            // the record is known to have been held
+	gone    bool            // and is known to be held no more
+	passed  bool            // before it landed, a count of another that is no less was seen
 	version uint64          // what the next write replaces
 	base    protocol.Record // until it landed: the record of that version
-	store   string          // the incarnation of the store that version is of
-	stop    protocol.Reason // why the term has ended
+	store   string          // the store's incarnation that version is of
+	stop    protocol.Reason // why the term ended
 }
 
-// New returns a machine, or says what is wrong with the configuration.
+// New returns a machine, or an error if the configuration cannot hold.
 func New(c Config) (*Machine, error) {
 	c, err := c.normal()
 	if err != nil {
@@ -127,7 +127,7 @@ func (m *Machine) Step(in *protocol.Input, fx *protocol.Effects) {
 		m.boot(in)
 	default:
 		m.jump(in, fx)
-		// Before the input: an answer that is late must not count (L8).
+		// Before the input: a late answer must not count (L8).
 		late := m.c.mutants.Has("late-answer-revives")
 		if !late {
 			m.expire(in.Now.Boot, fx)
@@ -145,19 +145,19 @@ func (m *Machine) Step(in *protocol.Input, fx *protocol.Effects) {
 	m.act(in, fx)
 }
 
-// boot begins a life. There is no durable state: a record with the own name is
-// a stranger's, because only this life's nonces are known (L5).
+// boot begins an incarnation. There is no durable state: a record with this participant's name
+// counts as another's, because only the nonces of this incarnation are known (L5).
 func (m *Machine) boot(in *protocol.Input) {
 	m.stage = watching
 	m.clock, m.seed = in.Now, in.Rand
 	m.readAt, m.watch.at = in.Now.Boot, in.Now.Boot
 }
 
-// eligible says whether it may stand for election.
+// eligible reports whether the participant may stand for election.
 func (m *Machine) eligible() bool { return m.candidate && !m.sick }
 
-// jump is L8 for a machine that slept or whose clock was set: what was measured
-// from before says nothing any more.
+// jump is L8 for a machine that slept or whose clock was set: instants from before have no meaning
+// any more.
 func (m *Machine) jump(in *protocol.Input, fx *protocol.Effects) {
 	if !in.Now.Jumped(m.clock) {
 		return
@@ -176,7 +176,7 @@ func (m *Machine) jump(in *protocol.Input, fx *protocol.Effects) {
 	case acquiring, releasing:
 		m.retry(now)
 	}
-	// A wait that a clock has jumped over was not waited.
+	// A wait that a clock jumped over did not take place.
 	m.seen.at, m.lapsed = now, false
 	if m.watch.number == 0 {
 		m.watch.at = now
@@ -189,7 +189,7 @@ func (m *Machine) jump(in *protocol.Input, fx *protocol.Effects) {
 	}
 }
 
-// retry makes what is to be written next due.
+// retry makes the next write due.
 func (m *Machine) retry(now protocol.Instant) {
 	m.writeAt = now
 	if m.doubt {
@@ -197,7 +197,7 @@ func (m *Machine) retry(now protocol.Instant) {
 	}
 }
 
-// act asks for what is due. One read or write is in flight at a time (L2).
+// act sends what is due. One read or write is in flight at a time (L2).
 func (m *Machine) act(in *protocol.Input, fx *protocol.Effects) {
 	now := in.Now.Boot
 	if m.stage == watching {
@@ -240,8 +240,8 @@ func (m *Machine) ask(fx *protocol.Effects, a protocol.Ask) uint64 {
 	return m.asked
 }
 
-// put sends a write, on the exact version that it replaces (L2). Its attempt is
-// its own, so that no two writes have the same content (L1).
+// put sends a write, on the exact version that it replaces (L2). Each write has an attempt of its
+// own, so that no two have the same content (L1).
 func (m *Machine) put(fx *protocol.Effects, k kind, version uint64, r protocol.Record) {
 	m.flight = flight{kind: k, record: r, floor: m.floor}
 	m.flight.number = m.ask(fx, protocol.Ask{Op: protocol.Write, Version: version, Record: r})

@@ -12,8 +12,7 @@ func (s *solo) command(v protocol.Verb, token uint64) {
 	s.give(protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: v, Token: token}})
 }
 
-// TestConfirm: a renewal that was sent after the command counts, one that was
-// under way before does not.
+// TestConfirm: a renewal that was sent after the command counts, one that was sent before does not.
 func TestConfirm(t *testing.T) {
 	s := leading(t)
 	s.command(protocol.Confirm, 0)
@@ -49,7 +48,7 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// TestConfirmOfNoTerm: what is over is not revived by asking.
+// TestConfirmOfNoTerm: a Confirm does not revive a term that is over.
 func TestConfirmOfNoTerm(t *testing.T) {
 	s := waiting(t)
 	before := s.version
@@ -88,8 +87,8 @@ func TestNoCountLeft(t *testing.T) {
 	}
 }
 
-// TestWatchesComeBack: one watch is open while it waits, and the pauses before
-// the next one grow while they end at once.
+// TestWatchesComeBack: one watch is open while the machine waits, and the pauses before the next
+// one grow while watches end at once.
 func TestWatchesComeBack(t *testing.T) {
 	s := waiting(t)
 	var pauses []time.Duration
@@ -113,7 +112,7 @@ func TestWatchesComeBack(t *testing.T) {
 	}
 }
 
-// TestObserver: one that is no candidate sees who leads until that has lapsed.
+// TestObserver: a participant that is no candidate reports the leader until its record has lapsed.
 func TestObserver(t *testing.T) {
 	s := waiting(t)
 	s.command(protocol.Withdraw, 0)
@@ -129,8 +128,8 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-// TestResignLetsOthersGoFirst: the one that has resigned takes its own release
-// only after all others had the time to look.
+// TestResignLetsOthersGoFirst: a participant that has resigned takes its released record only after
+// all others had the time to read it.
 func TestResignLetsOthersGoFirst(t *testing.T) {
 	s := leading(t)
 	s.command(protocol.Resign, 0)
@@ -151,7 +150,7 @@ func TestResignLetsOthersGoFirst(t *testing.T) {
 	}
 }
 
-// unclocked ends a term whose record stays as it is: the clock is set.
+// unclocked ends a term without a change of its record: the clock is set.
 func (s *solo) unclocked() (token uint64) {
 	token = s.m.View().Token
 	s.in.Now.Boot += protocol.Instant(time.Hour)
@@ -159,15 +158,15 @@ func (s *solo) unclocked() (token uint64) {
 	return token
 }
 
-// shows has the watch tell of a record.
+// shows makes the watch report a record.
 func (s *solo) shows(r protocol.Record) {
 	s.version++
 	s.record = r
 	s.give(protocol.Input{Kind: protocol.Replied, Answer: protocol.Answer{Number: s.watch, Status: protocol.StatusEvent, Version: s.version, Record: r}})
 }
 
-// TestOldRecordPutBack: somebody puts the record of an own tenure back that has
-// ended, while another leads. It is no more to be taken at once than any other.
+// TestOldRecordPutBack: the record of an ended tenure is put back while another participant leads.
+// It must not be taken at once.
 func TestOldRecordPutBack(t *testing.T) {
 	for name, later := range map[string]protocol.Record{
 		"held":     {Holder: "n2", Nonce: protocol.Nonce{3, 4}, Count: 100, Attempt: 1, Duration: 15 * time.Second},
@@ -178,7 +177,7 @@ func TestOldRecordPutBack(t *testing.T) {
 		token := s.unclocked()
 		s.version++
 		s.record = protocol.Record{Holder: "n3", Nonce: protocol.Nonce{5, 6}, Count: 50, Attempt: 1, Duration: 15 * time.Second}
-		s.command(protocol.Joined, token) // it is a candidate, and finds that out
+		s.command(protocol.Joined, token) // it is a candidate, and learns that
 		s.shows(later)
 		if s.m.View().Elected {
 			t.Fatalf("%s: elected: %+v", name, s.record)
@@ -194,8 +193,8 @@ func TestOldRecordPutBack(t *testing.T) {
 	}
 }
 
-// TestEndedTenureIsRetaken: with nobody in between it is taken again at once;
-// also after an attempt that was never made.
+// TestEndedTenureIsRetaken: with no tenure in between the record is taken again at once, also after
+// an attempt that was never made.
 func TestEndedTenureIsRetaken(t *testing.T) {
 	for _, refuses := range []bool{false, true} {
 		s := leading(t)
@@ -217,8 +216,8 @@ func TestEndedTenureIsRetaken(t *testing.T) {
 	}
 }
 
-// TestGarbageDuration: a duration that nobody may have is not waited for; the
-// longest that is allowed is.
+// TestGarbageDuration: the machine does not wait for a duration that no participant may have, but
+// for the longest one allowed.
 func TestGarbageDuration(t *testing.T) {
 	for _, d := range []time.Duration{longest + 1, 1<<63 - 1, 0, -1 << 63} {
 		s := newSolo(t, Config{Self: "n2", Duration: 5 * time.Second, MaxDuration: 20 * time.Second})
@@ -235,8 +234,8 @@ func TestGarbageDuration(t *testing.T) {
 	}
 }
 
-// TestOlderTenurePutBack: a record from before a tenure that was seen does not
-// tell that tenure's duration, so the longest that is allowed is waited for.
+// TestOlderTenurePutBack: a record from before a tenure that was seen does not tell that tenure's
+// duration, so the machine waits for the longest one allowed.
 func TestOlderTenurePutBack(t *testing.T) {
 	s := newSolo(t, Config{Self: "n3", Duration: 5 * time.Second, MaxDuration: 20 * time.Second})
 	s.version, s.record = 7, protocol.Record{Holder: "n2", Nonce: protocol.Nonce{3, 4}, Count: 4, Attempt: 1, Duration: 20 * time.Second}
@@ -253,8 +252,7 @@ func TestOlderTenurePutBack(t *testing.T) {
 	}
 }
 
-// TestVersionComesAgain: another record under the version that was seen last is
-// another sight.
+// TestVersionComesAgain: another record under the version that was seen last is a new sight.
 func TestVersionComesAgain(t *testing.T) {
 	s := waiting(t)
 	s.in.Now.Boot += protocol.Instant(10 * time.Second)

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// byHand are the mutants that show only where somebody writes an old record back.
-// Nobody does in this net. The simulator has grounds for them: see docs/teeth.md.
+// byHand are the mutants that show only where an operator writes an old record back. This net has
+// no such operator. The simulator has: see docs/teeth.md.
 var byHand = []string{"put-back-is-current", "mark-of-another"}
 
-// TestMutants shows that what looks for mistakes finds them.
+// TestMutants shows that the net detects mutants.
 func TestMutants(t *testing.T) {
 	const seeds = 500
 	for _, mu := range Mutants() {

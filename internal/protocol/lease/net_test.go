@@ -14,28 +14,28 @@ import (
 	"github.com/electd/elect/internal/race"
 )
 
-// The net is a quick search for what breaks the protocol: a few machines, a
-// register, and bad luck. It is small on purpose; package sim is the thorough one.
+// The net is a quick random test of the protocol: a few machines, a register, and faults. It is
+// small on purpose; package sim is the thorough one.
 
 var netRuns = flag.Int("net.runs", 150, "random runs of the net")
 
-// weather is what may happen in one run. The seed draws it.
-type weather struct {
-	deletes, wipes, failovers bool // hands on the record, a store that forgets
-	silent                    bool // it does not say so, and gives versions again: two may lead
+// settings is the set of faults of one run, drawn from the seed.
+type settings struct {
+	deletes, wipes, failovers bool // the record is changed by hand, the store forgets
+	silent                    bool // it does not report that, and gives versions again: two may lead
 	global                    bool // GlobalVersions
 	twins                     bool // two processes have one name
 	jumps                     bool // clocks
 	stale                     bool // reads that lag
-	blind                     bool // watches that tell nothing
-	calm                      bool // nothing fails, but that libraries repeat requests
+	blind                     bool // watches report nothing
+	calm                      bool // nothing fails, except that libraries repeat requests
 	rho                       int64
 	length                    time.Duration
 }
 
 type net struct {
 	rng     *rand.Rand
-	w       weather
+	w       settings
 	now     int64 // true time
 	seq     uint64
 	events  eventHeap
@@ -59,7 +59,7 @@ type net struct {
 	used map[uint64]bool // every token so far
 }
 
-// luck is what a story says of the next request of a node.
+// luck is what a story specifies for the next request of a node.
 type luck struct {
 	lost, unanswered, again, refused bool
 	late                             time.Duration
@@ -89,12 +89,12 @@ type netNode struct {
 
 	term    uint64        // between Elected and Stop
 	running bool          // between Elected and Joined
-	last    protocol.View // as it was when it was active last
+	last    protocol.View // when it was active last
 	drain   bool
-	over    map[uint64]bool // tokens seen to have lapsed in this life
+	over    map[uint64]bool // tokens seen to have lapsed in this incarnation
 
-	shown uint64 // the greatest count of another's that this life was shown
-	acked uint64 // the attempt of the own tenure that was acknowledged last
+	shown uint64 // the greatest count of another participant shown to this incarnation
+	acked uint64 // the last acknowledged attempt of the tenure
 }
 
 type netEvent struct {
@@ -153,7 +153,7 @@ func (n *net) until(d *netNode, i protocol.Instant) time.Duration {
 	return time.Duration(left/(1_000_000+d.rate)*1_000_000 + left%(1_000_000+d.rate)*1_000_000/(1_000_000+d.rate) + 1)
 }
 
-// give hands an input to a node, or keeps it for later.
+// give hands an input to a node, or keeps it while the node is paused.
 func (n *net) give(d *netNode, life int, in protocol.Input) {
 	switch {
 	case !d.up || life != d.life:
@@ -191,7 +191,7 @@ func (n *net) step(d *netNode, in protocol.Input) {
 	n.arm(d)
 }
 
-// shows notes what an input shows, and says whether the store has gone back.
+// shows notes what an input shows, and reports whether the store has gone back.
 func (n *net) shows(d *netNode, in *protocol.Input) (back bool) {
 	a, f := &in.Answer, &d.m.flight
 	r := &a.Record
@@ -249,7 +249,7 @@ func (n *net) ordered(d *netNode, o protocol.Order) {
 			n.fail("%s leads with the token %d, and was shown %d", d.cfg.Self, o.Token, d.shown)
 		}
 		switch forgets := n.w.failovers || n.w.silent || n.w.deletes && !n.w.global; {
-		case forgets: // then the era has to rise, which is not the machine's
+		case forgets: // then the operator has to raise the era
 		case n.used[o.Token]:
 			n.fail("%s leads with the token %d, which was used before", d.cfg.Self, o.Token)
 		case o.Token <= n.last:
@@ -267,7 +267,7 @@ func (n *net) ordered(d *netNode, o protocol.Order) {
 		}
 		d.term = 0
 		if o.Reason != Resigned && o.Reason != Withdrawn && o.Reason != Unhealthy && n.w.calm && n.fixed == 0 {
-			n.fail("%s loses its term %d in calm weather: %s", d.cfg.Self, o.Token, o.Reason)
+			n.fail("%s loses its term %d in a calm run: %s", d.cfg.Self, o.Token, o.Reason)
 		}
 		if o.Reason == Resigned || o.Reason == Withdrawn || o.Reason == Unhealthy {
 			d.drain = true
@@ -292,14 +292,14 @@ func (n *net) ordered(d *netNode, o protocol.Order) {
 	}
 }
 
-// lapsed notes which tokens have been seen not to be proven any more.
+// lapsed notes which tokens are no longer proven.
 func (n *net) lapsed(d *netNode, now protocol.Reading) {
 	if d.view.Active && !d.view.Proven(now) {
 		d.over[d.view.Token] = true
 	}
 }
 
-// judge looks at everybody at this instant.
+// judge checks all machines at this instant.
 func (n *net) judge(stepped *netNode, now protocol.Reading) {
 	v := &stepped.view
 	if v.Active {
@@ -467,7 +467,7 @@ func (n *net) asked(d *netNode, a protocol.Ask) {
 	})
 }
 
-// Lives.
+// Incarnations.
 
 func (n *net) start(d *netNode) {
 	m, err := New(d.cfg)
@@ -541,7 +541,7 @@ func (n *net) trouble() {
 	case 8:
 		n.do(d, protocol.Confirm)
 	case 9:
-		if n.w.jumps { // a suspend: the process stands still meanwhile
+		if n.w.jumps { // a suspend: the process is paused meanwhile
 			t := n.upTo(long / 2)
 			n.freeze(d, t)
 			d.slept += int64(t)
@@ -569,7 +569,7 @@ func (n *net) trouble() {
 					c.record.Free = old.record.Free // an annotation that stayed
 				}
 			}
-			n.set(c.record) // what client-go's release makes of anybody's record
+			n.set(c.record) // client-go's release of any participant's record
 		}
 	case 13:
 		if (n.w.failovers || n.w.silent) && len(n.past) > 1 {
@@ -588,9 +588,9 @@ func (n *net) trouble() {
 	}
 }
 
-// drawWeather draws what may happen.
-func drawWeather(rng *rand.Rand) weather {
-	w := weather{
+// drawSettings draws the faults of a run.
+func drawSettings(rng *rand.Rand) settings {
+	w := settings{
 		deletes: rng.IntN(3) == 0, wipes: rng.IntN(4) == 0, failovers: rng.IntN(4) == 0, global: rng.IntN(2) == 0,
 		twins: rng.IntN(3) == 0, jumps: rng.IntN(3) == 0, stale: rng.IntN(3) == 0,
 		rho: 50_000, length: 4 * time.Minute,
@@ -600,7 +600,7 @@ func drawWeather(rng *rand.Rand) weather {
 	}
 	w.silent = rng.IntN(8) == 0
 	if rng.IntN(8) == 0 {
-		w = weather{calm: true, rho: w.rho, length: w.length}
+		w = settings{calm: true, rho: w.rho, length: w.length}
 	}
 	return w
 }
@@ -608,7 +608,7 @@ func drawWeather(rng *rand.Rand) weather {
 // newNet makes one run. mutate may change each configuration.
 func newNet(seed uint64, mutate func(*Config)) *net {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	n := &net{rng: rng, w: drawWeather(rng), store: "s0", used: make(map[uint64]bool)}
+	n := &net{rng: rng, w: drawSettings(rng), store: "s0", used: make(map[uint64]bool)}
 	n.faults = !n.w.calm
 	k := 2 + rng.IntN(4)
 	durations := []time.Duration{400 * time.Millisecond, time.Second, 2 * time.Second}
@@ -636,14 +636,14 @@ func newNet(seed uint64, mutate func(*Config)) *net {
 	return n
 }
 
-// begin starts everybody.
+// begin starts all nodes.
 func (n *net) begin() {
 	for _, d := range n.nodes {
 		n.in(n.upTo(time.Second), func() { n.start(d) })
 	}
 }
 
-// one lets the next thing happen, and says whether there was one.
+// one runs the next event, and reports whether there was one.
 func (n *net) one() bool {
 	if len(n.events) == 0 || n.err != nil {
 		return false
@@ -654,7 +654,7 @@ func (n *net) one() bool {
 	return true
 }
 
-// run goes on until something is violated or the time is over.
+// run runs until an invariant is violated or the time is over.
 func (n *net) run() error {
 	n.begin()
 	var next func()
@@ -666,7 +666,7 @@ func (n *net) run() error {
 	}
 	n.in(time.Second, next)
 	n.in(n.w.length, func() { n.faults = false })
-	// Everything that was begun has ended by then, and somebody must lead.
+	// All faults have ended by then, and a node must lead.
 	settle := int64(n.w.length + 60*time.Second)
 	for n.now <= settle && n.one() {
 	}

@@ -2,8 +2,8 @@ package lease
 
 import "github.com/electd/elect/internal/protocol"
 
-// joined is told that the work of a term has returned: only now may another
-// lead sooner than the lease says.
+// joined handles the return of a term's work: only now may another participant lead sooner than the
+// lease says.
 func (m *Machine) joined(token uint64, in *protocol.Input) {
 	if m.stage != fencing || token != m.own.count {
 		return
@@ -17,8 +17,7 @@ func (m *Machine) joined(token uint64, in *protocol.Input) {
 		orderly = true
 	}
 	if m.own.gone || !orderly {
-		// If the record is still ours it is taken again at once, under
-		// another count (L5).
+		// If the record is still held it is taken again at once, under another count (L5).
 		m.abandon(now, in.Rand)
 		return
 	}
@@ -32,10 +31,9 @@ func (m *Machine) release(now protocol.Instant) {
 	m.retry(now)
 }
 
-// setFree is L9: the record is written free on the version that is known to be
-// ours. An acquisition that was called off is written free too, and if it has
-// not landed yet this makes it fail: what it would have replaced was free, or
-// had lapsed, so whoever is named there leads no more.
+// setFree is L9: it writes the record free on the version that is known to be this participant's. A
+// cancelled acquisition is written free too, and fails by that if it has not landed yet. What it
+// would have replaced was free, or had lapsed, so the holder named there leads no more.
 func (m *Machine) setFree(fx *protocol.Effects) {
 	m.attempt++
 	r := protocol.Record{Nonce: m.own.nonce, Count: m.own.count, Attempt: m.attempt, Duration: m.c.Duration, Store: m.own.store}

@@ -33,8 +33,8 @@ func same(a, b *protocol.Effects) bool {
 	return slices.Equal(a.Orders, b.Orders) && slices.Equal(a.Asks, b.Asks) && len(a.Saves)+len(a.Sends)+len(b.Saves)+len(b.Sends) == 0
 }
 
-// TestReload drives a copy beside each machine of the net that is made anew
-// before each step.
+// TestReload drives a copy beside each machine of the net; before each step the copy is loaded from
+// the machine's state.
 func TestReload(t *testing.T) {
 	for seed := range race.Or[uint64](20, 4) {
 		n := newNet(seed, nil)
@@ -63,7 +63,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// mess makes inputs of bytes: of a small world, so that they fit together often.
+// mess makes inputs of bytes, with few distinct values, so that they often match.
 type mess struct {
 	src  []byte
 	now  protocol.Reading
@@ -142,8 +142,8 @@ func (s *mess) input() protocol.Input {
 	return in
 }
 
-// FuzzMachine hands a machine any inputs in any order. It must not panic, its
-// orders must be in order, and a copy must do the same.
+// FuzzMachine hands a machine any inputs in any order. It must not panic, its orders must be in
+// order, and a copy must do the same.
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte("\x00\x03\x00\x03\x03\x00\x01\x00"))
 	var long []byte
@@ -198,8 +198,8 @@ func FuzzMachine(f *testing.F) {
 	})
 }
 
-// FuzzLoadState hands LoadState any bytes: what it takes is canonical, and a
-// machine in that state takes inputs.
+// FuzzLoadState hands LoadState any bytes: a state that it accepts is canonical, and a machine in
+// that state takes inputs.
 func FuzzLoadState(f *testing.F) {
 	m, err := New(Config{Self: "n1"})
 	if err != nil {

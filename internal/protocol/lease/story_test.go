@@ -10,17 +10,17 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// story is a small world that a script directs and that says what happens.
+// story is a small world that runs a script and describes what happens.
 type story struct {
 	n     *net
 	lines []string
-	quiet map[string]int // renewals that were not told one by one
+	quiet map[string]int // renewals that were not described one by one
 }
 
 func newStory() *story {
 	s := &story{quiet: make(map[string]int)}
 	s.n = &net{
-		rng: rand.New(rand.NewPCG(1, 1)), w: weather{calm: true}, store: "s0", used: make(map[uint64]bool),
+		rng: rand.New(rand.NewPCG(1, 1)), w: settings{calm: true}, store: "s0", used: make(map[uint64]bool),
 		fixed: 2 * time.Millisecond, bad: make(map[*netNode]luck),
 	}
 	s.n.check = s.tell
@@ -31,7 +31,7 @@ func (s *story) say(who, format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf("%9.3fs  %-5s  %s", float64(s.n.now)/1e9, who, fmt.Sprintf(format, args...)))
 }
 
-// tell puts a step into words.
+// tell describes a step.
 func (s *story) tell(_ *net, d *netNode, in *protocol.Input, before stage) {
 	who := string(d.cfg.Self)
 	if in.Kind == protocol.Replied {

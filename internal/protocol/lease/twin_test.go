@@ -9,8 +9,8 @@ import (
 	"github.com/electd/elect/internal/race"
 )
 
-// twin keeps all that ever happened to one life of a machine and computes from
-// it, each time from the beginning, what the machine keeps up to date.
+// twin records all that happened to one incarnation of a machine and derives from it, each time
+// from the beginning, what the machine keeps up to date.
 type twin struct {
 	c       Config
 	history []happening
@@ -47,7 +47,7 @@ func (w *twin) add(in protocol.Input, asks []protocol.Ask, was stage) {
 	w.history = append(w.history, h)
 }
 
-// shown is the version and the record that a step showed, if it did.
+// shown is the version and the record that a step showed, if any.
 func (w *twin) shown(h *happening) (version uint64, r protocol.Record, store string, ok bool) {
 	a := &h.in.Answer
 	ask := w.asked[a.Number]
@@ -65,7 +65,7 @@ func (w *twin) shown(h *happening) (version uint64, r protocol.Record, store str
 	}
 }
 
-// sight is L3: since when the version that was shown last is the last one.
+// sight is L3: since when the version that was shown last is the present one.
 func (w *twin) sight() (version uint64, store string, at protocol.Instant, record protocol.Record, any bool) {
 	for i := range w.history {
 		h := &w.history[i]
@@ -107,9 +107,9 @@ func (w *twin) wait(version uint64, r *protocol.Record, store string) time.Durat
 	return most
 }
 
-// old says whether one of these steps showed something later than a record, of
-// the same incarnation of the store with none of another in between. Attempts
-// are compared as long as no other nonce was shown with that count.
+// old reports whether one of these steps showed something later than a record, of the same
+// incarnation of the store with none of another in between. Attempts are compared as long as no
+// other nonce was shown with that count.
 func (w *twin) old(history []happening, version uint64, r *protocol.Record, store string) bool {
 	for i, nonce := len(history)-1, true; i >= 0; i-- {
 		v, o, s, ok := w.shown(&history[i])
@@ -130,8 +130,8 @@ func (w *twin) old(history []happening, version uint64, r *protocol.Record, stor
 	return false
 }
 
-// claimEnd is L7 and L8 for the tenure with that nonce: over all that showed
-// that one of its attempts had landed, until when that attempt allows to lead.
+// claimEnd is L7 and L8 for the tenure with that nonce: the greatest claim of its attempts that
+// were shown to have landed.
 func (w *twin) claimEnd(nonce protocol.Nonce) protocol.Instant {
 	end, open := protocol.Always, false
 	for i := range w.history {
@@ -184,7 +184,7 @@ func TestTwin(t *testing.T) {
 				twins[d.m] = w
 			}
 			if len(w.history) > 400 {
-				return // it takes the square of this, and more
+				return // this takes the square of it, and more
 			}
 			for _, a := range d.fx.Asks {
 				if r := &a.Record; a.Op == protocol.Write && r.Holder == d.cfg.Self && !nonces[r.Nonce] {

@@ -2,8 +2,8 @@ package lease
 
 import "github.com/electd/elect/internal/protocol"
 
-// View implements [protocol.Machine]. Leader is who held the record when it was
-// last seen, until that has lapsed here.
+// View implements [protocol.Machine]. Leader is the last holder that was seen, until its record has
+// lapsed here.
 func (m *Machine) View() protocol.View {
 	v := protocol.View{Role: m.role(), Term: m.seen.record.Count, Confirmed: m.confirmed, Fault: m.fault}
 	r := &m.seen.record

@@ -6,8 +6,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// renew takes a leader or a waiter from one renewal or poll to the next, and
-// answers all that it asks.
+// renew takes a leader or a waiter from one renewal or poll to the next, and answers its asks.
 func (s *script) renew() {
 	s.fire()
 	s.todo = append(s.todo[:0], s.fx.Asks...)
@@ -37,7 +36,7 @@ func steady(tb testing.TB) map[string]*script {
 	return all
 }
 
-// TestSteadyAllocatesNothing: waiting and renewing leave nothing to collect.
+// TestSteadyAllocatesNothing: waiting and renewing allocate nothing.
 func TestSteadyAllocatesNothing(t *testing.T) {
 	for name, s := range steady(t) {
 		before := s.m.phase
@@ -62,7 +61,7 @@ func BenchmarkSteady(b *testing.B) {
 	}
 }
 
-// BenchmarkList is a waiter's look at a queue of a thousand.
+// BenchmarkList is a waiter's read of a queue of a thousand entries.
 func BenchmarkList(b *testing.B) {
 	s := newScript(b, Config{Self: "n1", Dialect: ZooKeeper})
 	s.enter(5000)

@@ -6,11 +6,10 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Q5 and Q6: until when the holder may claim. Each end counts from before the
-// sending of a request that was answered, and is accepted in a tenure only
-// while the claim has not lapsed.
+// Q5 and Q6: until when the holder may claim. Each end counts from before the sending of a request
+// that was answered, and extends a tenure only while its claim has not lapsed.
 
-// claimEnd is until when leadership may be claimed. Always: not at all.
+// claimEnd is until when leadership may be claimed; Always if not at all.
 func (m *Machine) claimEnd() protocol.Instant {
 	switch {
 	case m.cfg.Dialect == ZooKeeper:
@@ -33,21 +32,21 @@ func (m *Machine) claim(sent, now protocol.Instant, d time.Duration) protocol.In
 	return sent.Add(margin.Claim(d))
 }
 
-// sessionSeen extends the claim on the session (Q5): the store said at some
-// time after sent that it lives for ttl.
+// sessionSeen extends the claim on the session (Q5): at some time after sent the store said that
+// the session lives for ttl.
 func (m *Machine) sessionSeen(sent protocol.Instant, ttl time.Duration, now protocol.Instant) {
 	m.leaseEnd = max(m.leaseEnd, m.claim(sent, now, min(ttl, m.granted)))
 }
 
-// entrySeen extends the claim on the entry (Q6): it existed, for all to see, at
-// some time after sent. A successor's hold-off begins later than that.
+// entrySeen extends the claim on the entry (Q6): it existed, visible to all, at some time after
+// sent. A successor's hold-off begins later than that.
 func (m *Machine) entrySeen(sent, now protocol.Instant) {
 	if m.cfg.Hold > 0 {
 		m.holdEnd = max(m.holdEnd, m.claim(sent, now, m.cfg.Hold))
 	}
 }
 
-// renewed takes the answer to KeepAlive (Q5) or Touch (Q6).
+// renewed handles the answer to KeepAlive (Q5) or Touch (Q6).
 func (m *Machine) renewed(p pending, in *protocol.Input, fx *protocol.Effects) {
 	now := in.Now.Boot
 	switch a := &in.Answer; {
@@ -72,7 +71,7 @@ func (m *Machine) renewed(p pending, in *protocol.Input, fx *protocol.Effects) {
 	}
 }
 
-// checkClaim ends what rests on a claim that has lapsed: for good.
+// checkClaim ends for good what depends on a lapsed claim.
 func (m *Machine) checkClaim(in *protocol.Input, fx *protocol.Effects) {
 	if m.phase != leading && m.phase != fencing || m.over || in.Now.Boot < m.claimEnd() {
 		return
@@ -83,8 +82,8 @@ func (m *Machine) checkClaim(in *protocol.Input, fx *protocol.Effects) {
 	m.lost(Expired, in, fx)
 }
 
-// checkClocks voids what was measured before the machine slept or a clock was
-// set: claims, and the sending of what is in flight. The hold-off begins again.
+// checkClocks voids what was measured before the machine slept or a clock was set: claims, and the
+// times at which the asks in flight were sent. The hold-off begins again.
 func (m *Machine) checkClocks(in *protocol.Input, fx *protocol.Effects) {
 	if !in.Now.Jumped(m.base) {
 		return

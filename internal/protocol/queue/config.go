@@ -14,13 +14,11 @@ type Dialect uint8
 // The dialects.
 const (
 	_ Dialect = iota
-	// Etcd: sessions are leases, prolonged by KeepAlive asks and ended by the
-	// server's clock alone; Enter can be repeated; List and Verify are
-	// linearizable.
+	// Etcd: sessions are leases, renewed by KeepAlive asks and ended by the server's clock alone;
+	// Enter can be repeated; List and Verify are linearizable.
 	Etcd
-	// ZooKeeper: the runtime keeps the session alive; List and Verify may lag
-	// behind, though not behind what the session itself has done; Enter repeated
-	// makes a second entry.
+	// ZooKeeper: the runtime keeps the session alive; List and Verify may lag behind, but not
+	// behind the session's own writes; a repeated Enter makes a second entry.
 	ZooKeeper
 )
 
@@ -54,70 +52,63 @@ func (d *Dialect) UnmarshalText(text []byte) (err error) {
 }
 
 const (
-	// MaxTTL is the longest session and hold. etcd checkpoints what is left of
-	// a lease every five minutes; beyond that a change of its leader may give a
-	// lease anew what it had used up, and no takeover time could be told.
+	// MaxTTL is the longest session and hold. etcd checkpoints the rest of a lease every five
+	// minutes; with a longer TTL a change of its leader may give a lease again what it had used up,
+	// and no takeover time would hold.
 	MaxTTL         = 300 * time.Second
 	defaultMaxHold = 5 * time.Second
 	// MaxOrder is the greatest order of an entry that can be a token's count (Q9).
 	MaxOrder = 1<<48 - 1
 )
 
-// Config is how a participant takes part. All participants of one election
-// have the same, but for Self and Hold.
+// Config is a participant's configuration. All participants of one election have the same, except
+// for Self and Hold.
 type Config struct {
 	Self protocol.NodeID `json:"self"`
 	// Dialect is required.
 	Dialect Dialect `json:"dialect"`
-	// TTL is the session's time to live. The default is 10 s. etcd: whole
-	// seconds, not below one and a half times ServerElection, because the server
-	// would raise it silently. ZooKeeper: whole milliseconds; the server may
-	// change it, but not to less than Hold.
+	// TTL is the session's time to live. The default is 10 s. etcd: whole seconds, not below one
+	// and a half times ServerElection, because the server would raise it silently. ZooKeeper: whole
+	// milliseconds; the server may change it, but not to less than Hold.
 	TTL time.Duration `json:"ttl,omitzero"`
-	// Hold is how long a tenure may go on after its entry was last known to
-	// exist, and so how long the next one waits unless it ended in good order
-	// (Q6). At most TTL and MaxHold. The default is half of TTL, or MaxHold if
-	// that is less, and none with ServersMended. It may differ between
-	// participants: each winner waits for the longer of its own and that of the
-	// last tenure, which is in the queue's mark.
+	// Hold is how long a tenure may go on after its entry was last known to exist, and so how long
+	// the next winner waits unless the tenure ended in good order (Q6). At most TTL and MaxHold.
+	// The default is half of TTL, or MaxHold if that is less, and none with ServersMended. It may
+	// differ between participants: each winner waits for the longer of its own and that of the last
+	// tenure, which is in the queue's mark.
 	Hold time.Duration `json:"hold,omitzero"`
-	// MaxHold is the longest Hold that any participant may have. It is one
-	// setting for the whole election: it is waited for where no mark tells the
-	// last tenure's hold, as in a queue that was made anew. The default is 5 s; a
-	// longer Hold is refused.
+	// MaxHold is the longest Hold that any participant may have. It has to be the same in the whole
+	// election: a winner waits for it where no mark tells the last tenure's hold, as in a new
+	// queue. The default is 5 s; a longer Hold is refused.
 	MaxHold time.Duration `json:"max_hold,omitzero"`
-	// ServersMended says that each of etcd's servers is known to have the mend of
-	// its issue 15247: version 3.4.31 or a later 3.4, 3.5.13 or a later 3.5, or
-	// 3.6.0 or later. Then claims rest on the TTL alone, and Hold may be none. One
-	// server without the mend is enough to have two leaders at one time without a
-	// Hold; so all participants must agree in this, and it is false unless the
-	// versions were looked at. It must be false in ZooKeeper's dialect.
+	// ServersMended says that each of etcd's servers is known to have the fix of its issue 15247:
+	// version 3.4.31 or a later 3.4, 3.5.13 or a later 3.5, or 3.6.0 or later. Then claims depend
+	// on the TTL alone, and Hold may be 0. Without a Hold, a single server without the fix is
+	// enough for two leaders at one time. So all participants must have the same setting, and it is
+	// false unless the versions were checked. It must be false in ZooKeeper's dialect.
 	ServersMended bool `json:"servers_mended,omitzero"`
 	// Drift is the assumption about clocks; the default is protocol.DefaultDrift.
 	Drift protocol.Drift `json:"drift,omitzero"`
-	// ServerElection is E, the election timeout of etcd's servers; the default
-	// is 1 s, as theirs. A leader that was cut off may prolong leases for up to
-	// 2E after its followers last heard it, while another counts them already,
-	// by another clock: 4ρE are taken off each claim beside the guard (Q5). It
-	// has no use in ZooKeeper's dialect and must be zero there.
+	// ServerElection is E, the election timeout of etcd's servers; the default is 1 s, as theirs. A
+	// leader that was cut off may renew leases for up to 2E after its followers last heard it,
+	// while another one counts them already, by another clock: 4ρE are subtracted from each claim
+	// in addition to the guard (Q5). ZooKeeper's dialect does not use it; it must be zero there.
 	ServerElection time.Duration `json:"server_election,omitzero"`
-	// KeepAliveEvery is the time from one renewal of the claim to the next:
-	// KeepAlive in etcd's dialect, Touch in ZooKeeper's. The default is a
-	// quarter of TTL or, if it is set, of Hold. The back end should give up on a
-	// request after no more than this.
+	// KeepAliveEvery is the time from one renewal of the claim to the next: KeepAlive in etcd's
+	// dialect, Touch in ZooKeeper's. The default is a quarter of TTL or, if it is set, of Hold. The
+	// back end should give up on a request after no more than this.
 	KeepAliveEvery time.Duration `json:"keep_alive_every,omitzero"`
-	// Poll is the mean time between two looks of a waiter whose watches are
-	// silent, and of a leader at its own entry in etcd's dialect. The default is
-	// TTL.
+	// Poll is the mean time between two checks of a waiter whose watches are silent, and of a
+	// leader of its own entry in etcd's dialect. The default is TTL.
 	Poll time.Duration `json:"poll,omitzero"`
-	// Backoff is the mean time until a request is repeated that has failed; it
-	// doubles up to 16-fold. The default is 100 ms.
+	// Backoff is the mean time until a failed request is repeated; it doubles up to 16-fold. The
+	// default is 100 ms.
 	Backoff time.Duration `json:"backoff,omitzero"`
 
 	mutants mutant.Switch
 }
 
-// withDefaults fills in what is zero.
+// withDefaults returns c with its defaults filled in.
 func (c Config) withDefaults() Config {
 	if c.TTL == 0 {
 		c.TTL = 10 * time.Second
@@ -152,8 +143,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate says what is wrong with the configuration once its zeros are filled
-// in, with the arithmetic.
+// Validate returns an error, with the arithmetic, if the configuration with its defaults cannot
+// hold.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	if _, err := protocol.ParseNodeID(string(c.Self)); err != nil {
@@ -175,10 +166,10 @@ func (c Config) Validate() error {
 			return fmt.Errorf("queue: a TTL of %v; want 1ms to %v in whole milliseconds, as ZooKeeper counts", c.TTL, MaxTTL)
 		}
 		if c.ServerElection != 0 {
-			return fmt.Errorf("queue: server_election of %v; it is etcd's, want 0 in ZooKeeper's dialect", c.ServerElection)
+			return fmt.Errorf("queue: server_election of %v is for etcd; want 0 in ZooKeeper's dialect", c.ServerElection)
 		}
 		if c.ServersMended {
-			return fmt.Errorf("queue: servers_mended is about etcd's servers; want false in ZooKeeper's dialect")
+			return fmt.Errorf("queue: servers_mended is for etcd; want false in ZooKeeper's dialect")
 		}
 	default:
 		return fmt.Errorf("queue: dialect %v; want etcd or zookeeper", c.Dialect)
@@ -187,11 +178,11 @@ func (c Config) Validate() error {
 	case c.MaxHold < 0 || c.MaxHold > MaxTTL:
 		return fmt.Errorf("queue: max_hold of %v; want more than 0, at most %v", c.MaxHold, MaxTTL)
 	case c.Hold < 0 || c.Hold > c.TTL:
-		return fmt.Errorf("queue: a hold of %v; want at most the TTL of %v, or a leader that the store has given up leads on", c.Hold, c.TTL)
+		return fmt.Errorf("queue: a hold of %v; want at most the TTL of %v, or a leader goes on after the store has ended its session", c.Hold, c.TTL)
 	case c.Hold > c.MaxHold:
-		return fmt.Errorf("queue: a hold of %v is above max_hold, %v; raise max_hold at every participant first, or in a queue that was made anew another would wait too short", c.Hold, c.MaxHold)
+		return fmt.Errorf("queue: a hold of %v is above max_hold, %v; raise max_hold at every participant first, or other participants would not wait long enough in a new queue", c.Hold, c.MaxHold)
 	case c.Hold == 0 && !c.ServersMended:
-		return fmt.Errorf("queue: no hold; want more than 0 and at most the TTL of %v: only etcd's servers that are known to be mended need none (servers_mended)", c.TTL)
+		return fmt.Errorf("queue: no hold; want more than 0 and at most the TTL of %v: only etcd's servers that are known to have the fix need none (servers_mended)", c.TTL)
 	}
 	if c.Backoff <= 0 || c.Backoff > MaxTTL || c.Poll <= 0 || c.Poll > 24*time.Hour {
 		return fmt.Errorf("queue: a backoff of %v and a poll of %v; want more than 0, and at most %v and 24h", c.Backoff, c.Poll, MaxTTL)
@@ -210,7 +201,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// validateEtcd is Q5's limits.
+// validateEtcd checks the limits of Q5.
 func (c Config) validateEtcd() error {
 	if c.ServerElection < 0 || c.ServerElection > MaxTTL {
 		return fmt.Errorf("queue: server_election of %v; want more than 0, at most %v", c.ServerElection, MaxTTL)
@@ -224,7 +215,7 @@ func (c Config) validateEtcd() error {
 	return nil
 }
 
-// validateClaim refuses a promise of which too little is left to renew it.
+// validateClaim refuses a promise whose claim is too short to be renewed.
 func (c Config) validateClaim(what string, promise time.Duration) error {
 	margin := c.margin()
 	if left := margin.Claim(promise); left <= c.KeepAliveEvery {
@@ -234,25 +225,22 @@ func (c Config) validateClaim(what string, promise time.Duration) error {
 	return nil
 }
 
-// margin is the drift with all that is taken off a claim (Q5).
+// margin is the drift, with all that is subtracted from a claim (Q5).
 //
-// An etcd leader answers keep-alives until it steps down. It does so when a
-// whole E of its ticks has passed in which no majority answered (raft.go:
-// tickHeartbeat, MsgCheckQuorum): if the last answers came just after one check,
-// the second one after it, up to 2E/(1−ρ) later, is what ends it. A follower
-// waits for E of its ticks since the last heartbeat, and so does who is to vote
-// for it (tickElection, inLease): from E/(1+ρ) on there may be a successor. That
-// gives each lease TTL + E anew (lessor.Promote), by its clock: it ends
-// (TTL + 2E)/(1+ρ) after the last heartbeat at the soonest, which is
-// X = 2E/(1−ρ) − 2E/(1+ρ) = 4ρE/(1−ρ²) sooner than TTL/(1+ρ) after the old
-// leader's last answer. A claim lasts longest in true time on the slowest clock;
-// there 4ρE taken off it are worth 4ρE/(1−ρ) ≥ X.
+// An etcd leader answers keep-alives until it steps down. It does so when a whole E of its ticks
+// has passed in which no majority answered (raft.go: tickHeartbeat, MsgCheckQuorum): if the last
+// answers came just after one check, the second check after it, up to 2E/(1−ρ) later, ends it. A
+// follower waits for E of its ticks since the last heartbeat, and so does a voter (tickElection,
+// inLease): from E/(1+ρ) on there may be a successor. That gives each lease TTL + E again
+// (lessor.Promote), by its clock: the lease ends (TTL + 2E)/(1+ρ) after the last heartbeat at the
+// soonest, which is X = 2E/(1−ρ) − 2E/(1+ρ) = 4ρE/(1−ρ²) sooner than TTL/(1+ρ) after the old
+// leader's last answer. A claim lasts longest in true time on the slowest clock; there, 4ρE
+// subtracted from it are worth 4ρE/(1−ρ) ≥ X.
 //
-// That takes heartbeats and their answers for prompt, ticks for fine, and the
-// old leader's process for one that is not paused between its look at the lease
-// and its answer. What there is of the first two beyond the time that an
-// election itself takes is the guard's to cover. A server that asks a majority
-// whether it leads before it answers a keep-alive needs none of this.
+// This assumes prompt heartbeats and answers, fine ticks, and an old leader whose process is not
+// paused between its check of the lease and its answer. The guard has to cover the delays of the
+// first two beyond the time of an election. A server that asks a majority whether it leads before
+// it answers a keep-alive needs none of this.
 func (c Config) margin() protocol.Drift {
 	d := c.Drift
 	if c.Dialect == Etcd {
@@ -262,17 +250,15 @@ func (c Config) margin() protocol.Drift {
 	return d
 }
 
-// WorstTakeover is how long it takes at most until another may lead exclusively
-// after a leader has fallen silent, without the requests that this takes: the
-// session's TTL by the slowest clock that is allowed, and the hold-off, when
-// every participant has this configuration. Where no mark tells the last
-// tenure's hold, MaxHold takes the place of Hold. A store that changes its own
+// WorstTakeover is the longest time until another participant may lead exclusively after a leader
+// has fallen silent, without the requests that this takes, if every participant has this
+// configuration: the session's TTL by the slowest clock allowed, and the hold-off. Where no mark
+// tells the last tenure's hold, MaxHold takes the place of Hold. A store that changes its own
 // leader meanwhile may give sessions a second TTL.
 //
-// It is the same for a leader that lives on without a claim, whether or not its
-// work has returned; in ZooKeeper's dialect as soon as its CloseSession is heard
-// or its client gives up. One that resigns keeps the others waiting until its
-// work has returned.
+// It also holds for a leader that goes on without a claim, whether or not its work has returned; in
+// ZooKeeper's dialect, from the time when its CloseSession arrives or its client gives up. A leader
+// that resigns makes the others wait until its work has returned.
 func (c Config) WorstTakeover() time.Duration {
 	c = c.withDefaults()
 	const million = 1_000_000

@@ -97,8 +97,8 @@ func TestWorstTakeover(t *testing.T) {
 	}
 }
 
-// Q5: what is taken off a claim covers a deposed leader's last answer, on the
-// slowest clock: 4ρE/(1−ρ²) of true time.
+// Q5: the margin covers a deposed leader's last answer, on the slowest clock: 4ρE/(1−ρ²) of true
+// time.
 func TestMarginOfEtcd(t *testing.T) {
 	for _, ppm := range []int64{0, 1, 100, 50_000, protocol.MaxPPM} {
 		for _, e := range []time.Duration{1, 999_999_999, time.Second, MaxTTL} {

@@ -17,8 +17,8 @@ func (m *Machine) begin(in *protocol.Input) {
 	}
 }
 
-// opened takes the answer to OpenSession. A session whose answer was lost has
-// no name here; it ends by itself.
+// opened handles the answer to OpenSession. A session whose answer was lost is unknown here; it
+// ends by itself.
 func (m *Machine) opened(p pending, in *protocol.Input) {
 	a := &in.Answer
 	if a.Status != protocol.StatusDone || a.Session == 0 {
@@ -52,7 +52,7 @@ func (m *Machine) opened(p pending, in *protocol.Input) {
 	m.to(entering, in)
 }
 
-// entered takes the answer to Enter.
+// entered handles the answer to Enter.
 func (m *Machine) entered(in *protocol.Input) {
 	a := &in.Answer
 	switch a.Status {
@@ -65,10 +65,10 @@ func (m *Machine) entered(in *protocol.Input) {
 	case protocol.StatusRefused:
 		m.retry(in)
 	default:
-		// It may have been done, or will be. In etcd the same key is asked for
-		// again. In ZooKeeper that would make a second entry: look first, and
-		// before that write, because the server that is read from may lag
-		// behind, and because the write fences off what is still under way.
+		// The Enter may have been done, or may be done later. In etcd the machine asks for the same
+		// key again. In ZooKeeper that would make a second entry: it lists first. Before that it
+		// writes, because the server that it reads from may lag behind, and because the write
+		// fences off requests still on their way.
 		if m.cfg.Dialect == ZooKeeper {
 			m.phase = syncing
 			if m.cfg.mutants.Has("scan-without-sync") {
@@ -79,11 +79,11 @@ func (m *Machine) entered(in *protocol.Input) {
 	}
 }
 
-// adopt makes e the own entry, if it can be, or leaves.
+// adopt makes e the candidacy's entry if that is possible, or leaves.
 func (m *Machine) adopt(e *protocol.Entry, in *protocol.Input) bool {
 	switch {
 	case e.Order > MaxOrder: // Q9
-		m.halt(in, fmt.Sprintf("the entry's order %d is above %d, so it cannot be a token's count; make the queue anew in a store that counts from below, under a higher era", e.Order, uint64(MaxOrder)))
+		m.halt(in, fmt.Sprintf("the entry's order %d is above %d, so it cannot be a token's count; recreate the queue in a store with lower counts, under a higher era", e.Order, uint64(MaxOrder)))
 		return false
 	case e.Order == 0 || !m.isOwn(e):
 		m.leave(in)
@@ -93,12 +93,12 @@ func (m *Machine) adopt(e *protocol.Entry, in *protocol.Input) bool {
 	return true
 }
 
-// isOwn reports whether an entry is of this candidacy: its nonce in its session.
+// isOwn reports whether an entry is this candidacy's: its nonce in its session.
 func (m *Machine) isOwn(e *protocol.Entry) bool {
 	return e.Nonce == m.nonce && (e.Session == m.session || m.cfg.mutants.Has("adopt-from-older-session"))
 }
 
-// synced takes the answer to Sync.
+// synced handles the answer to Sync.
 func (m *Machine) synced(in *protocol.Input) {
 	switch in.Answer.Status {
 	case protocol.StatusDone:
@@ -110,7 +110,7 @@ func (m *Machine) synced(in *protocol.Input) {
 	}
 }
 
-// halt ends the candidacy and all that would come after it.
+// halt ends the candidacy, and no other follows.
 func (m *Machine) halt(in *protocol.Input, fault string) {
 	m.fault = fault
 	m.leave(in)

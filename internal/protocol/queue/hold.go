@@ -2,11 +2,11 @@ package queue
 
 import "github.com/electd/elect/internal/protocol"
 
-// Q6: the hold-off. A tenure whose entry went by itself may go on for its hold
-// after the entry was last known to exist. So the next one waits that long from
-// its first view without an entry before its own, unless the queue's mark says
-// that the last tenure's work had returned. Holds may differ, so the mark tells
-// the last tenure's; where it does not, MaxHold is the longest there may be.
+// Q6: the hold-off. A tenure whose entry went without a release may go on for its hold after the
+// entry was last known to exist. So the next winner waits that long from its first view without an
+// entry before its own, unless the queue's mark says that the last tenure's work had returned.
+// Holds may differ, so the mark tells the last tenure's; where it does not, MaxHold is the longest
+// possible.
 
 // holdOff is when the tenure may begin.
 func (m *Machine) holdOff() protocol.Instant {
@@ -26,16 +26,16 @@ func (m *Machine) holdOff() protocol.Instant {
 	case m.mark.Order != 0 && m.mark.Order < m.own.Order:
 		return protocol.Always
 	}
-	// Never written, or lost with a queue that was made anew; or by somebody who
-	// cannot have led yet. Whose hold may be left is not known.
+	// The mark was never written, or was lost with the queue, or is of an entry that cannot have
+	// led yet. Then the hold is unknown.
 	if !m.cfg.mutants.Has("unmarked-waits-own-hold") {
 		hold = max(hold, m.cfg.MaxHold)
 	}
 	return m.firstView.Add(hold)
 }
 
-// needsMark reports whether the mark is to be written before the tenure, and
-// from when on it may be.
+// needsMark reports whether the mark has to be written before the tenure, and from when on it may
+// be.
 func (m *Machine) needsMark() (from protocol.Instant, need bool) {
 	if m.phase != leading || m.cfg.Hold == 0 || m.marked {
 		return 0, false
@@ -53,8 +53,8 @@ func (m *Machine) held() protocol.QueueMark {
 
 func (m *Machine) free() protocol.QueueMark { return protocol.QueueMark{Order: m.own.Order} }
 
-// markWritten takes the answer to Mark. It is as good as a Touch: its condition
-// was that the entry exists.
+// markWritten handles the answer to Mark. It counts like a Touch: its condition was that the entry
+// exists.
 func (m *Machine) markWritten(p pending, in *protocol.Input, fx *protocol.Effects) {
 	switch in.Answer.Status {
 	case protocol.StatusDone:

@@ -6,7 +6,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// judgeStep judges one step of one machine.
+// judgeStep checks one step of one machine.
 func (n *node) judgeStep(in *protocol.Input, before *protocol.View) {
 	w, now := n.w, in.Now.Boot
 	v := n.m.View()
@@ -66,7 +66,7 @@ func (n *node) judgeStep(in *protocol.Input, before *protocol.View) {
 	}
 }
 
-// judge looks at all machines at one true instant.
+// judge checks all machines at one true instant.
 func (w *world) judge() {
 	var holder *node
 	for _, n := range w.nodes {
@@ -81,8 +81,7 @@ func (w *world) judge() {
 		if proven && w.lapsed[v.Token] {
 			w.fail("%s: token %d is proven again", n.name, v.Token)
 		}
-		// Work that is being stopped by its own will is protected until the
-		// claim ends, as before.
+		// Work that is being stopped by command is protected until the claim ends, as before.
 		claims := proven || n.m.phase == fencing && n.m.marked == (w.cfg.Hold > 0) && !n.m.over && n.working != 0 && r.Boot < n.m.claimEnd() && !r.Jumped(n.m.base)
 		if !claims {
 			continue
@@ -94,7 +93,7 @@ func (w *world) judge() {
 	}
 }
 
-// judgeStore looks at the queue.
+// judgeStore checks the queue.
 func (w *world) judgeStore() {
 	for i, e := range w.store.entries {
 		x := w.store.sessions[e.Session]

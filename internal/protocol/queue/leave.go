@@ -6,11 +6,10 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Q8: leaving is asked for until the store says that it is done, or that there
-// is nothing left. It ends with the session, and that undoes an Enter that is
-// still under way.
+// Q8: the machine asks to leave until the store says that it is done, or that nothing is left. The
+// session ends with it, which undoes an Enter that is still on its way.
 
-// leave gives the entry and the session up. Work that led has returned.
+// leave gives up the entry and the session. Work that led has returned.
 func (m *Machine) leave(in *protocol.Input) {
 	if m.cfg.Dialect == ZooKeeper && m.main.op == protocol.Enter {
 		m.stray = m.main.number
@@ -29,17 +28,15 @@ func (m *Machine) leave(in *protocol.Input) {
 	case m.cfg.mutants.Has("key-deleted-lease-kept") && m.own.Order != 0:
 		m.phase = freeing
 	case m.marking:
-		// Q6: it has waited for the hold before it marked, and its work has
-		// returned. So "free" is true, if nobody could act in between: one
-		// transaction with the delete.
+		// Q6: it waited for the hold before it wrote its mark, and its work has returned. So "free"
+		// is true, if no other could act in between: one transaction with the delete.
 		m.phase = freeing
 	default:
 		m.phase = closing
 	}
 }
 
-// hear notes whether an ask was in vain: it was refused, or its answer came too
-// late.
+// hear notes whether an ask was in vain: it was refused, or its answer came too late.
 func (m *Machine) hear(p pending, in *protocol.Input) {
 	switch in.Answer.Status {
 	case protocol.StatusUnknown, protocol.StatusRefused:
@@ -49,14 +46,14 @@ func (m *Machine) hear(p pending, in *protocol.Input) {
 	}
 }
 
-// patience is how long a candidate asks in vain before it leaves. Its requests
-// may be carried out all the while, and those behind it wait for it. If it is
-// behind another it stays longer: all stand still then, the store may be what
-// does not answer, and to enter anew is the more work for it the more do so.
+// patience is how long a candidate asks in vain before it leaves. Its requests may be carried out
+// in the meantime, and the candidates behind it wait for it. Behind another entry it stays longer:
+// the store itself may not answer, so that all are blocked, and it costs the store the more the
+// more of them enter again.
 func (m *Machine) patience() time.Duration {
 	switch {
 	case m.phase == freeing:
-		return m.cfg.Hold // the next one waits for no longer
+		return m.cfg.Hold // the next winner waits for no longer
 	case m.phase < entering || m.phase >= leading:
 		return 0
 	case m.ahead:
@@ -65,7 +62,7 @@ func (m *Machine) patience() time.Duration {
 	return m.cfg.TTL
 }
 
-// hearingEnd is when patience ends. Never: it has not begun, or needs no end.
+// hearingEnd is when patience ends; Never if it has not begun, or needs no end.
 func (m *Machine) hearingEnd() protocol.Instant {
 	patience := m.patience()
 	if patience == 0 || m.deaf == protocol.Never {
@@ -74,12 +71,12 @@ func (m *Machine) hearingEnd() protocol.Instant {
 	return m.deaf.Add(patience)
 }
 
-// checkHearing leaves when patience has ended, by way of the session: the store
-// ends that in the end even if it is not asked to.
+// checkHearing leaves when patience has ended, by closing the session: the store ends that even if
+// the request does not reach it.
 func (m *Machine) checkHearing(in *protocol.Input) {
 	switch {
 	case in.Now.Boot < m.hearingEnd():
-	case m.phase == freeing: // "free" is not said, so that the next one waits
+	case m.phase == freeing: // "free" is not written, so the next winner waits
 		m.main = pending{}
 		m.to(closing, in)
 	default:
@@ -87,15 +84,14 @@ func (m *Machine) checkHearing(in *protocol.Input) {
 	}
 }
 
-// grace is how long the entry stays after the claim has lapsed, so that work
-// which returns meanwhile can say "free". The session's TTL after the last
-// answer the entry is gone, as if the process had died.
+// grace is how long the entry stays after the claim has lapsed, so that work that returns meanwhile
+// can write "free". The entry is gone a TTL after the last answer, as if the process had died.
 func (m *Machine) grace() time.Duration { return m.cfg.TTL - m.cfg.Hold }
 
-// lapse ends the claim for good while the work is still to return. ZooKeeper's
-// session would live as long as the process: it is closed after a while, or work
-// that never returns would keep everybody out. Whoever is next waits for the
-// hold, and no claim is left by then. An etcd lease ends by itself.
+// lapse ends the claim for good while the work has not returned. ZooKeeper's session would live as
+// long as the process: it is closed after a while, or work that never returns would block the
+// election. The next winner waits for the hold, and no claim is left by then. An etcd lease ends by
+// itself.
 func (m *Machine) lapse(in *protocol.Input) {
 	if !m.over && m.cfg.Dialect == ZooKeeper {
 		m.retryAt = in.Now.Boot.Add(m.grace())
@@ -103,7 +99,7 @@ func (m *Machine) lapse(in *protocol.Input) {
 	m.over, m.main, m.renew = true, pending{}, pending{}
 }
 
-// left takes the answer to Leave.
+// left handles the answer to Leave.
 func (m *Machine) left(in *protocol.Input) {
 	switch in.Answer.Status {
 	case protocol.StatusDone, protocol.StatusGone:
@@ -117,7 +113,7 @@ func (m *Machine) left(in *protocol.Input) {
 	}
 }
 
-// closed takes the answer to CloseSession.
+// closed handles the answer to CloseSession.
 func (m *Machine) closed(p pending, in *protocol.Input) {
 	if m.phase == fencing {
 		switch in.Answer.Status {
@@ -129,13 +125,13 @@ func (m *Machine) closed(p pending, in *protocol.Input) {
 		return
 	}
 	if p.session != m.session {
-		m.to(closing, in) // the answer told of another one
+		m.to(closing, in) // the answer named another session
 		return
 	}
 	switch in.Answer.Status {
 	case protocol.StatusDone, protocol.StatusGone:
 		if m.stray != 0 {
-			m.session = 0 // nothing to ask; its answer ends the candidacy
+			m.session = 0 // nothing to ask; the Enter's answer ends the candidacy
 			return
 		}
 		m.rest(in)
@@ -144,9 +140,9 @@ func (m *Machine) closed(p pending, in *protocol.Input) {
 	}
 }
 
-// strayed takes the answer to an Enter that was under way when the candidacy
-// was left: it may have been carried out in a session that the client has
-// opened by itself, which is then to be closed too.
+// strayed handles the answer to an Enter that was on its way when the candidacy was left: it may
+// have been carried out in a session that the client has opened by itself, which then has to be
+// closed too.
 func (m *Machine) strayed(in *protocol.Input) {
 	m.stray = 0
 	a := &in.Answer
@@ -160,8 +156,7 @@ func (m *Machine) strayed(in *protocol.Input) {
 	}
 }
 
-// rest ends the candidacy. Who stands enters anew, after a while if this
-// candidacy came to nothing.
+// rest ends the candidacy. A candidate enters again, after a while if this candidacy failed.
 func (m *Machine) rest(in *protocol.Input) {
 	led := m.led
 	m.forget()

@@ -6,7 +6,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// phase is where a machine is in the picture of the package comment.
+// phase is the machine's phase in the diagram of the package comment.
 type phase uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 	listing   // List
 	waiting   // for the watches
 	renewing  // first, but the claim has lapsed (etcd)
-	touching  // Touch: is the own entry there? (ZooKeeper)
+	touching  // Touch: does the entry exist? (ZooKeeper)
 	verifying // Verify (etcd), List (ZooKeeper)
 	leading   // between Elected and Stop
 	fencing   // between Stop and Joined
@@ -52,48 +52,46 @@ type Machine struct {
 	sick   bool
 	fault  string
 
-	base   protocol.Reading // the clocks have not jumped since
+	base   protocol.Reading // the anchor: the clocks have not jumped since
 	asked  uint64           // the last Ask's number
 	fails  uint64           // failures in a row, of asks
-	losses uint64           // candidacies in a row that did not come to lead
+	losses uint64           // candidacies in a row without a tenure
 
-	// Of each kind of ask one at most is in flight: main is what the phase
-	// asks, renew prolongs the claim, probe looks at the own entry. Answers to
-	// others are not heard.
+	// At most one ask of each kind is in flight: main is the phase's, renew extends the claim,
+	// probe checks the entry. Answers to other asks are dropped.
 	main, renew, probe        pending
 	retryAt, renewAt, pollAt  protocol.Instant // when the next one may be asked
 	watch, ownWatch           uint64           // asks that watch the predecessor and the own entry
 	watched                   uint64           // the predecessor's order
 	revision                  uint64           // the newest that was read
-	stray                     uint64           // an Enter that was under way when the candidacy was left
-	deaf                      protocol.Instant // since when all that main and probe asked was in vain; Never: it was not
-	asksConfirm, covers, done uint64           // Confirm: asked for, that the ask in flight answers, answered
+	stray                     uint64           // an Enter that was on its way when the candidacy was left
+	deaf                      protocol.Instant // since when all asks of main and probe were in vain; Never if they were not
+	asksConfirm, covers, done uint64           // since when main and probe asked in vain; Never if they did not
 
 	// The candidacy (Q1).
 	session uint64
 	granted time.Duration
 	nonce   protocol.Nonce
 	own     protocol.Entry
-	ahead   bool // an entry before the own is known, and not known to be gone
+	ahead   bool // an entry before this one is known, and not known to be gone
 
 	leaseEnd  protocol.Instant // until when the session lives (Q5); Always: unknown
 	holdEnd   protocol.Instant // until when the hold-off protects (Q6)
-	firstView protocol.Instant // when no entry before the own was first seen; Never: not yet
+	firstView protocol.Instant // when it first saw no entry before its own; Never: not yet
 	notBefore protocol.Instant // the end of the hold-off
 	mark      protocol.QueueMark
-	marking   bool // the mark "held" was asked for and may be written
+	marking   bool // the mark "held" was sent and may be written
 	marked    bool // it is written
 	active    bool // Lead was ordered
-	led       bool // and is in this candidacy's past
-	over      bool // the claim is over for good; nothing renews it
+	led       bool // and it led earlier in this candidacy
+	over      bool // the claim is over for good and not renewed
 
 	leader protocol.Leadership
 }
 
 var _ protocol.Machine = (*Machine)(nil)
 
-// New returns a machine that waits for its Boot, or says what is wrong with the
-// configuration.
+// New returns a machine that waits for its Boot, or an error if the configuration cannot hold.
 func New(cfg Config) (*Machine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -106,7 +104,7 @@ func New(cfg Config) (*Machine, error) {
 // Config returns the configuration with its defaults filled in.
 func (m *Machine) Config() Config { return m.cfg }
 
-// forget ends what is known of a candidacy.
+// forget drops what is known of a candidacy.
 func (m *Machine) forget() {
 	m.main, m.renew, m.probe, m.watch, m.ownWatch, m.watched, m.revision, m.stray = pending{}, pending{}, pending{}, 0, 0, 0, 0, 0
 	m.session, m.granted, m.own, m.ahead, m.deaf = 0, 0, protocol.Entry{}, false, protocol.Never
@@ -135,13 +133,12 @@ func (m *Machine) Step(in *protocol.Input, fx *protocol.Effects) {
 	case protocol.Do:
 		m.command(in, fx)
 	}
-	// Q7: PeerClosed is a suspicion, and proves nothing: the watches and the
-	// answers that the disconnection costs are told as closed and unknown, and
-	// the deadline stands.
+	// Q7: PeerClosed is a suspicion, and proves nothing: the watches that the disconnection ends
+	// are reported as closed, the lost answers as unknown, and the deadline stays.
 	m.run(in, fx)
 }
 
-// command does what the participant's owner asks for.
+// command carries out a command of the participant's owner.
 func (m *Machine) command(in *protocol.Input, fx *protocol.Effects) {
 	switch in.Command.Verb {
 	case protocol.Campaign:
@@ -181,8 +178,7 @@ func (m *Machine) command(in *protocol.Input, fx *protocol.Effects) {
 // stands reports whether it is, or wants to be, a candidate.
 func (m *Machine) stands() bool { return m.wanted && !m.sick && m.fault == "" }
 
-// replied hands an answer to what asked for it. An answer that nothing waits
-// for any more is not heard.
+// replied passes an answer to the handler of its ask. An answer that nothing waits for is dropped.
 func (m *Machine) replied(in *protocol.Input, fx *protocol.Effects) {
 	a := &in.Answer
 	if a.Number == 0 {
@@ -229,11 +225,10 @@ func (m *Machine) replied(in *protocol.Input, fx *protocol.Effects) {
 	}
 }
 
-// replaced reports whether the answer came from another session than asked
-// (Q7): the runtime's client has opened one by itself. The old one is not the
-// client's any more and ends by itself; what was asked for may have been done in
-// the new one, an entry in it would live as long as the process does, and so
-// the new one is what is to be closed.
+// replaced reports whether the answer came from another session than the one that asked (Q7): the
+// runtime's client has opened one by itself. The old one no longer belongs to the client and ends
+// by itself. The request may have been carried out in the new one, and an entry in it would live as
+// long as the process, so the new one has to be closed.
 func (m *Machine) replaced(a *protocol.Answer) bool {
 	if m.session == 0 || a.Session == 0 || a.Session == m.session || m.cfg.mutants.Has("session-replaced-silently") {
 		return false
@@ -242,7 +237,7 @@ func (m *Machine) replaced(a *protocol.Answer) bool {
 	return true
 }
 
-// answered takes the answer to what the phase asked.
+// answered handles the answer to the phase's ask.
 func (m *Machine) answered(p pending, in *protocol.Input, fx *protocol.Effects) {
 	if in.Answer.Status == protocol.StatusDone && p.op != protocol.List {
 		m.fails = 0
@@ -290,7 +285,7 @@ func (m *Machine) View() protocol.View {
 	return v
 }
 
-// say remembers who leads as far as the queue shows: whose entry is first.
+// say records the leader as far as the queue shows it: the holder of the first entry.
 func (m *Machine) say(first *protocol.Entry) {
 	m.leader = protocol.Leadership{ID: first.Holder, Term: first.Order}
 }

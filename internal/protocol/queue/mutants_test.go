@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// TestMutants shows that the net has teeth: each rule that is switched off
-// breaks an invariant, without the twin's help, within some seeds that the
-// machine as it is passes.
+// TestMutants shows that the net detects mutants: each rule that is switched off breaks an
+// invariant, without the twin's help, within some seeds that the unchanged machine passes.
 func TestMutants(t *testing.T) {
 	const most = 150
 	all := settings()
@@ -18,7 +17,7 @@ func TestMutants(t *testing.T) {
 	for _, mut := range Mutants() {
 		t.Run(mut.Name, func(t *testing.T) {
 			if mut.Name == "wrong-predecessor" {
-				// Nothing goes wrong but the number of those who are woken.
+				// The only effect is the number of candidates that wake.
 				cfg := Config{Self: "n1", Dialect: Etcd, ServersMended: true}
 				cfg.Mutate(mut.Name)
 				if got := watches(t, cfg); got == [2]uint64{8, 9} {

@@ -14,8 +14,8 @@ import (
 	"github.com/electd/elect/internal/race"
 )
 
-// world is a handful of machines around one store, with faults; the quick net
-// before the simulator. Time is true time, in nanoseconds.
+// world is a few machines around one store, with faults: a quick test before the simulator's. Time
+// is true time, in nanoseconds.
 type world struct {
 	rng     *rand.Rand
 	cfg     Config
@@ -39,7 +39,7 @@ type world struct {
 	seen     map[string]int // how often something worth reaching was reached
 }
 
-// options are what a world does beside running.
+// options are what a world does in addition.
 type options struct {
 	traced bool
 	twins  bool // each machine is compared with its twin
@@ -113,7 +113,7 @@ func newWorld(seed uint64, cfg Config, n int, o options) *world {
 	return w
 }
 
-// rate is at the limits as often as not.
+// rate is at the limits in half of the cases.
 func (w *world) rate() int64 {
 	switch w.rng.IntN(3) {
 	case 0:
@@ -142,7 +142,7 @@ func (w *world) fail(format string, args ...any) {
 	}
 }
 
-// run goes on until the time, or a failure.
+// run runs until the time, or a failure.
 func (w *world) run(until time.Duration) {
 	for len(w.queue) > 0 && w.failure == "" && w.queue[0].at <= int64(until) {
 		e := heap.Pop(&w.queue).(event)
@@ -234,7 +234,7 @@ func (n *node) step(in protocol.Input) {
 	w.judge()
 }
 
-// order does what a program would: it works, and stops a while after Stop.
+// order acts as a program would: it works, and stops a while after Stop.
 func (n *node) order(o protocol.Order) {
 	w := n.w
 	switch o.Kind {
@@ -275,7 +275,7 @@ func (n *node) order(o protocol.Order) {
 	}
 }
 
-// later does something for this life of a node.
+// later calls do for this incarnation of a node.
 func (w *world) later(n *node, d int64, do func()) {
 	life := n.life
 	w.after(d, func() {
@@ -367,7 +367,7 @@ func (n *node) send(a *protocol.Ask) {
 	w.later(n, w.timeout, func() { n.answer(protocol.Answer{Number: ask.Number, Status: protocol.StatusUnknown}) })
 }
 
-// answer hands the first answer in.
+// answer hands in the first answer.
 func (n *node) answer(a protocol.Answer) {
 	n.deliver(func() {
 		asked, open := n.open[a.Number]
@@ -428,8 +428,8 @@ func (w *world) expiry() {
 	for _, id := range ids {
 		x := w.store.sessions[id]
 		if w.store.dialect == ZooKeeper {
-			// The runtime pings while the process runs; that reaches a server
-			// of the ensemble, not always the one that counts.
+			// The runtime pings while the process runs. A ping reaches a server of the ensemble,
+			// not always the one that counts.
 			if x.node.life == x.life && !x.node.paused && x.replaced == 0 && !w.chance(30) {
 				x.pinged = w.now
 			}
@@ -452,7 +452,7 @@ func (w *world) expiry() {
 	w.after(int64(w.cfg.TTL)/40, w.expiry)
 }
 
-// nemesis breaks something now and then.
+// nemesis injects a fault from time to time.
 func (w *world) nemesis() {
 	w.after(w.rng.Int64N(int64(w.cfg.TTL)/2), w.nemesis)
 	if !w.faults {
@@ -494,7 +494,7 @@ func (w *world) nemesis() {
 		w.later(n, w.rng.Int64N(int64(w.cfg.TTL)), func() { n.do(protocol.Recover, 0) })
 	case 7, 8:
 		n.do(protocol.Confirm, 0)
-	case 9: // a hand deletes an entry: any that the hold-off covers, or one that waits
+	case 9: // an operator deletes an entry: any that the hold-off covers, or one that waits
 		least := 1
 		if w.cfg.Hold > 0 {
 			least = 0
@@ -506,8 +506,8 @@ func (w *world) nemesis() {
 		}
 	case 10: // the store has a new leader, by another clock
 		if w.cfg.Dialect == Etcd {
-			// The old one is heard for two election timeouts by its clock after
-			// the others last heard it, this one begins after one by its own.
+			// The old leader is heard for two election timeouts by its clock after the others last
+			// heard it; the new one begins after one by its own.
 			last := w.now - int64(w.cfg.ServerElection)*1_000_000/(1_000_000+w.cfg.Drift.PPM)
 			w.store.stale = last + 2*int64(w.cfg.ServerElection)*1_000_000/(1_000_000+w.store.server)
 			w.store.server = w.rate()
@@ -519,7 +519,7 @@ func (w *world) nemesis() {
 		n.deliver(func() { n.step(protocol.Input{Kind: protocol.PeerClosed}) })
 	case 12:
 		n.do(protocol.Resign, 0)
-	case 13, 14: // no connection, in one direction or both, at once or when answers have been slow for a while
+	case 13, 14: // no connection, in one direction or both, at once or after a time of slow answers
 		until := w.now + w.rng.Int64N(2*int64(w.cfg.TTL))
 		way := w.rng.IntN(3)
 		w.logf("  %s is cut off until %v (%d)", n.name, time.Duration(until), way)
@@ -600,7 +600,7 @@ func describeEffects(fx *protocol.Effects) string {
 	return b.String()
 }
 
-// settings are what the net is run with.
+// settings are the configurations that the net runs with.
 func settings() map[string]Config {
 	return map[string]Config{
 		"etcd":      {Self: "n0", Dialect: Etcd, ServersMended: true},
@@ -632,7 +632,7 @@ func one(seed uint64, cfg Config, o options) *world {
 	return w
 }
 
-// TestNet runs the machines under every fault that they are made for.
+// TestNet runs the machines under every fault that they tolerate.
 func TestNet(t *testing.T) {
 	for name, cfg := range settings() {
 		t.Run(name, func(t *testing.T) {
@@ -656,8 +656,8 @@ func TestNet(t *testing.T) {
 	}
 }
 
-// TestNetReloaded runs worlds in which each machine is made anew from its state
-// before each step. They must go as if it were not.
+// TestNetReloaded runs worlds in which each machine is replaced by one loaded from its state before
+// each step. The runs must be the same.
 func TestNetReloaded(t *testing.T) {
 	for name, cfg := range settings() {
 		t.Run(name, func(t *testing.T) {

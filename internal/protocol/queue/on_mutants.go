@@ -4,5 +4,5 @@ package queue
 
 import "github.com/electd/elect/internal/protocol/internal/mutant"
 
-// Mutate switches the mutant of that name on, of those that Mutants returns.
+// Mutate switches the mutant with that name on; see Mutants.
 func (c *Config) Mutate(name string) { c.mutants = mutant.On(name) }

@@ -56,7 +56,7 @@ func (s *script) fire() {
 	s.step(protocol.Input{Kind: protocol.Fire})
 }
 
-// asked is the ask of that kind that the last step made.
+// asked is the ask with that operation of the last step.
 func (s *script) asked(op protocol.Op) protocol.Ask {
 	s.t.Helper()
 	for _, a := range s.fx.Asks {
@@ -85,7 +85,7 @@ func (s *script) enter(order uint64) {
 	s.answer(e, protocol.Answer{Entry: protocol.Entry{Order: order, Session: 7, Holder: s.m.cfg.Self, Nonce: e.Nonce}})
 }
 
-// list answers a List with strangers of these orders, and the own entry.
+// list answers a List with other entries of these orders, and the machine's own.
 func (s *script) list(mark protocol.QueueMark, before ...uint64) {
 	s.t.Helper()
 	var all []protocol.Entry
@@ -95,7 +95,7 @@ func (s *script) list(mark protocol.QueueMark, before ...uint64) {
 	s.answer(s.asked(protocol.List), protocol.Answer{Entries: append(all, s.m.own), Mark: mark, Revision: 50})
 }
 
-// lead brings the machine to lead, with the order as its token.
+// lead makes the machine lead, with the order as its token.
 func (s *script) lead(order uint64) {
 	s.t.Helper()
 	free := protocol.QueueMark{Order: 1}
@@ -132,8 +132,7 @@ func (s *script) ordered(k protocol.OrderKind, why protocol.Reason) {
 	s.t.Fatalf("no %s %s among %+v", k, why, s.fx.Orders)
 }
 
-// Q5: a lease that was not granted as asked is given back, and the machine
-// halts.
+// Q5: a lease that was granted with another TTL is given back, and the machine halts.
 func TestGrantedOtherwise(t *testing.T) {
 	for _, c := range []struct {
 		cfg     Config
@@ -165,7 +164,7 @@ func TestGrantedOtherwise(t *testing.T) {
 	}
 }
 
-// Q9: what does not fit a token is refused.
+// Q9: an order that does not fit a token is refused.
 func TestOrderTooGreat(t *testing.T) {
 	s := newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
 	s.enter(MaxOrder + 1)
@@ -178,14 +177,14 @@ func TestOrderTooGreat(t *testing.T) {
 	s.want(listing)
 }
 
-// Q3: only the one behind the entry that went is woken.
+// Q3: only the candidate behind the entry that went is woken.
 func TestWatchesThePredecessor(t *testing.T) {
 	if got := watches(t, Config{Self: "n1", Dialect: Etcd, ServersMended: true}); got != [2]uint64{8, 9} {
 		t.Errorf("watches %v; want the one before it, 8, and its own, 9", got)
 	}
 }
 
-// watches are the entries that the last of four watches.
+// watches are the entries that the last of four candidates watches.
 func watches(t *testing.T, cfg Config) (orders [2]uint64) {
 	s := newScript(t, cfg)
 	s.enter(9)
@@ -215,8 +214,7 @@ func TestSuspect(t *testing.T) {
 	}
 }
 
-// A Confirm counts when an ask that was sent after it is answered, and not
-// before.
+// A Confirm counts when an ask that was sent after it is answered, and not before.
 func TestConfirm(t *testing.T) {
 	for name, cfg := range settings() {
 		op := protocol.Verify
@@ -257,8 +255,8 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// A winner whose claim lapsed while it waited renews first, and leaves if even
-// that is answered too late.
+// A winner whose claim lapsed during the wait renews first, and leaves if that answer comes too
+// late as well.
 func TestTooSlowToLead(t *testing.T) {
 	s := newScript(t, Config{Self: "n1", Dialect: Etcd, ServersMended: true})
 	s.enter(9)
@@ -284,16 +282,16 @@ func TestTooSlowToLead(t *testing.T) {
 	s.want(closing)
 }
 
-// Q6: a hold in the mark that is longer than one's own is waited for; one
-// beyond all reason is not.
+// Q6: the machine waits for a hold in the mark that is longer than its own, but not for an invalid
+// one.
 func TestHoldOff(t *testing.T) {
 	for _, c := range []struct {
 		mark protocol.QueueMark
 		want time.Duration
 	}{
 		{protocol.QueueMark{Order: 3}, 0},
-		{protocol.QueueMark{}, 5 * time.Second},         // MaxHold: whose hold it was is not known
-		{protocol.QueueMark{Order: 9}, 5 * time.Second}, // nobody behind us can have led
+		{protocol.QueueMark{}, 5 * time.Second},         // MaxHold: it is not known whose hold it was
+		{protocol.QueueMark{Order: 9}, 5 * time.Second}, // no later entry can have led
 		{protocol.QueueMark{Order: 3, Held: true}, 5 * time.Second},
 		{protocol.QueueMark{Order: 3, Held: true, Hold: 3 * time.Second}, 4 * time.Second},
 		{protocol.QueueMark{Order: 3, Held: true, Hold: 6 * time.Second}, 6 * time.Second},
@@ -321,8 +319,8 @@ func TestHoldOff(t *testing.T) {
 	}
 }
 
-// Q8: an Enter that was under way at Withdraw may have been carried out in a
-// session that the client opened by itself; that one is closed too.
+// Q8: an Enter that was on its way at Withdraw may have been carried out in a session that the
+// client opened by itself; that one is closed too.
 func TestStrayEnter(t *testing.T) {
 	for _, c := range []struct {
 		answer protocol.Answer
@@ -358,8 +356,8 @@ func TestStrayEnter(t *testing.T) {
 	}
 }
 
-// vainly lets time pass, and answers in vain whatever is asked, until a session
-// is to be closed. It returns how long that took.
+// vainly lets time pass, and answers every ask in vain, until a session is to be closed. It returns
+// how long that took.
 func (s *script) vainly(status protocol.Status, most time.Duration) time.Duration {
 	s.t.Helper()
 	from := s.now.Boot
@@ -384,8 +382,8 @@ func (s *script) vainly(status protocol.Status, most time.Duration) time.Duratio
 	return 0
 }
 
-// Q8: whoever asks in vain for the time of a session leaves if it may be first:
-// its session may live on, and others wait for it. Behind another it stays.
+// Q8: a candidate that asks in vain for the time of a session leaves if it may be first: its
+// session may live on, and others wait for it. Behind another entry it stays.
 func TestAsksInVain(t *testing.T) {
 	for name, cfg := range settings() {
 		for _, status := range []protocol.Status{protocol.StatusUnknown, protocol.StatusRefused} {
@@ -407,7 +405,7 @@ func TestAsksInVain(t *testing.T) {
 				t.Errorf("%s, %s after an event: left after %v; want %v", name, status, took, ttl)
 			}
 
-			// A watch that ends says nothing of it.
+			// A watch that ends does not tell whether the entry went.
 			s = newScript(t, cfg)
 			s.enter(9)
 			s.list(protocol.QueueMark{}, 8)
@@ -445,8 +443,8 @@ func TestHeardInTime(t *testing.T) {
 	}
 }
 
-// Q8: an entry that cannot be deleted goes with its session, when it has been
-// tried for as long as the next one would wait anyway.
+// Q8: an entry that cannot be deleted goes with its session, after as long as the next winner would
+// wait anyway.
 func TestLeavesInVain(t *testing.T) {
 	for name, cfg := range settings() {
 		if cfg.Hold == 0 && cfg.Dialect == Etcd {
@@ -464,9 +462,9 @@ func TestLeavesInVain(t *testing.T) {
 	}
 }
 
-// Work that does not return keeps nobody out for ever: with its claim lapsed the
-// session is closed, the session's TTL after the claim was last renewed. The
-// candidacy goes on until the work has returned.
+// Work that does not return does not block the election for ever: after its claim has lapsed the
+// session is closed, a TTL after the claim was last renewed. The candidacy goes on until the work
+// has returned.
 func TestWorkThatNeverReturns(t *testing.T) {
 	s := newScript(t, Config{Self: "n1", Dialect: ZooKeeper, TTL: 10 * time.Second, Hold: 4 * time.Second})
 	s.lead(9)
@@ -494,7 +492,7 @@ func TestWorkThatNeverReturns(t *testing.T) {
 	s.do(protocol.Joined)
 	s.want(opening)
 
-	// By its own will it keeps its claim, and its entry, for as long as it takes.
+	// After a command it keeps its claim, and its entry, for as long as it takes.
 	s = newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
 	s.lead(9)
 	s.do(protocol.Resign)
@@ -505,7 +503,7 @@ func TestWorkThatNeverReturns(t *testing.T) {
 	s.do(protocol.Joined)
 	s.asked(protocol.Leave)
 
-	// What returns in time says "free".
+	// Work that returns in time writes "free".
 	s = newScript(t, Config{Self: "n1", Dialect: ZooKeeper})
 	s.lead(9)
 	s.after(20 * time.Second)

@@ -12,8 +12,8 @@ import (
 	"github.com/electd/elect/internal/race"
 )
 
-// pair is a machine and a copy that is made anew from its state before each
-// step; both must do the same.
+// pair is a machine and a copy that is loaded from its state before each step; both must do the
+// same.
 type pair struct {
 	t testing.TB
 	m *Machine
@@ -56,8 +56,8 @@ func (p *pair) step(in *protocol.Input) {
 	}
 }
 
-// chaos makes inputs of random words: what a driver would say, and what none
-// would. It keeps to what the machine may rely on only now and then.
+// chaos makes inputs of random words: valid and invalid ones. Only some of them keep the machine's
+// assumptions.
 type chaos struct {
 	word    func() uint64
 	now     protocol.Reading
@@ -159,7 +159,7 @@ func (c *chaos) next(m *Machine) protocol.Input {
 	return in
 }
 
-// chaotic runs a machine on nonsense and judges what holds whatever it is told.
+// chaotic runs a machine on random inputs and checks what holds for any inputs.
 func chaotic(t testing.TB, cfg Config, steps int, word func() uint64) (leads int) {
 	p := newPair(t, cfg)
 	c := &chaos{word: word, now: protocol.Reading{Boot: 1e12, Mono: 1e12}}
@@ -218,7 +218,7 @@ func TestReloaded(t *testing.T) {
 	}
 }
 
-// FuzzStep feeds a machine whatever comes.
+// FuzzStep feeds a machine any inputs.
 func FuzzStep(f *testing.F) {
 	f.Add([]byte("an election"), uint8(0))
 	f.Add(bytes.Repeat([]byte{0, 1, 2, 3, 250, 17}, 200), uint8(1))
@@ -238,8 +238,8 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
-// FuzzLoadState loads whatever comes: an error, or a state that is written as
-// it was read and that can be stepped.
+// FuzzLoadState loads any bytes: the result is an error, or a state that encodes to the same bytes
+// and accepts inputs.
 func FuzzLoadState(f *testing.F) {
 	f.Add([]byte{})
 	for name, cfg := range settings() {

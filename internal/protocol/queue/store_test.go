@@ -8,12 +8,12 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// store is a queue with sessions, as etcd or ZooKeeper would keep it, at true
-// time. It is told of everything at the moment at which it takes effect.
+// store is a queue with sessions, as etcd or ZooKeeper keeps it, at true time. Each operation is
+// applied at the moment when it takes effect.
 type store struct {
 	dialect  Dialect
 	rng      *rand.Rand
-	calm     bool  // nothing happens by chance
+	calm     bool  // nothing random happens
 	server   int64 // the rate of the server's clock, in ppm away from true
 	election time.Duration
 
@@ -25,7 +25,7 @@ type store struct {
 	past     []image // ZooKeeper: what a server that lags behind shows
 	first    uint64  // the version of past[0]
 	watches  []*watch
-	stale    int64 // until then, a leader that was deposed answers some
+	stale    int64 // until then, a deposed leader answers some
 }
 
 type entry struct {
@@ -48,7 +48,7 @@ type session struct {
 	seen     uint64 // the version that its reads do not go behind
 	fence    uint64 // asks below that number come too late
 	gone     bool
-	left     bool   // given up by the machine, who believes that nothing is left
+	left     bool   // given up by the machine, for which nothing is left
 	doubled  bool   // the library sent Enter twice
 	replaced uint64 // the session that the client opened instead
 }
@@ -64,7 +64,7 @@ func newStore(d Dialect, rng *rand.Rand, rho int64) *store {
 	return s
 }
 
-// chance is one in n.
+// chance is true once in n times.
 func (s *store) chance(n int) bool { return !s.calm && s.rng.IntN(n) == 0 }
 
 func (s *store) version() uint64 { return s.first + uint64(len(s.past)) - 1 }
@@ -74,7 +74,7 @@ func (s *store) served(d time.Duration) int64 {
 	return int64(d) * 1_000_000 / (1_000_000 + s.server)
 }
 
-// commit makes what is there a new version, and tells the watches.
+// commit makes the present content a new version, and fires the watches.
 func (s *store) commit() {
 	var img image
 	for _, e := range s.entries {
@@ -166,7 +166,7 @@ func (s *store) open(n *node, life int, ttl time.Duration) *session {
 	return x
 }
 
-// apply does what was asked for, now.
+// apply carries an operation out now.
 func (s *store) apply(n *node, life int, a *protocol.Ask) (out protocol.Answer) {
 	out = protocol.Answer{Number: a.Number, Status: protocol.StatusDone, Session: a.Session}
 	gone := func() protocol.Answer { out.Status = protocol.StatusGone; return out }
@@ -180,14 +180,14 @@ func (s *store) apply(n *node, life int, a *protocol.Ask) (out protocol.Answer) 
 		return gone()
 	}
 	if a.Number < x.fence {
-		out.Status = protocol.StatusRefused // its connection is not the session's any more
+		out.Status = protocol.StatusRefused // its connection is no longer the session's
 		return out
 	}
 	if x.replaced != 0 {
 		y := s.sessions[x.replaced]
 		out.Session = y.id
 		if a.Op == protocol.CloseSession {
-			s.end(y) // the client closes what it has; the old one expires
+			s.end(y) // the client closes its present session; the old one expires
 			return gone()
 		}
 		if y.gone {
@@ -245,7 +245,7 @@ func (s *store) apply(n *node, life int, a *protocol.Ask) (out protocol.Answer) 
 		s.entries[i].changed = s.order
 		s.commit()
 		wrote()
-		if !s.calm { // a back end may keep to itself what is no deletion
+		if !s.calm { // a back end may report deletions only
 			s.tell(a.Entry.Order)
 		}
 	case protocol.Mark:
@@ -269,7 +269,7 @@ func (s *store) apply(n *node, life int, a *protocol.Ask) (out protocol.Answer) 
 	return out
 }
 
-// watch registers a watch, or answers at once if there is something to tell.
+// watch registers a watch, or answers at once if there is a change.
 func (s *store) watch(a *protocol.Ask, fire func(protocol.Status)) {
 	if i := s.find(a.Entry.Order); i < 0 || s.entries[i].changed > a.Revision {
 		fire(protocol.StatusEvent)

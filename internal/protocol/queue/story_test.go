@@ -14,8 +14,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the transcripts in testdata anew")
 
-// story is a world without chance, told line by line. Messages take 5 ms, and
-// clocks are true.
+// story is a world without chance, described line by line. Messages take 5 ms, and clocks are true.
 type story struct {
 	w     *world
 	out   strings.Builder

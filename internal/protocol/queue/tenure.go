@@ -2,13 +2,13 @@ package queue
 
 import "github.com/electd/elect/internal/protocol"
 
-// Why a tenure ended, in the order Stop.
+// The reasons why a tenure ended, in the order Stop.
 const (
 	Resigned    protocol.Reason = "resigned"
 	Withdrawn   protocol.Reason = "withdrawn"
 	Unhealthy   protocol.Reason = "unhealthy"
 	Expired     protocol.Reason = "expired"      // the claim's end came before a renewal's answer
-	EntryGone   protocol.Reason = "entry-gone"   // the own entry was deleted
+	EntryGone   protocol.Reason = "entry-gone"   // its entry was deleted
 	SessionGone protocol.Reason = "session-gone" // the store has ended the session, or the client has opened another
 	Superseded  protocol.Reason = "superseded"   // another entry is first
 	ClockJump   protocol.Reason = "clock-jump"   // the machine slept, or a clock was set
@@ -20,7 +20,7 @@ func (m *Machine) elect(in *protocol.Input, fx *protocol.Effects) {
 	m.phase, m.retryAt, m.notBefore = leading, now, m.holdOff()
 	m.leader = protocol.Leadership{ID: m.cfg.Self, Term: m.own.Order}
 	m.watch, m.watched = 0, 0
-	m.probe = pending{} // asked while it waited: it may have been answered then
+	m.probe = pending{} // asked during the wait: the answer may be from then
 	if m.cfg.Hold == 0 {
 		m.pollAt = now.Add(around(m.cfg.Poll, in.Rand))
 	}
@@ -40,7 +40,7 @@ func (m *Machine) lead(now protocol.Instant, fx *protocol.Effects) {
 	fx.Orders = append(fx.Orders, protocol.Order{Kind: protocol.Lead, Token: m.own.Order})
 }
 
-// lost ends whatever there is: a tenure, or the candidacy.
+// lost ends the tenure or the candidacy.
 func (m *Machine) lost(why protocol.Reason, in *protocol.Input, fx *protocol.Effects) {
 	switch m.phase {
 	case leading:
@@ -53,8 +53,8 @@ func (m *Machine) lost(why protocol.Reason, in *protocol.Input, fx *protocol.Eff
 	}
 }
 
-// end orders Stop. By one's own will the claim is renewed until the work has
-// returned; otherwise it is over.
+// end orders Stop. After a command the claim is renewed until the work has returned; otherwise it
+// is over.
 func (m *Machine) end(why protocol.Reason, in *protocol.Input, fx *protocol.Effects) {
 	fx.Orders = append(fx.Orders, protocol.Order{Kind: protocol.Stop, Token: m.own.Order, Reason: why})
 	m.phase, m.active = fencing, false
@@ -76,8 +76,8 @@ func (m *Machine) end(why protocol.Reason, in *protocol.Input, fx *protocol.Effe
 	}
 }
 
-// confirm asks for a proof by a round trip that begins now or later: etcd's
-// Verify, ZooKeeper's Touch.
+// confirm asks for a proof by a round trip that begins now or later: Verify in etcd, Touch in
+// ZooKeeper.
 func (m *Machine) confirm(in *protocol.Input) {
 	if m.phase != leading {
 		return
@@ -90,8 +90,8 @@ func (m *Machine) confirm(in *protocol.Input) {
 	}
 }
 
-// confirmedBy counts what the answered ask covers; if more was asked for
-// meanwhile, the next ask is due.
+// confirmedBy counts the commands that the answered ask covers; for later ones, the next ask is
+// due.
 func (m *Machine) confirmedBy(at *protocol.Instant, now protocol.Instant) {
 	if m.phase != leading {
 		return

@@ -22,8 +22,7 @@ func (m *Machine) delay(n, rand uint64) time.Duration {
 
 // around is U(0.5, 1.5) of d.
 func around(d time.Duration, rand uint64) time.Duration {
-	// The same word may be half of a nonce: what is told of it by a pause must
-	// not tell the rest.
+	// The same word may be half of a nonce: a pause must not reveal the rest of it.
 	rand = (rand ^ rand>>31) * 0x9e3779b97f4a7c15
 	return d/2 + time.Duration((rand>>1)%uint64(d))
 }
@@ -59,7 +58,7 @@ func (m *Machine) run(in *protocol.Input, fx *protocol.Effects) {
 	}
 }
 
-// next is what the phase asks, if nothing is asked yet, and when.
+// next is the phase's next ask, if none is in flight, and when it is due.
 func (m *Machine) next() (protocol.Op, protocol.Instant) {
 	if m.main.number != 0 {
 		return 0, protocol.Never
@@ -98,8 +97,8 @@ func (m *Machine) next() (protocol.Op, protocol.Instant) {
 	return 0, protocol.Never
 }
 
-// renews reports whether KeepAlive or Touch go on. ZooKeeper's session is kept
-// alive by the runtime, so there is nothing to renew before a claim.
+// renews reports whether KeepAlive or Touch go on. The runtime keeps ZooKeeper's session alive, so
+// there is nothing to renew before a claim.
 func (m *Machine) renews() bool {
 	switch {
 	case m.phase == leading, m.phase == fencing && (!m.over || m.cfg.mutants.Has("renewing-after-deadline")):
@@ -110,12 +109,12 @@ func (m *Machine) renews() bool {
 	return m.phase >= entering && m.phase < leading
 }
 
-// probes reports whether the own entry is looked at now and then.
+// probes reports whether the entry is checked from time to time.
 func (m *Machine) probes() bool {
 	return m.phase == waiting || m.phase == leading && m.cfg.Dialect == Etcd
 }
 
-// form fills an ask of the phase in.
+// form fills in an ask of the phase.
 func (m *Machine) form(op protocol.Op) protocol.Ask {
 	a := protocol.Ask{Op: op}
 	switch op {

@@ -8,8 +8,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// twin remembers all that one machine asked and heard, and works out from the
-// whole of it, naively, until when it may claim and when it may lead.
+// twin records all asks and answers of one machine, and derives from all of them until when it may
+// claim and when it may lead.
 type twin struct {
 	cfg  Config
 	asks []asked
@@ -64,7 +64,7 @@ func (t *twin) step(in *protocol.Input, fx *protocol.Effects) {
 	for _, a := range fx.Asks {
 		t.asks = append(t.asks, asked{ask: a, sent: in.Now, step: n})
 	}
-	// What belongs to candidacies before the last is of no use.
+	// Candidacies before the last one do not matter.
 	for i := len(t.asks) - 1; i > 0 && len(t.asks) > 1000; i-- {
 		if t.asks[i].ask.Op == protocol.OpenSession {
 			t.asks = append([]asked(nil), t.asks[i:]...)
@@ -73,7 +73,7 @@ func (t *twin) step(in *protocol.Input, fx *protocol.Effects) {
 	}
 }
 
-// unsettle: the own entry may have gone. What was asked before is not heard.
+// unsettle: the entry may have gone. Asks from before do not count.
 func (t *twin) unsettle(order uint64) {
 	if t.cfg.Dialect != Etcd || t.won == 0 || t.stopped || order != t.token {
 		return
@@ -85,7 +85,7 @@ func (t *twin) unsettle(order uint64) {
 	}
 }
 
-// claims is Q5 and Q6 read aloud.
+// claims is Q5 and Q6, literally.
 func (t *twin) claims(session, order uint64) (lease, hold protocol.Instant) {
 	lease, hold = protocol.Always, protocol.Always
 	for _, a := range t.asks {
@@ -113,8 +113,8 @@ func (t *twin) margin() protocol.Drift {
 	return d
 }
 
-// notBefore is Q6's hold-off: from the first list without a lower entry since
-// the last one with one.
+// notBefore is Q6's hold-off: from the first list without a lower entry since the last one that had
+// one.
 func (t *twin) notBefore(session, order uint64) protocol.Instant {
 	if t.cfg.Hold == 0 {
 		return protocol.Always
@@ -151,8 +151,7 @@ func (t *twin) notBefore(session, order uint64) protocol.Instant {
 	return at
 }
 
-// compare says how the machine differs from what its history says; it asks
-// only while the machine leads.
+// compare returns how the machine differs from its history; it asks only while the machine leads.
 func (t *twin) compare(m *Machine, now protocol.Instant) string {
 	if (m.phase == leading) != (t.won != 0 && !t.stopped) {
 		return fmt.Sprintf("leading %v, orders say %v", m.phase == leading, t.won != 0 && !t.stopped)

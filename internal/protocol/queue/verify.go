@@ -2,12 +2,11 @@ package queue
 
 import "github.com/electd/elect/internal/protocol"
 
-// Q4: a win is read back when the wait is over. That no entry is lower was true
-// at some time; that the own one exists, is of this session and first, must be
-// true at a time that the claim covers. (etcd's phantom leader, #19597;
-// Jepsen's analysis of etcd 3.4.3.)
+// Q4: a win is read back when the wait is over. It was true at some time that no entry is lower;
+// that the entry exists, is of this session and first, must be true at a time that the claim
+// covers. (etcd's phantom leader, #19597; Jepsen's analysis of etcd 3.4.3.)
 
-// isFirst goes on after a list without an entry before the own.
+// isFirst goes on after a list without a lower entry.
 func (m *Machine) isFirst(p pending, in *protocol.Input, fx *protocol.Effects) {
 	now := in.Now.Boot
 	if m.cfg.mutants.Has("no-verify") {
@@ -28,21 +27,20 @@ func (m *Machine) isFirst(p pending, in *protocol.Input, fx *protocol.Effects) {
 	}
 }
 
-// renewedFirst goes on when a claim that had lapsed was renewed.
+// renewedFirst goes on after the renewal of a lapsed claim.
 func (m *Machine) renewedFirst(p pending, in *protocol.Input) {
 	switch {
 	case in.Now.Boot < m.leaseEnd:
 		m.to(verifying, in)
 	case p.sent < m.firstView:
-		m.renewAt = in.Now.Boot // from before the wait was over; the next one tells
+		m.renewAt = in.Now.Boot // from before the end of the wait; the next one counts
 	default:
-		m.leave(in) // too far from the store to lead: let another
+		m.leave(in) // too far from the store to lead
 	}
 }
 
-// touched takes the answer to a Touch that comes before the win (ZooKeeper):
-// the entry existed when it was committed. The list that follows on the same
-// session shows at least what was committed by then.
+// touched handles the answer to a Touch before the win (ZooKeeper): the entry existed when it was
+// committed. The list that follows on the same session shows at least what was committed by then.
 func (m *Machine) touched(p pending, in *protocol.Input) {
 	switch in.Answer.Status {
 	case protocol.StatusDone:
@@ -56,7 +54,7 @@ func (m *Machine) touched(p pending, in *protocol.Input) {
 	}
 }
 
-// verified takes the answer to Verify (etcd).
+// verified handles the answer to Verify (etcd).
 func (m *Machine) verified(p pending, in *protocol.Input, fx *protocol.Effects) {
 	a := &in.Answer
 	switch a.Status {
@@ -80,7 +78,7 @@ func (m *Machine) verified(p pending, in *protocol.Input, fx *protocol.Effects) 
 	}
 }
 
-// verifiedFirst wins, if the deadline has not passed meanwhile.
+// verifiedFirst wins, unless the deadline has passed meanwhile.
 func (m *Machine) verifiedFirst(in *protocol.Input, fx *protocol.Effects) {
 	if in.Now.Boot >= m.claimEnd() {
 		m.leave(in)

@@ -2,10 +2,10 @@ package queue
 
 import "github.com/electd/elect/internal/protocol"
 
-// Q3: wait for the entry just before the own one to go. Whatever a watch says,
-// and if it says nothing for long, the queue is read again.
+// Q3: wait for the entry just before this one to go. On any event of a watch, or without one for
+// long, the queue is read again.
 
-// listed takes the answer to List.
+// listed handles the answer to List.
 func (m *Machine) listed(p pending, in *protocol.Input, fx *protocol.Effects) {
 	a := &in.Answer
 	switch a.Status {
@@ -15,7 +15,7 @@ func (m *Machine) listed(p pending, in *protocol.Input, fx *protocol.Effects) {
 		return
 	default:
 		if m.phase == verifying {
-			m.phase = listing // what was touched is to be touched again
+			m.phase = listing // the Touch before it has to be repeated
 		}
 		m.retry(in)
 		return
@@ -45,7 +45,7 @@ func (m *Machine) listed(p pending, in *protocol.Input, fx *protocol.Effects) {
 		if e.Order < m.own.Order && (before == nil || e.Order > before.Order) {
 			before = e
 		}
-		// Q2: an Enter that was asked for once may have been done twice.
+		// Q2: one Enter may have been carried out twice.
 		if e.Order != m.own.Order && m.isOwn(e) && m.cfg.Dialect == ZooKeeper && !m.cfg.mutants.Has("own-predecessor") {
 			m.ask(fx, protocol.Ask{Op: protocol.Leave, Entry: *e})
 		}
@@ -67,8 +67,8 @@ func (m *Machine) listed(p pending, in *protocol.Input, fx *protocol.Effects) {
 	m.isFirst(p, in, fx)
 }
 
-// findOwn returns the lowest of the entries that are of this candidacy, unless
-// it is above the one that is known; and whether that one is missing.
+// findOwn returns the lowest of this candidacy's entries, unless it is above the known one; and
+// whether that one is missing.
 func (m *Machine) findOwn(all []protocol.Entry) (own *protocol.Entry, missing bool) {
 	missing = true
 	for i := range all {
@@ -108,8 +108,8 @@ func (m *Machine) watchOwn(fx *protocol.Effects) {
 	}
 }
 
-// watchSaid takes what a watch says. Its first word is its last here, whatever
-// it is; a driver may end a watch after its first event.
+// watchSaid handles an event of a watch. Only the first one counts: a driver may end a watch after
+// its first event.
 func (m *Machine) watchSaid(in *protocol.Input, fx *protocol.Effects) {
 	a := &in.Answer
 	own := a.Number == m.ownWatch
@@ -133,16 +133,15 @@ func (m *Machine) watchSaid(in *protocol.Input, fx *protocol.Effects) {
 		m.phase = listing
 		m.retry(in)
 	case m.phase == leading && m.cfg.Dialect == Etcd && seen:
-		// Q7: is it gone? A new probe says so; one that is under way may have
-		// been answered before.
+		// Q7: is the entry gone? A new probe tells; one in flight may have been answered before.
 		m.probe, m.pollAt = pending{}, in.Now.Boot
 	case m.phase == leading && m.cfg.Dialect == Etcd:
 		m.pollAt = min(m.pollAt, in.Now.Boot.Add(m.delay(0, in.Rand)))
 	}
 }
 
-// probed takes the answer to a Verify that was asked beside the phase's own
-// asks: by a waiter whose watches are silent, or by etcd's leader.
+// probed handles the answer to a Verify beside the phase's own asks: of a waiter whose watches are
+// silent, or of etcd's leader.
 func (m *Machine) probed(p pending, in *protocol.Input, fx *protocol.Effects) {
 	a, now := &in.Answer, in.Now.Boot
 	gone := a.Status == protocol.StatusGone || a.Status == protocol.StatusConflict

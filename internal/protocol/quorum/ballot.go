@@ -11,19 +11,19 @@ import (
 // MaxTerm is the greatest term: a token's count has 48 bits.
 const MaxTerm = 1<<48 - 1
 
-// Ballot is a voter's durable state: all that it must remember for its word to
-// be worth anything after a restart. It is never deleted on close.
+// Ballot is a voter's durable state: all that it must remember across a restart to keep its votes
+// and promises. It is never deleted on close.
 type Ballot struct {
 	// Term is the highest term that the voter has voted in or followed.
 	Term uint64
-	// VotedFor is who has the vote in Term; the zero Voter is nobody.
+	// VotedFor has the vote in Term; the zero Voter is nobody.
 	VotedFor protocol.Voter
-	// Membership is the newest that the voter knows of.
+	// Membership is the newest that the voter knows.
 	Membership *protocol.Membership
-	// MaxPromise bounds every promise that was given, or claimed as a leader,
-	// and may still be live. It never shrinks before its old value has elapsed.
+	// MaxPromise bounds every promise that the voter gave, or claimed as a leader, and that may
+	// still be live. It does not shrink before its old value has elapsed.
 	MaxPromise time.Duration
-	// Incarnation counts the boots.
+	// Incarnation counts the starts of the voter.
 	Incarnation uint64
 }
 
@@ -41,12 +41,11 @@ func (b *Ballot) append(dst []byte) []byte {
 	return protocol.AppendUint(dst, b.Incarnation)
 }
 
-// DecodeBallot reads what Append wrote, and nothing else: a ballot that it
-// accepts encodes to the same bytes. The checksum is the business of whoever
-// stored it.
+// DecodeBallot reads what Append wrote, and nothing else: a ballot that it accepts encodes to the
+// same bytes. The caller checks the checksum.
 func DecodeBallot(data []byte) (Ballot, error) {
 	if len(data) == 0 || data[0] != format {
-		return Ballot{}, fmt.Errorf("ballot: of %d bytes, the first is not %d: not a ballot of this version", len(data), format)
+		return Ballot{}, fmt.Errorf("ballot: the first of %d bytes is not %d; want a ballot of this version", len(data), format)
 	}
 	d := protocol.NewDecoder(data[1:])
 	b := readBallot(d)
@@ -56,7 +55,7 @@ func DecodeBallot(data []byte) (Ballot, error) {
 	return b, nil
 }
 
-// readBallot returns the zero Ballot if what it read cannot be one.
+// readBallot returns the zero Ballot if the input is not a valid one.
 func readBallot(d *protocol.Decoder) Ballot {
 	b := Ballot{Term: d.Uint(), VotedFor: d.Voter(), Membership: d.Membership(), MaxPromise: d.Duration(), Incarnation: d.Uint()}
 	if err := b.validate(); err != nil {

@@ -7,8 +7,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// steady is a leader of n voters and its first follower, with all that they
-// send each other in a beat.
+// steady is a leader of n voters and its first follower, with all messages of one heartbeat.
 type steady struct {
 	leader, follower *Machine
 	n                int
@@ -40,7 +39,7 @@ func (s *steady) step(m *Machine) {
 	m.Step(&s.in, &s.fx)
 }
 
-// round is one heartbeat: n−1 sendings, one receipt, n−1 acks.
+// round is one heartbeat: n−1 sends, one receipt, n−1 acks.
 func (s *steady) round() {
 	s.now.Boot += 100_000_000
 	s.now.Mono += 100_000_000
@@ -77,8 +76,8 @@ func TestStepAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkHeartbeat is one heartbeat among three, all its steps together: one
-// that sends, one that hears, two acks.
+// BenchmarkHeartbeat is one heartbeat among three voters, with all its steps: one send, one
+// receipt, two acks.
 func BenchmarkHeartbeat(b *testing.B) {
 	s := newSteady(b, 3)
 	b.ReportAllocs()

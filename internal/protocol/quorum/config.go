@@ -9,80 +9,75 @@ import (
 	"github.com/electd/elect/internal/protocol/internal/mutant"
 )
 
-// Name is the protocol's name in URLs, traces and on pages.
+// Name is the protocol's name in URLs, traces and documents.
 const Name = "quorum"
 
-// LongestPromise is the greatest promise that can be configured, asked for or
-// reported: a voter that restarts holds everybody up for as long.
+// LongestPromise is the greatest promise that can be configured, asked for or reported: a voter
+// that restarts delays all others by as much.
 const LongestPromise = time.Hour
 
-// shortest is the least heartbeat: below it timers, not the network, decide.
+// shortest is the least heartbeat: with a shorter one, timers decide and not the network.
 const shortest = time.Millisecond
 
-// Config is a participant's configuration. Membership and Self are required;
-// zero means the documented default elsewhere. Voters of one election may
-// differ in everything but the assumption about clocks.
+// Config is a participant's configuration. Membership and Self are required; for the other fields
+// zero means the documented default. The voters of one election may differ in all but Drift.
 type Config struct {
-	// Self is who this participant is: its id and the identity of its data
-	// directory. An observer has one too.
+	// Self is this participant: its id and the identity of its data directory. An observer has one
+	// too.
 	Self protocol.Voter `json:"self"`
-	// Membership is who takes part, until a newer one is learnt: what was
-	// saved or arrives with a message counts before it.
+	// Membership applies until a newer one is known: one that was saved, or that arrives with a
+	// message, replaces it.
 	Membership *protocol.Membership `json:"membership"`
 
 	// Heartbeat is the time between two heartbeats of a leader; 100 ms by
 	// default, at least 1 ms.
 	Heartbeat time.Duration `json:"heartbeat,omitzero"`
-	// Promise is D_V, what a leader asks of its voters, and how long a voter
-	// waits for a silent leader. 1 s by default; at least 4 heartbeats, at most
-	// LongestPromise.
+	// Promise is D_V: the promise that a leader asks of its voters, and the time that a voter waits
+	// for a silent leader. 1 s by default; at least 4 heartbeats, at most LongestPromise.
 	Promise time.Duration `json:"promise,omitzero"`
-	// Lease is D_L, what a leader claims of a promise of D_V. The default is
-	// the most that Promise allows, Drift.Claim(Promise). More is refused; less
-	// than 2 heartbeats too, because one lost heartbeat would end a tenure.
+	// Lease is D_L, which a leader claims of a promise of D_V. The default is the most that Promise
+	// allows, Drift.Claim(Promise). More is refused. Less than 2 heartbeats is refused too, because
+	// one lost heartbeat would end a tenure.
 	Lease time.Duration `json:"lease,omitzero"`
 	// Drift is the assumption about clocks; protocol.DefaultDrift() by default.
 	// Its guard is at least 4·protocol.JumpTolerance.
 	Drift protocol.Drift `json:"drift,omitzero"`
-	// Unclocked leaves the comparison of clocks out (R17). It is for checkers,
-	// whose clocks keep to Drift, and whose worlds it would make larger.
+	// Unclocked switches the comparison of clocks off (R17). It is for checkers, whose clocks keep
+	// to Drift and whose state spaces the comparison would enlarge.
 	Unclocked bool `json:"unclocked,omitzero"`
-	// Slot is how much later each rank of candidates starts than the one before:
-	// about 2·RTT + 2·fsync, both at the 99th percentile, so that one election
-	// is over before the next begins. A quarter of Heartbeat by default. The
-	// random delay beside it is below a quarter of Slot.
+	// Slot is the delay between the starts of two successive ranks of candidates: about 2·RTT +
+	// 2·fsync, both at the 99th percentile, so that one election is over before the next begins. A
+	// quarter of Heartbeat by default. The random delay that is added is below a quarter of Slot.
 	Slot time.Duration `json:"slot,omitzero"`
-	// Metadata is what others may know of this participant when it leads, such
-	// as an address, until a Campaign command brings another. UTF-8; heartbeats
-	// carry it.
+	// Metadata tells others about this participant when it leads, such as an address, until a
+	// Campaign command replaces it. It is UTF-8; heartbeats carry it.
 	Metadata string `json:"metadata,omitzero"`
 
-	// Priority is how gladly this participant leads (R12): 1 to MaxPriority;
-	// DefaultPriority if it is 0, protocol.NeverLead for a voter that only votes.
-	// Who has a higher one stands earlier, and gets leadership handed over by a
-	// leader who has a lower one.
+	// Priority is the preference for this participant as leader (R12): 1 to MaxPriority; 0 means
+	// DefaultPriority, protocol.NeverLead a voter that only votes. A voter with a higher priority
+	// stands earlier, and a leader with a lower one hands over to it.
 	Priority int `json:"priority,omitzero"`
-	// MinTenure is how long a tenure lasts before the leader hands over to a voter
-	// of a higher priority; 10 promises by default.
+	// MinTenure is how long a tenure lasts before the leader hands over to a voter with a higher
+	// priority; 10 promises by default.
 	MinTenure time.Duration `json:"min_tenure,omitzero"`
-	// Steady is for how long that voter must have answered and been willing
-	// without a gap; 5 promises by default.
+	// Steady is how long that voter must have answered and been willing to stand without a gap; 5
+	// promises by default.
 	Steady time.Duration `json:"steady,omitzero"`
-	// Position says what positions count for (R13); IgnorePosition by default.
-	// It is one setting for a whole election.
+	// Position says how positions count (R13); IgnorePosition by default. All voters of an election
+	// have the same setting.
 	Position PositionPolicy `json:"position,omitzero"`
-	// Grace is how long a voter that is ahead holds up a candidate that is
-	// behind, with PreferPosition; 2 promises by default.
+	// Grace is how long, with PreferPosition, a voter refuses a candidate that is behind it; 2
+	// promises by default.
 	Grace time.Duration `json:"grace,omitzero"`
-	// AwaitPosition says that this participant is told its position by Locate
-	// commands. Until the first one of a life it does not know whom it is ahead
-	// of: it does not stand, and counts as ahead of everybody; with PreferPosition
-	// for no longer than a promise and Grace.
+	// AwaitPosition says that Locate commands tell this participant its position. Before the first
+	// one after each start it does not know which candidates are behind it: it does not stand, and
+	// refuses all candidates as behind it; with PreferPosition for no longer than a promise and
+	// Grace.
 	AwaitPosition bool `json:"await_position,omitzero"`
-	// Compare orders positions as cmp.Compare does; protocol.CompareNumbers by
-	// default. The empty position is before all others without asking it. It is
-	// called in Step: it does not block, and depends on nothing but its arguments.
-	// A trace of a machine with another one cannot be verified without it.
+	// Compare orders positions as cmp.Compare does; protocol.CompareNumbers by default. The empty
+	// position comes before all others without a call. It is called in Step: it must not block, and
+	// must depend on its arguments only. A trace of a machine with another Compare cannot be
+	// verified without it.
 	Compare func(a, b string) int `json:"-"`
 
 	mutants mutant.Switch
@@ -97,9 +92,8 @@ type Profile struct {
 	For       string        `json:"for"`
 }
 
-// Profiles returns the profiles; the first is the default. Slot is 2·RTT +
-// 2·fsync at the 99th percentile, for the network and the disks that the
-// profile is meant for.
+// Profiles returns the profiles; the first is the default. Slot is 2·RTT + 2·fsync at the 99th
+// percentile, for the network and the disks that the profile is meant for.
 func Profiles() []Profile {
 	return []Profile{
 		{"lan", 100 * time.Millisecond, time.Second, 25 * time.Millisecond, "ordinary hosts"},
@@ -109,13 +103,13 @@ func Profiles() []Profile {
 	}
 }
 
-// In returns c with the times of a profile.
+// In returns c with the times of p.
 func (c Config) In(p Profile) Config {
 	c.Heartbeat, c.Promise, c.Slot, c.Lease = p.Heartbeat, p.Promise, p.Slot, 0
 	return c
 }
 
-// normal returns c with its defaults filled in, or says what cannot hold.
+// normal returns c with its defaults filled in, or an error if it cannot hold.
 func (c Config) normal() (Config, error) {
 	if _, err := protocol.ParseNodeID(string(c.Self.ID)); err != nil {
 		return c, fmt.Errorf("quorum: self: %w", err)
@@ -159,7 +153,7 @@ func (c Config) normal() (Config, error) {
 	return c, c.possible(most)
 }
 
-// possible says which of the times cannot hold together, and why.
+// possible returns an error if the times cannot hold together.
 func (c Config) possible(most time.Duration) error {
 	claim := fmt.Sprintf("%v · (1 − %g) / (1 + %g) − %v = %v", c.Promise, c.rho(), c.rho(), c.Drift.Guard, most)
 	switch {
@@ -191,18 +185,17 @@ func (c Config) possible(most time.Duration) error {
 
 func (c Config) rho() float64 { return float64(c.Drift.PPM) / 1e6 }
 
-// WorstTakeover is how long it takes at most, in true time, from the moment
-// when a leader falls silent until another is active: when a majority can talk
-// to each other, each round of theirs fits in a slot, and all but the last of
-// the successors are silent too. That is, on the slowest clock allowed,
+// WorstTakeover is the longest time, in true time, from the moment a leader falls silent until
+// another leader is active, if a majority of voters reach each other, each of their rounds fits in
+// a slot, and all but the last of the successors are silent too. On the slowest clock allowed it is
 //
 //	(Promise + (voters + 2) · Slot) / (1 − ρ)
+//	(Promise + (voters + 2) · Slot) / (1 − ρ)
 //
-// It counts one slot for each rank and two for the rounds. A colliding
-// candidate, a lost message, or a voter that restarts at the wrong moment
-// (which promises anew for at most Promise) comes on top. With PreferPosition it
-// includes Grace; with RequirePosition it is no bound while those who are ahead
-// cannot win. An invalid configuration has none: 0.
+// It counts one slot for each rank and two for the rounds. A colliding candidate, a lost message,
+// or a voter that restarts at the wrong moment (which promises anew for at most Promise) adds to
+// it. With PreferPosition it includes Grace. With RequirePosition it is no bound while the voters
+// that are ahead cannot win. It is 0 for an invalid configuration.
 func (c Config) WorstTakeover() time.Duration {
 	c, err := c.normal()
 	if err != nil {

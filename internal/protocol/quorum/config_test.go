@@ -34,9 +34,9 @@ func TestProfilesHold(t *testing.T) {
 		if _, err := New(c); err != nil {
 			t.Errorf("%s: %v", p.Name, err)
 		}
-		// numbers.md of the project: cut off → next active in 1.3 promises.
+		// From the project's numbers: cut off → next active in 1.3 promises.
 		if worst := c.WorstTakeover(); worst < p.Promise || worst > p.Promise*17/10 {
-			t.Errorf("%s: takes over in %v at worst; the promise is %v", p.Name, worst, p.Promise)
+			t.Errorf("%s: WorstTakeover is %v with a promise of %v", p.Name, worst, p.Promise)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestRefused(t *testing.T) {
 			}
 		}
 		if cfg.WorstTakeover() != 0 {
-			t.Errorf("%s: has a worst case", c.name)
+			t.Errorf("%s: WorstTakeover is not 0", c.name)
 		}
 	}
 }

@@ -2,8 +2,8 @@ package quorum
 
 import "github.com/electd/elect/internal/protocol"
 
-// end ends the term for good: the work is told first, nothing is renewed any
-// more, and until the work has returned this voter helps nobody else (R6).
+// end ends the term at once: the work is told first, nothing is renewed any more, and until the
+// work has returned this voter votes for no other candidate and follows no other leader (R6).
 func (m *Machine) end(reason protocol.Reason, fx *protocol.Effects) {
 	if !m.inTenure() {
 		return
@@ -16,8 +16,8 @@ func (m *Machine) end(reason protocol.Reason, fx *protocol.Effects) {
 	m.round = round{}
 }
 
-// giveUp ends the term in good order: the lease is renewed until the work has
-// returned, and then released (R9). One who only stands stops standing.
+// giveUp ends the term in good order: the lease is renewed until the work has returned, and then
+// released (R9). A candidate stops standing.
 func (m *Machine) giveUp(reason protocol.Reason, fx *protocol.Effects) {
 	m.abandon()
 	switch m.role {
@@ -37,7 +37,7 @@ func (m *Machine) giveUp(reason protocol.Reason, fx *protocol.Effects) {
 	}
 }
 
-// superseded answers a leader's heartbeat while own work may run (R6). It
+// superseded answers a heartbeat of another leader while work of this voter may run (R6). It
 // reports whether the heartbeat may be answered after all.
 func (m *Machine) superseded(leader protocol.Voter, msg *protocol.Message, fx *protocol.Effects) bool {
 	if msg.Term <= m.tenure.term {
@@ -71,7 +71,7 @@ func (m *Machine) superseded(leader protocol.Voter, msg *protocol.Message, fx *p
 	return false
 }
 
-// joined takes notice that the work of a term has returned.
+// joined handles the return of a term's work.
 func (m *Machine) joined(token uint64, fx *protocol.Effects) {
 	g := &m.tenure
 	if m.role != protocol.Fencing || token != g.token {
@@ -88,7 +88,7 @@ func (m *Machine) joined(token uint64, fx *protocol.Effects) {
 		return
 	case g.renewing:
 		m.release(fx)
-		// Whoever gives up lets all others try first.
+		// A leader that gives up lets all others try first.
 		m.electIn(m.cfg.Promise+m.cfg.Slot*protocol.MaxVoters+m.jitter(), Timeout)
 	case len(m.ballot.Membership.Voters) == 1:
 		m.electIn(0, Timeout)

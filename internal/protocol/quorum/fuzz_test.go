@@ -29,7 +29,7 @@ func FuzzDecodeBallot(f *testing.F) {
 	})
 }
 
-// tape turns bytes into numbers, and into zeros when it has ended.
+// tape turns bytes into numbers, and into zeros after its end.
 type tape struct{ data []byte }
 
 func (p *tape) byte() byte {
@@ -41,7 +41,7 @@ func (p *tape) byte() byte {
 	return b
 }
 
-// number is small in most cases and anything in some.
+// number is small in most cases and any number in some.
 func (p *tape) number() uint64 {
 	b := p.byte()
 	if b < 240 || len(p.data) < 8 {
@@ -67,7 +67,7 @@ func (p *tape) position() string {
 	return strings.Repeat(string("019./ax"[b%7]), int(b/7))
 }
 
-// membership is any few of seven voters, and now and then none that can be.
+// membership is some of seven voters, and sometimes an invalid membership.
 func (p *tape) membership() *protocol.Membership {
 	ms := &protocol.Membership{ConfigTerm: p.number(), Version: p.number()}
 	set, other := p.byte(), p.byte()
@@ -88,7 +88,7 @@ func (p *tape) membership() *protocol.Membership {
 	return ms
 }
 
-// input reads one input, which may be anything at all.
+// input reads one input, valid or not.
 func (p *tape) input(clock *protocol.Reading) protocol.Input {
 	types := [...]protocol.MessageType{Heartbeat, HeartbeatAck, PreVote, PreVoteReply, Vote, VoteReply, Release, WitnessRelease, TransferNow, News, "other"}
 	d := p.duration()
@@ -159,8 +159,8 @@ func (p *tape) input(clock *protocol.Reading) protocol.Input {
 	return in
 }
 
-// FuzzStep feeds a machine any inputs at any time. It must not panic, must not
-// ask for what the frame does not allow, and must be all in its state.
+// FuzzStep feeds a machine any inputs at any time. It must not panic, must have only the effects
+// that package protocol allows, and must keep all that it knows in its state.
 func FuzzStep(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(bytes.Repeat([]byte{5, 1, 7, 3, 0, 1}, 40))
@@ -192,14 +192,14 @@ func FuzzStep(f *testing.F) {
 			}
 			again := step(twin, &in)
 			if !bytes.Equal(m.AppendState(nil), twin.AppendState(nil)) || !sameEffects(fx, again) {
-				t.Fatalf("%+v: a machine that was loaded from the state does something else:\n%+v\n%+v", in, m, twin)
+				t.Fatalf("%+v: a machine loaded from the state behaves differently:\n%+v\n%+v", in, m, twin)
 			}
 			if len(fx.Saves) > 1 || len(fx.Asks) > 0 {
 				t.Fatalf("%d saves and %d asks in one step", len(fx.Saves), len(fx.Asks))
 			}
 			for _, s := range fx.Saves {
 				if _, err := DecodeBallot(s.Data); err != nil {
-					t.Fatalf("saves what it could not read: %v", err)
+					t.Fatalf("saves what it cannot read: %v", err)
 				}
 			}
 			for _, s := range fx.Sends {
@@ -238,7 +238,7 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
-// FuzzLoadState loads anything: it is refused, or makes a machine that works.
+// FuzzLoadState loads any bytes: they are refused, or make a machine that works.
 func FuzzLoadState(f *testing.F) {
 	for seed := range uint64(3) {
 		w := chaos(seed+1, nil)

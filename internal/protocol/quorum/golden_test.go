@@ -15,8 +15,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the actual output into the transcripts")
 
-// TestGolden tells the stories of testdata. Messages take 0.5 ms, saves 2 ms,
-// works 5 ms to return. The profile is lan.
+// TestGolden plays the transcripts of testdata. Messages take 0.5 ms, saves 2 ms, works 5 ms to
+// return. The profile is lan.
 func TestGolden(t *testing.T) {
 	golden.Run(t, "testdata/*.txt", *rewrite, func(t *testing.T) func(golden.Command) string {
 		s := &script{fail: t.Fatalf}
@@ -29,7 +29,7 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// script is a world and who writes down what happens in it.
+// script is a world and the record of its events.
 type script struct {
 	w      *world
 	out    strings.Builder
@@ -83,9 +83,9 @@ func (s *script) do(c golden.Command) string {
 				w.cut[t.i][f.i] = c.Name == "cut"
 			}
 		}
-	case "slow": // messages from and to them take longer
+	case "slow": // messages from and to the named nodes take longer
 		s.each(c, func(n *node) { w.slow[n.i] = s.duration(c.Get("by", "")) })
-	case "closed": // of=n1: they see n1's last connection close
+	case "closed": // of=n1: the named nodes see n1's last connection close
 		dead := s.node(c.Get("of", ""))
 		s.each(c, func(n *node) {
 			n.give(protocol.Input{Kind: protocol.PeerClosed, From: dead.cfg.Self.ID, Incarnation: dead.m.ballot.Incarnation})
@@ -108,7 +108,7 @@ func (s *script) do(c golden.Command) string {
 			n.log("is told to transfer to %s", cmp.Or(to, "whoever is best"))
 			n.do(protocol.Command{Verb: protocol.Transfer, Target: protocol.NodeID(to)})
 		})
-	case "locate": // the node's log is there now
+	case "locate": // the node's position becomes this
 		s.each(c, func(n *node) {
 			n.log("is at position %s", c.Get("at", ""))
 			n.locate(c.Get("at", ""))
@@ -128,7 +128,7 @@ func (s *script) do(c golden.Command) string {
 			}
 			n.do(protocol.Command{Verb: protocol.Reconfigure, Membership: next})
 		})
-	case "join": // starts with the membership that another node has
+	case "join": // starts with the membership of another node
 		s.each(c, func(n *node) {
 			n.cfg.Membership = s.node(c.Get("like", "")).ms
 			n.start()
@@ -148,7 +148,7 @@ func (s *script) do(c golden.Command) string {
 		}
 	case "disk":
 		s.each(c, func(n *node) { n.badDisk = c.Has("fails") })
-	case "fsync": // of all, or of those that are named
+	case "fsync": // of all nodes, or of the named ones
 		d := s.duration(c.Args[0])
 		if len(c.Args) == 1 {
 			w.fsync = func() time.Duration { return d }
@@ -159,7 +159,7 @@ func (s *script) do(c golden.Command) string {
 		w.join = func() time.Duration { return d }
 	case "promise": // of the next start
 		s.each(c, func(n *node) { n.cfg.Promise = s.duration(c.Get("of", "")) })
-	case "vote": // a vote that from asks for, out of the blue
+	case "vote": // a vote request of from, without an election
 		from := s.node(c.Get("from", ""))
 		term, err := strconv.ParseUint(c.Get("term", ""), 10, 64)
 		if err != nil {
@@ -169,7 +169,7 @@ func (s *script) do(c golden.Command) string {
 		s.each(c, func(n *node) { w.carry(from.i, n.i, msg) })
 	case "record": // from now on, messages are kept for a replay
 		w.keep = 10_000
-	case "replay": // all that was kept of a type, to where it went
+	case "replay": // all kept messages of a type, to their receivers
 		for _, p := range w.kept {
 			if string(p.msg.Type) == c.Get("type", string(p.msg.Type)) && (c.Get("to", "") == "" || s.node(c.Get("to", "")).i == p.to) && (!c.Has("handover") || p.msg.Handover != nil) {
 				if c.Has("handover") {
@@ -267,7 +267,7 @@ func (s *script) node(id string) *node {
 	return nil
 }
 
-// each does it to every node that is named.
+// each calls do for every named node.
 func (s *script) each(c golden.Command, do func(*node)) {
 	for _, a := range c.Args {
 		if strings.HasPrefix(a, "n") && !strings.Contains(a, "=") {

@@ -6,7 +6,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// beat sends a heartbeat to everybody.
+// beat sends a heartbeat to all voters and observers.
 func (m *Machine) beat(fx *protocol.Effects) {
 	g := &m.tenure
 	now := m.now.Boot
@@ -52,7 +52,7 @@ func (m *Machine) onHeartbeat(leader protocol.Voter, msg *protocol.Message, fx *
 		m.abandon()
 	}
 	if m.hear(leader, msg) && msg.Promise > 0 {
-		// Only this makes sticky and restarts the timer (R8).
+		// Only this makes the voter sticky and restarts its timer (R8).
 		m.promise(leader, msg, msg.Promise)
 		m.heard.at, m.heard.closed = m.now.Boot, false
 		m.failed, m.voted, m.graceUntil = 0, 0, protocol.Always
@@ -70,8 +70,8 @@ func (m *Machine) onHeartbeat(leader protocol.Voter, msg *protocol.Message, fx *
 	}
 }
 
-// hear takes notice of a heartbeat and reports whether it is new: its number is
-// above all that were seen in the leader's incarnation.
+// hear records a heartbeat and reports whether it is new: its number is above all that were seen in
+// the leader's incarnation.
 func (m *Machine) hear(leader protocol.Voter, msg *protocol.Message) bool {
 	h := &m.heard
 	if !h.is(leader, msg.Incarnation) {
@@ -87,9 +87,8 @@ func (m *Machine) hear(leader protocol.Voter, msg *protocol.Message) bool {
 	return true
 }
 
-// ack answers the newest heartbeat that was heard. It repeats no more than what
-// is left of the promise, so that an answer to an old one claims nothing that
-// was not given (R7).
+// ack answers the newest heartbeat that was heard. It repeats no more than what is left of the
+// promise, so that an answer to an old heartbeat claims nothing that was not promised (R7).
 func (m *Machine) ack(fx *protocol.Effects) {
 	h := &m.heard
 	msg := m.message(HeartbeatAck, m.ballot.Term)
@@ -109,9 +108,9 @@ func (m *Machine) ack(fx *protocol.Effects) {
 	m.send(fx, h.leader.ID, m.dependsOn(msg.Promise), &msg)
 }
 
-// dependsOn is the save that an ack needs: that of the term, and for a promise
-// that of its bound (R3). A term that was learnt from a heartbeat is saved
-// before the ack; nothing else that is being saved holds heartbeats up (R16).
+// dependsOn returns the save that an ack waits for: that of the term and, with a promise, that of
+// its bound (R3). A term that was learnt from a heartbeat is saved before the ack. No other save
+// delays heartbeats (R16).
 func (m *Machine) dependsOn(promise time.Duration) uint64 {
 	if promise > 0 {
 		return max(m.termSave, m.promiseSave)
@@ -119,7 +118,7 @@ func (m *Machine) dependsOn(promise time.Duration) uint64 {
 	return m.termSave
 }
 
-// reject tells a leader of a higher term.
+// reject tells a leader that this voter is in a higher term.
 func (m *Machine) reject(leader protocol.Voter, msg *protocol.Message, fx *protocol.Effects) {
 	reply := m.message(HeartbeatAck, m.ballot.Term)
 	reply.Echo, reply.Seq, reply.Reason = msg.Incarnation, msg.Seq, OldTerm

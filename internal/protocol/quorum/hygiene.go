@@ -12,13 +12,13 @@ func (m *Machine) touch() uint64 {
 	return m.saveNo + 1
 }
 
-// flush begins the step's save.
+// flush appends the step's save.
 func (m *Machine) flush(fx *protocol.Effects) {
 	if !m.dirty {
 		return
 	}
-	// The promises of earlier lives have elapsed with the boot residual, so
-	// only those of this one need to be remembered.
+	// The promises of earlier incarnations have elapsed with the boot residual. Only those of this
+	// one need to be remembered.
 	if m.now.Boot >= m.bootUntil {
 		m.ballot.MaxPromise = max(m.given, m.cfg.Promise)
 	}
@@ -31,10 +31,10 @@ func (m *Machine) flush(fx *protocol.Effects) {
 	fx.Save(m.saveNo, b.Append)
 }
 
-// onSaved takes notice of a save. After a failure the voter keeps what it has
-// in mind, which forbids, and counts as saved only what is, which allows (R3):
-// it goes on acking within a term that is durable, but stands for nothing,
-// votes for nobody, gives leadership up, and saves again a heartbeat later.
+// onSaved handles the end of a save. After a failure, the voter keeps its state in memory for what
+// it forbids, and counts only saved state for what it allows (R3). It goes on acking within a
+// durable term, but does not stand, votes for no candidate, gives up leadership, and saves again a
+// heartbeat later.
 func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
 	if number > m.saveNo || number <= m.saved {
 		return
@@ -68,17 +68,16 @@ func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
 	}
 }
 
-// lost moves what waited for a save that failed to the next one.
+// lost makes what waited for a failed save wait for the next one.
 func (m *Machine) lost(waits *uint64, number uint64) {
 	if *waits > m.saved && *waits <= number {
 		*waits = max(m.saveNo, number+1)
 	}
 }
 
-// jump answers a clock that jumped, or a machine that slept (R16): instants
-// that were computed before mean nothing any more. A leader's evidence is void,
-// and so its tenure over. A voter does not know how long its promises have
-// left; it may have promised the longest of them just before.
+// jump handles a clock that jumped, or a machine that slept (R16): instants computed before have no
+// meaning any more. A leader's evidence is void, so its tenure ends. A voter does not know how much
+// of its promises is left; it may have given the longest of them just before.
 func (m *Machine) jump(fx *protocol.Effects) {
 	if m.cfg.mutants.Has("clock-jump-ignored") || !m.working() && m.cfg.mutants.Has("jump-ignored-by-voters") {
 		return

@@ -1,6 +1,6 @@
 package quorum
 
-// judge holds what is proven at this instant against the invariants.
+// judge compares what is proven at this instant with the invariants.
 func (w *world) judge() {
 	w.adjacent()
 	var proven *node
@@ -36,7 +36,7 @@ func (w *world) judge() {
 	}
 }
 
-// leader is the node whose lease is proven now, or nil.
+// leader is the node with a proven lease, or nil.
 func (w *world) leader() *node {
 	for _, n := range w.nodes {
 		if n.up && n.view.Proven(n.reading()) {

@@ -51,7 +51,7 @@ func (m *Machine) onAck(voter protocol.Voter, msg *protocol.Message, fx *protoco
 	m.recount()
 }
 
-// claim is D_L for a promise: how long it may be claimed from the sending on.
+// claim is D_L for a promise: how long the promise may be claimed, from the sending on.
 func (m *Machine) claim(granted time.Duration) time.Duration {
 	switch {
 	case m.cfg.mutants.Has("ignore-drift"):
@@ -62,10 +62,9 @@ func (m *Machine) claim(granted time.Duration) time.Duration {
 	return min(m.cfg.Lease, m.cfg.Drift.Claim(granted))
 }
 
-// recount derives, from what is known of each voter, until when a quorum's
-// promises may be claimed, since when a quorum has heard this leader, and
-// from when on a quorum is promised to nobody else. The leader itself counts
-// for all that it claims: its claim and its evidence are of now.
+// recount derives, from what is known of each voter, until when the promises of a quorum may be
+// claimed, since when a quorum has heard this leader, and from when on a quorum is promised to no
+// other. The leader counts itself with the greatest claim: its claim and its evidence are of now.
 func (m *Machine) recount() {
 	g := &m.tenure
 	now := m.now.Boot
@@ -86,8 +85,8 @@ func (m *Machine) recount() {
 	if m.cfg.mutants.Has("no-own-residual") {
 		free[m.self] = protocol.Always
 	}
-	// What was claimed under an earlier membership stays: its voters have promised
-	// it, and no majority of this one can elect without one of them (R15).
+	// What was claimed under an earlier membership stays claimed: its voters have promised it, and
+	// no majority of this one can elect without one of them (R15).
 	g.covered = negated(kthLeast(&claims, n, k))
 	g.leaseEnd = max(g.leaseEnd, g.covered)
 	g.fresh = max(g.heard, negated(kthLeast(&sent, n, k)))
@@ -99,7 +98,7 @@ func (m *Machine) recount() {
 	}
 }
 
-// negated undoes the sign that makes the greatest the least.
+// negated returns -i; the smallest negated instant is the greatest one.
 func negated(i protocol.Instant) protocol.Instant {
 	if i == protocol.Never {
 		return protocol.Always
@@ -107,7 +106,7 @@ func negated(i protocol.Instant) protocol.Instant {
 	return -i
 }
 
-// kthLeast is the k-th smallest, from 1, of the first n. It sorts them.
+// kthLeast returns the k-th smallest, counted from 1, of the first n. It sorts them.
 func kthLeast(all *[protocol.MaxVoters]protocol.Instant, n, k int) protocol.Instant {
 	for i := 1; i < n; i++ {
 		v := all[i]
@@ -120,12 +119,12 @@ func kthLeast(all *[protocol.MaxVoters]protocol.Instant, n, k int) protocol.Inst
 	return all[k-1]
 }
 
-// advance starts the tenure when a quorum is promised to nobody else and has
-// promised itself to this leader, and answers Confirm.
+// advance starts the tenure when a quorum is promised to no other and has promised itself to this
+// leader. It answers Confirm.
 func (m *Machine) advance(fx *protocol.Effects) {
 	g := &m.tenure
 	if len(m.ballot.Membership.Voters) == 1 {
-		m.recount() // one voter renews by itself
+		m.recount() // a single voter renews by itself
 	}
 	m.answer(fx)
 	if m.role == protocol.Leader && !g.active && m.now.Boot >= g.notBefore && m.now.Boot < g.leaseEnd {
@@ -134,8 +133,8 @@ func (m *Machine) advance(fx *protocol.Effects) {
 	}
 }
 
-// confirm begins a round trip that proves that no higher term had a leader when
-// it was asked for, without trusting any clock.
+// confirm begins a round trip. It proves, without relying on any clock, that no higher term had a
+// leader when the command was given.
 func (m *Machine) confirm(fx *protocol.Effects) {
 	m.asked++
 	if m.role == protocol.Leader && m.tenure.confirmAsked == 0 {
@@ -144,8 +143,7 @@ func (m *Machine) confirm(fx *protocol.Effects) {
 	}
 }
 
-// await makes the heartbeat just sent answer all Confirm commands that have not
-// been answered.
+// await makes the heartbeat just sent answer all open Confirm commands.
 func (m *Machine) await() {
 	if m.asked > m.proven {
 		m.tenure.confirmSeq, m.tenure.confirmAsked = m.seq, m.asked
@@ -169,7 +167,7 @@ func (m *Machine) answer(fx *protocol.Effects) {
 	}
 	m.proven = g.confirmAsked
 	g.confirmAsked = 0
-	if m.asked > m.proven { // asked for since: they need a round trip that began later
+	if m.asked > m.proven { // later commands need a round trip that began later
 		m.beat(fx)
 		m.await()
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// TestAnswersToTheWiped: an answer that is on its way to a voter whose disk was
-// wiped does not fit the one that has taken its name. Answers name a life and a
-// round, and both begin anew with the directory.
+// TestAnswersToTheWiped: an answer on its way to a voter whose disk was wiped does not fit the
+// voter that has taken its name. Answers name an incarnation and a round, and both begin anew with
+// the directory.
 func TestAnswersToTheWiped(t *testing.T) {
 	ms := members(3)
 	life := func(rand uint64) (m *Machine, incarnation uint64) {

@@ -13,12 +13,12 @@ type Machine struct {
 	role  protocol.Role
 	fault string
 	now   protocol.Reading // of the latest step
-	clock protocol.Reading // the anchor: of the boot, or of the latest jump that was noticed
-	jumps uint64           // how many were noticed
-	rand  uint64           // of the current step; no part of the state
+	clock protocol.Reading // the anchor: of the boot, or of the latest jump
+	jumps uint64           // how many jumps were noticed
+	rand  uint64           // of the current step; not part of the state
 
-	// Durable state, and how much of it is durable. What a save number stands
-	// for is true once saved has reached it (R3).
+	// Durable state, and how much of it is durable. What a save holds is durable once saved has
+	// reached its number (R3).
 	ballot      Ballot
 	saveNo      uint64               // of the latest save that was asked for
 	saved       uint64               // of the latest that is durable
@@ -27,7 +27,7 @@ type Machine struct {
 	promiseSave uint64               // holds MaxPromise
 	configSave  uint64               // holds Membership
 	held        protocol.ConfigID    // of the newest membership that is durable
-	next        *protocol.Membership // that a leader is saving (R15)
+	next        *protocol.Membership // that a leader saves before it installs it (R15)
 	nextSave    uint64               // holds next
 	dirty       bool                 // the step ends with a save
 	badDisk     bool                 // the latest save failed
@@ -39,11 +39,11 @@ type Machine struct {
 	paused    bool
 	priority  int // NeverLead, or 1 to MaxPriority
 	position  string
-	located   bool             // it has been told its position in this life
-	placeBy   protocol.Instant // until then it waits to be told
+	located   bool             // a Locate command has come in this incarnation
+	placeBy   protocol.Instant // the latest time to wait for one
 	metadata  string           // of the next heartbeats
 
-	asideUntil protocol.Instant // it does not stand before: its clock does not run like those of others (R17); Always if it never was found so
+	asideUntil protocol.Instant // it does not stand before (R17); Always if it was never found apart
 
 	// As a voter.
 	bootUntil  protocol.Instant // the boot residual (R1, R16)
@@ -52,35 +52,35 @@ type Machine struct {
 	dead       deadLives
 	heard      heard
 	votePrev   uint64           // the term before the vote in Term
-	votedAt    protocol.Instant // when that was asked for, while it is being saved
+	votedAt    protocol.Instant // when that vote was asked for, while it is being saved
 	given      time.Duration
 	known      [protocol.MaxVoters]standing // by place; the own is not used
-	graceUntil protocol.Instant             // a candidate that is behind is held up until then, Always if none is
+	graceUntil protocol.Instant             // until then a candidate that is behind is refused; Always if none is
 
-	// As one who stands.
+	// As a candidate.
 	electAt protocol.Instant
 	cause   protocol.Reason
 	ranking []protocol.NodeID
-	failed  uint64 // elections in a row that no leader has come of
-	voted   uint64 // votes in a row that none has come of, own or for others, mostDoubled at most
+	failed  uint64 // failed elections in a row, without a leader
+	voted   uint64 // votes in a row without a leader, own or for others, mostDoubled at most
 	rounds  uint64
 	maxSeen uint64 // the highest term in any answer
 	round   round
 
-	yielded protocol.NodeID // whom this one handed over to because it is outranked (R12), and who has not led since
+	yielded protocol.NodeID // the voter that this leader handed over to (R12) and that has not led since
 	yields  uint64          // how often
 
-	// As one who leads, or whose work has not returned.
+	// As a leader, or while the work has not returned.
 	seq    uint64
 	tenure tenure
 	asked  uint64 // Confirm commands
-	proven uint64 // of them, those that a round trip has answered
+	proven uint64 // how many of them a round trip has answered
 }
 
 var _ protocol.Machine = (*Machine)(nil)
 
-// New returns a machine that waits for its Boot, or says what in the
-// configuration cannot hold, with the arithmetic.
+// New returns a machine that waits for its Boot, or an error if the configuration cannot hold, with
+// the arithmetic.
 func New(cfg Config) (*Machine, error) {
 	cfg, err := cfg.normal()
 	if err != nil {
@@ -124,7 +124,7 @@ func (m *Machine) Step(in *protocol.Input, fx *protocol.Effects) {
 	m.settle(fx)
 }
 
-// receive sorts out what cannot be meant, and hands the rest on.
+// receive drops messages that cannot be valid, and hands the rest on.
 func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
 	if from == m.cfg.Self.ID && msg.Type != WitnessRelease || !wellFormed(msg) {
 		return
@@ -157,9 +157,9 @@ func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *proto
 	}
 }
 
-// fire acts on the timers that have expired. Only a Fire does, and the driver
-// hands in what has arrived before it: a late process must not take its own
-// pause for a silent leader (R16).
+// fire acts on the timers that have expired. It runs in a Fire only, and the driver hands in what
+// has arrived before it: a process that was paused must not take its own pause for a silent leader
+// (R16).
 func (m *Machine) fire(fx *protocol.Effects) {
 	now := m.now.Boot
 	if m.inTenure() && now >= m.tenure.beatAt {
@@ -201,7 +201,7 @@ func (m *Machine) NextFire() protocol.Instant {
 		if m.role == protocol.Leader && !m.tenure.active && m.tenure.notBefore > m.now.Boot {
 			at = min(at, m.tenure.notBefore)
 		}
-	case m.mayStand() && m.saved < m.termSave: // it cannot stand before; see onSaved
+	case m.mayStand() && m.saved < m.termSave: // it stands once this is saved; see onSaved
 	case m.mayStand(), m.idles():
 		at = min(at, m.electAt)
 	}
@@ -217,7 +217,7 @@ func (m *Machine) NextFire() protocol.Instant {
 	return at
 }
 
-// settle ends a step: it does what has become possible, and saves.
+// settle ends a step: it acts on what has become possible, and saves.
 func (m *Machine) settle(fx *protocol.Effects) {
 	if m.inTenure() {
 		m.advance(fx)
@@ -225,9 +225,8 @@ func (m *Machine) settle(fx *protocol.Effects) {
 	m.flush(fx)
 }
 
-// View implements [protocol.Machine]. While the role is Fencing and the lease is
-// still renewed, LeaseEnd says until when the work may take to return; 0 is no
-// later than it was.
+// View implements [protocol.Machine]. While the role is Fencing and the lease is still renewed,
+// LeaseEnd is the deadline for the work to return; 0 if unchanged.
 func (m *Machine) View() protocol.View {
 	v := protocol.View{
 		Role: m.role, Term: m.ballot.Term, Confirmed: m.proven, Fault: m.fault, Read: m.clock,
@@ -240,7 +239,8 @@ func (m *Machine) View() protocol.View {
 	case m.inTenure():
 		v.Leader = protocol.Leadership{ID: m.cfg.Self.ID, Incarnation: m.ballot.Incarnation, Term: m.tenure.term}
 		v.LeaseEnd, v.NotBefore = m.tenure.leaseEnd, m.tenure.notBefore
-		if m.tenure.again && !m.cfg.mutants.Has("overtaken-work-renews") { // what is renewed is the next tenure's, not that of the work which has been told to stop
+		// The renewed lease is the next tenure's. It does not cover the work that was told to stop.
+		if m.tenure.again && !m.cfg.mutants.Has("overtaken-work-renews") {
 			v.LeaseEnd = 0
 		}
 		for i := range m.ballot.Membership.Voters {
@@ -257,7 +257,7 @@ func (m *Machine) View() protocol.View {
 	return v
 }
 
-// message is a message with what all of them carry.
+// message returns a message with the fields that all messages carry.
 func (m *Machine) message(kind protocol.MessageType, term uint64) protocol.Message {
 	return protocol.Message{
 		Type: kind, Dir: m.cfg.Self.Dir, Incarnation: m.ballot.Incarnation, Term: term, Membership: m.ballot.Membership,
@@ -265,9 +265,8 @@ func (m *Machine) message(kind protocol.MessageType, term uint64) protocol.Messa
 	}
 }
 
-// send sends a message after a save, 0 being none, and never before the
-// incarnation is durable. What would wait for a save that has failed is not
-// sent: there is none in flight to wait for.
+// send sends a message after a save (0 is none), and never before the incarnation is durable. A
+// message that would wait for a failed save is dropped: no save is in flight to wait for.
 func (m *Machine) send(fx *protocol.Effects, to protocol.NodeID, after uint64, msg *protocol.Message) {
 	after = max(after, m.bootSave)
 	if after <= m.saved {
@@ -279,7 +278,7 @@ func (m *Machine) send(fx *protocol.Effects, to protocol.NodeID, after uint64, m
 	fx.Sends = append(fx.Sends, protocol.Send{To: to, After: after, Message: *msg, Leads: msg.Type == Heartbeat})
 }
 
-// toVoters sends a message to all other voters; it waits for no save.
+// toVoters sends a message to all other voters, without waiting for a save.
 func (m *Machine) toVoters(msg *protocol.Message, fx *protocol.Effects) {
 	for i := range m.ballot.Membership.Voters {
 		if i != m.self {
@@ -288,8 +287,7 @@ func (m *Machine) toVoters(msg *protocol.Message, fx *protocol.Effects) {
 	}
 }
 
-// wellFormed reports whether a message can be meant: no honest sender exceeds
-// these bounds.
+// wellFormed reports whether a message keeps the bounds that every honest sender keeps.
 func wellFormed(msg *protocol.Message) bool {
 	return msg.Term <= MaxTerm && msg.PrevTerm <= MaxTerm && (msg.Handover == nil || msg.Handover.Term <= MaxTerm) &&
 		msg.Priority >= protocol.NeverLead && msg.Priority <= MaxPriority && len(msg.Position) <= MaxPosition && len(msg.Ranking) <= protocol.MaxVoters &&

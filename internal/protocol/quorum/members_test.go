@@ -9,15 +9,15 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// made is a membership that there is or was in a world.
+// made is a membership that exists or existed in a world.
 type made struct {
 	ms      *protocol.Membership
 	changed bool // by a leader, beyond its term
-	durable bool // somebody has had it on disk
+	durable bool // it is or was durable on some node
 }
 
-// register notes a membership: of two with one name, both are the same, and who
-// makes one keeps a voter of each majority of that which it has.
+// register notes a membership. It checks that two memberships with one ID are equal, and that a new
+// one shares a voter with each majority of the previous one.
 func (w *world) register(n *node, ms, from *protocol.Membership) {
 	id := ms.ID()
 	if was := w.made[id]; was != nil {
@@ -29,7 +29,7 @@ func (w *world) register(n *node, ms, from *protocol.Membership) {
 	w.made[id] = &made{ms: ms, changed: from != nil}
 	for o, was := range w.made {
 		if o.Version == id.Version && o.Term < id.Term && alike(was.ms, ms) {
-			w.made[id].changed = false // it is in a later term what it was
+			w.made[id].changed = false // in a later term it is the initial one
 		}
 	}
 	if from == nil {
@@ -47,7 +47,7 @@ func alike(a, b *protocol.Membership) bool {
 	return slices.Equal(a.Voters, b.Voters) && slices.Equal(a.Observers, b.Observers) && slices.Equal(a.Addresses, b.Addresses)
 }
 
-// watch takes notice of the memberships that a step has brought.
+// watch registers the memberships that a step has brought.
 func (n *node) watch() {
 	ms, was, w := n.m.ballot.Membership, n.ms, n.w
 	if ms != was {
@@ -90,19 +90,19 @@ func (n *node) durable() *protocol.Membership {
 	return n.cfg.Membership
 }
 
-// sends judges a message that leaves: what it tells of memberships is durable.
+// sends checks a message that leaves: what it tells of memberships is durable.
 func (n *node) sends(msg *protocol.Message) {
 	if m := n.w.made[msg.Membership.ID()]; m.changed && !m.durable {
-		n.w.violated(n, "a %s tells of membership %v, which nobody has on disk", msg.Type, msg.Membership.ID())
+		n.w.violated(n, "a %s tells of membership %v, which no node has on disk", msg.Type, msg.Membership.ID())
 	}
 	if msg.Held.Compare(n.durable().ID()) > 0 {
 		n.w.violated(n, "a %s says that it has membership %v on disk; it has %v", msg.Type, msg.Held, n.durable().ID())
 	}
 }
 
-// adjacent judges the memberships by which somebody might be elected now: no two
-// of them have majorities without a common voter. Such a one is held by somebody,
-// and a majority of its voters has nothing newer on disk.
+// adjacent checks the memberships that can elect now: any two of them share a voter in every pair
+// of majorities. A membership can elect if a node holds it and a majority of its voters has nothing
+// newer on disk.
 func (w *world) adjacent() {
 	if !w.stale {
 		return
@@ -128,8 +128,8 @@ func (w *world) adjacent() {
 	}
 }
 
-// able reports whether a majority of a membership's voters exists, with their
-// directories, and is as wanted.
+// able reports whether a majority of a membership's voters exists, with their directories, and
+// satisfies wanted.
 func (w *world) able(ms *protocol.Membership, wanted func(*node) bool) bool {
 	k := 0
 	for _, n := range w.nodes {
@@ -140,7 +140,7 @@ func (w *world) able(ms *protocol.Membership, wanted func(*node) bool) bool {
 	return k >= ms.Quorum()
 }
 
-// note keeps what the owner says.
+// note records what the owner says.
 func (n *node) note(in *protocol.Input) {
 	if in.Kind != protocol.Do {
 		return
@@ -162,7 +162,7 @@ func (n *node) note(in *protocol.Input) {
 	}
 }
 
-// willing judges whom a voter helps: not who never leads, and not who is behind
+// willing checks which candidates a voter votes for: none that never leads, and none that is behind
 // where that counts.
 func (n *node) willing(in *protocol.Input, fx *protocol.Effects) {
 	for _, s := range fx.Sends {
@@ -170,16 +170,16 @@ func (n *node) willing(in *protocol.Input, fx *protocol.Effects) {
 			continue
 		}
 		if in.Message.Priority == protocol.NeverLead {
-			n.w.violated(n, "votes for %s, who is never to lead", in.From)
+			n.w.violated(n, "votes for %s, which never leads", in.From)
 		}
 		if n.m.cfg.Position == RequirePosition && n.m.cfg.Compare(in.Message.Position, n.told.position) < 0 {
-			n.w.violated(n, "is at %q, and votes for %s, who is at %q", n.told.position, in.From, in.Message.Position)
+			n.w.violated(n, "is at %q, and votes for %s, which is at %q", n.told.position, in.From, in.Message.Position)
 		}
 	}
 }
 
-// show is a membership for people. A voter has its directory beside its name if
-// it is not its first one.
+// show is a membership for messages. A voter is shown with its directory unless that is its first
+// one.
 func show(ms *protocol.Membership) string {
 	var all []string
 	for _, v := range ms.Voters {
@@ -196,7 +196,7 @@ func show(ms *protocol.Membership) string {
 	return strings.Join(text, " ")
 }
 
-// wipe empties the disk of a node that is down: it is another voter from then on.
+// wipe empties the disk of a node that is down: the node is another voter from then on.
 func (n *node) wipe() {
 	n.disk, n.ballot, n.w.stale = nil, Ballot{}, true
 	if n.cfg.Self.Dir[1] == n.cfg.Self.Dir[0] {
@@ -206,8 +206,8 @@ func (n *node) wipe() {
 	n.log("has lost its disk")
 }
 
-// dispensable reports whether every membership that somebody has, or may have
-// after a restart, has a majority without this node.
+// dispensable reports whether every membership that some node has, or may have after a restart, has
+// a majority without this node.
 func (n *node) dispensable() bool {
 	w := n.w
 	for _, o := range w.nodes {
@@ -229,8 +229,8 @@ func (n *node) dispensable() bool {
 	return true
 }
 
-// stepTo is the membership between one and what an operator wants, one voter from
-// what there is: who is not wanted goes first.
+// stepTo is the next membership from ms towards the wanted voters, one voter away from ms: unwanted
+// voters go first.
 func stepTo(ms *protocol.Membership, wanted []protocol.Voter, spare protocol.NodeID) *protocol.Membership {
 	next := &protocol.Membership{Voters: slices.Clone(ms.Voters), Observers: slices.Clone(ms.Observers), Addresses: slices.Clone(ms.Addresses)}
 	if i := slices.IndexFunc(ms.Voters, func(v protocol.Voter) bool { return v.ID != spare && !slices.Contains(wanted, v) }); i >= 0 {
@@ -253,8 +253,8 @@ func stepTo(ms *protocol.Membership, wanted []protocol.Voter, spare protocol.Nod
 	return nil
 }
 
-// operate has an operator change the membership, step by step towards a set of
-// voters that changes with time; now and then out of the blue.
+// operate has an operator change the membership, step by step towards a set of voters that changes
+// with time; sometimes at random.
 func (w *world) operate(pace time.Duration, until time.Duration) {
 	r := w.rng
 	var wanted []protocol.Voter
@@ -275,7 +275,7 @@ func (w *world) operate(pace time.Duration, until time.Duration) {
 		if r.IntN(12) == 0 {
 			want()
 		}
-		for i, v := range wanted { // whose disk was replaced is wanted as what it is now
+		for i, v := range wanted { // a node whose disk was replaced is wanted with its new directory
 			j := slices.IndexFunc(w.nodes, func(n *node) bool { return n.cfg.Self.ID == v.ID })
 			wanted[i] = w.nodes[j].cfg.Self
 		}
@@ -291,7 +291,7 @@ func (w *world) operate(pace time.Duration, until time.Duration) {
 				if next != nil {
 					n.log("is asked for %s", show(next))
 					n.do(protocol.Command{Verb: protocol.Reconfigure, Membership: next})
-					if r.IntN(4) == 0 { // and to lead, perhaps before it knows of it
+					if r.IntN(4) == 0 { // and to lead, perhaps before it has learnt of it
 						to := next.Voters[r.IntN(len(next.Voters))].ID
 						w.in(time.Duration(r.Int64N(int64(200*time.Millisecond))), func() {
 							n.do(protocol.Command{Verb: protocol.Transfer, Target: to})

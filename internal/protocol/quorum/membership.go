@@ -2,20 +2,21 @@ package quorum
 
 import "github.com/electd/elect/internal/protocol"
 
-// learn installs a newer membership from any message, unless this participant
-// leads: otherwise a hub with an old one would deadlock for ever (R2, R14).
+// learn installs a newer membership from any message, unless this participant leads. Otherwise a
+// participant that is connected to all, with an old membership, would block elections for ever (R2,
+// R14).
 func (m *Machine) learn(ms *protocol.Membership) {
 	if ms == nil || ms == m.ballot.Membership || m.inTenure() || ms.Compare(m.ballot.Membership) <= 0 || ms.Validate() != nil {
 		return
 	}
 	if !m.cfg.mutants.Has("round-outlives-membership") || !ms.Has(m.cfg.Self) {
-		m.abandon() // a round is of one membership
+		m.abandon() // a round belongs to one membership
 	}
 	old, was := m.ballot.Membership, m.self
 	m.ballot.Membership = ms
 	m.configSave = m.touch()
 	m.reseat(old)
-	m.round.ahead = 0           // it is a place in the membership before
+	m.round.ahead = 0           // a place in the previous membership
 	if was < 0 && m.self >= 0 { // a new voter has missed nothing yet
 		m.electIn(m.cfg.Promise+m.stagger(), Timeout)
 	}
@@ -24,8 +25,8 @@ func (m *Machine) learn(ms *protocol.Membership) {
 	}
 }
 
-// seat finds the own place among the voters. A voter with another directory is
-// another voter: its disk was wiped, and it has to be admitted again.
+// seat finds this participant's place among the voters. A voter with another directory is another
+// voter: its disk was wiped, and it has to be added again.
 func (m *Machine) seat() { m.self = m.place(m.cfg.Self) }
 
 // place is the place of a voter, or -1.
@@ -37,9 +38,9 @@ func (m *Machine) place(v protocol.Voter) int {
 	return i
 }
 
-// rest is the role of one who does nothing. An observer never counts; that it
-// keeps promises and votes all the same, once it learns that it is a voter, is
-// because it learns it from the very message that asks (R14).
+// rest is the role of a participant that neither stands nor leads. An observer never counts. It
+// acks and votes nevertheless once it is a voter, because it learns that from the very message that
+// asks (R14).
 func (m *Machine) rest() protocol.Role {
 	if m.self < 0 {
 		return protocol.Observer
@@ -47,9 +48,9 @@ func (m *Machine) rest() protocol.Role {
 	return protocol.Follower
 }
 
-// idles reports whether this is a voter without a leader that does not stand: it
-// may be the only one to have the newest membership, which others learn from
-// those who ask them. One that never changed is known to all.
+// idles reports whether this is a voter without a leader that does not stand. It may be the only
+// one with the newest membership, which others learn from a candidate. A membership that never
+// changed is known to all.
 func (m *Machine) idles() bool {
 	return m.role == protocol.Follower && !m.fit() && m.ballot.Membership.Version > 1 && m.saved >= m.configSave
 }
@@ -61,7 +62,7 @@ func (m *Machine) spread(fx *protocol.Effects) {
 	m.toVoters(&msg, fx)
 }
 
-// stamp makes the membership that of the leader's term (R4).
+// stamp gives the membership the leader's term (R4).
 func (m *Machine) stamp(term uint64) {
 	old := m.ballot.Membership
 	if old.ConfigTerm == term || m.cfg.mutants.Has("new-term-not-stamped") {

@@ -2,69 +2,67 @@ package quorum
 
 import "github.com/electd/elect/internal/protocol"
 
-// The messages. All carry Dir, Incarnation, Term, Membership, Priority and
-// Position of the sender, but the witness's release. Term is the sender's own,
-// except in a pre-vote, where it is the term that the sender would stand in, and
-// in what a leader sends, where it is the term that it leads in.
+// The messages. All but the witness's release carry Dir, Incarnation, Term, Membership, Priority
+// and Position of the sender. Term is the sender's own, with two exceptions: in a pre-vote, the
+// term that the sender would stand in; in a leader's messages, the term that it leads in.
 const (
-	// Heartbeat: a leader's. Seq, Promise (0: none is asked for), Ranking, Metadata;
-	// Unhealthy: the receiver's clock does not run like the sender's.
+	// Heartbeat is sent by a leader: Seq, Promise (0: none is asked for), Ranking, Metadata;
+	// Unhealthy: the rate of the receiver's clock differs too much from the sender's.
 	Heartbeat protocol.MessageType = "heartbeat"
-	// HeartbeatAck: Echo and Seq of the heartbeat; Granted: Promise as granted,
-	// Residual to others than this leader's incarnation, Unhealthy (the sender
-	// would not stand), Held, Clock, Jumps. Not Granted: it is rejected; Reason, and Term says why.
+	// HeartbeatAck: Echo and Seq of the heartbeat; Granted: Promise as granted, Residual to others
+	// than this leader's incarnation, Unhealthy (the sender would not stand), Held, Clock, Jumps.
+	// Not Granted: the heartbeat is rejected; Reason and Term say why.
 	HeartbeatAck protocol.MessageType = "heartbeat-ack"
-	// PreVote: Round, Reason (what started it). It changes nothing.
+	// PreVote: Round, Reason (the cause of the election). It changes nothing.
 	PreVote protocol.MessageType = "pre-vote"
-	// PreVoteReply: Echo and Round of the question; Granted, or Reason, Leader
-	// and RetryAfter.
+	// PreVoteReply: Echo and Round of the pre-vote; Granted, or Reason, Leader and RetryAfter.
 	PreVoteReply protocol.MessageType = "pre-vote-reply"
 	// Vote: Round, Reason; Handover, if the sender follows a TransferNow.
 	Vote protocol.MessageType = "vote"
 	// VoteReply: as a PreVoteReply; if Granted also Residual and PrevTerm.
 	VoteReply protocol.MessageType = "vote-reply"
-	// Release: a leader's work has returned. Term and Seq are the last that it
-	// sent; Ranking, its successors.
+	// Release: a leader's work has returned. Term and Seq are the last that it sent; Ranking lists
+	// its successors.
 	Release protocol.MessageType = "release"
-	// TransferNow: Handover. A leader's work has returned, and the receiver is to
-	// follow it. It is a Release too.
+	// TransferNow: Handover. A leader's work has returned, and the receiver is its successor. It is
+	// a Release too.
 	TransferNow protocol.MessageType = "transfer-now"
-	// News: the membership, from a voter that hears no leader and does not stand.
-	// It alone may have the newest one.
+	// News: the membership, from a voter that hears no leader and does not stand. It may be the
+	// only voter with the newest one.
 	News protocol.MessageType = "news"
-	// WitnessRelease: all that the sender with Dir did in the incarnation Echo,
-	// and in those before it, is dead for ever. A keeper sends it on behalf of
-	// that node. A keeper knows of earlier lives if its own life has led, because
-	// that waited for theirs, or if a life cannot begin before the works of those
-	// before it have ended; one that knows of its own only must not send it.
+	// WitnessRelease: the work of all that the sender with Dir started in the incarnation Echo, and
+	// in those before it, is over for ever. A keeper sends it on behalf of that node. A keeper
+	// knows of earlier incarnations if its own has led, because that waited for theirs, or if an
+	// incarnation cannot begin before the work of those before it has ended. A keeper that knows of
+	// its own incarnation only must not send it.
 	WitnessRelease protocol.MessageType = "witness-release"
 )
 
-// Why something was refused, in replies.
+// The reasons of a refusal, in replies.
 const (
 	OldTerm        protocol.Reason = "old-term"        // the term is not above the voter's
 	OldConfig      protocol.Reason = "old-membership"  // the voter knows a newer membership
-	NotVoter       protocol.Reason = "not-a-voter"     // one of the two is none
+	NotVoter       protocol.Reason = "not-a-voter"     // one of the two is not a voter
 	Sticky         protocol.Reason = "leader-heard"    // another leader was heard lately
-	Voted          protocol.Reason = "voted"           // the vote of this term is another's
+	Voted          protocol.Reason = "voted"           // the voter has voted for another candidate in this term
 	Working        protocol.Reason = "work-may-run"    // the voter leads, or its work has not returned
 	Restarted      protocol.Reason = "restarted"       // the voter has just started
 	BadDisk        protocol.Reason = "disk"            // the voter cannot save
-	NeverLeads     protocol.Reason = "never-leads"     // the candidate says so itself
+	NeverLeads     protocol.Reason = "never-leads"     // the candidate is configured never to lead
 	BehindPosition protocol.Reason = "position-behind" // the voter is ahead of the candidate
 )
 
-// What started an election, in pre-votes and votes.
+// The causes of an election, in pre-votes and votes.
 const (
 	Timeout    protocol.Reason = "timeout"     // no leader was heard
 	Closed     protocol.Reason = "closed"      // the leader closed its last connection
-	Released   protocol.Reason = "released"    // the leader, or its witness, let go
+	Released   protocol.Reason = "released"    // the leader, or its witness, released
 	Behind     protocol.Reason = "stranded"    // a voter is in a higher term (R5)
-	Again      protocol.Reason = "next-round"  // the round before failed
-	HandedOver protocol.Reason = "handed-over" // the leader named this one as its successor
+	Again      protocol.Reason = "next-round"  // the previous round failed
+	HandedOver protocol.Reason = "handed-over" // the leader named this voter as its successor
 )
 
-// Why a term ended, in the order Stop.
+// The reasons why a term ended, in the order Stop.
 const (
 	Lapsed                      = protocol.Lapsed    // the lease ran out
 	QuorumLost  protocol.Reason = "quorum-lost"      // no quorum answered in time (R8)

@@ -14,11 +14,11 @@ import (
 	"github.com/electd/elect/internal/golden"
 )
 
-var most = flag.Uint64("most", 400, "after how many seeds a mutant has survived")
+var most = flag.Uint64("most", 400, "the number of seeds after which a mutant counts as survived")
 
-// TestMutants switches each rule off and counts the random worlds until an
-// invariant is violated. What breaks no safety is left to the simulator, which
-// also judges availability, but it must not break safety either.
+// TestMutants switches each rule off and counts the random worlds until an invariant is violated.
+// Mutants that break no safety are left to the simulator, which also judges availability; here they
+// must not break safety.
 func TestMutants(t *testing.T) {
 	for _, mu := range Mutants() {
 		t.Run(mu.Name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestMutants(t *testing.T) {
 					t.Errorf("it is said to break %s only", mu.Seen)
 				}
 			case other != "":
-				t.Logf("%s: survived %d seeds; noticed, as another story, in %s", mu.Rule, limit, other)
+				t.Logf("%s: survived %d seeds; noticed: another transcript of %s", mu.Rule, limit, other)
 			case !safe:
 				t.Errorf("%s: survived %d seeds", mu.Rule, limit)
 			}
@@ -74,7 +74,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// TestTwinBites shows that the twin notices when a derived value is wrong.
+// TestTwinBites shows that the twin notices a wrong derived value.
 func TestTwinBites(t *testing.T) {
 	for _, name := range []string{
 		"promise-forgotten-on-restart", "no-sticky", "own-earlier-life-ignored", "residual-of-holder-only", "no-residual-wait", "no-own-residual",
@@ -100,8 +100,7 @@ func TestTwinBites(t *testing.T) {
 	}
 }
 
-// tell runs the transcripts until one shows a violation. Of those that are told
-// otherwise it returns the first.
+// tell runs the transcripts until one shows a violation. Of those that differ it returns the first.
 func tell(t *testing.T, change func(*Config)) (violated, other string) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

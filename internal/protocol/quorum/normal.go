@@ -6,28 +6,25 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Normalize makes the machine the representative of all that behave as it does:
-// as if its clocks showed 0 at the reading at, which is not before its latest
-// step, and as if the latest save that is durable had the number 0. Whoever
-// drives it has to shift what it hands in later, and what it gets back, by at
-// and by the number that is returned.
+// Normalize makes the machine the representative of all that behave as it does: as if its clocks
+// showed 0 at the reading at, which is not before its latest step, and as if the latest durable
+// save had the number 0. The caller then has to shift later inputs and outputs by at and by the
+// number that is returned.
 //
-// Equal behaviour means: the same effects to the same inputs, for ever, as long
-// as the clock does not jump (R16), and a NextFire that is the same or past in
-// both. Of [protocol.View], only instants that are past may differ. It is for
-// the checker: the fewer representatives, the smaller its world. The machine is
-// Unclocked: what acks tell of a clock is no part of the shift.
+// Equal behaviour means: the same effects for the same inputs, for ever, as long as the clock does
+// not jump (R16), and a NextFire that is the same or past in both. Of [protocol.View], only
+// instants that are past may differ. Normalize is for the checker: the fewer representatives, the
+// smaller its state space. The machine is Unclocked: the clock readings in acks are not shifted.
 func (m *Machine) Normalize(at protocol.Reading) (saves uint64) {
 	if m.role == protocol.Down || m.role == protocol.Halted {
 		return 0
 	}
 	t := shift{at.Boot, at.Boot.Add(-m.cfg.Promise)}
-	// Between two steps, the time of the latest one is read by NextFire alone: a
-	// leader whose notBefore came since has to be stepped.
+	// Between two steps, NextFire alone reads the time of the latest step: a leader whose notBefore
+	// has come since has to be stepped.
 	due := m.role == protocol.Leader && !m.tenure.active && m.tenure.notBefore > m.now.Boot && m.tenure.notBefore <= at.Boot
 
-	// Of the anchor of the clocks only its offset matters, and of that only how
-	// far it is from the present one.
+	// Only the offset of the anchor matters, and only its difference from the present one.
 	m.clock = protocol.Reading{Boot: protocol.Instant(m.clock.Offset() - at.Offset())}
 	m.now = protocol.Reading{}
 	if due {
@@ -40,7 +37,7 @@ func (m *Machine) Normalize(at protocol.Reading) (saves uint64) {
 	t.over(&m.asideUntil) // compared with now
 	t.over(&m.placeBy)    // compared with now
 	t.over(&m.promises.floor)
-	if m.graceUntil != protocol.Always { // grace that is over does not begin anew
+	if m.graceUntil != protocol.Always { // grace that is over does not begin again
 		t.timer(&m.graceUntil)
 	}
 	for i := range m.promises.all[:m.promises.n] {
@@ -48,7 +45,7 @@ func (m *Machine) Normalize(at protocol.Reading) (saves uint64) {
 		t.over(&m.promises.all[i].until)
 	}
 	if m.heard.at != protocol.Always {
-		// expire would forget it first thing in the next step.
+		// expire would forget it at the start of the next step.
 		if m.heard.at <= t.stale && !m.inTenure() {
 			m.heard.at = protocol.Always
 		} else {
@@ -71,13 +68,13 @@ func (m *Machine) Normalize(at protocol.Reading) (saves uint64) {
 	t.round(m)
 	t.tenure(m)
 
-	// What has one value for several that are read in the same way.
+	// Several values that are read in the same way become one.
 	m.maxSeen = max(m.maxSeen, m.ballot.Term) // the next term is above both
 	m.given = max(m.given, m.cfg.Promise)     // as flush does
 	for i := range m.known {
 		k := &m.known[i]
 		if i < len(m.ballot.Membership.Voters) && k.priority == 0 {
-			k.priority = DefaultPriority // as priorityOf does; only Members tells the two apart
+			k.priority = DefaultPriority // as priorityOf does; only Members distinguishes the two
 		}
 		t.over(&k.pace.apartUntil)
 		t.move(&k.pace.apartSince)
@@ -89,12 +86,11 @@ func (m *Machine) Normalize(at protocol.Reading) (saves uint64) {
 	return m.renumber()
 }
 
-// Deaf reports whether a message can make no difference to this machine any
-// more, now or later in this life or the next ones, but for the promises that
-// expire and the terms that end in any step. Senders must not change their
-// priority and position. What is learnt from a membership counts as a
-// difference if it is newer than the one in mind; who asks has to look at the
-// one on disk, too. It is for the checker, which forgets such messages.
+// Deaf reports whether a message can make no difference to this machine any more, now or later, in
+// this incarnation or the next ones, apart from promises that expire and terms that end in any
+// step. Senders must not change their priority and position. A newer membership than the one in
+// memory counts as a difference; the caller also has to compare it with the one on disk. It is for
+// the checker, which drops such messages.
 func (m *Machine) Deaf(from protocol.NodeID, msg *protocol.Message) bool {
 	if m.role == protocol.Down || m.role == protocol.Halted || msg.Membership == nil || msg.Membership.Compare(m.ballot.Membership) > 0 {
 		return false
@@ -113,7 +109,8 @@ func (m *Machine) Deaf(from protocol.NodeID, msg *protocol.Message) bool {
 		case msg.Round > m.rounds || msg.Round == m.rounds && m.round.kind != idle: // rounds rise
 			return false
 		case msg.Type == VoteReply && msg.Granted:
-			// A leader counts late ones; who is none will lead a higher term.
+			// A leader counts late votes; a participant that does not lead will lead a higher term
+			// only.
 			return !m.working() && msg.Term <= m.ballot.Term
 		}
 		return true
@@ -129,8 +126,8 @@ func (m *Machine) Deaf(from protocol.NodeID, msg *protocol.Message) bool {
 	return false
 }
 
-// renumber makes the latest durable save number 0. Numbers of saves are only
-// compared with one another.
+// renumber makes the latest durable save number 0. Numbers of saves are only compared with one
+// another.
 func (m *Machine) renumber() uint64 {
 	base := m.saved
 	for _, n := range [...]*uint64{&m.bootSave, &m.termSave, &m.promiseSave, &m.configSave, &m.nextSave, &m.saveNo, &m.saved} {
@@ -139,8 +136,7 @@ func (m *Machine) renumber() uint64 {
 	return base
 }
 
-// shift moves instants so that now becomes 0. What lies before stale is older
-// than a promise is long.
+// shift moves instants so that now becomes 0. An instant before stale is older than a promise.
 type shift struct{ now, stale protocol.Instant }
 
 // move only moves.
@@ -150,15 +146,13 @@ func (t shift) move(i *protocol.Instant) {
 	}
 }
 
-// timer is for instants that are compared with later ones, whether they are due:
-// one that is past is due now.
+// timer shifts an instant at which something is due. One that is past is due now.
 func (t shift) timer(i *protocol.Instant) {
 	*i = max(*i, t.now)
 	t.move(i)
 }
 
-// over is for instants until which something is so, or from which on, of which
-// the past is all one.
+// over shifts an instant that ends or begins a condition. All past values are equal.
 func (t shift) over(i *protocol.Instant) {
 	if *i <= t.now {
 		*i = protocol.Always
@@ -166,8 +160,8 @@ func (t shift) over(i *protocol.Instant) {
 	t.move(i)
 }
 
-// since is for instants from which on something has been so, of which it counts
-// only whether that is longer than d; and nothing if it is not so.
+// since shifts the instant since when so holds, where only matters whether it has held for longer
+// than d. If so is false, the instant has no meaning.
 func (t shift) since(i *protocol.Instant, d time.Duration, so bool) {
 	if !so || i.Add(d) <= t.now {
 		*i = protocol.Always
@@ -175,8 +169,8 @@ func (t shift) since(i *protocol.Instant, d time.Duration, so bool) {
 	t.move(i)
 }
 
-// evidence is for times of sending: what was sent a promise ago claims nothing,
-// and a quorum of it ends the term at the next step (R8).
+// evidence shifts a time of sending: what was sent a promise ago claims nothing, and a quorum of it
+// ends the term at the next step (R8).
 func (t shift) evidence(i *protocol.Instant) {
 	if *i <= t.stale {
 		*i = protocol.Always

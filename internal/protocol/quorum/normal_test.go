@@ -12,8 +12,8 @@ import (
 	"github.com/electd/elect/internal/race"
 )
 
-// shadow is a machine that is normalised after every step of another, and is
-// given the same inputs.
+// shadow is a machine that is normalised after every step of another machine, and gets the same
+// inputs.
 type shadow struct {
 	m      *Machine
 	zero   protocol.Reading // the other's, when this one's is 0
@@ -30,13 +30,13 @@ func (s *shadow) in(in protocol.Input) protocol.Input {
 	return in
 }
 
-// normalize at a reading of the other's clocks.
+// normalize normalises it at a reading of the other's clocks.
 func (s *shadow) normalize(at protocol.Reading) {
 	s.number += s.m.Normalize(protocol.Reading{Boot: at.Boot - s.zero.Boot, Mono: at.Mono - s.zero.Mono})
 	s.zero = at
 }
 
-// equal says in what two machines differ after a step, or "".
+// equal returns the difference of two machines after a step, or "".
 func (s *shadow) equal(m *Machine, fx, own *protocol.Effects, now protocol.Reading) string {
 	for i := range own.Saves {
 		own.Saves[i].Number += s.number
@@ -96,7 +96,7 @@ func TestNormalize(t *testing.T) {
 	for seed := uint64(1); seed <= seeds; seed++ {
 		w := chaos(seed, func(c *Config) { c.Unclocked = true })
 		if w.jumps {
-			continue // Normalize speaks of clocks that do not jump
+			continue // Normalize assumes clocks that do not jump
 		}
 		shadows := map[string]*shadow{}
 		var fx protocol.Effects
@@ -133,7 +133,7 @@ func TestNormalize(t *testing.T) {
 				b := s.m.AppendState(nil)
 				s.m.Normalize(protocol.Reading{})
 				if string(b) != string(s.m.AppendState(nil)) {
-					t.Fatalf("seed %d, step %d: what is normal becomes another when it is normalised", seed, steps)
+					t.Fatalf("seed %d, step %d: a normalised machine changes when it is normalised again", seed, steps)
 				}
 			}
 		}
@@ -142,8 +142,8 @@ func TestNormalize(t *testing.T) {
 	t.Logf("%d steps", steps)
 }
 
-// TestNormalizeKnowsAllInstants sets every instant of a machine, wherever it is,
-// and looks whether Normalize has moved it: a new one must not be forgotten.
+// TestNormalizeKnowsAllInstants sets every instant of a machine, wherever it is, and checks that
+// Normalize has moved it: a new field must not be forgotten.
 func TestNormalizeKnowsAllInstants(t *testing.T) {
 	const now, later = protocol.Instant(1000 * time.Hour), protocol.Instant(1000*time.Hour + time.Minute)
 	busy := func() *Machine {
@@ -203,7 +203,7 @@ func TestNormalizeKnowsAllInstants(t *testing.T) {
 			}
 		case typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map:
 			if holds(typ.Elem()) {
-				t.Errorf("%s leads to an instant; this test does not follow", name)
+				t.Errorf("%s contains an instant that this test does not reach", name)
 			}
 		}
 	}
@@ -213,7 +213,7 @@ func TestNormalizeKnowsAllInstants(t *testing.T) {
 	}
 }
 
-// holds reports whether there is an instant in values of a type.
+// holds reports whether values of a type contain an instant.
 func holds(typ reflect.Type) bool {
 	switch {
 	case typ == reflect.TypeFor[protocol.Instant]():
@@ -230,9 +230,9 @@ func holds(typ reflect.Type) bool {
 	return false
 }
 
-// TestDeaf hands machines of random worlds the messages that they were deaf to
-// at some time before, in this life or in an earlier one: each has to do no more
-// than a hint about nobody.
+// TestDeaf hands machines of random worlds messages that Deaf has reported at some earlier time, in
+// this incarnation or in an earlier one: each must have no more effect than a hint about an unknown
+// node.
 func TestDeaf(t *testing.T) {
 	type heard struct {
 		from protocol.NodeID
@@ -245,7 +245,7 @@ func TestDeaf(t *testing.T) {
 		if w.jumps {
 			continue
 		}
-		kept, steps := map[protocol.Voter][]heard{}, 0 // whose disk was wiped is another
+		kept, steps := map[protocol.Voter][]heard{}, 0 // a node whose disk was wiped is another voter
 		var one, other protocol.Effects
 		w.after = func(n *node, in *protocol.Input, _ *protocol.Effects) {
 			all := kept[n.cfg.Self]

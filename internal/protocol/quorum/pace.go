@@ -74,9 +74,9 @@ func (d differ) apart(since, s sample) bool {
 // differ is how much two clocks may differ.
 type differ struct {
 	num, den int64
-	// For the granularity of clocks, and for jumps that are too small to be noticed:
-	// on each side two readings may be twice the tolerance apart from the truth, and
-	// one side's count for (1+ρ)/(1−ρ) of that, 1.5 at most.
+	// For the granularity of clocks, and for jumps that are too small to notice: on each side two
+	// readings may be off by twice the tolerance, and one side's error counts (1+ρ)/(1−ρ) times, 1.5
+	// at most.
 	guard time.Duration
 }
 
@@ -130,10 +130,10 @@ func (m *Machine) agree(fx *protocol.Effects) {
 	}
 }
 
-// alone has a leader stand aside that loses its quorum because voters who answer
-// are apart. It does not know of those who do not answer whether they agree with
-// it, so it has not given up; but it would win again by the votes of those whose
-// promises it cannot use, and keep others from leading.
+// alone makes a leader stand aside that loses its quorum because voters that answer are apart. It
+// does not know whether the clocks of the silent voters agree with its own, so it has not given up.
+// But it would win again with the votes of voters whose promises it cannot use, and keep others
+// from leading.
 func (m *Machine) alone() {
 	n, apart, since := 1, 0, m.now.Boot.Add(-m.cfg.Promise)
 	for i := range m.ballot.Membership.Voters {
@@ -168,8 +168,8 @@ func (m *Machine) tells(i int) bool {
 // not run like those of the others.
 func (m *Machine) aside() { m.asideUntil = m.now.Boot.Add(asidePromises * m.cfg.Promise) }
 
-// forgetPaces forgets all samples: the own clock jumped. Who was apart is so for no
-// longer than if that was found now.
+// forgetPaces drops all samples, because the clock jumped. A voter that is apart stays so as long
+// as if that was found now.
 func (m *Machine) forgetPaces() {
 	now := m.now.Boot
 	for i := range m.known {

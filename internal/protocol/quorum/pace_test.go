@@ -10,7 +10,7 @@ import (
 	"github.com/electd/elect/internal/race"
 )
 
-// bend has a node's clock run at another rate from now on. It does not jump.
+// bend makes a node's clock run at another rate from now on. The clock does not jump.
 func (n *node) bend(ppm int64) {
 	shows := n.local(n.w.now)
 	n.rate = ppm
@@ -37,14 +37,14 @@ func together(t *testing.T, n int, change func(*Config)) *world {
 	return w
 }
 
-// bent is a story of clocks that break the assumption: by how many parts per
-// million each node's clock is fast, from a second after the first node led on.
+// bent is a scenario with clocks that break the assumption: by how many parts per million each
+// node's clock is fast, from a second after the first node led on.
 type bent struct {
 	name  string
 	rates []int64
-	down  int           // this node's process dies, from 1; 0 is none
+	down  int           // this node's process dies; counted from 1, 0 is none
 	after time.Duration // that much later
-	// leads says who may lead from a while later on; nil is nobody.
+	// leads lists the nodes that may lead from a while later on; nil is none.
 	leads []int
 }
 
@@ -68,8 +68,8 @@ func bentStories() []bent {
 	}
 }
 
-// play tells a story and returns what is wrong with it: who leads though its clock
-// agrees with no quorum's, or that nobody leads though somebody could.
+// play runs a scenario and returns what is wrong: a node leads although its clock agrees with no
+// quorum's, or no node leads although one could.
 func (b bent) play(t *testing.T, change func(*Config)) string {
 	w := together(t, len(b.rates), change)
 	w.run(4 * time.Second)
@@ -107,8 +107,8 @@ func (b bent) play(t *testing.T, change func(*Config)) string {
 	return ""
 }
 
-// TestBentClocks has clocks break the assumption: who has no quorum of clocks
-// like its own gives up, and does not come back.
+// TestBentClocks makes clocks break the assumption: a leader without a quorum of clocks like its
+// own gives up, and does not lead again.
 func TestBentClocks(t *testing.T) {
 	for _, b := range bentStories() {
 		t.Run(b.name, func(t *testing.T) {
@@ -119,9 +119,9 @@ func TestBentClocks(t *testing.T) {
 	}
 }
 
-// TestHalfHeard has a leader with a fast clock reach one of two voters only, and
-// that one does not campaign. It finds that one apart and cannot know of the other.
-// It stands aside, so that the other one comes to lead.
+// TestHalfHeard has a leader with a fast clock reach only one of two voters, and that one does not
+// campaign. The leader finds it apart and knows nothing of the other. It stands aside, so that the
+// other one comes to lead.
 func TestHalfHeard(t *testing.T) {
 	for phase := range 12 {
 		if wrong := halfHeard(t, phase, func(*Config) {}); wrong != "" {
@@ -151,9 +151,8 @@ func halfHeard(t *testing.T, phase int, change func(*Config)) string {
 	return ""
 }
 
-// TestSlowToTell has the answers of one voter come late to a leader whose clock
-// is slow: it finds the other one apart first, and must not have that one stand
-// aside.
+// TestSlowToTell delays the answers of one voter to a leader whose clock is slow: the leader finds
+// the other voter apart first, and must not make that one stand aside.
 func TestSlowToTell(t *testing.T) {
 	w := together(t, 3, func(*Config) {})
 	w.slow[2] = 300 * time.Millisecond
@@ -168,8 +167,8 @@ func TestSlowToTell(t *testing.T) {
 	}
 }
 
-// TestToldApart has a leader tell the only other candidate that its clock runs
-// fast: when the leader dies that one stands no sooner than it was told to.
+// TestToldApart has a leader tell the only other candidate that its clock runs fast: after the
+// leader's death that one stands no sooner than it was told.
 func TestToldApart(t *testing.T) {
 	if wrong := toldApart(t, func(*Config) {}); wrong != "" {
 		t.Error(wrong)
@@ -199,14 +198,13 @@ func toldApart(t *testing.T, change func(*Config)) string {
 	}
 	w.run(n.when(aside) + 100*time.Millisecond)
 	if n.m.ballot.Term == 1 {
-		return fmt.Sprintf("%s does not stand though it may again", n.name())
+		return fmt.Sprintf("%s does not stand although it may again", n.name())
 	}
 	return ""
 }
 
-// TestNobodyIsFoundApart runs random worlds whose clocks keep to the assumption
-// at its very edge, or jump, and whose messages are late, doubled and lost: no
-// clock is ever found apart.
+// TestNobodyIsFoundApart runs random worlds whose clocks keep to the assumption at its very limit,
+// or jump, and whose messages are late, doubled and lost: no clock is ever found apart.
 func TestNobodyIsFoundApart(t *testing.T) {
 	samples := 0
 	for seed := uint64(1); seed <= race.Or[uint64](200, 30); seed++ {

@@ -12,22 +12,21 @@ type PositionPolicy string
 
 // The policies.
 const (
-	// IgnorePosition: nothing. It is the default, and so is "".
+	// IgnorePosition: positions do not count. It is the default, and so is "".
 	IgnorePosition PositionPolicy = "ignore"
-	// PreferPosition: who is ahead stands first, and a voter that is ahead of a
-	// candidate, and would stand itself, refuses it for Config.Grace.
+	// PreferPosition: candidates that are ahead stand first. A voter that is ahead of a candidate,
+	// and would stand itself, refuses it for Config.Grace.
 	PreferPosition PositionPolicy = "prefer"
-	// RequirePosition: no voter helps a candidate that is behind it. A leader is
-	// then at least as far as a majority of the voters. Where those who are
-	// ahead cannot win, for they are paused, or cut off from a majority, nobody
-	// leads until another has caught up.
+	// RequirePosition: a voter refuses every candidate that is behind it. A leader is then at least
+	// as far as a majority of the voters. While the voters that are ahead cannot win, because they
+	// are paused or cut off from a majority, nobody leads until another has caught up.
 	RequirePosition PositionPolicy = "require"
 )
 
 // MaxPosition is the greatest length of a position, in bytes.
 const MaxPosition = 256
 
-// compare orders positions, or none if they do not count.
+// compare orders positions; all are equal if positions do not count.
 func (m *Machine) compare(a, b string) int {
 	switch {
 	case m.cfg.Position == IgnorePosition || a == b:
@@ -38,17 +37,16 @@ func (m *Machine) compare(a, b string) int {
 	return m.cfg.Compare(a, b)
 }
 
-// locate takes notice of the own position.
+// locate sets this participant's position.
 func (m *Machine) locate(position string) {
 	if len(position) <= MaxPosition {
 		m.position, m.located = position, true
 	}
 }
 
-// behind reports whether a candidate is behind this voter, so that it is not to
-// be helped, and for how long. Grace counts from the first refusal since a
-// leader was heard; who would not stand itself holds nobody up for the sake of
-// its own position, unless it does not know it yet.
+// behind reports whether a candidate is behind this voter and has to be refused, and for how long.
+// Grace counts from the first refusal since a leader was heard. A voter that would not stand itself
+// does not refuse on account of its position, unless it does not know it yet.
 func (m *Machine) behind(position string) (time.Duration, bool) {
 	unplaced := m.unplaced()
 	if m.compare(position, m.position) >= 0 && !unplaced || m.cfg.mutants.Has("position-not-asked") {
@@ -68,14 +66,14 @@ func (m *Machine) behind(position string) (time.Duration, bool) {
 	return d, d > 0
 }
 
-// unplaced reports whether this participant does not know its position yet,
-// though it counts: after a restart the empty one would let anybody lead. With
-// PreferPosition it waits for a promise and Grace, and goes on without one.
+// unplaced reports whether positions count and this participant does not know its own yet: after a
+// restart, the empty position would let any candidate lead. With PreferPosition it waits for a
+// promise and Grace, and then goes on without one.
 func (m *Machine) unplaced() bool {
 	return m.cfg.AwaitPosition && m.cfg.Position != IgnorePosition && !m.located && m.now.Boot < m.placeBy && !m.cfg.mutants.Has("position-not-asked")
 }
 
-// heldBack remembers, of those who refused for their position, the furthest.
+// heldBack records the furthest of the voters that refused because they are ahead.
 func (m *Machine) heldBack(place int, position string) {
 	r := &m.round
 	if r.ahead == 0 || m.compare(position, r.position) > 0 {
@@ -83,7 +81,7 @@ func (m *Machine) heldBack(place int, position string) {
 	}
 }
 
-// catchUp tells the work's owner whom to catch up from.
+// catchUp tells the work which voter to catch up from.
 func (m *Machine) catchUp(fx *protocol.Effects) {
 	if r := &m.round; r.ahead > 0 && m.compare(m.position, r.position) < 0 {
 		fx.Orders = append(fx.Orders, protocol.Order{

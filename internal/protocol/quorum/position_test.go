@@ -7,11 +7,11 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// The application's order is asked, but not about the empty position.
+// The configured order is used, but not for the empty position.
 func TestCompareIsTheApplications(t *testing.T) {
 	reversed := func(a, b string) int {
 		if a == "" || b == "" {
-			t.Errorf("it is asked about %q and %q", a, b)
+			t.Errorf("Compare is called with %q and %q", a, b)
 		}
 		return strings.Compare(b, a)
 	}
@@ -39,7 +39,7 @@ func TestCompareIsTheApplications(t *testing.T) {
 	}
 }
 
-// A position too long to be carried is not taken.
+// A position that is too long is ignored.
 func TestLongPosition(t *testing.T) {
 	m := start(t, Config{Self: voter(0), Membership: members(3)}, nil)
 	for _, c := range []struct{ says, want string }{

@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// roundKind is what a round asks for.
+// roundKind is the question of a round.
 type roundKind uint8
 
 const (
@@ -16,8 +16,8 @@ const (
 	voting
 )
 
-// round is an election's question and the answers to it. A leader whose
-// followers are in a higher term holds rounds too (R5).
+// round is an election's question and the answers to it. A leader whose followers are in a higher
+// term holds rounds too (R5).
 type round struct {
 	kind    roundKind
 	number  uint64
@@ -26,17 +26,17 @@ type round struct {
 	ends    protocol.Instant
 	granted uint16 // by place, a bit each
 	refused uint16
-	// By place: when a refusal may become a grant, and from when on a grantor
-	// is promised to nobody else.
+	// By place: when a refusal may become a grant, and from when on a grantor is promised to no
+	// other.
 	free, notBefore [protocol.MaxVoters]protocol.Instant
 
-	// Of those who refused because they are ahead (R13), the furthest, by place
-	// from 1, and where it is.
+	// Of the voters that refused because they are ahead (R13), the furthest: its place, counted
+	// from 1, and its position.
 	ahead    uint8
 	position string
 }
 
-// own reports whether the own vote counts already.
+// own reports whether the candidate's own vote counts already.
 func (r *round) own(self int) bool { return r.granted&(1<<self) != 0 }
 
 // mayStand reports whether this participant may begin a round on its own.
@@ -44,7 +44,7 @@ func (m *Machine) mayStand() bool {
 	return m.role == protocol.Follower && m.fit() && m.saved >= m.bootSave
 }
 
-// fit reports whether it would stand if there was occasion.
+// fit reports whether this participant would stand.
 func (m *Machine) fit() bool {
 	return m.candidate && !m.sick && !m.badDisk && m.now.Boot >= m.asideUntil && !m.unplaced() && (!m.paused || m.cfg.mutants.Has("paused-stands")) &&
 		(m.priority != protocol.NeverLead || m.cfg.mutants.Has("priority-never-ignored"))
@@ -61,8 +61,8 @@ func (m *Machine) stand(fx *protocol.Effects) {
 	}
 }
 
-// ask asks all voters whether they would vote for this one, in a term above
-// every term that was seen (R2). It reports whether there is such a term.
+// ask asks all voters whether they would vote for this one, in a term above every term that was
+// seen (R2). It reports whether there is such a term.
 func (m *Machine) ask(cause protocol.Reason, fx *protocol.Effects) bool {
 	term := m.nextTerm(0)
 	if term > MaxTerm {
@@ -76,8 +76,9 @@ func (m *Machine) ask(cause protocol.Reason, fx *protocol.Effects) bool {
 	m.begin(asking, term)
 	m.round.granted |= 1 << m.self
 	if i, ms := m.place(m.heard.leader), m.ballot.Membership; i >= 0 && m.seesDeath() && len(ms.Voters) > ms.Quorum() {
-		// Nobody waits for an answer of the dead: when the others are still to see
-		// it, the next try comes soon. If it does answer, that counts.
+		// The dead leader will not answer, so the round need not wait for it: while other voters
+		// have not yet seen its death, the next try comes soon. An answer of it counts all the
+		// same.
 		m.round.refused |= 1 << i
 	}
 	m.question(PreVote, nil, fx)
@@ -85,8 +86,8 @@ func (m *Machine) ask(cause protocol.Reason, fx *protocol.Effects) bool {
 	return true
 }
 
-// nextTerm is above every term that was seen. The term of the membership is one:
-// it has been won, although this voter may know of it by the membership only.
+// nextTerm is above every term that was seen. This includes the term of the membership: it was won,
+// although this voter may know of it from the membership only.
 func (m *Machine) nextTerm(over uint64) uint64 {
 	if m.cfg.mutants.Has("stands-at-config-term") {
 		return max(m.ballot.Term, m.maxSeen) + 1
@@ -109,8 +110,8 @@ func (m *Machine) question(kind protocol.MessageType, h *protocol.Handover, fx *
 	m.toVoters(&msg, fx)
 }
 
-// onPreVote answers and changes nothing, not even a timer (R2). A live promise
-// is no reason to refuse: it is reported when it comes to the vote.
+// onPreVote answers and changes nothing, not even a timer (R2). A live promise is no reason to
+// refuse: the vote reports it.
 func (m *Machine) onPreVote(candidate protocol.Voter, msg *protocol.Message, fx *protocol.Effects) {
 	reason, wait := m.objection(candidate, msg)
 	switch {
@@ -124,11 +125,11 @@ func (m *Machine) onPreVote(candidate protocol.Voter, msg *protocol.Message, fx 
 	m.reply(candidate, msg, &reply, reason, wait, 0, fx)
 }
 
-// objection is what speaks against helping a candidate, and for how long.
+// objection returns the reason to refuse a candidate, and for how long it holds.
 func (m *Machine) objection(candidate protocol.Voter, msg *protocol.Message) (protocol.Reason, time.Duration) {
 	switch {
 	case m.inTenure():
-		// A leader is sticky to itself: its claim is live, or its quorum fresh.
+		// A leader is sticky to itself while its claim is live or its quorum fresh.
 		return Working, m.cfg.Promise
 	case m.working() && !m.cfg.mutants.Has("vote-while-work-runs"):
 		return Working, 0 // R6
@@ -168,8 +169,8 @@ func (m *Machine) reply(to protocol.Voter, msg, reply *protocol.Message, reason 
 	m.send(fx, to.ID, after, reply)
 }
 
-// onReply counts an answer, once for each voter. Answers to an older
-// incarnation, to another round or of another kind are discarded.
+// onReply counts an answer, once for each voter. Answers to an older incarnation, to another round
+// or of another kind are dropped.
 func (m *Machine) onReply(voter protocol.Voter, msg *protocol.Message, fx *protocol.Effects) {
 	i := m.place(voter)
 	if i < 0 || msg.Echo != m.ballot.Incarnation {
@@ -177,8 +178,8 @@ func (m *Machine) onReply(voter protocol.Voter, msg *protocol.Message, fx *proto
 	}
 	m.maxSeen = max(m.maxSeen, msg.Term)
 	if msg.Type == VoteReply && msg.Granted && m.role == protocol.Leader {
-		// It counts whichever round it answers: this voter has voted for no
-		// other between the two terms (R5).
+		// The round does not matter: this voter has voted for no other candidate between the two
+		// terms (R5).
 		if f := &m.tenure.voters[i]; msg.PrevTerm <= f.clean {
 			f.clean = max(f.clean, msg.Term)
 		}
@@ -234,7 +235,7 @@ func (m *Machine) tally(fx *protocol.Effects) {
 	}
 }
 
-// endRound gives a round up.
+// endRound gives up a round.
 func (m *Machine) endRound(fx *protocol.Effects) {
 	if m.role == protocol.Leader {
 		m.endStranded(fx)
@@ -248,7 +249,7 @@ func (m *Machine) endRound(fx *protocol.Effects) {
 	m.abandon()
 }
 
-// abandon forgets the round, if there is one.
+// abandon drops the round, if there is one.
 func (m *Machine) abandon() {
 	if m.role == protocol.PreCandidate || m.role == protocol.Candidate {
 		m.role = m.rest()
@@ -256,8 +257,7 @@ func (m *Machine) abandon() {
 	m.round = round{}
 }
 
-// freeAt is when a quorum may be free to grant, as far as they told; Never if
-// too few did.
+// freeAt is when a quorum may be free to grant, by its answers; Never if too few voters answered.
 func (m *Machine) freeAt() protocol.Instant {
 	n := len(m.ballot.Membership.Voters)
 	var all [protocol.MaxVoters]protocol.Instant

@@ -7,12 +7,12 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Priorities (R12) are delays and not vetoes: a veto would deadlock when the
-// better one is dead. The exception is protocol.NeverLead. A leader hands over
-// to a voter of a higher priority by itself.
+// Priorities (R12) are delays, not vetoes: a veto would block all elections when the better voter
+// is dead. The exception is protocol.NeverLead. A leader hands over to a voter with a higher
+// priority without a command.
 
 const (
-	// DefaultPriority is that of participants that are given none.
+	// DefaultPriority is the priority of a participant whose configuration has none.
 	DefaultPriority = 100
 	// MaxPriority is the greatest.
 	MaxPriority = 1000
@@ -27,14 +27,14 @@ type standing struct {
 	pace     pace
 }
 
-// note remembers what a message tells of its sender.
+// note records what a message tells about its sender.
 func (m *Machine) note(sender protocol.Voter, msg *protocol.Message) {
 	if i := m.place(sender); i >= 0 && msg.Priority != 0 {
 		m.known[i].priority, m.known[i].position = msg.Priority, msg.Position
 	}
 }
 
-// priorityOf is that of the voter at a place, the default while it is not known.
+// priorityOf is the priority of the voter at a place; the default while it is not known.
 func (m *Machine) priorityOf(i int) int {
 	switch {
 	case i == m.self:
@@ -51,9 +51,9 @@ func (m *Machine) good(i int) bool {
 	return i != m.self && !f.idle && f.sent >= m.now.Boot.Add(-m.cfg.Promise/2)
 }
 
-// successors is the ranking to gossip: who was named as the successor, then
-// those that answer and would stand, then the others; each by position, if that
-// counts, by priority and by id. It is made anew only when it has changed.
+// successors is the ranking that heartbeats carry: the named successor first, then the voters that
+// answer and would stand, then the others; each group by position, if that counts, by priority and
+// by id. It is recomputed only when it has changed.
 func (m *Machine) successors() []protocol.NodeID {
 	ms := m.ballot.Membership
 	var order [protocol.MaxVoters]int
@@ -79,8 +79,8 @@ func (m *Machine) successors() []protocol.NodeID {
 	return m.ranking
 }
 
-// better reports whether the voter at place i comes before that at place j, who
-// has the smaller id, among the successors.
+// better reports whether the voter at place i comes before the one at place j, which has the
+// smaller id, among the successors.
 func (m *Machine) better(i, j int) bool {
 	if named := m.tenure.target; named != "" {
 		switch named {
@@ -99,8 +99,8 @@ func (m *Machine) better(i, j int) bool {
 	return m.priorityOf(i) > m.priorityOf(j)
 }
 
-// yield hands over to a better voter, once it has been fit for a while and the
-// own tenure has lasted for one.
+// yield hands over to a better voter, once that one has been fit for Steady and the tenure has
+// lasted for MinTenure.
 func (m *Machine) yield(fx *protocol.Effects) {
 	g := &m.tenure
 	best := m.outranking()
@@ -122,9 +122,8 @@ func (m *Machine) yield(fx *protocol.Effects) {
 	m.transfer(best, Outranked, fx)
 }
 
-// patience is how long the own tenure lasts before it is handed over. It doubles
-// with each time that the same voter did not win after a handover: a disk too
-// slow for it must not end tenures for ever.
+// patience is how long the tenure lasts before a handover. It doubles each time the same voter did
+// not win after a handover: a voter with too slow a disk must not end tenures for ever.
 func (m *Machine) patience(best protocol.NodeID) time.Duration {
 	if best != m.yielded {
 		return m.cfg.MinTenure
@@ -132,8 +131,8 @@ func (m *Machine) patience(best protocol.NodeID) time.Duration {
 	return m.cfg.MinTenure << m.yields
 }
 
-// outranking is the first successor, if it is better than this leader: it
-// answers, would stand, is not behind, and has a higher priority.
+// outranking is the first successor, if it is better than this leader: it answers, would stand, is
+// not behind, and has a higher priority.
 func (m *Machine) outranking() protocol.NodeID {
 	best := -1
 	for i := range m.ballot.Membership.Voters {
@@ -148,10 +147,9 @@ func (m *Machine) outranking() protocol.NodeID {
 	return m.ballot.Membership.Voters[best].ID
 }
 
-// coldRank is the own place where no leader has told a ranking: by priority,
-// then by id (R11). What is not known yet counts as the default, so at the very
-// first start one of the default priority may win; who outranks it takes over
-// in time.
+// coldRank is this participant's rank where no leader has told a ranking: by priority, then by id
+// (R11). An unknown priority counts as the default, so at the very first start a voter of the
+// default priority may win. One that outranks it takes over later.
 func (m *Machine) coldRank() int {
 	rank := 0
 	for i := range m.ballot.Membership.Voters {

@@ -6,8 +6,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// promise is a voter's word to let nobody but holder, in that incarnation, act
-// before until.
+// promise is a voter's promise to let no participant but holder, in that incarnation, act before
+// until.
 type promise struct {
 	holder      protocol.Voter
 	incarnation uint64
@@ -15,9 +15,9 @@ type promise struct {
 	until       protocol.Instant
 }
 
-// promises are those of a voter, at most one to each incarnation. When there is
-// no room, the one that ends first becomes part of floor, which is owed to
-// nobody in particular: it can be reported, but not released.
+// promises are those of a voter, at most one to each incarnation. When there is no room, the one
+// that ends first becomes part of floor, which is owed to no particular holder: it is reported, but
+// cannot be released.
 type promises struct {
 	n     int
 	all   [protocol.MaxVoters]promise
@@ -61,8 +61,8 @@ func (p *promises) room(now protocol.Instant) *promise {
 	return &p.all[p.n-1]
 }
 
-// promise extends the promise to a leader by d from now (R7). A promise is
-// monotone: it never ends earlier than it did.
+// promise extends the promise to a leader to d from now (R7). A promise never ends earlier than it
+// did.
 func (m *Machine) promise(holder protocol.Voter, msg *protocol.Message, d time.Duration) {
 	now := m.now.Boot
 	w := m.promises.to(holder, msg.Incarnation)
@@ -82,9 +82,8 @@ func (m *Machine) promise(holder protocol.Voter, msg *protocol.Message, d time.D
 	}
 }
 
-// owed is until when the voter is promised to others than a candidate's
-// incarnation: earlier holders, the candidate's own earlier lives, and whatever
-// it promised before it started.
+// owed is until when the voter is promised to others than a candidate's incarnation: earlier
+// holders, the candidate's own earlier incarnations, and all holders from before its start.
 func (m *Machine) owed(candidate protocol.Voter, incarnation uint64) protocol.Instant {
 	until := max(m.bootUntil, m.promises.floor)
 	latest := 0
@@ -109,7 +108,7 @@ func (m *Machine) owed(candidate protocol.Voter, incarnation uint64) protocol.In
 	return until
 }
 
-// residual is how much longer that is.
+// residual is the time that is left of owed.
 func (m *Machine) residual(candidate protocol.Voter, incarnation uint64) time.Duration {
 	return left(m.owed(candidate, incarnation), m.now.Boot)
 }

@@ -6,9 +6,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// expire ends what has run out, before anything else is done in a step. It
-// looks at the clock at each step: no timer that somebody may hold up stands
-// between a lease and its end.
+// expire ends what has run out, before anything else is done in a step. It compares with the clock
+// at each step: no timer that may be late stands between a lease and its end.
 func (m *Machine) expire(fx *protocol.Effects) {
 	now := m.now.Boot
 	switch g := &m.tenure; {
@@ -17,7 +16,7 @@ func (m *Machine) expire(fx *protocol.Effects) {
 			m.heard.contact = protocol.Always
 		}
 		if m.heard.at != protocol.Always && now >= m.heard.at.Add(m.cfg.Promise) {
-			m.heard.at = protocol.Always // or a jump of the clock would make it recent again
+			m.heard.at = protocol.Always // a jump of the clock would make it recent again
 		}
 	case m.role == protocol.Leader && g.active && now >= g.leaseEnd && !m.cfg.mutants.Has("lease-revives-in-term"):
 		m.alone()
@@ -28,11 +27,10 @@ func (m *Machine) expire(fx *protocol.Effects) {
 	}
 }
 
-// contact is from when on a quorum may be missed: since e_q, or since the win if
-// that was later. The questions of a vote may have left long before, because their
-// answers wait for disks. A winner that counted from then would be given up in
-// the instant of its win, or would only probe, and voters would go on to stand.
-// No lease is counted from here.
+// contact is the instant from which the absence of a quorum counts: e_q, or the win if that was
+// later. The vote requests may have left long before, because their answers wait for disks. A
+// winner that counted from then would lose its term at the instant of its win, or would only probe,
+// and voters would go on standing. No lease counts from here.
 func (g *tenure) contact() protocol.Instant { return max(g.fresh, g.won) }
 
 // tenureEnds is when expire has to be called.
@@ -47,8 +45,8 @@ func (m *Machine) tenureEnds() protocol.Instant {
 	return at
 }
 
-// asks is the promise to ask for (R8). A leader that no quorum has answered for
-// half of it only probes: its heartbeats would bind voters that another could win.
+// asks is the promise to ask for (R8). A leader that no quorum has answered for half of it only
+// probes: its heartbeats would bind voters that another candidate could win.
 func (m *Machine) asks() time.Duration {
 	if len(m.ballot.Membership.Voters) > 1 && m.now.Boot > m.tenure.contact().Add(m.cfg.Promise/2) && !m.cfg.mutants.Has("leader-without-quorum-keeps-promising") {
 		return 0

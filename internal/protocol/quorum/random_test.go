@@ -12,12 +12,12 @@ import (
 )
 
 var (
-	seeds = flag.Uint64("seeds", 150, "how many random worlds")
+	seeds = flag.Uint64("seeds", 150, "the number of random worlds")
 	first = flag.Uint64("seed", 1, "the first of them")
 )
 
-// chaos builds a random world and what goes wrong in it. Times are short, so
-// that much happens: a heartbeat each 10 ms, a promise of 100 ms.
+// chaos builds a random world and its faults. Times are short, so that much happens: a heartbeat
+// every 10 ms, a promise of 100 ms.
 func chaos(seed uint64, change func(*Config)) *world {
 	w := newWorld(seed)
 	r := w.rng
@@ -94,8 +94,8 @@ func chaos(seed uint64, change func(*Config)) *world {
 	}
 	back := pick(5*time.Millisecond, 40*time.Millisecond, 2*pace)
 
-	// Each world has some kinds of faults and lacks others: what one of them
-	// needs, another may prevent.
+	// Each world has some kinds of faults and lacks others: one of them may prevent what another
+	// needs.
 	do := func(n *node, v protocol.Verb) {
 		n.log("is told: %v", v)
 		n.give(protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: v}})
@@ -103,7 +103,7 @@ func chaos(seed uint64, change func(*Config)) *world {
 	one := func() int { return r.IntN(len(w.nodes)) }
 	kinds := []func(victim *node){
 		func(v *node) { v.crash(workToo); w.in(upTo(back), v.start) },
-		func(v *node) { // and comes back with another configuration
+		func(v *node) { // and restarts with another configuration
 			v.crash(workToo)
 			if mixed {
 				v.cfg.Promise = pick(60, 100, 200) * time.Millisecond
@@ -214,7 +214,7 @@ func chaos(seed uint64, change func(*Config)) *world {
 	return w
 }
 
-// move lets the logs grow: the leader's first, the others' after it.
+// move moves the positions: the leader's first, the others' after it.
 func (w *world) move(pace, until time.Duration) {
 	r := w.rng
 	head := 0
@@ -244,11 +244,11 @@ const chaosTime = 6 * time.Second
 func (w *world) heal() {
 	w.cut, w.loss, w.dup = [16][16]bool{}, 0, 0
 	if w.ranked {
-		// Who outranks the leader and has a disk slower than a slot may need
-		// several handovers until it wins.
+		// A voter that outranks the leader and has a disk slower than a slot may need several
+		// handovers until it wins.
 		w.fsync = func() time.Duration { return time.Millisecond }
 	}
-	// A promise of 60 ms does not hold over round trips of as many.
+	// A promise of 60 ms cannot hold over round trips of 60 ms.
 	w.delay = func() time.Duration { return time.Duration(w.rng.Int64N(int64(3 * time.Millisecond))) }
 	for _, n := range w.nodes {
 		n.badDisk, n.idle = false, false
@@ -259,9 +259,8 @@ func (w *world) heal() {
 	}
 }
 
-// canLead reports whether the newest membership has a majority, and in it a voter
-// that may lead: disks were lost, and an operator who knew of it too late may have
-// added a voter that was gone.
+// canLead reports whether the newest membership has a majority, and in it a voter that may lead:
+// disks were lost, and an operator that knew of it too late may have added a voter that was gone.
 func (w *world) canLead() bool {
 	newest := slices.MaxFunc(w.nodes, func(a, b *node) int { return a.durable().Compare(b.durable()) }).durable()
 	return w.able(newest, func(*node) bool { return true }) &&
@@ -270,8 +269,8 @@ func (w *world) canLead() bool {
 		})
 }
 
-// TestRandom runs random worlds: nothing may ever be violated, and once all is
-// well again somebody must lead, and go on leading.
+// TestRandom runs random worlds: no invariant may be violated, and after all faults have ended one
+// node must come to lead, and keep leading.
 func TestRandom(t *testing.T) {
 	wins, leads, changes := 0, 0, 0
 	for seed := *first; seed < *first+*seeds/race.Or[uint64](1, 4); seed++ {

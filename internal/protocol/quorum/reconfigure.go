@@ -9,29 +9,26 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Reconfiguration without a log (R15), after Schultz, Dardik and Tripakis. A
-// membership replaces the one before it; they are ordered by the term of the
-// leader that made or took them over, then by a version. A leader in its tenure
-// may make the next one when
+// Reconfiguration without a log (R15), after Schultz, Dardik and Tripakis. Each membership replaces
+// the previous one. They are ordered by the term of the leader that made it or took it over, then
+// by a version. A leader in its tenure may make the next one when
 //
-//   - a majority of the present one has it durably, in this term: then no
-//     membership before it can elect anybody any more;
+//   - a majority of the present one has it durably, in this term: then no earlier membership can
+//     elect any more;
 //   - the majorities of both share a voter;
-//   - all that was ever claimed of a lease is covered by promises of a majority
-//     of the present one: who is elected by the next but one need not share a
-//     voter with those who promised under the one before.
+//   - promises of a majority of the present one cover all that was ever claimed of a lease: a
+//     leader elected by the membership after the next need not share a voter with those that
+//     promised under the previous one.
 //
-// The next one is durable before it is installed or sent. A leader goes on with
-// the lease that it has: whoever is elected by the next one has the vote of a
-// voter that promised it.
+// The next membership is durable before it is installed or sent. A leader keeps its lease: a leader
+// that the next membership elects has the vote of a voter that promised it.
 
 // Membership implements [protocol.Reconfigurable].
 func (m *Machine) Membership() (ms *protocol.Membership, settled bool) {
 	return m.ballot.Membership, m.settled()
 }
 
-// settled reports whether a majority has the present membership durably, by
-// what they acked in this term.
+// settled reports whether a majority has the present membership durably, by its acks in this term.
 func (m *Machine) settled() bool {
 	if m.role != protocol.Leader {
 		return false
@@ -50,8 +47,8 @@ func (m *Machine) settled() bool {
 	return n >= ms.Quorum()
 }
 
-// Members implements [protocol.Reconfigurable]; it appends nothing while this
-// participant does not lead.
+// Members implements [protocol.Reconfigurable]; it appends nothing while this participant does not
+// lead.
 func (m *Machine) Members(dst []protocol.Member) []protocol.Member {
 	if !m.inTenure() {
 		return dst
@@ -69,9 +66,8 @@ func (m *Machine) Members(dst []protocol.Member) []protocol.Member {
 	return dst
 }
 
-// Objection implements [protocol.Reconfigurable]. A new voter counts as one that
-// does not answer, unless there is one voter only: who adds it has to know that
-// it is there.
+// Objection implements [protocol.Reconfigurable]. A new voter counts as one that does not answer,
+// unless there is a single voter: the operator that adds the second one has to know that it runs.
 func (m *Machine) Objection(next *protocol.Membership) error {
 	if next == nil {
 		return errors.New("no membership; want voters")
@@ -85,13 +81,13 @@ func (m *Machine) Objection(next *protocol.Membership) error {
 	case m.role != protocol.Leader || !g.active:
 		return fmt.Errorf("%s does not lead, or its lease is not proven yet", m.cfg.Self.ID)
 	case m.next != nil:
-		return fmt.Errorf("the change to version %d is being written down", m.next.Version)
+		return fmt.Errorf("the change to version %d is still being saved", m.next.Version)
 	case m.badDisk:
 		return fmt.Errorf("the disk of %s fails", m.cfg.Self.ID)
 	case m.round.kind != idle:
 		return errors.New("the leader is holding an election, because a voter is in a higher term")
 	case !m.settled() && !has("reconfigure-without-quorum"):
-		return fmt.Errorf("a majority of %s has not written membership %v down yet", names(ms), ms.ID())
+		return fmt.Errorf("a majority of %s has not saved membership %v yet", names(ms), ms.ID())
 	case !next.Has(m.cfg.Self):
 		return fmt.Errorf("%s leads, and cannot make a membership without itself: transfer leadership first", m.cfg.Self.ID)
 	case !next.Overlap(ms) && m.renewed(next) != "" && !has("reconfigure-two-at-once"):
@@ -99,14 +95,14 @@ func (m *Machine) Objection(next *protocol.Membership) error {
 	case !next.Overlap(ms) && !has("reconfigure-two-at-once"):
 		return fmt.Errorf("not every majority of %s shares a voter with every one of %s: add or remove one voter at a time", names(ms), names(next))
 	case g.leaseEnd > g.covered && !has("largest-claim-forgotten"):
-		return fmt.Errorf("a majority of %s has not yet renewed the lease that was had before", names(ms))
+		return fmt.Errorf("a majority of %s has not yet renewed the earlier lease", names(ms))
 	case slices.Equal(ms.Voters, next.Voters) && slices.Equal(ms.Observers, next.Observers) && slices.Equal(ms.Addresses, next.Addresses):
-		return errors.New("it is what there is")
+		return errors.New("it is the present membership")
 	}
 	return m.reachable(next)
 }
 
-// renewed is a voter that the next membership has with another directory.
+// renewed returns a voter that has another directory in the next membership.
 func (m *Machine) renewed(next *protocol.Membership) protocol.NodeID {
 	for _, v := range next.Voters {
 		if m.ballot.Membership.Index(v.ID) >= 0 && !m.ballot.Membership.Has(v) {
@@ -116,8 +112,7 @@ func (m *Machine) renewed(next *protocol.Membership) protocol.NodeID {
 	return ""
 }
 
-// reachable says which voters are missing for the next membership to have a
-// majority that answers.
+// reachable returns an error with the missing voters if no majority of the next membership answers.
 func (m *Machine) reachable(next *protocol.Membership) error {
 	n := 0
 	var silent []string
@@ -138,7 +133,7 @@ func (m *Machine) reachable(next *protocol.Membership) error {
 	return fmt.Errorf("%d voters of %s answer, and a majority is %d: %s", n, names(next), next.Quorum(), strings.Join(silent, ", "))
 }
 
-// names is the voters of a membership, for people.
+// names lists the voters of a membership for a message.
 func names(ms *protocol.Membership) string {
 	var b strings.Builder
 	for i, v := range ms.Voters {
@@ -168,9 +163,8 @@ func (m *Machine) reconfigure(next *protocol.Membership, fx *protocol.Effects) {
 	}
 }
 
-// install makes the next membership, which is durable, the present one. That is
-// done even if the leadership has ended in the meantime: after a restart it
-// would be so, too.
+// install makes the next membership, which is durable, the present one, even if the tenure has
+// ended in the meantime: a restart would do the same.
 func (m *Machine) install(fx *protocol.Effects) {
 	old := m.ballot.Membership
 	m.ballot.Membership, m.next = m.next, nil
@@ -193,7 +187,7 @@ func (m *Machine) install(fx *protocol.Effects) {
 		for i := len(m.ballot.Membership.Voters); i < len(g.voters); i++ {
 			g.voters[i] = follower{}
 		}
-		g.heard = g.fresh // that a quorum hears it is not forgotten
+		g.heard = g.fresh // a quorum that hears this leader is not forgotten
 		m.recount()
 		m.beat(fx)
 	case m.role != protocol.Fencing:
@@ -202,8 +196,8 @@ func (m *Machine) install(fx *protocol.Effects) {
 	}
 }
 
-// reseat finds the own place in a membership that has replaced old, and keeps
-// what is known of its voters.
+// reseat finds this participant's place in a membership that has replaced old, and keeps what is
+// known of its voters.
 func (m *Machine) reseat(old *protocol.Membership) {
 	before := m.known
 	m.known = [protocol.MaxVoters]standing{}
@@ -216,14 +210,14 @@ func (m *Machine) reseat(old *protocol.Membership) {
 	m.overtake()
 }
 
-// overtake gives a change up that is older than the present membership.
+// overtake gives up a change that is older than the present membership.
 func (m *Machine) overtake() {
 	if m.next != nil && m.next.Compare(m.ballot.Membership) <= 0 {
 		m.next = nil
 	}
 }
 
-// hold takes notice of which membership is durable. The next ack tells the leader.
+// hold records which membership is durable. The next ack tells the leader.
 func (m *Machine) hold() {
 	if m.saved >= m.configSave {
 		m.held = m.ballot.Membership.ID()

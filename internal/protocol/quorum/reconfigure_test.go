@@ -9,7 +9,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// among is a membership of these voters, by their number.
+// among is a membership of the voters with these numbers.
 func among(places ...int) *protocol.Membership {
 	ms := &protocol.Membership{}
 	for _, i := range places {
@@ -18,8 +18,8 @@ func among(places ...int) *protocol.Membership {
 	return ms
 }
 
-// TestObjection: each reason why a leader of three does not change the
-// membership, and that a Reconfigure then changes nothing.
+// TestObjection: each reason why a leader of three does not change the membership, and that a
+// Reconfigure then changes nothing.
 func TestObjection(t *testing.T) {
 	wiped := among(0, 1, 2)
 	wiped.Voters[2].Dir[5]++
@@ -33,7 +33,7 @@ func TestObjection(t *testing.T) {
 		name   string
 		next   *protocol.Membership
 		change func(m *Machine)
-		says   []string // nothing: it is carried out
+		says   []string // empty: it is carried out
 	}{
 		{"add", among(0, 1, 2, 3), nil, nil},
 		{"remove", among(0, 2), nil, nil},
@@ -44,7 +44,7 @@ func TestObjection(t *testing.T) {
 		{"too many", full, nil, []string{"10 voters; want 1 to 9"}},
 		{"in another order", among(1, 0, 2), nil, []string{"n1 after n2", "ordered by id"}},
 		{"an address of a stranger", unlisted, nil, []string{"address of n3", "neither voter nor observer"}},
-		{"the same", among(0, 1, 2), nil, []string{"it is what there is"}},
+		{"the same", among(0, 1, 2), nil, []string{"it is the present membership"}},
 		{"without the leader", among(1, 2), nil, []string{"n1 leads", "transfer leadership first"}},
 		{"two removed", among(0), nil, []string{"{n1,n2,n3}", "{n1}", "one voter at a time"}},
 		{"two added", among(0, 1, 2, 3, 4), nil, []string{"one voter at a time"}},
@@ -53,24 +53,24 @@ func TestObjection(t *testing.T) {
 		{"no leader", among(0, 1), func(m *Machine) { m.role = protocol.Follower }, []string{"n1 does not lead"}},
 		{"fencing", among(0, 1), func(m *Machine) { m.role = protocol.Fencing }, []string{"n1 does not lead"}},
 		{"not in tenure", among(0, 1), func(m *Machine) { m.tenure.active = false }, []string{"its lease is not proven yet"}},
-		{"another change", among(0, 1), func(m *Machine) { m.next = among(0, 2); m.next.Version = 7 }, []string{"version 7 is being written down"}},
+		{"another change", among(0, 1), func(m *Machine) { m.next = among(0, 2); m.next.Version = 7 }, []string{"version 7 is still being saved"}},
 		{"disk", among(0, 1), func(m *Machine) { m.badDisk = true }, []string{"the disk of n1 fails"}},
 		{"an election", among(0, 1), func(m *Machine) { m.round.kind = asking }, []string{"holding an election"}},
 		{"not settled", among(0, 1), func(m *Machine) {
 			for i := range m.tenure.voters {
 				m.tenure.voters[i].held.Version = 0
 			}
-		}, []string{"a majority of {n1,n2,n3}", "has not written membership 1.1 down"}},
-		{"of an earlier term", among(0, 1), func(m *Machine) { m.tenure.term++ }, []string{"has not written membership 1.1 down"}},
+		}, []string{"a majority of {n1,n2,n3}", "has not saved membership 1.1"}},
+		{"of an earlier term", among(0, 1), func(m *Machine) { m.tenure.term++ }, []string{"has not saved membership 1.1"}},
 		{"not on the own disk, and one other's", among(0, 1), func(m *Machine) {
 			m.held = protocol.ConfigID{}
 			m.tenure.voters[2].held = protocol.ConfigID{}
-		}, []string{"has not written membership 1.1 down"}},
-		{"a greater claim", among(0, 1), func(m *Machine) { m.tenure.leaseEnd++ }, []string{"has not yet renewed the lease"}},
+		}, []string{"has not saved membership 1.1"}},
+		{"a greater claim", among(0, 1), func(m *Machine) { m.tenure.leaseEnd++ }, []string{"has not yet renewed the earlier lease"}},
 		{"silence", among(0, 1), func(m *Machine) { m.tenure.voters[1].sent -= protocol.Instant(time.Second) }, []string{"1 voters of {n1,n2} answer, and a majority is 2", "n2 does not answer"}},
 		{"silence, and one that is new", among(0, 1, 2, 3), func(m *Machine) { m.tenure.voters[1].sent -= protocol.Instant(time.Second) },
 			[]string{"2 voters of {n1,n2,n3,n4} answer, and a majority is 3", "n2 does not answer", "n4 is new"}},
-		{"silence of who is removed", among(0, 2), func(m *Machine) { m.tenure.voters[1].sent -= protocol.Instant(time.Second) }, nil},
+		{"silence of the removed voter", among(0, 2), func(m *Machine) { m.tenure.voters[1].sent -= protocol.Instant(time.Second) }, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSteady(t, 3)
@@ -112,7 +112,7 @@ func TestObjection(t *testing.T) {
 	}
 }
 
-// TestOverlap holds the arithmetic against all majorities there are.
+// TestOverlap compares the arithmetic with an enumeration of all majorities.
 func TestOverlap(t *testing.T) {
 	const n = 6
 	for a := 1; a < 1<<n; a++ {
@@ -133,7 +133,7 @@ func TestOverlap(t *testing.T) {
 	other := among(0, 1, 2)
 	other.Voters[1].Dir[0]++
 	if among(0, 1, 2).Overlap(other) {
-		t.Error("a voter with another directory is taken for the same")
+		t.Error("a voter with another directory counts as the same voter")
 	}
 }
 
@@ -153,7 +153,7 @@ func numbers(set int) (all []int) {
 	return all
 }
 
-// TestMembers: what a leader knows of the others, and who is not told.
+// TestMembers: what a leader knows of the others, and that a follower reports nothing.
 func TestMembers(t *testing.T) {
 	w := newWorld(1)
 	for i := range 4 {
@@ -182,7 +182,7 @@ func TestMembers(t *testing.T) {
 		}
 		want.Voter = got.Voter
 		if (got.Rate.Over > 0) != (i < 2) || got.Rate.Low > 0 || got.Rate.High < 0 {
-			t.Errorf("of a clock that runs like its own it knows %+v", got.Rate)
+			t.Errorf("the rate of a clock like its own is %+v", got.Rate)
 		}
 		want.Rate = got.Rate
 		if i < 2 {
@@ -201,8 +201,8 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestInstalledAfterTheEnd: a change that is durable when its leader leads no
-// more is the voter's membership all the same; after a restart it would be, too.
+// TestInstalledAfterTheEnd: a change that becomes durable after its leader's tenure is the voter's
+// membership all the same; after a restart it would be, too.
 func TestInstalledAfterTheEnd(t *testing.T) {
 	s := newSteady(t, 3)
 	m := s.leader
@@ -223,8 +223,8 @@ func TestInstalledAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestNewerMembershipWins: a change that is being written down is given up for a
-// newer membership, also when its save ends later.
+// TestNewerMembershipWins: a leader gives up a change that is being saved for a newer membership,
+// also when its save ends later.
 func TestNewerMembershipWins(t *testing.T) {
 	s := newSteady(t, 3)
 	m := s.leader
@@ -244,8 +244,8 @@ func TestNewerMembershipWins(t *testing.T) {
 	}
 }
 
-// TestStampedWhileChanging: a leader that goes on in a higher term while a change
-// is being written down keeps the membership of that term (R5): it is the newer one.
+// TestStampedWhileChanging: a leader that goes on in a higher term while a change is being saved
+// keeps the membership of that term (R5): it is the newer one.
 func TestStampedWhileChanging(t *testing.T) {
 	s := newSteady(t, 3)
 	m := s.leader
@@ -260,8 +260,8 @@ func TestStampedWhileChanging(t *testing.T) {
 	}
 }
 
-// TestReplacedAtOnce: of four voters one can be replaced by one with another
-// directory in a single change. Nothing that was known of the old one is of the new.
+// TestReplacedAtOnce: of four voters, one can be replaced by one with another directory in a single
+// change. Nothing that was known of the old voter applies to the new one.
 func TestReplacedAtOnce(t *testing.T) {
 	s := newSteady(t, 4)
 	m := s.leader

@@ -2,17 +2,16 @@ package quorum
 
 import "github.com/electd/elect/internal/protocol"
 
-// release tells the voters that the work has returned: what they promised to
-// this incarnation, up to the last heartbeat of this term, is void (R9).
+// release tells the voters that the work has returned: what they promised to this incarnation, up
+// to the last heartbeat of this term, is void (R9).
 func (m *Machine) release(fx *protocol.Effects) {
 	m.handOver(fx)
 	m.over(m.successors(), fx)
 }
 
-// over is the release itself. It is true of every term whose work has returned,
-// whatever has ended it: one that was superseded, has lapsed, or did not outlast a
-// jump of the clock. Then there is no ranking, and that of the last heartbeat
-// goes on.
+// over sends the release. It is true of every term whose work has returned, whatever ended it: a
+// supersession, a lapse or a jump of the clock. In these cases there is no ranking, and that of the
+// last heartbeat stays.
 func (m *Machine) over(ranking []protocol.NodeID, fx *protocol.Effects) {
 	msg := m.message(Release, m.tenure.term)
 	msg.Seq, msg.Ranking = m.seq, ranking
@@ -22,7 +21,7 @@ func (m *Machine) over(ranking []protocol.NodeID, fx *protocol.Effects) {
 	}
 }
 
-// onRelease stands, in the order that the leader told, if it was the present one.
+// onRelease stands, in the order of the ranking, if the sender was the present leader.
 func (m *Machine) onRelease(leader protocol.Voter, msg *protocol.Message, fx *protocol.Effects) {
 	h := protocol.Handover{Leader: leader, Incarnation: msg.Incarnation, Term: msg.Term, Seq: msg.Seq}
 	if m.honour(&h, fx) {
@@ -39,8 +38,8 @@ type life struct {
 	incarnation uint64
 }
 
-// deadLives are the latest lives of voters that a witness has declared dead, and
-// all their earlier ones with them.
+// deadLives are the latest incarnations of voters that a witness has declared dead. All earlier
+// ones are dead too.
 type deadLives struct {
 	n   int
 	all [protocol.MaxVoters]life
@@ -55,8 +54,8 @@ func (g *deadLives) holds(v protocol.Voter, incarnation uint64) bool {
 	return false
 }
 
-// add remembers the greatest incarnation of a voter that is dead. There is
-// room for all voters of a membership; strangers make place.
+// add records the greatest dead incarnation of a voter. There is room for all voters of a
+// membership; others are removed for them.
 func (g *deadLives) add(v protocol.Voter, incarnation uint64, ms *protocol.Membership) {
 	for i := range g.all[:g.n] {
 		if l := &g.all[i]; l.voter == v {
@@ -77,10 +76,9 @@ func (g *deadLives) add(v protocol.Voter, incarnation uint64, ms *protocol.Membe
 	}
 }
 
-// onWitness drops the promises to lives that are dead for ever (R9). Voters
-// remember the greatest of them and are deaf to what such a life still has on
-// its way, so a replay or another order changes nothing. What was promised
-// before this voter started stays.
+// onWitness drops the promises to dead incarnations (R9). Voters remember the greatest of them and
+// ignore messages of a dead incarnation that are still on their way, so repetition and order do not
+// matter. What was promised before this voter started stays.
 func (m *Machine) onWitness(dead protocol.Voter, incarnation uint64, fx *protocol.Effects) {
 	if dead == m.cfg.Self || !m.ballot.Membership.Has(dead) {
 		return
@@ -105,13 +103,12 @@ func (m *Machine) onWitness(dead protocol.Voter, incarnation uint64, fx *protoco
 		m.recount()
 	}
 	if m.role == protocol.Leader && !m.tenure.active {
-		m.beat(fx) // the others are promised to fewer now, too
+		m.beat(fx) // the others are now promised to fewer, too
 	}
 	m.tellResidual(dropped, fx)
 }
 
-// tellResidual repeats the ack when promises were dropped: the winner may be
-// waiting for them.
+// tellResidual repeats the ack when promises were dropped: the winner may be waiting for them.
 func (m *Machine) tellResidual(dropped bool, fx *protocol.Effects) {
 	h := &m.heard
 	if dropped && !m.working() && h.contact != protocol.Always && h.term == m.ballot.Term {

@@ -2,13 +2,13 @@ package quorum
 
 import "github.com/electd/elect/internal/protocol"
 
-// quietBeats is for how many heartbeats a voter that has just started grants
-// no pre-vote: it has not had the chance to hear the leader (R1).
+// quietBeats is for how many heartbeats a voter that has just started grants no pre-vote: it may
+// not have heard the leader yet (R1).
 const quietBeats = 3
 
-// boot begins a life (R1). Whatever the voter promised before may still be
-// live: it reports the longest promise it may have given as its boot residual,
-// counted from now, and votes at once; only activation waits.
+// boot begins an incarnation (R1). Promises from before the start may still be live: the voter
+// reports the longest one that it may have given as its boot residual, counted from now. It votes
+// at once; only activation waits.
 func (m *Machine) boot(durable []byte) {
 	m.ballot = Ballot{Membership: m.cfg.Membership}
 	if durable != nil {
@@ -20,9 +20,8 @@ func (m *Machine) boot(durable []byte) {
 		m.ballot = b
 	}
 	if durable == nil {
-		// Answers name the incarnation that they are for, and not the directory.
-		// What is still on its way to a voter whose disk was wiped must not fit
-		// the one that has taken its name.
+		// Answers name the incarnation that they are for, but not the directory. An answer to a
+		// voter whose disk was wiped must not fit the voter that has taken its name.
 		m.ballot.Incarnation = m.rand >> 16
 	}
 	now := m.now.Boot
@@ -35,7 +34,7 @@ func (m *Machine) boot(durable []byte) {
 		m.quietUntil = protocol.Always
 	}
 	m.ballot.Incarnation++
-	// What this life will claim as a leader is durable before it says a word.
+	// What this incarnation may claim as a leader is durable before it sends anything.
 	m.ballot.MaxPromise = max(m.ballot.MaxPromise, m.cfg.Promise)
 	if m.cfg.mutants.Has("promise-shrinks-at-once") {
 		m.ballot.MaxPromise = m.cfg.Promise

@@ -8,7 +8,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// at is a reading, and start a machine that has booted and saved.
+// at is a reading; start returns a machine that has booted and saved.
 func at(d time.Duration) protocol.Reading {
 	return protocol.Reading{Boot: protocol.Instant(d), Mono: protocol.Instant(d)}
 }
@@ -24,7 +24,7 @@ func start(t *testing.T, cfg Config, durable []byte) *Machine {
 	return m
 }
 
-// from is a message of a voter in its first life.
+// from is a message of a voter in its first incarnation.
 func from(i int, kind protocol.MessageType, ms *protocol.Membership, term uint64) protocol.Input {
 	v := voter(i)
 	return protocol.Input{Kind: protocol.Receive, Now: at(time.Second), From: v.ID, Message: protocol.Message{
@@ -32,8 +32,8 @@ func from(i int, kind protocol.MessageType, ms *protocol.Membership, term uint64
 	}}
 }
 
-// TestPromotedObserver: an observer that learns from the message itself that it
-// is a voter keeps the promise, and votes (R14).
+// TestPromotedObserver: an observer that learns from a message that it is a voter acks and votes in
+// answer to that message (R14).
 func TestPromotedObserver(t *testing.T) {
 	old, grown := members(3), members(4)
 	grown.Version = 2
@@ -62,7 +62,7 @@ func TestPromotedObserver(t *testing.T) {
 	}
 }
 
-// TestWipedDisk: a node that has lost its disk is another voter.
+// TestWipedDisk: a node whose disk was wiped is another voter.
 func TestWipedDisk(t *testing.T) {
 	ms := members(3)
 	m := start(t, Config{Self: voter(0), Membership: ms}, nil)
@@ -74,8 +74,8 @@ func TestWipedDisk(t *testing.T) {
 	}
 }
 
-// TestNoRoomForPromises: when there are more live promises than places, the
-// one that ends first is still owed, to everybody.
+// TestNoRoomForPromises: when there are more live promises than places, the one that ends first is
+// still owed, to all.
 func TestNoRoomForPromises(t *testing.T) {
 	m := start(t, Config{Self: voter(0), Membership: members(3)}, nil)
 	now := m.now.Boot
@@ -90,7 +90,7 @@ func TestNoRoomForPromises(t *testing.T) {
 	}
 }
 
-// TestMaxPromiseShrinks: not before what may have been promised has elapsed.
+// TestMaxPromiseShrinks: MaxPromise does not shrink before what may have been promised has elapsed.
 func TestMaxPromiseShrinks(t *testing.T) {
 	ms := members(3)
 	before := Ballot{Membership: ms, MaxPromise: 10 * time.Second, Incarnation: 4}
@@ -112,8 +112,8 @@ func TestMaxPromiseShrinks(t *testing.T) {
 	}
 }
 
-// TestFailedSave: what waits for a save that failed is not sent; the vote is
-// still given, to nobody else; and a later save makes good for it.
+// TestFailedSave: what waits for a failed save is not sent; the voter keeps its vote for the same
+// candidate; a later save lets the answer leave.
 func TestFailedSave(t *testing.T) {
 	ms := members(3)
 	m := start(t, Config{Self: voter(0), Membership: ms}, nil)
@@ -142,8 +142,8 @@ func TestFailedSave(t *testing.T) {
 	}
 }
 
-// TestConfirm: the count rises with the round trip, also for commands that were
-// given while another was under way, and not before.
+// TestConfirm: the count rises with the round trip, also for commands that were given during
+// another one, and not before.
 func TestConfirm(t *testing.T) {
 	s := newSteady(t, 3)
 	confirm := func() {
@@ -181,7 +181,7 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// TestUnknown: inputs that make no sense change nothing.
+// TestUnknown: invalid inputs change nothing.
 func TestUnknown(t *testing.T) {
 	ms := members(3)
 	m := start(t, Config{Self: voter(0), Membership: ms}, nil)
@@ -200,8 +200,8 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestMetadata: the next heartbeats carry what the latest Campaign brought, also
-// after the state was saved and loaded; an empty one changes nothing.
+// TestMetadata: the next heartbeats carry the metadata of the latest Campaign, also after the state
+// was saved and loaded; an empty one changes nothing.
 func TestMetadata(t *testing.T) {
 	s := newSteady(t, 3)
 	told := func() string {
@@ -222,8 +222,8 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// TestIllFormed: what no honest sender says has no effect, though it would have
-// one a little smaller.
+// TestIllFormed: a message beyond the bounds of every honest sender has no effect; the same message
+// at the bound has one.
 func TestIllFormed(t *testing.T) {
 	ms := members(3)
 	for _, c := range []struct {
@@ -259,7 +259,7 @@ func TestIllFormed(t *testing.T) {
 	}
 }
 
-// TestTransferNow: who is no successor by it does not stand.
+// TestTransferNow: a participant that the token does not make the successor does not stand.
 func TestTransferNow(t *testing.T) {
 	ms := members(3)
 	for _, c := range []struct {
@@ -308,7 +308,7 @@ func TestTransferNow(t *testing.T) {
 	}
 }
 
-// TestHonour: what a release, or the token of a transfer, waives of a promise.
+// TestHonour: which promises a release, or the token of a transfer, waives.
 func TestHonour(t *testing.T) {
 	for _, c := range []struct {
 		name                   string
@@ -343,8 +343,8 @@ func TestHonour(t *testing.T) {
 	}
 }
 
-// TestReanchorAfterAdd has a voter come back in a higher term when voters were
-// added: they count as grantors, and the tenure goes on (R5).
+// TestReanchorAfterAdd has a voter return in a higher term after voters were added: they count as
+// grantors, and the tenure goes on (R5).
 func TestReanchorAfterAdd(t *testing.T) {
 	for _, grow := range []bool{false, true} {
 		w := newWorld(1)
@@ -375,7 +375,7 @@ func TestReanchorAfterAdd(t *testing.T) {
 			do(among(0, 1, 2, 3, 4))
 		}
 		token := lead.m.tenure.token
-		b := &w.nodes[2].m.ballot // n3 stood in an election that nobody won
+		b := &w.nodes[2].m.ballot // n3 stood in an election without a winner
 		w.nodes[2].m.votePrev, b.Term, b.VotedFor = b.Term, b.Term+1, voter(2)
 		w.run(now + 3*time.Second)
 		v := lead.m.View()
@@ -385,8 +385,8 @@ func TestReanchorAfterAdd(t *testing.T) {
 	}
 }
 
-// TestPositionNotKnownYet has a voter restart that is told its position later:
-// until then it helps nobody and does not stand.
+// TestPositionNotKnownYet restarts a voter that is told its position later: until then it votes for
+// no candidate and does not stand.
 func TestPositionNotKnownYet(t *testing.T) {
 	cfg := Config{Self: voter(0), Membership: members(3), Position: RequirePosition, AwaitPosition: true}
 	m := start(t, cfg, nil)
@@ -409,8 +409,8 @@ func TestPositionNotKnownYet(t *testing.T) {
 	}
 }
 
-// TestPreferDoesNotWaitForEver has a voter that is never told its position: where
-// positions are preferred it stands after a promise and the grace.
+// TestPreferDoesNotWaitForEver has a voter that is never told its position: with PreferPosition it
+// stands after a promise and the grace.
 func TestPreferDoesNotWaitForEver(t *testing.T) {
 	m := start(t, Config{Self: voter(0), Membership: members(1), Position: PreferPosition, AwaitPosition: true}, nil)
 	step(m, &protocol.Input{Kind: protocol.Do, Now: at(time.Second), Command: protocol.Command{Verb: protocol.Campaign}})

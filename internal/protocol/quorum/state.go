@@ -7,8 +7,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// AppendState implements [protocol.Machine]. What cannot be read in the present
-// role is left out, so that equal behaviour has equal bytes.
+// AppendState implements [protocol.Machine]. Fields that the present role does not read are left
+// out, so that equal behaviour has equal bytes.
 func (m *Machine) AppendState(dst []byte) []byte {
 	dst = append(dst, byte(m.role))
 	switch m.role {
@@ -72,7 +72,7 @@ func (m *Machine) LoadState(src []byte) error {
 	case protocol.Observer, protocol.Follower, protocol.PreCandidate, protocol.Candidate, protocol.Leader, protocol.Fencing:
 		m.load(d)
 	default:
-		return fmt.Errorf("quorum: a state with the role %v, which this protocol does not have", m.role)
+		return fmt.Errorf("quorum: a state with the role %v; want a role of this protocol", m.role)
 	}
 	if err := d.Done(); err != nil {
 		return fmt.Errorf("quorum: state: %w", err)
@@ -132,7 +132,7 @@ func (m *Machine) load(d *protocol.Decoder) {
 	case m.failed > mostFailures:
 		d.Fail(fmt.Errorf("%d failures; want at most %d", m.failed, mostFailures))
 	case m.self < 0 && (m.inTenure() || m.round.kind != idle || m.role == protocol.Follower):
-		d.Fail(fmt.Errorf("the role %v, but %v is no voter", m.role, m.cfg.Self))
+		d.Fail(fmt.Errorf("the role %v, but %v is not a voter", m.role, m.cfg.Self))
 	case stands != (m.round.kind != idle) && m.role != protocol.Leader:
 		d.Fail(fmt.Errorf("the role %v does not go with its round", m.role))
 	}
@@ -183,7 +183,7 @@ func (p *pace) load(d *protocol.Decoder) {
 	}
 }
 
-// priority reads a priority, 0 being one that is not known.
+// priority reads a priority; 0 is an unknown one.
 func priority(d *protocol.Decoder) int {
 	p := int64(d.Uint())
 	if p < protocol.NeverLead || p > MaxPriority {

@@ -13,9 +13,8 @@ import (
 	"github.com/electd/elect/internal/race"
 )
 
-// TestStateIsComplete makes each step of random worlds a second time, in a
-// machine that was loaded from the state before it: effects and the state after
-// it must be the same.
+// TestStateIsComplete repeats each step of random worlds in a machine that was loaded from the
+// state before it: the effects and the state after it must be the same.
 func TestStateIsComplete(t *testing.T) {
 	steps := 0
 	for seed := uint64(1); seed <= race.Or[uint64](25, 5); seed++ {
@@ -54,9 +53,8 @@ func TestStateIsComplete(t *testing.T) {
 	t.Logf("%d steps", steps)
 }
 
-// TestStateKnowsAllFields changes every field of a machine, wherever it is, and
-// looks whether its state has changed with it, and can be loaded or is refused. A
-// new field must not be forgotten.
+// TestStateKnowsAllFields changes every field of a machine, wherever it is, and checks that its
+// state changes with it, and can be loaded or is refused. A new field must not be forgotten.
 func TestStateKnowsAllFields(t *testing.T) {
 	busy := func() *Machine {
 		m, err := New(Config{Self: voter(0), Membership: members(protocol.MaxVoters)})
@@ -211,14 +209,14 @@ func TestLoadStateRefuses(t *testing.T) {
 	}
 }
 
-// TestLoadStateRefusesTheImpossible loads the states of machines that cannot be.
+// TestLoadStateRefusesTheImpossible loads states that no machine can have.
 func TestLoadStateRefusesTheImpossible(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Machine)
 		says   string
 	}{
 		{func(m *Machine) { m.ballot.Membership = among() }, "0 voters"},
-		{func(m *Machine) { m.ballot.Membership = among(1, 2) }, "is no voter"},
+		{func(m *Machine) { m.ballot.Membership = among(1, 2) }, "is not a voter"},
 		{func(m *Machine) { m.ballot.MaxPromise = -1 }, "a promise of -1ns"},
 		{func(m *Machine) { m.next = among() }, "0 voters"},
 		{func(m *Machine) { m.failed = mostFailures + 1 }, "65 failures"},

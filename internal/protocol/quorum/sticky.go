@@ -6,8 +6,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// heard is the leader that was heard last, for stickiness (R2), for telling new
-// heartbeats from old ones (R7), and for whoever asks who leads.
+// heard is the leader that was heard last, for stickiness (R2), for the distinction of new
+// heartbeats from old ones (R7), and for the view.
 type heard struct {
 	leader      protocol.Voter
 	incarnation uint64
@@ -29,10 +29,9 @@ func (h *heard) leadership() protocol.Leadership {
 	return protocol.Leadership{ID: h.leader.ID, Incarnation: h.incarnation, Term: h.term}
 }
 
-// sticky is for how long the voter will not help to replace the leader that it
-// hears (R2). A leader is no obstacle to itself. The hint, that this voter
-// itself saw the leader close its last connection, lifts it: the election may
-// begin at once, because activation waits for the promises anyway.
+// sticky is how long the voter will refuse to replace the leader that it hears (R2). A leader is no
+// obstacle to itself. A hint lifts it: this voter itself saw the leader close its last connection.
+// The election may begin at once, because activation waits for the promises anyway.
 func (m *Machine) sticky(candidate protocol.Voter) time.Duration {
 	h := &m.heard
 	if h.at == protocol.Always || h.closed || h.leader == candidate || m.cfg.mutants.Has("no-sticky") {
@@ -41,7 +40,7 @@ func (m *Machine) sticky(candidate protocol.Voter) time.Duration {
 	return left(h.at.Add(m.cfg.Promise), m.now.Boot)
 }
 
-// onClosed takes notice of the hint.
+// onClosed handles the hint.
 func (m *Machine) onClosed(from protocol.NodeID, incarnation uint64) {
 	h := &m.heard
 	if h.leader.ID != from || h.incarnation != incarnation || h.at == protocol.Always || h.closed {

@@ -7,11 +7,11 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// A voter that is in a higher term rejects its leader for ever: it has voted in
-// an election that nobody won, or somebody did. The leader finds out by holding
-// an election of its own above that term, while it goes on leading (R5).
+// A voter in a higher term rejects its leader for ever: it has voted in an election that somebody
+// may or may not have won. The leader finds out by holding an election of its own above that term,
+// while it goes on leading (R5).
 
-// rejected takes notice of a rejection.
+// rejected handles a rejection.
 func (m *Machine) rejected(term uint64, fx *protocol.Effects) {
 	g := &m.tenure
 	if term <= g.term || m.role != protocol.Leader {
@@ -19,16 +19,16 @@ func (m *Machine) rejected(term uint64, fx *protocol.Effects) {
 	}
 	m.maxSeen = max(m.maxSeen, term)
 	g.stranded = max(g.stranded, term)
-	// Without a lease of its own it may be the late winner of a lower term. Then
-	// the higher one has a leader, or will get one, and must not be inflated.
+	// Without a live lease the leader may be the late winner of a lower term. Then the higher term
+	// has a leader, or will get one, and must not be raised.
 	if m.round.kind == idle && m.now.Boot < g.leaseEnd && m.now.Boot >= g.strandAt && m.fit() {
 		m.ask(Behind, fx)
 	}
 }
 
-// tallyStranded decides an election that was held while leading. If no quorum
-// has voted for another in between, nobody can have won, and only the ballot
-// moves. The answers that could still show this are waited for.
+// tallyStranded decides an election that was held while leading. If no quorum has voted for another
+// candidate in between, nobody can have won, and only the ballot moves. It waits for the answers
+// that could still show this.
 func (m *Machine) tallyStranded(fx *protocol.Effects) {
 	r := &m.round
 	n, quorum := len(m.ballot.Membership.Voters), m.ballot.Membership.Quorum()
@@ -61,8 +61,8 @@ func (m *Machine) endStranded(fx *protocol.Effects) {
 	m.abandon()
 }
 
-// reanchor moves the ballot to the term that was won. Work, token and lease go
-// on: the promises are to this incarnation, whatever its term.
+// reanchor moves the ballot to the term that was won. Work, token and lease go on: the promises are
+// to this incarnation, whatever its term.
 func (m *Machine) reanchor(fx *protocol.Effects) {
 	r, g := &m.round, &m.tenure
 	g.term, g.round, g.sent, g.stranded = r.term, r.number, r.sent, 0
@@ -80,8 +80,8 @@ func (m *Machine) reanchor(fx *protocol.Effects) {
 	m.beat(fx)
 }
 
-// overtaken ends the tenure, because another may have led in between, and
-// begins the next one, with a token of its own, once the work has returned.
+// overtaken ends the tenure, because another participant may have led in between, and begins the
+// next one, with a token of its own, once the work has returned.
 func (m *Machine) overtaken(fx *protocol.Effects) {
 	m.order(fx, protocol.Stop, Overtaken)
 	m.crown()

@@ -7,10 +7,10 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// The times of R11. A leader that was not heard for Promise is taken for gone;
-// candidates then start by rank, a slot apart, so that one election is over
-// before the next begins. The leader gossips the ranking; without one, at a
-// cold start, it is the order of priorities and ids.
+// The times of R11. A leader that was not heard for Promise counts as gone. Candidates then start
+// by rank, a slot apart, so that one election is over before the next begins. The leader's
+// heartbeats carry the ranking; without one, at a cold start, it is the order of priorities and
+// ids.
 
 // mostFailures bounds the back-off.
 const mostFailures = 64
@@ -21,12 +21,11 @@ const mostDoubled = 20
 // slowest is how many promises a vote may take on the slowest disk.
 const slowest = 4
 
-// firstTry: after a connection's end was seen, the first try that fails is
-// repeated after a 2^-(firstTry-1)th of a slot, the next after twice that, until
-// it is a slot.
+// firstTry: after the close of a leader's connection was seen, the first try that fails is repeated
+// after 2^-(firstTry-1) of a slot, the next after twice that, until the delay is a slot.
 const firstTry = 4
 
-// rank is the own place among the successors, from 0.
+// rank is this participant's place among the successors, from 0.
 func (m *Machine) rank() int {
 	if len(m.ranking) > 0 {
 		if i := slices.Index(m.ranking, m.cfg.Self.ID); i >= 0 {
@@ -37,8 +36,8 @@ func (m *Machine) rank() int {
 	return m.coldRank()
 }
 
-// stagger is the delay of the own rank. The first starts without any; others
-// add a random part, for ranks that two of them see differently.
+// stagger is the delay of this participant's rank. Rank 0 has none; the others add a random part,
+// in case two of them see different rankings.
 func (m *Machine) stagger() time.Duration {
 	r := m.rank()
 	if r == 0 {
@@ -57,25 +56,24 @@ func (m *Machine) electIn(d time.Duration, cause protocol.Reason) {
 	m.electAt, m.cause = m.now.Boot.Add(d), cause
 }
 
-// hurry starts the election as early as the own rank allows: the leader is
-// gone, by its word or by what was seen.
+// hurry starts the election as early as the rank allows: the leader is gone, by its release or by a
+// hint.
 func (m *Machine) hurry(cause protocol.Reason) {
 	if at := m.now.Boot.Add(m.stagger()); m.round.kind == idle && at < m.electAt {
 		m.electAt, m.cause = at, cause
 	}
 }
 
-// retry sets the timer after a round that failed. Where voters told how long
-// they are still bound, it is for when a quorum has become free; otherwise the
-// back-off is linear.
+// retry sets the timer after a round that failed. Where voters told how long they are still bound,
+// it is set to when a quorum has become free; otherwise the back-off is linear.
 func (m *Machine) retry() {
 	now := m.now.Boot
 	free := m.freeAt()
 	switch {
 	case m.seesDeath():
-		// Others are about to see what this one saw: the kernel of a process that
-		// died tells all of them within a millisecond or so, and one who asks
-		// between two of these is refused. So the first tries come soon.
+		// Other voters are about to see the same close: when a process dies, its kernel tells all
+		// of them within about a millisecond, and a candidate that asks in between is refused. So
+		// the first tries come soon.
 		m.failed++
 		if soon := firstTry - int(m.failed); soon > 0 {
 			m.electIn(m.cfg.Slot>>soon+m.jitter()/4, Again)
@@ -91,16 +89,16 @@ func (m *Machine) retry() {
 	}
 }
 
-// seesDeath reports whether the leader's last connection was closed, and not so
-// long ago that the others must have seen it too.
+// seesDeath reports whether the leader's last connection was closed, so recently that some others
+// may not have seen it yet.
 func (m *Machine) seesDeath() bool {
 	return m.heard.closed && m.failed < uint64(protocol.MaxVoters)
 }
 
-// prolong has a round go on until the own vote is saved, or cannot be: how long that
-// takes tells how long the votes of others may take, and the next round would begin
-// with another save on the same disk. Nobody waits for this one meanwhile: it votes
-// for who asks in a higher term, and follows who leads.
+// prolong makes a round go on until the candidate's own vote is saved, or cannot be. The time of
+// that save is an estimate for the votes of others, and the next round would begin with another
+// save on the same disk. Nothing waits for this round: the candidate votes for another in a higher
+// term, and follows a leader.
 func (m *Machine) prolong() bool {
 	if m.round.kind != voting || m.role == protocol.Leader || m.saved >= m.termSave {
 		return false
@@ -109,9 +107,9 @@ func (m *Machine) prolong() bool {
 	return true
 }
 
-// slowed gives an election the time that the own disk has shown to be needed: for
-// as long as the own vote has taken a candidate waits once more for those of others,
-// and who has voted for another lets that one win.
+// slowed gives an election the time that the own disk has shown to be needed. A candidate waits for
+// the votes of others once more as long as its own vote took; a voter that has voted for another
+// gives that one as long to win.
 func (m *Machine) slowed() {
 	now := m.now.Boot
 	switch r := &m.round; {
@@ -123,12 +121,13 @@ func (m *Machine) slowed() {
 	}
 }
 
-// awaited reports whether a vote for another, given in this life, is not durable yet.
+// awaited reports whether a vote for another candidate, given in this incarnation, is not durable
+// yet.
 func (m *Machine) awaited() bool {
 	return m.saved < m.termSave && m.bootSave < m.termSave && m.ballot.VotedFor.ID != "" && m.ballot.VotedFor != m.cfg.Self
 }
 
-// took is how long a vote took that is durable now, or as long as patience goes.
+// took is how long a vote took that is durable now, at most patient.
 func (m *Machine) took(since protocol.Instant) time.Duration {
 	if since.Add(m.patient()) <= m.now.Boot {
 		return m.patient()
@@ -136,21 +135,20 @@ func (m *Machine) took(since protocol.Instant) time.Duration {
 	return m.now.Boot.Sub(since)
 }
 
-// roundTime is how long answers are awaited. It grows with every failure: disks
-// that are slower than the slot allows must not make elections fail for ever. That of
-// votes doubles, because how slow the disks of others are is not known, and each
-// round that ends too soon has them save once more.
+// roundTime is how long answers are awaited. It grows with every failure: disks slower than a slot
+// must not make elections fail for ever. The time for votes doubles, because the speed of the other
+// disks is not known and each round that ends too soon makes them save once more.
 func (m *Machine) roundTime(kind roundKind) time.Duration {
-	if kind == asking || m.role == protocol.Leader { // no disk is in it, or a lease is running out
+	if kind == asking || m.role == protocol.Leader { // no disk is involved, or a lease is running out
 		return time.Duration(2+m.failed) * m.cfg.Slot
 	}
 	return m.doubled(1 + m.voted)
 }
 
-// doubled is a slot that was doubled so often, or as long as patience goes.
+// doubled is a slot that was doubled times times, at most patient.
 func (m *Machine) doubled(times uint64) time.Duration {
 	return min(m.cfg.Slot<<min(times, mostDoubled), m.patient())
 }
 
-// patient is for how long a vote is waited for at most.
+// patient is the longest wait for a vote.
 func (m *Machine) patient() time.Duration { return slowest * m.cfg.Promise }

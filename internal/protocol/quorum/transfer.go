@@ -2,17 +2,16 @@ package quorum
 
 import "github.com/electd/elect/internal/protocol"
 
-// A transfer (R10) is a release with a named successor. The work is told to
-// stop, the lease is renewed until it has returned, and only then is the token
-// made: a leader's word that all it did is over. Whoever has the token has the
-// release: the successor need not ask whether it could win, and shows it to the
-// voters that the release itself has not reached yet.
+// A transfer (R10) is a release with a named successor. The work is told to stop, the lease is
+// renewed until it has returned, and only then is the token made: the leader's statement that all
+// it did is over. The token contains the release: the successor need not ask whether it could win,
+// and shows the token to the voters that the release itself has not reached yet.
 //
-// Every release hands over in this way if some successor answers and would
-// stand. When it is dead, or cannot win, the next in the ranking stands a slot
-// later, and who gave up after all others.
+// Every release hands over in this way if a successor answers and would stand. If that one is dead
+// or cannot win, the next in the ranking stands a slot later. The former leader stands after all
+// others.
 
-// transfer gives leadership up in favour of target, or of the best successor.
+// transfer gives up leadership in favour of target, or of the best successor.
 func (m *Machine) transfer(target protocol.NodeID, reason protocol.Reason, fx *protocol.Effects) {
 	if !m.inTenure() || target == m.cfg.Self.ID || target != "" && m.ballot.Membership.Index(target) < 0 {
 		return
@@ -26,8 +25,8 @@ func (m *Machine) transfer(target protocol.NodeID, reason protocol.Reason, fx *p
 	}
 }
 
-// successor is to whom a leader hands over: who was named, or else the first of the
-// ranking, if there is one that answers and would stand.
+// successor is the voter to which a leader hands over: the named one, or else the first in the
+// ranking, if it answers and would stand.
 func (m *Machine) successor() protocol.NodeID {
 	if m.tenure.target != "" {
 		return m.tenure.target
@@ -51,8 +50,8 @@ func (m *Machine) handOver(fx *protocol.Effects) {
 	m.send(fx, successor, 0, &msg)
 }
 
-// onTransferNow stands at once, without asking first, unless somebody has stood
-// since or the successor cannot.
+// onTransferNow stands at once, without a pre-vote, unless another candidate has stood since or
+// this voter cannot stand.
 func (m *Machine) onTransferNow(leader protocol.Voter, msg *protocol.Message, fx *protocol.Effects) {
 	h := msg.Handover
 	if h == nil || h.Leader != leader || h.Incarnation != msg.Incarnation || h.Target != m.cfg.Self.ID {
@@ -69,10 +68,10 @@ func (m *Machine) onTransferNow(leader protocol.Voter, msg *protocol.Message, fx
 	m.vote(h, fx)
 }
 
-// honour drops what was promised to a leader up to the last heartbeat of the
-// term that it gave up, and nothing else: neither what was promised to another
-// life of that node, nor to a later tenure of this one, nor before this voter
-// started. It reports whether this voter took that leader for the present one.
+// honour drops what was promised to a leader up to the last heartbeat of the term that it gave up,
+// and nothing else: not what was promised to another incarnation of that node, nor to a later
+// tenure of this one, nor before this voter started. It reports whether this voter followed that
+// leader.
 func (m *Machine) honour(h *protocol.Handover, fx *protocol.Effects) (followed bool) {
 	dropped := false
 	for i := m.promises.n - 1; i >= 0; i-- {
@@ -88,7 +87,7 @@ func (m *Machine) honour(h *protocol.Handover, fx *protocol.Effects) (followed b
 		m.bootUntil = protocol.Always
 	}
 	if g := &m.heard; g.is(h.Leader, h.Incarnation) && g.term <= h.Term && g.seq <= h.Seq && !m.inTenure() {
-		g.seq, g.asked = h.Seq, 0 // what is still on its way is old
+		g.seq, g.asked = h.Seq, 0 // later heartbeats of that number are old
 		g.at, g.contact = protocol.Always, protocol.Always
 		followed = true
 	}

@@ -40,9 +40,8 @@ func (w *twin) tenure(m *Machine, now protocol.Instant, promises []given) (cover
 	return kth(ends, n, k, false), max(w.before, kth(sents, n, k, false)), kth(frees, n, k, true)
 }
 
-// missed derives whether a quorum was out of reach for a promise when a step began
-// (R8): since what e_q tells, and in a tenure that is younger than that, since it
-// was won. Whose lease has run out has lapsed.
+// missed derives whether a quorum was out of reach for a promise when a step began (R8): since e_q,
+// or, in a younger tenure, since its win. A leader without a lease has lapsed.
 func (w *twin) missed(now protocol.Instant, fx *protocol.Effects) {
 	got := slices.ContainsFunc(fx.Orders, func(o protocol.Order) bool { return o.Kind == protocol.Stop && o.Reason == QuorumLost })
 	silent := w.leads && len(w.ms.Voters) > 1 && now >= max(w.fresh, w.won).Add(w.cfg.Promise)
@@ -51,13 +50,13 @@ func (w *twin) missed(now protocol.Instant, fx *protocol.Effects) {
 	}
 }
 
-// probes reports whether heartbeats ask for no promise: a quorum has been missed for
-// half of one.
+// probes reports whether heartbeats ask for no promise: a quorum has been missed for half a
+// promise.
 func (w *twin) probes(now protocol.Instant) bool {
 	return now > max(w.fresh, w.won).Add(w.cfg.Promise/2)
 }
 
-// beaten is a heartbeat to a voter that left in a step, or nil.
+// beaten is a heartbeat to a voter that was sent in a step, or nil.
 func (w *twin) beaten(fx *protocol.Effects) *protocol.Message {
 	for i := range fx.Sends {
 		if s := &fx.Sends[i]; s.Message.Type == Heartbeat && w.ms.Index(s.To) >= 0 {
@@ -71,7 +70,7 @@ func (w *twin) beat(seq uint64) sentBeat {
 	return w.beats[slices.IndexFunc(w.beats, func(b sentBeat) bool { return b.seq == seq })]
 }
 
-// answered is the latest sending, in this tenure, that a voter has answered.
+// answered is the latest send, in this tenure, that a voter has answered.
 func (w *twin) answered(v protocol.Voter) protocol.Instant {
 	s := protocol.Always
 	for _, a := range w.acks {
@@ -140,7 +139,7 @@ func (w *twin) successors(self protocol.Voter, now protocol.Instant) []protocol.
 	return ids
 }
 
-// lead follows what a leader tells of its successors.
+// lead follows what a leader tells about its successors.
 func (w *twin) lead(n *node, in *protocol.Input, fx *protocol.Effects) {
 	now := in.Now.Boot
 	if len(w.ms.Voters) == 1 {
@@ -158,9 +157,9 @@ func (w *twin) lead(n *node, in *protocol.Input, fx *protocol.Effects) {
 	w.yields(n, in, fx)
 }
 
-// yields derives when a leader hands over to whom: to the best that outranks it,
-// if that one has been it at each beat for a while, and the tenure has lasted for
-// one, which doubles each time that the same voter has not led after a handover.
+// yields derives when a leader hands over, and to which voter: to the best that outranks it, if
+// that one has done so at each beat for Steady and the tenure has lasted for MinTenure, which
+// doubles each time the same voter has not led after a handover.
 func (w *twin) yields(n *node, in *protocol.Input, fx *protocol.Effects) {
 	now := in.Now.Boot
 	beats := in.Kind == protocol.Fire && slices.ContainsFunc(fx.Sends, func(s protocol.Send) bool { return s.Message.Type == Heartbeat })
@@ -207,7 +206,7 @@ func (w *twin) ranks(n *node, ranking []protocol.NodeID, now protocol.Instant) {
 	}
 }
 
-// rank is the own place among those who stand.
+// rank is this participant's place among the candidates.
 func (w *twin) rank(n *node) int {
 	self := n.cfg.Self
 	if len(w.ranking) > 0 {
@@ -225,8 +224,7 @@ func (w *twin) rank(n *node) int {
 	return rank
 }
 
-// judge derives what is answered to who asks for a vote, and from when on it may
-// be answered otherwise.
+// judge derives the answer to a vote request, and from when on it may be another.
 func (w *twin) judge(n *node, in *protocol.Input, fx *protocol.Effects) {
 	now, m, msg := in.Now.Boot, n.m, &in.Message
 	i := slices.IndexFunc(fx.Sends, func(s protocol.Send) bool {
@@ -245,7 +243,7 @@ func (w *twin) judge(n *node, in *protocol.Input, fx *protocol.Effects) {
 		reason = Voted
 	}
 	if i < 0 {
-		// What would wait for a save that has failed is not sent.
+		// A message that would wait for a failed save is not sent.
 		if !m.badDisk {
 			w.wrong = fmt.Sprintf("it does not answer; the twin answers %q", reason)
 		}
@@ -295,7 +293,7 @@ func (w *twin) objection(n *node, candidate protocol.Voter, msg *protocol.Messag
 	return "", 0
 }
 
-// settled reports whether a majority has said that it has the membership on disk.
+// settled reports whether a majority has said that the membership is on its disk.
 func (w *twin) settled(m *Machine) bool {
 	if m.role != protocol.Leader || w.ms.ConfigTerm != w.term {
 		return false
@@ -334,8 +332,8 @@ func (w *twin) objections(m *Machine, now, covered protocol.Instant) string {
 				answer++
 			}
 		}
-		// With one voter more or less, majorities of both share one. Two may go
-		// if their number is even: its majorities are one greater than half.
+		// With one voter more or less, majorities of both share one. Two may leave if their number
+		// is even: a majority is one more than half.
 		overlap := len(next) >= len(voters)-1 || len(voters)%2 == 0
 		want := m.role == protocol.Leader && m.tenure.active && m.next == nil && !m.badDisk && m.round.kind == idle && w.settled(m) &&
 			slices.Contains(next, m.cfg.Self) && overlap && w.end <= covered && answer > len(next)/2

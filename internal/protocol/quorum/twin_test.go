@@ -10,8 +10,8 @@ import (
 	"github.com/electd/elect/internal/race"
 )
 
-// twin derives what a machine keeps up to date from the whole history of one
-// life, every time anew and as literally as the rules say it.
+// twin derives what a machine keeps up to date from the whole history of one incarnation, each time
+// from the beginning and as literally as the rules state it.
 type twin struct {
 	cfg     Config
 	boot    protocol.Instant // boot residual
@@ -29,23 +29,23 @@ type twin struct {
 	known    map[protocol.Voter]standing
 	ranking  []protocol.NodeID            // that was told last
 	held     protocol.ConfigID            // on disk
-	saves    map[uint64]protocol.ConfigID // what they hold, by number
+	saves    map[uint64]protocol.ConfigID // the membership that each save holds, by number
 	start    protocol.Instant
 	refused  protocol.Instant // the first refusal for a position since a leader was heard, or Always
 	ballot   Ballot           // before the step
-	rounds   []uint64         // whose votes count in the tenure
-	end      protocol.Instant // the latest that could ever be claimed in the tenure
+	rounds   []uint64         // votes of these count in the tenure
+	end      protocol.Instant // the latest that could be claimed in the tenure
 	fresh    protocol.Instant // e_q after the latest step
 	before   protocol.Instant // e_q when the membership changed
 	won      protocol.Instant // when the tenure began
-	leads    bool             // and has not been given up
+	leads    bool             // and has not given up
 	target   protocol.NodeID  // of a transfer
 	led      protocol.Instant // since when the tenure lasts, or Always
-	better   protocol.NodeID  // who outranks this leader,
-	betterAt protocol.Instant // since when,
-	yielded  protocol.NodeID  // and to whom it has handed over for that
+	better   protocol.NodeID  // a voter that outranks this leader,
+	betterAt protocol.Instant // since then,
+	yielded  protocol.NodeID  // and the voter that it handed over to for that
 	times    int              // so many times, without having heard it lead
-	wrong    string           // what a step did that the twin would not have done
+	wrong    string           // what a step did and the twin would not have done
 }
 
 type given struct { // a heartbeat that was accepted
@@ -63,7 +63,7 @@ type told struct { // a release: of one incarnation up to (term, seq), or by a w
 	incarnation uint64
 	term, seq   uint64
 	witness     bool
-	followed    bool // it was the leader that was heard last, and nothing of it was newer
+	followed    bool // the leader was heard last, and nothing newer was heard
 	order       int
 }
 
@@ -95,7 +95,7 @@ type gotAck struct {
 	newest   uint64 // that had been sent by then
 }
 
-// see takes one step down.
+// see records one step.
 func (w *twin) see(n *node, in *protocol.Input, fx *protocol.Effects, order int) {
 	now, m := in.Now.Boot, n.m
 	msg := &in.Message
@@ -159,7 +159,7 @@ func (w *twin) see(n *node, in *protocol.Input, fx *protocol.Effects, order int)
 	w.ballot = m.ballot
 }
 
-// change follows the membership: of who is no voter any more, nothing is known.
+// change follows the membership: nothing is kept of a removed voter.
 func (w *twin) change(m *Machine) {
 	ms, was := m.ballot.Membership, w.ms
 	w.ms = ms
@@ -184,7 +184,7 @@ func (w *twin) change(m *Machine) {
 	}
 }
 
-// saw keeps what is on disk.
+// saw records what is on disk.
 func (w *twin) saw(in *protocol.Input, fx *protocol.Effects) {
 	if in.Kind == protocol.Saved && !in.Failed {
 		w.held = w.saves[in.Number]
@@ -198,7 +198,7 @@ func (w *twin) saw(in *protocol.Input, fx *protocol.Effects) {
 	}
 }
 
-// received takes a message down.
+// received records a message.
 func (w *twin) received(n *node, in *protocol.Input, fx *protocol.Effects, order int) {
 	now, m, msg := in.Now.Boot, n.m, &in.Message
 	sender := protocol.Voter{ID: in.From, Dir: msg.Dir}
@@ -225,8 +225,7 @@ func (w *twin) received(n *node, in *protocol.Input, fx *protocol.Effects, order
 		acked := slices.ContainsFunc(fx.Sends, func(s protocol.Send) bool {
 			return s.To == in.From && s.Message.Type == HeartbeatAck && s.Message.Granted
 		})
-		// An ack that would have to wait for a save that failed is not sent, and
-		// an observer sends none.
+		// An ack that would wait for a failed save is not sent, and an observer sends none.
 		quiet := (m.badDisk && m.role == protocol.Follower || m.role == protocol.Observer) && msg.Term == m.ballot.Term && w.ms.Has(sender)
 		if acked || quiet || m.heard.is(sender, msg.Incarnation) && m.role == protocol.Fencing {
 			g := given{sender, msg.Incarnation, msg.Term, msg.Seq, msg.Promise, now, true, order}
@@ -269,8 +268,8 @@ func (w *twin) received(n *node, in *protocol.Input, fx *protocol.Effects, order
 	}
 }
 
-// over takes a release down, whoever brings it, and reports whether it is of the
-// leader that was heard last, and of nothing newer.
+// over records a release, from any sender, and reports whether it is from the leader that was heard
+// last, and nothing newer was heard.
 func (w *twin) over(h *protocol.Handover, order int) bool {
 	r := told{of: h.Leader, incarnation: h.Incarnation, term: h.Term, seq: h.Seq, order: order}
 	for i := len(w.given) - 1; i >= 0 && w.given[i].leader == h.Leader && w.given[i].incarnation == h.Incarnation; i-- {
@@ -289,7 +288,7 @@ func (w *twin) over(h *protocol.Handover, order int) bool {
 	return r.followed
 }
 
-// forgetHeard keeps what was promised and forgets for stickiness who was heard.
+// forgetHeard keeps the promises and drops what counts for stickiness.
 func forgetHeard(all []given) []given {
 	all = slices.Clone(all)
 	for i := range all {
@@ -298,21 +297,21 @@ func forgetHeard(all []given) []given {
 	return append(all, given{order: -1})
 }
 
-// dead reports whether a witness has buried that life.
+// dead reports whether a witness has declared that incarnation dead.
 func (w *twin) dead(v protocol.Voter, incarnation uint64) bool {
 	return slices.ContainsFunc(w.told, func(r told) bool { return r.witness && r.of == v && incarnation <= r.incarnation })
 }
 
-// owed is the residual's end: the latest of the live promises to any other
-// incarnation, and the boot residual.
+// owed is the end of the residual: the latest of the live promises to any other incarnation, and
+// the boot residual.
 func (w *twin) owed(candidate protocol.Voter, incarnation uint64, promises []given) protocol.Instant {
 	until := w.boot
 	for _, g := range promises {
 		if g.promise == 0 || g.leader == candidate && g.incarnation == incarnation {
 			continue
 		}
-		// The latest heartbeat of that incarnation that a promise was given for
-		// says what a release has to reach.
+		// The latest heartbeat of that incarnation with a promise is the one that a release has to
+		// reach.
 		gone := false
 		for _, r := range w.told {
 			if r.of != g.leader || r.order < g.order {
@@ -364,7 +363,7 @@ func TestTwin(t *testing.T) {
 	t.Logf("%d steps compared", compared)
 }
 
-// compare runs a world, unless clocks jump in it, until machine and twin differ.
+// compare runs a world, unless its clocks jump, until machine and twin differ.
 func compare(seed uint64, change func(*Config)) (compared int, diff string) {
 	w := chaos(seed, change)
 	if w.jumps {
@@ -457,7 +456,7 @@ func (n *node) life64() uint64 {
 	return n.m.ballot.Incarnation
 }
 
-// sticky is for how long another leader counts as heard.
+// sticky is how long another leader counts as heard.
 func (w *twin) sticky(candidate protocol.Voter, now protocol.Instant) time.Duration {
 	if len(w.given) == 0 {
 		return 0

@@ -2,7 +2,7 @@ package quorum
 
 import "github.com/electd/elect/internal/protocol"
 
-// adopt enters a higher term without a vote in it.
+// adopt enters a higher term without a vote.
 func (m *Machine) adopt(term uint64) {
 	m.ballot.Term, m.ballot.VotedFor = term, protocol.Voter{}
 	m.votePrev = term
@@ -10,10 +10,10 @@ func (m *Machine) adopt(term uint64) {
 	m.abandon()
 }
 
-// vote stands for election: the own vote first, in a term of its own. A named
-// successor shows the handover (R10). The questions do not wait for the vote's
-// save, only its counting does: a life that ends before has won nothing, because
-// answers name the incarnation they are for.
+// vote stands for election: the candidate votes for itself, in a new term. A named successor shows
+// the handover (R10). The requests do not wait for the save of the vote, only its counting does: an
+// incarnation that ends before has won nothing, because answers name the incarnation that they are
+// for.
 func (m *Machine) vote(h *protocol.Handover, fx *protocol.Effects) {
 	term := m.round.term
 	if term <= m.ballot.Term {
@@ -35,12 +35,12 @@ func (m *Machine) vote(h *protocol.Handover, fx *protocol.Effects) {
 	m.tally(fx)
 }
 
-// onVote votes once a term, and answers when the vote is durable (R3). A voter
-// that refuses does not adopt the term. What is being saved counts as done for
-// what it forbids (a second vote) and as not done for what it allows (the answer).
+// onVote votes once a term, and answers when the vote is durable (R3). A voter that refuses does
+// not adopt the term. A save in flight counts as done for what it forbids (a second vote) and as
+// not done for what it allows (the answer).
 func (m *Machine) onVote(candidate protocol.Voter, msg *protocol.Message, fx *protocol.Effects) {
 	if msg.Handover != nil {
-		m.honour(msg.Handover, fx) // the release may not have come, or come later
+		m.honour(msg.Handover, fx) // the release may be lost or late
 	}
 	reason, wait := m.objection(candidate, msg)
 	b := &m.ballot
@@ -57,15 +57,15 @@ func (m *Machine) onVote(candidate protocol.Voter, msg *protocol.Message, fx *pr
 		if !again {
 			m.abandon()
 			if b.VotedFor != candidate {
-				m.votePrev = b.Term // votes for one and the same are one vote (R5)
+				m.votePrev = b.Term // two votes for one candidate count as one (R5)
 			}
 			b.Term, b.VotedFor = msg.Term, candidate
 			m.termSave, m.votedAt = m.touch(), m.now.Boot
 			if m.heard.leader != candidate {
 				m.heard.contact = protocol.Always
 			}
-			// The candidate gets the time that it takes to win, and more of it
-			// with every election that is held without a leader coming of it.
+			// The candidate gets the time that it needs to win, and more of it with every election
+			// without a leader.
 			m.failed, m.voted = min(m.failed+1, mostFailures), min(m.voted+1, mostDoubled)
 			m.electAt = max(m.electAt, m.now.Boot.Add(m.doubled(m.voted)+m.stagger()))
 		}

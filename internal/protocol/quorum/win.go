@@ -6,64 +6,63 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// marks is for how many heartbeats the time of sending is remembered. Acks of
-// older ones count for nothing.
+// marks is for how many heartbeats the time of sending is kept. Acks of older ones do not count.
 const marks = 64
 
-// tenure is what a leader knows in its term, and what is left of it while the
-// work has not returned.
+// tenure is what a leader knows in its term, and what is kept of it while the work has not
+// returned.
 type tenure struct {
-	term  uint64 // that heartbeats carry
-	token uint64 // of the work: the term of the tenure's win
+	term  uint64 // carried by heartbeats
+	token uint64 // the work's: the term of the tenure's win
 
 	active   bool // Lead was ordered
 	renewing bool // Fencing: the lease is renewed until the work has returned
 	again    bool // Fencing: a new tenure follows, in term (R5)
 
-	target   protocol.NodeID  // Fencing: who is to follow (R10); "" is the best
-	better   protocol.NodeID  // who outranks this leader (R12), "" is nobody
-	betterAt protocol.Instant // since when it does without a gap
+	target   protocol.NodeID  // Fencing: the successor (R10); "" is the best one
+	better   protocol.NodeID  // a voter that outranks this leader (R12); "" is none
+	betterAt protocol.Instant // since when without a gap
 	activeAt protocol.Instant // since when the tenure lasts
 
 	beatAt    protocol.Instant
 	leaseEnd  protocol.Instant
-	covered   protocol.Instant // leaseEnd, as far as the present membership has promised it (R15)
+	covered   protocol.Instant // the part of leaseEnd that the present membership has promised (R15)
 	fresh     protocol.Instant // e_q: a quorum has heard what was sent then
-	heard     protocol.Instant // e_q when the membership was changed last, or Always
-	won       protocol.Instant // when the term was: a quorum answered then, whenever it was asked (R8)
+	heard     protocol.Instant // e_q when the membership was last changed, or Always
+	won       protocol.Instant // when the term was won (R8)
 	notBefore protocol.Instant
 
-	round    uint64           // that was won
-	sent     protocol.Instant // before its questions left
+	round    uint64           // the round that was won
+	sent     protocol.Instant // before its requests left
 	stranded uint64           // the highest term that a voter rejected this one for
-	strandAt protocol.Instant // no sooner is it tried again
+	strandAt protocol.Instant // the next try comes no sooner
 
-	confirmSeq   uint64 // a quorum's acks from this one on answer
-	confirmAsked uint64 // this many Confirm commands; 0 is none in flight
+	confirmSeq   uint64 // acks of a quorum from this one on answer
+	confirmAsked uint64 // this many Confirm commands; 0: none is in flight
 
-	voters [protocol.MaxVoters]follower // by place; the own is not used but for clean
+	voters [protocol.MaxVoters]follower // by place; of the own one only clean is used
 	marks  [marks]mark                  // by seq modulo marks
 }
 
-// follower is a voter as its leader knows it.
+// follower is what a leader knows of a voter.
 type follower struct {
-	sent      protocol.Instant  // the latest sending that it answered
+	sent      protocol.Instant  // the latest sending that the voter answered
 	claim     protocol.Instant  // until when its promises may be claimed
-	notBefore protocol.Instant  // nb: from when on it is promised to nobody else
+	notBefore protocol.Instant  // nb: from when on it is promised to no other
 	seq       uint64            // the latest that it acked
-	clean     uint64            // it has voted for no other in any term up to this (R5)
+	clean     uint64            // it has voted for no other candidate in any term up to this one (R5)
 	idle      bool              // it would not stand
 	held      protocol.ConfigID // the membership that it has durably, by its acks in this term
 }
 
-// mark is what is remembered of a heartbeat.
+// mark is what is kept of a heartbeat.
 type mark struct {
 	seq   uint64
 	at    protocol.Instant
 	asked time.Duration
 }
 
-// in tenure reports whether the leader's machinery runs: heartbeats, acks, lease.
+// inTenure reports whether heartbeats, acks and lease are processed as a leader's.
 func (m *Machine) inTenure() bool {
 	return m.role == protocol.Leader || m.role == protocol.Fencing && m.tenure.renewing
 }
@@ -71,8 +70,8 @@ func (m *Machine) inTenure() bool {
 // working reports whether work of this participant may be running.
 func (m *Machine) working() bool { return m.role == protocol.Leader || m.role == protocol.Fencing }
 
-// win begins a term as its leader (R4). The lease starts with the quorums of
-// acks: a vote is not a promise.
+// win begins a term as its leader (R4). The lease starts with the acks of a quorum: a vote is not a
+// promise.
 func (m *Machine) win(fx *protocol.Effects) {
 	m.crown()
 	m.tenure.token = m.tenure.term
@@ -82,7 +81,7 @@ func (m *Machine) win(fx *protocol.Effects) {
 	m.await()
 }
 
-// crown makes the round that was won a tenure.
+// crown begins a tenure with the round that was won.
 func (m *Machine) crown() {
 	r := &m.round
 	token := m.tenure.token
@@ -105,7 +104,7 @@ func (m *Machine) crown() {
 	m.recount()
 }
 
-// lateVote makes use of a vote that came after the win.
+// lateVote uses a vote that came after the win.
 func (m *Machine) lateVote(i int, msg *protocol.Message) {
 	if g := &m.tenure; m.inTenure() && (msg.Round == g.round && msg.Term == g.term || m.cfg.mutants.Has("late-vote-of-an-older-round")) {
 		f := &g.voters[i]
@@ -115,7 +114,7 @@ func (m *Machine) lateVote(i int, msg *protocol.Message) {
 	}
 }
 
-// order tells the work.
+// order appends an order to the work.
 func (m *Machine) order(fx *protocol.Effects, kind protocol.OrderKind, reason protocol.Reason) {
 	fx.Orders = append(fx.Orders, protocol.Order{Kind: kind, Token: m.tenure.token, Reason: reason})
 }

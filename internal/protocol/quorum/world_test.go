@@ -10,8 +10,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// world is a small deterministic cluster: true time, a clock, a disk and a work
-// for each node, and links. It judges what it sees after every event.
+// world is a small deterministic cluster: true time, links, and for each node a clock, a disk and a
+// work. It checks the invariants after every event.
 type world struct {
 	now    time.Duration // true time
 	events events
@@ -27,16 +27,15 @@ type world struct {
 	late  func() time.Duration // of a duplicate
 	fsync func() time.Duration
 	join  func() time.Duration // from Stop to the return of the work
-	close time.Duration        // until the others see a dead node's connections close; less than 0: they do not
+	close time.Duration        // until the others see a dead node's connections close; negative: never
 
-	// How long it takes from a CatchUp until the position is reached; nil: it
-	// never is.
+	// The time from a CatchUp until the position is reached; nil: it never is.
 	catchUp func() time.Duration
 
 	jumps  bool     // clocks may jump
 	beyond bool     // clocks run apart: what that breaks is no violation
 	ranked bool     // priorities differ
-	keep   int      // how many messages are remembered for a replay
+	keep   int      // the number of messages kept for a replay
 	kept   []packet // in a ring
 
 	log   func(n *node, format string, args ...any)
@@ -45,13 +44,13 @@ type world struct {
 	wins, leads int
 	winner      map[uint64]string // by term
 	tokens      map[uint64]bool   // that were ordered Elected
-	vote        map[string]string // by voter's directory and term
+	vote        map[string]string // by the voter's directory and the term
 	lastLead    uint64            // token of the latest tenure
 	orphans     []orphan          // works that outlive their process
 	violations  []string
-	tenure      map[led]int // 1 proven, 2 proven once
+	tenure      map[led]int // 1: proven, 2: has been proven
 	made        map[protocol.ConfigID]*made
-	changes     int  // memberships that were made beside the first one
+	changes     int  // memberships made after the first one
 	stale       bool // memberships have changed since they were judged
 }
 
@@ -90,7 +89,7 @@ type node struct {
 	pending []pendingSave
 	waiting []protocol.Send
 	badDisk bool
-	fsync   time.Duration // that it takes at least
+	fsync   time.Duration // the least time of a save
 
 	paused time.Duration
 	inbox  []protocol.Input
@@ -109,7 +108,7 @@ type node struct {
 	fx       protocol.Effects
 }
 
-// orders is what this life of a machine was told by its owner.
+// orders is what the owner told this incarnation of a machine.
 type orders struct {
 	candidate, sick, paused bool
 	position                string
@@ -176,7 +175,7 @@ func (w *world) add(cfg Config) *node {
 	n := &node{w: w, i: len(w.nodes), cfg: cfg, campaign: true}
 	w.nodes = append(w.nodes, n)
 	w.register(n, cfg.Membership, nil)
-	w.made[cfg.Membership.ID()].durable = true // it needs no save: all were given it
+	w.made[cfg.Membership.ID()].durable = true // it needs no save: all nodes were given it
 	return n
 }
 
@@ -187,7 +186,7 @@ func (w *world) at(at time.Duration, do func()) {
 
 func (w *world) in(d time.Duration, do func()) { w.at(w.now+d, do) }
 
-// run runs until a time.
+// run runs the world until a time.
 func (w *world) run(until time.Duration) {
 	for len(w.events) > 0 && w.events[0].at <= until && len(w.violations) == 0 {
 		e := heap.Pop(&w.events).(event)
@@ -254,8 +253,8 @@ func (n *node) start() {
 	}
 }
 
-// crash ends the process. Saves that were in flight may or may not have become
-// durable; the work may live on until the end of its lease.
+// crash ends the process. Saves in flight may or may not have become durable; the work may go on
+// until the end of its lease.
 func (n *node) crash(workToo bool) {
 	if !n.up {
 		return
@@ -290,14 +289,14 @@ func (n *node) crash(workToo bool) {
 	}
 }
 
-// witness tells all that the latest life of a dead node is over, and those
-// before it, as soon as all its works are.
+// witness tells all nodes that the latest incarnation of a dead node, and those before it, are
+// over, as soon as all their works are.
 func (n *node) witness() {
 	if n.up || n.m == nil {
 		return
 	}
 	if n.ballot.Incarnation < n.m.ballot.Incarnation {
-		return // it never said a word
+		return // it never sent anything
 	}
 	end := n.w.now
 	for _, o := range n.w.orphans {
@@ -315,8 +314,8 @@ func (n *node) witness() {
 	})
 }
 
-// running reports whether the work may act: until it has returned, or is killed
-// at the end of the lease, or its own check fails.
+// running reports whether the work may act: until it has returned, or is killed at the end of the
+// lease, or its own check fails.
 func (n *node) running() bool {
 	return n.work && n.local(n.w.now) < n.until && !n.reading().Jumped(n.read)
 }
@@ -325,13 +324,13 @@ func (n *node) log(format string, args ...any) { n.w.log(n, format, args...) }
 
 func (n *node) do(c protocol.Command) { n.give(protocol.Input{Kind: protocol.Do, Command: c}) }
 
-// locate moves the node's log.
+// locate moves the node's position.
 func (n *node) locate(position string) {
 	n.position = position
 	n.do(protocol.Command{Verb: protocol.Locate, Position: position})
 }
 
-// give hands an input in, now or when the process goes on.
+// give hands an input in, at once or when a paused process resumes.
 func (n *node) give(in protocol.Input) {
 	if !n.up {
 		return
@@ -536,7 +535,7 @@ func (n *node) save(s protocol.Save) {
 	})
 }
 
-// leave puts a message on its link, after a look at what it promises.
+// leave puts a message on its link and checks what it promises.
 func (n *node) leave(s protocol.Send) {
 	w := n.w
 	msg := &s.Message

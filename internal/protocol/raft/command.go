@@ -26,8 +26,8 @@ func (m *Machine) do(c *protocol.Command, fx *protocol.Effects) {
 	}
 }
 
-// giveUp ends what it leads or stands for. The others time out before it does:
-// it sits the longest timeout out first.
+// giveUp ends its term or its candidacy. It waits for the longest timeout, so that the others time
+// out before it.
 func (m *Machine) giveUp(reason protocol.Reason, fx *protocol.Effects) {
 	m.abandon()
 	if m.role == protocol.Leader {

@@ -48,10 +48,10 @@ type Config struct {
 	// at least 1 ms.
 	Heartbeat time.Duration `json:"heartbeat,omitzero"`
 
-	// PreVote has a participant ask before it raises its term.
+	// PreVote makes a participant ask before it raises its term.
 	PreVote bool `json:"pre_vote,omitzero"`
-	// CheckQuorum has a leader step down that a majority does not answer, and
-	// voters stand by a leader whom they hear.
+	// CheckQuorum makes a leader step down that a majority does not answer, and makes voters refuse
+	// candidates while they hear a leader.
 	CheckQuorum bool `json:"check_quorum,omitzero"`
 	// Position says what positions count for; nothing by default.
 	Position PositionPolicy `json:"position,omitzero"`
@@ -103,5 +103,5 @@ func (c Config) WorstTakeover() time.Duration {
 	return d
 }
 
-// Silence is after how long a leader that says nothing is given up, at the longest.
+// Silence is the longest time after which a silent leader is given up.
 func (c Config) Silence() time.Duration { return 2 * cmp.Or(c.ElectionTimeout, defaultElection) }

@@ -15,13 +15,13 @@ func (m *Machine) timeout() time.Duration {
 	return e + time.Duration(m.rand%uint64(e))
 }
 
-// fit reports whether it would stand if there was occasion. One whose work has
-// not returned does not: it must not be elected again before.
+// fit reports whether it would stand. A participant whose work has not returned would not: it must
+// not be elected again before.
 func (m *Machine) fit() bool {
 	return m.candidate && !m.sick && !m.badDisk && m.role != protocol.Fencing && !m.unplaced()
 }
 
-// expire is the end of a time without a leader, or without an outcome.
+// expire handles the end of a time without a leader, or without an outcome.
 func (m *Machine) expire(fx *protocol.Effects) {
 	m.leader, m.heardAt = -1, protocol.Always
 	m.wait()
@@ -44,7 +44,7 @@ func (m *Machine) abandon() {
 	}
 }
 
-// ask asks all who would vote for this one in the next term.
+// ask asks all participants whether they would vote for this one in the next term.
 func (m *Machine) ask(fx *protocol.Effects) {
 	m.role = protocol.PreCandidate
 	m.round++
@@ -56,9 +56,8 @@ func (m *Machine) ask(fx *protocol.Effects) {
 	m.tally(fx)
 }
 
-// stand enters the next term with the own vote, and asks for the others'. The
-// questions leave when the vote is durable, so a life that began later does not
-// ask in the same term.
+// stand enters the next term with its own vote, and requests the others' votes. The requests leave
+// when the vote is durable, so a later incarnation does not ask in the same term.
 func (m *Machine) stand(fx *protocol.Effects) {
 	m.role = protocol.Candidate
 	m.ballot.Term, m.ballot.VotedFor = m.ballot.Term+1, m.cfg.Self
@@ -86,8 +85,8 @@ func (m *Machine) tally(fx *protocol.Effects) {
 	}
 }
 
-// hears reports whether it stands by a leader: it leads, or has heard one within
-// the least election timeout.
+// hears reports whether it supports a leader: it leads, or has heard one within the least election
+// timeout.
 func (m *Machine) hears() bool {
 	return m.role == protocol.Leader || m.heardAt != protocol.Always && m.now < m.heardAt.Add(m.cfg.ElectionTimeout)
 }
@@ -99,7 +98,7 @@ func (m *Machine) onPreVote(from int, msg *protocol.Message, fx *protocol.Effect
 	case m.hears():
 		reason = LeaderHeard
 	case msg.Term <= m.ballot.Term:
-		reason = OldTerm // whoever asks enters this term, which the answer tells
+		reason = OldTerm // the candidate enters this term, which the answer has
 	}
 	reply := m.message(PreVoteReply)
 	reply.Echo, reply.Round = msg.Incarnation, msg.Round

@@ -2,8 +2,8 @@ package raft
 
 import "github.com/electd/elect/internal/protocol"
 
-// enter enters a higher term without a vote in it. A leader is one no more, and
-// a candidate neither; a follower's timer runs on.
+// enter enters a higher term without a vote. A leader or a candidate steps down; a follower's timer
+// runs on.
 func (m *Machine) enter(term uint64, fx *protocol.Effects) {
 	m.ballot.Term, m.ballot.VotedFor = term, ""
 	m.termSave = m.touch()
@@ -22,8 +22,7 @@ func (m *Machine) lead(fx *protocol.Effects) {
 	m.beat(fx)
 }
 
-// stop ends the term of one who leads. Until its work has returned it does all
-// that a follower does, but stand.
+// stop ends a leader's term. Until its work has returned it acts as a follower, but does not stand.
 func (m *Machine) stop(reason protocol.Reason, fx *protocol.Effects) {
 	if m.role != protocol.Leader {
 		return
@@ -61,9 +60,9 @@ func (m *Machine) check(fx *protocol.Effects) {
 	m.marks.Clear()
 }
 
-// onHeartbeat follows the leader of the present term. One who leads in a lower
-// one learns that from the answer: it is how one in a higher term that cannot
-// win comes together with it again.
+// onHeartbeat follows the leader of the present term. A leader of a lower term learns the higher
+// one from the answer: so a participant in a higher term that cannot win comes to agree with it
+// again.
 func (m *Machine) onHeartbeat(from int, msg *protocol.Message, fx *protocol.Effects) {
 	reply := m.message(HeartbeatReply)
 	if msg.Term == m.ballot.Term && m.role != protocol.Leader {

@@ -34,7 +34,7 @@ type Machine struct {
 	electAt protocol.Instant // when an election begins, unless it leads
 
 	round uint64      // of pre-votes in this life
-	marks members.Set // who has granted; of one who leads, who has answered since the last check
+	marks members.Set // the voters that granted; of a leader, those that answered since the last check
 
 	token   uint64 // of the term that it leads, or whose work has not returned
 	beatAt  protocol.Instant
@@ -97,8 +97,8 @@ func (m *Machine) boot(durable []byte) {
 	m.wait()
 }
 
-// receive hands a message on. Whatever its kind, a higher term is entered first,
-// but for the two that must not disturb anybody.
+// receive hands a message on. A higher term is entered first, except for the two kinds that must
+// not disturb a leader.
 func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
 	i := members.Place(m.cfg.Members, from)
 	if i < 0 || i == m.self || msg.Term > MaxTerm || len(msg.Position) > MaxPosition {

@@ -9,10 +9,9 @@ type PositionPolicy string
 const (
 	// IgnorePosition: nothing. It is the default.
 	IgnorePosition PositionPolicy = ""
-	// RequirePosition: nobody votes for one who is behind it, as in Raft nobody
-	// votes for one whose log lacks what the own has (5.4.1). A leader is then at
-	// least as far as a majority; where those who are ahead cannot be reached by a
-	// majority, nobody leads.
+	// RequirePosition: no voter votes for a candidate that is behind it, as in Raft for one whose
+	// log lacks entries of its own (5.4.1). A leader is then at least as far as a majority; while
+	// no majority reaches the participants that are ahead, nobody leads.
 	RequirePosition PositionPolicy = "require"
 )
 
@@ -29,7 +28,7 @@ func (m *Machine) locate(position string) {
 // unplaced reports whether it does not know its position yet, though it counts.
 func (m *Machine) unplaced() bool { return m.cfg.Position == RequirePosition && !m.located }
 
-// behind is what speaks against one at that position.
+// behind is the reason to refuse a candidate at that position.
 func (m *Machine) behind(position string) protocol.Reason {
 	switch {
 	case m.unplaced():

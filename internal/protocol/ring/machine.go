@@ -34,8 +34,8 @@ type Machine struct {
 
 	watch watch
 
-	leader protocol.Leadership // whom it follows, or has been told of: then without a term
-	floor  uint64              // of tenures up to this epoch nothing is believed: they are over
+	leader protocol.Leadership // that it follows, or has been told of: then without a term
+	floor  uint64              // tenures up to this epoch are over
 
 	phase  phase
 	mine   bool             // a token of its own is on its way
@@ -92,9 +92,9 @@ func (m *Machine) boot(durable []byte, rand uint64, fx *protocol.Effects) {
 	m.seek(1, fx)
 }
 
-// fire acts on the timers that have expired. Only a Fire does, and what has
-// arrived was handed in before it. Who was frozen has asked nobody meanwhile, and
-// asks its successor once more, see look.
+// fire acts on the timers that have expired. It runs in a Fire only, and what has arrived was
+// handed in before it. A frozen participant has asked none meanwhile, and asks its successor once
+// more; see look.
 func (m *Machine) fire(fx *protocol.Effects) {
 	m.look(fx)
 	if m.now >= m.overAt() {
@@ -114,8 +114,8 @@ func (m *Machine) NextFire() protocol.Instant {
 	return min(m.lookAt(), m.standAt(), m.overAt(), m.ballot.RetryAt())
 }
 
-// stands reports whether this one would lead. Who would not passes tokens on
-// without its id.
+// stands reports whether this participant would lead. One that would not passes tokens on without
+// its id.
 func (m *Machine) stands() bool {
 	return m.role == protocol.Leader || m.role != protocol.Fencing && m.able() && m.now >= m.restUntil
 }
@@ -147,9 +147,8 @@ func (m *Machine) own() protocol.Leadership {
 	return protocol.Leadership{ID: m.cfg.Self, Incarnation: m.ballot.Incarnation, Term: m.tenure}
 }
 
-// epoch is the highest that was heard of, as others are told. One that is about to
-// be led in is not told before: who says that it does not lead, and knows of the
-// epoch, has led in it.
+// epoch is the highest known epoch, as told to others. The epoch that it is about to lead in is not
+// told before: a participant that says that it does not lead, and knows the epoch, has led in it.
 func (m *Machine) epoch() uint64 {
 	if m.phase == taking {
 		return m.ballot.Epoch - 1
@@ -157,8 +156,8 @@ func (m *Machine) epoch() uint64 {
 	return m.ballot.Epoch
 }
 
-// claim is what this one says of who leads: nothing if it has been told of a
-// winner whose epoch is not known yet.
+// claim is the leader in its messages: none if it has been told of a winner whose epoch is not
+// known yet.
 func (m *Machine) claim() protocol.Leadership {
 	switch {
 	case m.role == protocol.Leader:
@@ -169,9 +168,9 @@ func (m *Machine) claim() protocol.Leadership {
 	return protocol.Leadership{}
 }
 
-// word is what this one answers of who leads. Who has lost its leader and would
-// not stand begins no election, and nobody else may know: it says up to which
-// epoch the tenures are over, with no id.
+// word is the leader in its answers. A participant that has lost its leader and would not stand
+// begins no election, and no other may know of the loss: it answers up to which epoch the tenures
+// are over, with no id.
 func (m *Machine) word() protocol.Leadership {
 	l := m.claim()
 	if l.Term == 0 && m.phase == calm && !m.stands() {

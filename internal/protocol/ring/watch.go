@@ -6,7 +6,7 @@ import "github.com/electd/elect/internal/protocol"
 // many of those who are skipped are asked again with each heartbeat.
 const fan = 8
 
-// watch is what a participant knows of those who follow it around the ring.
+// watch is what a participant knows of those after it around the ring.
 type watch struct {
 	next    int              // the distance to the successor; that to itself if nobody else is alive
 	seeking bool             // that is a guess: it and the next ones have been asked
@@ -16,7 +16,7 @@ type watch struct {
 	beatAt  protocol.Instant
 }
 
-// far is who stands at a distance.
+// far is the participant at a distance.
 func (m *Machine) far(distance int) protocol.NodeID {
 	return m.cfg.Ring[(m.place+distance)%len(m.cfg.Ring)]
 }
@@ -33,8 +33,8 @@ func (m *Machine) skips(id protocol.NodeID) bool {
 	return false
 }
 
-// seek takes who is at that distance for the successor, for lack of a nearer one,
-// and asks it and the ones behind it.
+// seek takes the participant at that distance as the successor, for lack of a nearer one, and asks
+// it and the ones behind it.
 func (m *Machine) seek(distance int, fx *protocol.Effects) {
 	w := &m.watch
 	w.next, w.found = distance, 0
@@ -113,7 +113,7 @@ func (m *Machine) lookAt() protocol.Instant {
 	return min(m.watch.beatAt, m.watch.until)
 }
 
-// onAlive answers whoever asks.
+// onAlive answers an Alive.
 func (m *Machine) onAlive(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
 	m.hear(from, msg, fx)
 	ack := protocol.Message{Type: Ack, Incarnation: m.ballot.Incarnation, Echo: msg.Incarnation, Term: m.epoch(), Leader: m.word()}
@@ -144,10 +144,9 @@ func (m *Machine) onAck(from protocol.NodeID, msg *protocol.Message, fx *protoco
 	m.hear(from, msg, fx)
 }
 
-// hear takes over what somebody says of who leads. The later tenure counts, and
-// of two with one epoch that of the higher id. Who cannot stand, and so begins no
-// election, follows one again that it took for gone and that says itself that it
-// leads.
+// hear takes over the leader that another names. The later tenure counts, and of two with one epoch
+// that of the higher id. A participant that cannot stand, and so begins no election, follows a
+// leader again that it believed gone and that itself says that it leads.
 func (m *Machine) hear(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
 	m.note(msg.Term, fx)
 	said := msg.Leader
@@ -189,7 +188,7 @@ func (m *Machine) believe(said protocol.Leadership, fx *protocol.Effects) {
 	}
 }
 
-// lose takes the leader for gone. Who stands begins an election, unless one is on.
+// lose drops the leader as gone. A candidate begins an election, unless one is in progress.
 func (m *Machine) lose() {
 	m.floor = max(m.floor, m.leader.Term)
 	m.leader = protocol.Leadership{}

@@ -19,7 +19,7 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// Beside is a process of a cluster that is none of its nodes, such as a watcher.
+// Beside is a process of a cluster outside of its nodes, such as a watcher.
 type Beside struct {
 	cluster *Cluster
 	name    string
@@ -27,10 +27,9 @@ type Beside struct {
 	*started
 }
 
-// Beside starts a program beside the nodes, in the operator's place of the network.
-// Its name tells it from others; what it says goes to Dir/log/NAME.log. It finds
-// the election, as the operator sees it, in its environment, and what env has
-// beside that. It is not started again, and Close ends it.
+// Beside starts a program beside the nodes, in the operator's place of the network. Its name
+// identifies it; its output goes to Dir/log/NAME.log. Its environment has the election, as the
+// operator sees it, and env. It is not restarted, and Close ends it.
 func (c *Cluster) Beside(name string, env []string, program string, args ...string) (*Beside, error) {
 	cmd := exec.Command(program, args...)
 	if c.cfg.Network != nil {
@@ -54,17 +53,16 @@ func (c *Cluster) beside(name string, cmd *exec.Cmd, env []string) (*Beside, err
 	return b, nil
 }
 
-// Pid is its process id.
+// Pid is the process id.
 func (b *Beside) Pid() int { return b.pid }
 
 // Done is closed when the process has ended.
 func (b *Beside) Done() <-chan struct{} { return b.done }
 
-// Signal sends one to the process itself. One that has ended is no error.
+// Signal sends a signal to the process itself. It succeeds if the process has ended.
 func (b *Beside) Signal(sig syscall.Signal) error { return b.signal(sig) }
 
-// Wait waits until the process has ended, and says how, with the last line that it
-// has said.
+// Wait waits until the process has ended, and returns how, with its last line of output.
 func (b *Beside) Wait(ctx context.Context) (string, error) {
 	select {
 	case <-b.done:
@@ -74,9 +72,8 @@ func (b *Beside) Wait(ctx context.Context) (string, error) {
 	return b.how() + ": " + lastLine(b.log), nil
 }
 
-// End ends the process, and returns when nothing is left of it and of what it has
-// started. What does not end by itself within 15 s of SIGTERM is killed, and is an
-// error.
+// End ends the process, and returns when nothing is left of it and of its descendants. What has not
+// ended 15 s after SIGTERM is killed, which is an error.
 func (b *Beside) End() error {
 	wait := b.cluster.patience
 	_ = b.signal(syscall.SIGCONT)
@@ -101,14 +98,13 @@ func (c *Cluster) forget(b *Beside) {
 	c.besides = slices.DeleteFunc(slices.Clone(c.besides), func(o *Beside) bool { return o == b })
 }
 
-// Twin is a second process with the id of a node. It must be refused, and must not
+// Twin is a second process with the id of a node. The others must refuse it, and it must not
 // disturb the first.
 type Twin struct{ *Beside }
 
-// Twin starts a second process of node i, of its kind: with the same data
-// directory, which the first one has, or elsewhere, with an empty directory and at a
-// port of its own, as if its machine had been set up twice. It stamps the ledger as
-// any node, should it lead.
+// Twin starts a second process of node i, of its kind: with the same data directory, which the
+// first one holds, or elsewhere, with an empty directory and at a port of its own, as if its
+// computer had been set up twice. If it leads it stamps the ledger as any node.
 func (c *Cluster) Twin(i int, elsewhere bool) (*Twin, error) {
 	if c.cfg.Election == File {
 		return nil, errors.New("cluster: in a file election an id binds nobody, and so there are no twins")
@@ -139,14 +135,13 @@ func (c *Cluster) Twin(i int, elsewhere bool) (*Twin, error) {
 	return &Twin{b}, nil
 }
 
-// refusal is what nodes say that others refuse.
+// refusal is what a node says when others refuse it.
 const refusal = "this node is refused"
 
-// Refused waits until the twin is refused, and returns in which words. In the same
-// directory it then has ended, after 5 s. Elsewhere it stands by for as long as the
-// first one is connected with the others, and ends when they find that it has
-// another directory. It is an error if it was killed, or ended well, or is not
-// refused when ctx ends.
+// Refused waits until the twin is refused, and returns the message. In the same directory the twin
+// then ends, after 5 s. Elsewhere it stands by as long as the first process is connected with the
+// others, and ends when they find that it has another directory. It is an error if the twin was
+// killed, or ended with success, or is not refused when ctx ends.
 func (t *Twin) Refused(ctx context.Context) (string, error) {
 	looks := time.NewTicker(glance)
 	defer looks.Stop()
@@ -174,9 +169,9 @@ func (t *Twin) Refused(ctx context.Context) (string, error) {
 	}
 }
 
-// freePort is another port of the host of addr. Where the host is one of this
-// machine nobody listens on it at the moment; elsewhere it is one that a node's own
-// machine has no use for. It is below those that the kernel gives to connections.
+// freePort is another port of the host of addr. If the host is this computer, nothing listens on it
+// at the moment; elsewhere it is a port that the node's own computer does not use. It is below the
+// kernel's ports for outgoing connections.
 func freePort(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -199,7 +194,7 @@ func freePort(addr string) (string, error) {
 	return "", fmt.Errorf("no port of %s is free", host)
 }
 
-// lastLine is the last one of a file that is not empty, without what is no text.
+// lastLine is the last line of a file that is not empty, without control characters.
 func lastLine(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

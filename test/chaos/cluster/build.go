@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Programs are the paths of what a cluster runs.
+// Programs are the paths of the programs that a cluster runs.
 type Programs struct{ Elect, Worker string }
 
 // The packages of the programs.
@@ -23,9 +23,9 @@ const (
 	workerPackage = "github.com/electd/elect/test/chaos/worker"
 )
 
-// Build builds both programs into dir, which it makes, with the build tags given,
-// from the tree of sources that this package itself was built from. They are built
-// without the race detector, whatever GOFLAGS says: what is tested is what people run.
+// Build builds both programs into dir, which it makes, with the given build tags, from the sources
+// of this package. They are built without the race detector, whatever GOFLAGS says, as users run
+// them.
 func Build(ctx context.Context, dir string, tags ...string) (Programs, error) {
 	root, err := sources()
 	if err != nil {
@@ -48,8 +48,8 @@ func Build(ctx context.Context, dir string, tags ...string) (Programs, error) {
 	return Programs{Elect: filepath.Join(dir, "elect"), Worker: filepath.Join(dir, "worker")}, nil
 }
 
-// sources is the tree's root, where its workspace file is: above this very file,
-// or above the working directory where paths of files were left out of the build.
+// sources is the root of the sources, where the workspace file is: above this file, or above the
+// working directory if the build has no file paths.
 func sources() (string, error) {
 	_, self, _, _ := runtime.Caller(0)
 	here, err := os.Getwd()
@@ -67,9 +67,8 @@ func sources() (string, error) {
 	return "", fmt.Errorf("no go.work above %s: the programs are built from the sources, so start it there", here)
 }
 
-// look looks at every source file. The go command does not answer a test from its
-// cache after one has changed that the test has looked at; what is built here, it
-// would not know of.
+// look reads every source file. The go command does not cache a test's result across a change of a
+// file that the test has opened; it would not know of the files that are built here.
 func look(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {

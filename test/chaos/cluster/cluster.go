@@ -25,9 +25,8 @@ import (
 	"github.com/electd/elect/test/chaos/lives"
 )
 
-// patience is how long what was told to end may take to do so before it is killed,
-// and what was killed before that is an error. Under a harness that fills the
-// machine either may take a while.
+// patience is the time from the order to end until a process is killed, and from the kill until
+// that is an error. On a busy computer either may take a while.
 const patience = 15 * time.Second
 
 var errClosed = errors.New("cluster: it is closed")
@@ -54,21 +53,21 @@ type Cluster struct {
 
 	groups groups // of starved nodes
 
-	patience time.Duration // a shorter one in tests
+	patience time.Duration // shorter in tests
 }
 
-// node is what the cluster knows of one.
+// node is the cluster's state of one node.
 type node struct {
 	data string
 
 	mu     sync.Mutex
-	wanted bool  // it is started again when it ends
+	wanted bool  // it is restarted when it ends
 	held   bool  // but not now
-	next   bool  // by the next version
+	next   bool  // with the next version
 	join   bool  // it waits to be added, if its disk is empty
-	life   *life // nil: it is not there
+	life   *life // nil: it does not run
 	failed error // why it could not be started
-	hasty  int   // how many lives in a row have ended at once by themselves
+	hasty  int   // how many lives in a row have ended at once and unasked
 	frozen map[Part]bool
 }
 
@@ -76,12 +75,12 @@ type node struct {
 type life struct {
 	*started
 	begun time.Time
-	told  chan struct{} // its start was told
-	over  chan struct{} // it has ended, and all was done that follows from that
+	told  chan struct{} // its start was reported
+	over  chan struct{} // it has ended, and all that follows from that was done
 }
 
-// New prepares certificates and directories, and kills what a harness that died
-// has left. It starts nothing.
+// New prepares certificates and directories, and kills the remains of a harness that died. It
+// starts nothing.
 func New(cfg Config) (*Cluster, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
@@ -112,7 +111,7 @@ func New(cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// prepare makes what a cluster finds there, and what it has open.
+// prepare makes the files of a cluster, and opens what it needs.
 func (c *Cluster) prepare() (err error) {
 	all := []string{filepath.Join(c.cfg.Dir, "log"), filepath.Join(c.cfg.Dir, "ops"), filepath.Join(c.cfg.Dir, "watch")}
 	for _, n := range c.nodes {
@@ -134,8 +133,8 @@ func (c *Cluster) prepare() (err error) {
 	return nil
 }
 
-// certify makes a certificate for each node, and one for an operator, who changes
-// memberships, too.
+// certify makes a certificate for each node, and one for an operator, which also changes
+// memberships.
 func (c *Cluster) certify() error {
 	o := certs.Options{Cluster: cluster, Operators: []certs.Person{{Role: certs.Administer}}}
 	for i := range c.cfg.Size {
@@ -147,7 +146,7 @@ func (c *Cluster) certify() error {
 	return nil
 }
 
-// observe tells whoever looks on.
+// observe reports an event to the observer.
 func (c *Cluster) observe(e judge.Event) {
 	if e.At == 0 {
 		e.At = c.clock.Now()
@@ -157,8 +156,7 @@ func (c *Cluster) observe(e judge.Event) {
 	}
 }
 
-// Start starts node i, unless it is there, and has it started again from then on
-// when it ends.
+// Start starts node i, unless it runs, and from then on restarts it when it ends.
 func (c *Cluster) Start(i int) error {
 	if c.over() {
 		return errClosed
@@ -170,7 +168,7 @@ func (c *Cluster) Start(i int) error {
 	return c.spawn(i, true)
 }
 
-// spawn starts node i if it is to be there and is not; now: although it is held.
+// spawn starts node i if it should run and does not; now: even if it is held.
 func (c *Cluster) spawn(i int, now bool) error {
 	n := c.nodes[i]
 	n.mu.Lock()
@@ -207,8 +205,7 @@ func (c *Cluster) spawn(i int, now bool) error {
 	return nil
 }
 
-// tend waits for the end of a node's process, and starts it again if it is to be
-// there.
+// tend waits for the end of a node's process, and restarts it if it should run.
 func (c *Cluster) tend(i int, l *life) {
 	<-l.done
 	<-l.told
@@ -225,11 +222,11 @@ func (c *Cluster) tend(i int, l *life) {
 		case <-c.closing:
 		}
 	}
-	_ = c.spawn(i, false) // an error is kept in the node, and Calm says it
+	_ = c.spawn(i, false) // the node keeps the error, and Calm reports it
 }
 
-// hurry is how long a node is to be left alone that ends at once, again and again,
-// by itself: one that is refused must not take the machine for its starts.
+// hurry is the pause before a node is restarted that ends at once, again and again, unasked: a
+// refused node must not take the processors for its starts.
 func (n *node) hurry(l *life) time.Duration {
 	status, _ := l.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !status.Exited() || status.ExitStatus() == 0 || time.Since(l.begun) > 2*time.Second {
@@ -265,10 +262,10 @@ func (c *Cluster) living(i int) *life {
 	}
 }
 
-// Up reports whether node i's process is there, frozen or not.
+// Up reports whether node i's process exists, frozen or not.
 func (c *Cluster) Up(i int) bool { return c.living(i) != nil }
 
-// Pid is the id of node i's process; 0 if it is not there.
+// Pid is the id of node i's process; 0 if there is none.
 func (c *Cluster) Pid(i int) int {
 	if l := c.living(i); l != nil {
 		return l.pid
@@ -276,9 +273,8 @@ func (c *Cluster) Pid(i int) int {
 	return 0
 }
 
-// Down has node i end by SIGTERM and stay down until Start. It returns when nothing
-// of it is left. What does not end by itself within 15 s is killed, and is an
-// error.
+// Down ends node i with SIGTERM; it stays down until Start. Down returns when nothing of it is
+// left. What has not ended after 15 s is killed, which is an error.
 func (c *Cluster) Down(i int) error {
 	n := c.nodes[i]
 	n.mu.Lock()
@@ -292,12 +288,11 @@ func (c *Cluster) Down(i int) error {
 	return err
 }
 
-// end has a node's process, or nil if there is none, and what is left of others
-// end.
+// end ends a node's process, or none if nil, and what is left of others.
 func (c *Cluster) end(i int, l *life) error {
 	var errs []error
 	wait := c.patience
-	_ = c.Cont(i, Family) // nothing may be there
+	_ = c.Cont(i, Family) // there may be none
 	if l != nil {
 		errs = append(errs, l.signal(syscall.SIGTERM))
 		select {
@@ -316,8 +311,8 @@ func (c *Cluster) end(i int, l *life) error {
 	return errors.Join(errs...)
 }
 
-// vanish waits until none is left of those that are meant. After so long it kills
-// them, and returns what they were.
+// vanish waits until no process is left for which meant is true. After that time it kills them, and
+// returns their descriptions.
 func (c *Cluster) vanish(meant func(*process) bool, after time.Duration) (left []string) {
 	late := time.Now().Add(after)
 	for {
@@ -340,7 +335,7 @@ func (c *Cluster) vanish(meant func(*process) bool, after time.Duration) (left [
 	}
 }
 
-// find returns the processes of this cluster that are meant. The caller closes them.
+// find returns the processes of this cluster for which meant is true. The caller closes them.
 func (c *Cluster) find(meant func(*process) bool) []*process {
 	all := processes(func(mark string) bool { return mark == c.mark })
 	return slices.DeleteFunc(all, func(p *process) bool {
@@ -352,7 +347,7 @@ func (c *Cluster) find(meant func(*process) bool) []*process {
 	})
 }
 
-// Hold has node i stay down when it ends, until Release.
+// Hold makes node i stay down when it ends, until Release.
 func (c *Cluster) Hold(i int) {
 	n := c.nodes[i]
 	n.mu.Lock()
@@ -369,9 +364,9 @@ func (c *Cluster) Release(i int) error {
 	return c.spawn(i, false)
 }
 
-// Join has node i wait to be added, from its next start on, when its disk is
-// empty; off: found the election anew. Founders begin without, the others with it.
-// In an election that was founded, on does no harm to anybody.
+// Join makes node i wait to be added, from its next start on, when its disk is empty; off: it takes
+// part in the founding. Founders begin with off, the others with on. In a founded election, on does
+// no harm.
 func (c *Cluster) Join(i int, on bool) {
 	n := c.nodes[i]
 	n.mu.Lock()
@@ -379,8 +374,7 @@ func (c *Cluster) Join(i int, on bool) {
 	n.join = on
 }
 
-// Upgrade says which programs node i's next start uses: Config.Next or
-// Config.Programs.
+// Upgrade selects the programs of node i's next start: Config.Next or Config.Programs.
 func (c *Cluster) Upgrade(i int, next bool) error {
 	if next && c.cfg.Next == nil {
 		return errors.New("cluster: there is no other version: want Config.Next")
@@ -392,22 +386,21 @@ func (c *Cluster) Upgrade(i int, next bool) error {
 	return nil
 }
 
-// Log is the path of what node i has said, in all its lives.
+// Log is the path of node i's output, of all its lives.
 func (c *Cluster) Log(i int) string { return c.logPath(c.ID(i)) }
 
-// Flight is the paths of the files of node i's flight recorder, the oldest first.
+// Flight returns the paths of node i's flight recorder files, the oldest first.
 func (c *Cluster) Flight(i int) []string {
 	all, _ := filepath.Glob(filepath.Join(c.nodes[i].data, c.cfg.Name, c.ID(i), "flight-*.ndjson")) // the pattern is a good one
 	return all                                                                                      // which are numbered
 }
 
-// Close ends all nodes and all that stands beside them, politely first. When it
-// returns nothing is left; the error names what did not end when it was told to.
-// A second call returns what the first did.
+// Close ends all nodes and all processes beside them, first with SIGTERM. When it returns nothing
+// is left; the error names what did not end in time. A second call returns the same error.
 func (c *Cluster) Close() error { return c.closed() }
 
 func (c *Cluster) close() error {
-	c.mu.Lock() // nothing is being started beside the nodes, and nothing will be
+	c.mu.Lock() // nothing is started beside the nodes any more
 	close(c.closing)
 	c.mu.Unlock()
 	var mu sync.Mutex

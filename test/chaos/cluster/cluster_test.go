@@ -25,7 +25,7 @@ import (
 const (
 	promise = 500 * time.Millisecond
 
-	// patient is how long anything may take, on a machine that does much else.
+	// patient is how long anything may take, on a busy computer.
 	patient = 30 * time.Second
 )
 
@@ -36,7 +36,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// ship is a cluster under test, and what it has told.
+// ship is a cluster under test, and its events.
 type ship struct {
 	*Cluster
 	t *testing.T
@@ -45,7 +45,7 @@ type ship struct {
 	events []judge.Event
 }
 
-// kinds are all of them.
+// kinds are all kinds.
 func kinds() []Kind { return []Kind{Command, Library, Guarded} }
 
 func kind(i int) Kind { return kinds()[i%3] }
@@ -61,7 +61,7 @@ func TestCluster(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name  string
-		alone bool // what it does to the machine others would feel
+		alone bool // others would notice what it does to the computer
 		run   func(*testing.T, Programs)
 	}{
 		{"starve", true, starve}, {"starve without groups", true, starveWithout}, {"sweep", true, sweeps},
@@ -80,8 +80,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// newShip makes a cluster, which is closed at the end of the test. What its nodes
-// have said is shown when that fails.
+// newShip makes a cluster, which is closed at the end of the test. If that fails, the output of its
+// nodes is shown.
 func newShip(t *testing.T, cfg Config) *ship {
 	t.Helper()
 	if cfg.Dir == "" {
@@ -165,8 +165,8 @@ func (s *ship) after(l Leader) Leader {
 	return next
 }
 
-// lead has node i lead. On a machine that does much else the leader may change
-// meanwhile for no other reason; then it is tried again.
+// lead makes node i lead. On a busy computer the leader may change meanwhile for another reason;
+// then it tries again.
 func (s *ship) lead(i int) Leader {
 	s.t.Helper()
 	ctx := within(s.t)
@@ -197,7 +197,7 @@ func (s *ship) operate(args ...string) {
 	}
 }
 
-// gone waits until a process is not there any more, or is another one.
+// gone waits until a process has ended, or its id belongs to another one.
 func (s *ship) gone(pid int) {
 	s.t.Helper()
 	ctx := within(s.t)
@@ -219,7 +219,7 @@ func (s *ship) gone(pid int) {
 	}
 }
 
-// again waits until node i has another process than that.
+// again waits until node i has another process than old.
 func (s *ship) again(i, old int) {
 	s.t.Helper()
 	ctx := within(s.t)
@@ -232,7 +232,7 @@ func (s *ship) again(i, old int) {
 	}
 }
 
-// told counts the events that were told of a node.
+// told counts the events of a node.
 func (s *ship) told(kind judge.Kind, node int) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -295,8 +295,8 @@ func parts(t *testing.T, programs Programs, kind Kind) {
 		if next.Node == i {
 			t.Errorf("%s leads, which is frozen", s.ID(i))
 		}
-		// Of one that is guarded the keeper has killed it, so that it has ended, or is
-		// another one by now.
+		// The keeper has killed the process of a guarded node, so it has ended, or has been
+		// replaced by now.
 		if err := s.Cont(i, Voter); kind != Guarded || !errors.Is(err, ErrNone) {
 			s.must(err)
 		}
@@ -331,7 +331,7 @@ func parts(t *testing.T, programs Programs, kind Kind) {
 		t.Run("freeze keeper", func(t *testing.T) {
 			s.t = t
 			s.lead(i)
-			s.must(s.Stop(i, Keeper)) // which its node continues
+			s.must(s.Stop(i, Keeper)) // its node continues it
 			s.calm()
 			if s.Frozen(i) {
 				t.Error("it counts as frozen")
@@ -340,7 +340,7 @@ func parts(t *testing.T, programs Programs, kind Kind) {
 			s.calm()
 		})
 	}
-	// Of one that is guarded the end may come first, and is enough.
+	// A guarded node may end before, which is enough.
 	stops, conts := s.told(judge.Stop, i), s.told(judge.Cont, i)
 	if thaws := s.told(judge.Thaw, i); thaws < conts {
 		t.Errorf("%d times continued, and %d times said so before it was done", conts, thaws)
@@ -350,7 +350,7 @@ func parts(t *testing.T, programs Programs, kind Kind) {
 	}
 }
 
-// restarts has nodes stay down, held, upgraded.
+// restarts tests nodes that stay down, are held, and are upgraded.
 func restarts(t *testing.T, programs Programs) {
 	next := Programs{Elect: filepath.Join(t.TempDir(), "elect"), Worker: programs.Worker}
 	if err := os.Link(programs.Elect, next.Elect); err != nil {
@@ -399,7 +399,7 @@ func restarts(t *testing.T, programs Programs) {
 		t.Error("there is no flight recorder")
 	}
 
-	// All at once, as when the power fails.
+	// All at once, as in a power failure.
 	for i := range 3 {
 		s.Hold(i)
 	}
@@ -419,9 +419,9 @@ func restarts(t *testing.T, programs Programs) {
 	s.calm()
 }
 
-// twins has second processes with the id of one that is there.
+// twins tests second processes with the id of a node.
 func twins(t *testing.T, programs Programs) {
-	// So long that a busy machine, on which ten processes start, deposes nobody.
+	// Long enough that a busy computer, on which ten processes start, deposes no leader.
 	s := newPeers(t, Config{Programs: programs, Voters: 3, Kind: kind, Promise: 20 * promise})
 	l := s.start()
 	type twin struct {
@@ -448,7 +448,7 @@ func twins(t *testing.T, programs Programs) {
 	if now := s.calm(); now.Token != l.Token {
 		t.Errorf("%s leads with token %d; want %d: the twins have disturbed it", s.ID(now.Node), now.Token, l.Token)
 	}
-	// The first one dies, and its twin is there.
+	// The first process dies, and its twin remains.
 	i := (l.Node + 1) % 3
 	s.Hold(i)
 	s.must(s.Kill(i, Family))
@@ -463,7 +463,7 @@ func twins(t *testing.T, programs Programs) {
 	}
 }
 
-// joins has a fourth node be added and removed.
+// joins adds and removes a fourth node.
 func joins(t *testing.T, programs Programs) {
 	s := newPeers(t, Config{Programs: programs, Voters: 3, Size: 4, Promise: 2 * promise})
 	s.start()
@@ -502,7 +502,7 @@ func usages(t *testing.T, programs Programs) {
 	}
 }
 
-// files has candidates of all kinds on one machine, and kills what leads.
+// files tests candidates of all kinds on one computer, and kills the leader.
 func files(t *testing.T, programs Programs) {
 	s := newShip(t, Config{Programs: programs, Election: File, Voters: 5, Kind: kind})
 	l := s.start()
@@ -524,8 +524,8 @@ func files(t *testing.T, programs Programs) {
 	if _, err := s.Twin(0, false); err == nil {
 		t.Error("there is a twin in a file election")
 	}
-	// What leads dies while its keeper is frozen. Both are of one process group, which
-	// nobody controls any more then, and so the kernel continues who is stopped in it.
+	// The leader dies while its keeper is frozen. Both are in one process group without a
+	// controlling process then, so the kernel continues the stopped ones.
 	for s.cfg.kind(l.Node) != Command {
 		s.must(s.Kill(l.Node, Node))
 		l = s.after(l)

@@ -15,16 +15,16 @@ import (
 	"github.com/electd/elect/test/chaos/skew"
 )
 
-// Kind is what a node runs.
+// Kind is the program of a node.
 type Kind int
 
 const (
 	// Command is elect run with the worker's life as its command.
 	Command Kind = iota
-	// Library is a program that embeds the library.
+	// Library is a program that uses the library.
 	Library
-	// Guarded is such a program under a guardian, which kills what it started, and
-	// says as a witness that it is dead.
+	// Guarded is such a program under a guardian, which kills the program's descendants, and
+	// reports as a witness that they are dead.
 	Guarded
 )
 
@@ -43,21 +43,21 @@ func (k Kind) String() string {
 // File is Config.Election of candidates on one machine.
 const File = "file"
 
-// DefaultName is the name of an election whose Config has none.
+// DefaultName is the name of an election without one in Config.
 const DefaultName = "chaos"
 
 // maxNodes is how many voters a peer election can have.
 const maxNodes = 9
 
-// Config says what to run. Dir, Programs and Voters are required, and Network for
-// an election among peers; zero is the documented default elsewhere.
+// Config describes a cluster. Dir, Programs and Voters are required, and Network for an election
+// among peers; for other fields zero means the documented default.
 type Config struct {
 	Dir      string          // of the run; exists, absolute
 	Network  network.Network // of Size nodes; not closed by the cluster
 	Programs Programs
 	Next     *Programs // another version, see Upgrade; nil: none
 
-	Voters int                 // founders: the nodes 0 to Voters-1; of a file election all candidates
+	Voters int                 // founders: the nodes 0 to Voters-1; in a file election all candidates
 	Size   int                 // all nodes; 0: Voters. Those beyond Voters join later
 	Kind   func(node int) Kind // nil: all are commands
 
@@ -66,18 +66,18 @@ type Config struct {
 	Promise, Heartbeat time.Duration // 0: the profile's
 	Profile            string        // "": the default one
 	Protocol           string        // "": quorum
-	Params             url.Values    // more for the URL of every node
+	Params             url.Values    // further parameters of every node's URL
 
 	Disk      func(node int) disk.Disk                           // where its data is; nil: Dir/data
-	Clock     func(node int) *skew.Clock                         // what its clocks go by; nil, or a nil clock: the machine's
+	Clock     func(node int) *skew.Clock                         // its clock; nil, or a nil clock: the computer's
 	Namespace func(node int) (boottime, monotonic time.Duration) // offsets of its time namespace; nil, or both 0: none
-	Env       func(node int) []string                            // more for its environment, such as ELECT_MUTANT=…; nil: none
+	Env       func(node int) []string                            // further environment; nil: none
 
-	Again   time.Duration     // before a node that ended unasked is started again; 0: at once
-	Observe func(judge.Event) // told of each start, end, stop and continuation, by any goroutine; nil: nobody is
+	Again   time.Duration     // the pause before a node that ended unasked is restarted; 0: none
+	Observe func(judge.Event) // called for each start, end, stop and continuation, by any goroutine; may be nil
 }
 
-// check says what is wrong, and fills in what follows from the rest.
+// check validates the configuration, and fills in derived fields.
 func (c *Config) check() error {
 	c.Size = max(c.Size, c.Voters)
 	c.Name = cmp.Or(c.Name, DefaultName)

@@ -13,15 +13,15 @@ import (
 	"syscall"
 )
 
-// started is a process that the cluster started itself.
+// started is a process that the cluster itself started.
 type started struct {
 	cmd  *exec.Cmd
 	pid  int
-	done chan struct{} // it has ended, and was waited for
+	done chan struct{} // it has ended and was waited for
 }
 
-// launch starts cmd with the marks of a node, or of what stands beside them. What
-// it says goes to the end of the file log.
+// launch starts cmd with the marks of a node, or of a process beside the nodes. Its output is
+// appended to the file log.
 func (c *Cluster) launch(cmd *exec.Cmd, log string, env ...string) (*started, error) {
 	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
@@ -40,13 +40,13 @@ func (c *Cluster) launch(cmd *exec.Cmd, log string, env ...string) (*started, er
 	}
 	s := &started{cmd: cmd, pid: cmd.Process.Pid, done: make(chan struct{})}
 	c.waits.Go(func() {
-		_ = cmd.Wait() // how it ended its state tells
+		_ = cmd.Wait() // its state tells how it ended
 		close(s.done)
 	})
 	return s, nil
 }
 
-// signal sends one; a process that has ended is none that fails.
+// signal sends a signal; it succeeds if the process has ended.
 func (s *started) signal(sig syscall.Signal) error {
 	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("%v to process %d: %w", sig, s.pid, err)
@@ -54,10 +54,10 @@ func (s *started) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// how is in which way one that is done has ended, such as "exit status 69".
+// how describes how a finished process has ended, such as "exit status 69".
 func (s *started) how() string { return s.cmd.ProcessState.String() }
 
-// clean leaves out what this process has of an election or a run outside.
+// clean removes the variables of an election or a run of this process's own.
 func clean(env []string) []string {
 	own := os.Environ()
 	return slices.DeleteFunc(slices.Clone(env), func(pair string) bool {
@@ -65,5 +65,5 @@ func clean(env []string) []string {
 	})
 }
 
-// logPath is where something of that name says what it has to say.
+// logPath is the path of the output of a process with that name.
 func (c *Cluster) logPath(name string) string { return filepath.Join(c.cfg.Dir, "log", name+".log") }

@@ -17,7 +17,7 @@ import (
 	"github.com/electd/elect/test/chaos/lives"
 )
 
-// Leader is who leads, with the processes that do.
+// Leader is the leader, with its processes.
 type Leader struct {
 	Node  int
 	Token int64
@@ -27,18 +27,18 @@ type Leader struct {
 // Pids are processes of a node; 0 is none.
 type Pids struct{ Node, Keeper, Child int }
 
-// glance is the time between two looks at the ledger, and recent is how many lives
-// back one looks: of leaders only, and of what they start.
+// glance is the time between two reads of the ledger, and recent is how many of the last lives are
+// read: those of leaders only, and of what they start.
 const (
 	glance = time.Millisecond
 	recent = 256
 )
 
-// Leader waits until somebody stamps that leads, and returns who. Of several it is
-// the one with the greatest token.
+// Leader waits until a leader stamps, and returns it. Of several it is the one with the greatest
+// token.
 func (c *Cluster) Leader(ctx context.Context) (Leader, error) { return c.After(ctx, 0) }
 
-// After waits until somebody stamps with a greater token than that.
+// After waits until a leader stamps with a greater token than token.
 func (c *Cluster) After(ctx context.Context, token int64) (Leader, error) {
 	began := c.clock.Now()
 	ticks := time.NewTicker(glance)
@@ -64,7 +64,7 @@ func (c *Cluster) After(ctx context.Context, token int64) (Leader, error) {
 	}
 }
 
-// leads says who leads by a life, if it is one of a leader whose node is there.
+// leads returns the leader of a life, if it is one of a leader whose node runs.
 func (c *Cluster) leads(l lives.Life) (Leader, bool) {
 	i := int(l.Node)
 	if i < 0 || i >= len(c.nodes) {
@@ -82,13 +82,13 @@ func (c *Cluster) leads(l lives.Life) (Leader, bool) {
 		return led, false
 	}
 	s, ok := proc.Read(int(l.Keeper))
-	return led, ok && s.Parent == front // and not of a life of the node before
+	return led, ok && s.Parent == front // and not of a life of the previous node process
 }
 
-// Calm waits until all nodes that are to be there are, follow one leader whose work
-// stamps, and, among peers, answer and are connected with each other. Those that are
-// down, held or frozen (their Voter) are not waited for, nor are nodes that take no
-// part. When ctx ends, the error says why there is none.
+// Calm waits until all nodes that should run do, follow one leader whose work stamps, and, among
+// peers, answer and are connected with each other. It does not wait for nodes that are down, held
+// or frozen (their Voter), nor for nodes that are no members. When ctx ends, the error gives the
+// reason.
 func (c *Cluster) Calm(ctx context.Context) (Leader, error) {
 	ticks := time.NewTicker(10 * glance)
 	defer ticks.Stop()
@@ -110,10 +110,10 @@ func (c *Cluster) Calm(ctx context.Context) (Leader, error) {
 	}
 }
 
-// answer is how long Calm waits for nodes that do not answer before it looks anew.
+// answer is how long Calm waits for nodes that do not answer before it tries again.
 const answer = time.Second
 
-// calm looks once. An error is why there is none.
+// calm checks once. The error is the reason why it is not calm.
 func (c *Cluster) calm(ctx context.Context) (Leader, error) {
 	meant := make([]bool, len(c.nodes))
 	for i, n := range c.nodes {
@@ -142,13 +142,13 @@ func (c *Cluster) calm(ctx context.Context) (Leader, error) {
 	return l, err
 }
 
-// takesPart reports whether an id is one of a membership.
+// takesPart reports whether an id is a member.
 func takesPart(m *peer.MembershipStatus, id string) bool {
 	return slices.ContainsFunc(m.Voters, func(v peer.VoterStatus) bool { return string(v.ID) == id }) ||
 		slices.ContainsFunc(m.Observers, func(o peer.ObserverStatus) bool { return string(o.ID) == id })
 }
 
-// now is who leads at this moment, or almost.
+// now is the present leader, with a small delay.
 func (c *Cluster) now(ctx context.Context) (Leader, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answer, errors.New("nobody stamps"))
 	defer cancel()
@@ -159,7 +159,7 @@ func (c *Cluster) now(ctx context.Context) (Leader, error) {
 	return l, nil
 }
 
-// unrest says why an election among peers is not at rest, under l if it is not nil.
+// unrest returns why an election among peers is not at rest, under l if it is not nil.
 func (c *Cluster) unrest(ctx context.Context, meant []bool, l *Leader) error {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
@@ -201,7 +201,7 @@ func (c *Cluster) unrest(ctx context.Context, meant []bool, l *Leader) error {
 	return nil
 }
 
-// Census describes all processes of the cluster, for people.
+// Census describes all processes of the cluster.
 func (c *Cluster) Census() string {
 	var b strings.Builder
 	all := c.find(func(*process) bool { return true })

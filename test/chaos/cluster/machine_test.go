@@ -24,7 +24,7 @@ import (
 	"github.com/electd/elect/test/chaos/skew"
 )
 
-// namespaces has a cluster on a network that a program outside it cannot reach.
+// namespaces tests a cluster on a network that a program outside cannot reach.
 func namespaces(t *testing.T, programs Programs) {
 	dir := t.TempDir()
 	n, err := network.NewNamespaces(dir, 3)
@@ -52,7 +52,7 @@ func namespaces(t *testing.T, programs Programs) {
 	if m, err := s.Members(within(t)); err != nil || m.Nodes[l.Node] == nil {
 		t.Errorf("%+v, %v: want that the operator reaches %s", m, err, s.ID(l.Node))
 	}
-	for late := within(t); ; { // who leads may have been asked for when nobody could answer
+	for late := within(t); ; { // an earlier answer may be from when no node could answer
 		ctx, cancel := context.WithTimeout(t.Context(), 2*promise)
 		_, err := s.Calm(ctx)
 		cancel()
@@ -74,8 +74,8 @@ func namespaces(t *testing.T, programs Programs) {
 	}
 }
 
-// skewed has a node in a time namespace, and one whose clock goes by a page. (What
-// becomes of it is tested where those are made.)
+// skewed tests a node in a time namespace, and one whose clock is bent. (Their effects are tested
+// in their packages.)
 func skewed(t *testing.T, programs Programs) {
 	if err := skew.Able(); err != nil {
 		if os.Getenv("CI") == "true" {
@@ -103,15 +103,14 @@ func skewed(t *testing.T, programs Programs) {
 	if text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/timens_offsets", s.Pid(0))); !strings.Contains(string(text), "3600") {
 		t.Errorf("the namespace of %s: %s", s.ID(0), text)
 	}
-	s.lead(0) // who leads is seen by its stamps, which are of this process's time
+	s.lead(0) // the leader is found by its stamps, which have this process's time
 	l := s.lead(1)
 	clock.StepBoth(10 * promise)
 	s.after(l)
 	s.calm()
 }
 
-// burned is how much of a processor the process has used in the next so long, in per
-// cent of one.
+// burned is the share of a processor that the process uses in the next span, in per cent.
 func burned(t *testing.T, pid int, span time.Duration) int {
 	t.Helper()
 	used := func() time.Duration {
@@ -130,7 +129,7 @@ func burned(t *testing.T, pid int, span time.Duration) int {
 	return int(100 * (used() - before) / time.Since(begin))
 }
 
-// starve bounds what a node gets of the processors.
+// starve limits the processors of a node.
 func starve(t *testing.T, programs Programs) {
 	if err := Quota(); err != nil {
 		if os.Getenv("CI") == "true" {
@@ -141,8 +140,8 @@ func starve(t *testing.T, programs Programs) {
 	s := newPeers(t, Config{Programs: programs, Voters: 3, Promise: 4 * promise})
 	l := s.start()
 	i := (l.Node + 1) % 3
-	// Something in it that takes all that it gets. It is a child of this process
-	// with the marks of a node's.
+	// A process in it that takes all that it gets. It is a child of this process with the marks of
+	// a node's.
 	burner := exec.Command(programs.Worker, "burn")
 	fat, err := s.launch(burner, s.Log(i), nodeEnv+"="+strconv.Itoa(i))
 	s.must(err)
@@ -158,7 +157,7 @@ func starve(t *testing.T, programs Programs) {
 	if during := burned(t, fat.pid, time.Second); during > 15 {
 		t.Errorf("it took %d%% of a processor under a quota of 5%%", during)
 	}
-	// The quota holds for the next life, too, and goes with Feed.
+	// The quota holds for the next life, too, and ends with Feed.
 	old := s.Pid(i)
 	s.must(s.Kill(i, Node))
 	s.again(i, old)
@@ -173,14 +172,14 @@ func starve(t *testing.T, programs Programs) {
 	}
 	s.must(fat.signal(syscall.SIGKILL))
 	s.calm()
-	s.must(s.Starve(i, 50)) // which Close feeds
+	s.must(s.Starve(i, 50)) // Close undoes it
 	s.must(s.Close())
 	if _, err := os.Stat(s.groups.place.base(s.mark)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("its groups: %v; want none", err)
 	}
 }
 
-// starveWithout is the same where there are no control groups.
+// starveWithout is the same without control groups.
 func starveWithout(t *testing.T, programs Programs) {
 	s := newPeers(t, Config{Programs: programs, Voters: 3, Promise: 4 * promise})
 	s.groups.once.Do(func() {})
@@ -194,7 +193,7 @@ func starveWithout(t *testing.T, programs Programs) {
 			tid, _ := strconv.Atoi(task.Name())
 			n, err := unix.Getpriority(unix.PRIO_PROCESS, tid)
 			if err == nil {
-				all = append(all, 20-n) // the system call's own form
+				all = append(all, 20-n) // the form of the system call
 			}
 		}
 		return all
@@ -223,8 +222,7 @@ func starveWithout(t *testing.T, programs Programs) {
 	s.calm()
 }
 
-// closes closes a cluster in which something does not end when it is told to, and
-// something is frozen.
+// closes closes a cluster in which one process ignores SIGTERM, and another is frozen.
 func closes(t *testing.T, programs Programs) {
 	s := newPeers(t, Config{Programs: programs, Voters: 3, Kind: kind})
 	s.start()
@@ -252,7 +250,7 @@ func closes(t *testing.T, programs Programs) {
 	if again := s.Close(); again == nil || again.Error() != err.Error() {
 		t.Errorf("closed again: %v; want the same", again)
 	}
-	s.Cluster.closed = func() error { return nil } // that was meant
+	s.Cluster.closed = func() error { return nil } // the error was expected
 	select {
 	case <-deaf.Done():
 	default:
@@ -277,7 +275,7 @@ const (
 	doomedElect = "CLUSTER_TEST_ELECT"
 )
 
-// TestDoomed is not a test: it is the harness that sweeps has killed.
+// TestDoomed is not a test: it is the harness that the test sweeps kills.
 func TestDoomed(t *testing.T) {
 	dir := os.Getenv(doomedDir)
 	if dir == "" {
@@ -300,8 +298,7 @@ func TestDoomed(t *testing.T) {
 	select {} // until it is killed
 }
 
-// sweeps kills a harness: the kernel kills what it has started, and the next cluster
-// what is left of it all the same.
+// sweeps kills a harness: the kernel kills what it has started, and the next cluster the rest.
 func sweeps(t *testing.T, programs Programs) {
 	self, err := os.Executable()
 	if err != nil {
@@ -331,7 +328,7 @@ func sweeps(t *testing.T, programs Programs) {
 		t.Fatalf("the harness has %d processes; mark %q", len(alive), mark)
 	}
 	closeAll(alive)
-	// One that nobody kills with the harness.
+	// A process that is not killed with the harness.
 	stray := exec.Command(programs.Worker, "burn")
 	stray.Env = append(os.Environ(), clusterEnv+"="+mark)
 	if err := stray.Start(); err != nil {
@@ -366,7 +363,7 @@ func sweeps(t *testing.T, programs Programs) {
 	}
 }
 
-// refusals are what New and the methods refuse.
+// refusals tests what New and the methods refuse.
 func refusals(t *testing.T, programs Programs) {
 	good := Config{Dir: t.TempDir(), Programs: programs, Election: File, Voters: 1}
 	for want, change := range map[string]func(*Config){
@@ -399,11 +396,11 @@ func refusals(t *testing.T, programs Programs) {
 	if _, err := s.Members(t.Context()); err == nil {
 		t.Error("a file election has members")
 	}
-	s.must(s.Down(0)) // which is down
+	s.must(s.Down(0)) // it is down
 	s.must(s.Feed(0))
 }
 
-// TestHierarchy chooses among what is mounted, and writes what version 2 wants.
+// TestHierarchy selects from the mounted hierarchies, and writes the files of version 2.
 func TestHierarchy(t *testing.T) {
 	const v1 = "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0\n"
 	const v2 = "cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0\n"
@@ -452,7 +449,7 @@ func TestHierarchy(t *testing.T) {
 	}
 }
 
-// TestMarks tells harnesses that live from those that have gone.
+// TestMarks distinguishes marks of live harnesses from those of dead ones.
 func TestMarks(t *testing.T) {
 	mark, err := ownMark(7)
 	if err != nil {
@@ -460,7 +457,7 @@ func TestMarks(t *testing.T) {
 	}
 	s, ok := proc.ReadAt("self")
 	if !ok {
-		t.Fatal("/proc does not tell of this process")
+		t.Fatal("/proc does not show this process")
 	}
 	for m, want := range map[string]bool{
 		mark: false, "": false, "7": false, "x.y.z": false,

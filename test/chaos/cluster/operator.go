@@ -23,11 +23,10 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// Operator runs the elect command from outside, past all faults, and returns its
-// stdout. The election and its name are in its environment, so args are such as
-// "transfer", "--to", "n2". The error has its stderr, and wraps an [exec.ExitError]
-// when it ended with another code than 0; the output counts then, too. When ctx ends
-// it is killed.
+// Operator runs the elect command from outside, unaffected by faults, and returns its stdout. The
+// election and its name are in its environment, so args are such as "transfer", "--to", "n2". The
+// error has its stderr, and wraps an [exec.ExitError] when the exit code is not 0; the output is
+// valid then, too. When ctx ends it is killed.
 func (c *Cluster) Operator(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.Command(c.cfg.Programs.Elect, args...)
 	if c.cfg.Network != nil {
@@ -53,23 +52,22 @@ func (c *Cluster) Operator(ctx context.Context, args ...string) ([]byte, error) 
 	return out.Bytes(), nil
 }
 
-// place is the election as the operator sees it, for an environment.
+// place is the election as the operator sees it, as environment variables.
 func (c *Cluster) place() []string {
 	return []string{"ELECT_ELECTION=" + c.URL(network.Operator), "ELECT_NAME=" + c.cfg.Name}
 }
 
-// Members is an election as its nodes tell of it.
+// Members is the state of an election as its nodes report it.
 type Members struct {
-	Leader     int                    // who leads, by the greatest token that is told of; -1: nobody
+	Leader     int                    // the leader with the greatest reported token; -1: none
 	Token      int64                  // its token
 	Membership *peer.MembershipStatus // the newest; nil if none is known
 	Nodes      []*peer.NodeStatus     // by node; nil: no answer
-	Errs       []error                // by node: why there is none
+	Errs       []error                // by node: why there is no answer
 }
 
-// Members asks all nodes at once, past all faults. It waits for those that do not
-// answer until ctx ends, and for at most 3 s. Of five that do it takes 10 ms: no
-// process is started for it.
+// Members asks all nodes at once, unaffected by faults. It waits for nodes that do not answer until
+// ctx ends, at most 3 s. If five nodes answer it takes 10 ms: it starts no process.
 func (c *Cluster) Members(ctx context.Context) (*Members, error) {
 	if c.client == nil {
 		return nil, errors.New("cluster: candidates of a file election are no nodes that could be asked")
@@ -89,8 +87,8 @@ func (c *Cluster) Members(ctx context.Context) (*Members, error) {
 	return m, nil
 }
 
-// Client asks the nodes of the election from within this process, past all faults.
-// It is nil of a file election. Close closes it.
+// Client asks the nodes of the election from within this process, unaffected by faults. It is nil
+// in a file election. Close closes it.
 func (c *Cluster) Client() *peer.Client { return c.client }
 
 // prepareOperator makes certificates and a client.
@@ -118,10 +116,10 @@ func (c *Cluster) prepareOperator() (err error) {
 
 // outside is the network of the operator, for connections of this process.
 type outside struct {
-	there, here *os.File // network namespaces; nil: they are the same one
+	there, here *os.File // network namespaces; nil: they are the same
 }
 
-// newOutside learns which network a program of the operator's runs in.
+// newOutside finds the network of the operator's programs.
 func newOutside(n network.Network) (*outside, error) {
 	cmd := n.Command(network.Operator, "cat")
 	in, err := cmd.StdinPipe()
@@ -137,9 +135,9 @@ func newOutside(n network.Network) (*outside, error) {
 	}
 	defer func() {
 		_ = in.Close()
-		_ = cmd.Wait() // how cat ends means nothing
+		_ = cmd.Wait() // how cat ends does not matter
 	}()
-	// When it echoes, it is there.
+	// When it echoes, it runs.
 	if _, err := in.Write([]byte{'\n'}); err != nil {
 		return nil, err
 	}
@@ -150,7 +148,7 @@ func newOutside(n network.Network) (*outside, error) {
 	if err != nil {
 		return nil, err
 	}
-	here, err := os.Open("/proc/thread-self/ns/net") // the main thread may have been elsewhere, and have been left there
+	here, err := os.Open("/proc/thread-self/ns/net") // the main thread may have been left in another namespace
 	if err != nil {
 		return nil, errors.Join(err, there.Close())
 	}
@@ -167,8 +165,8 @@ func newOutside(n network.Network) (*outside, error) {
 	return o, nil
 }
 
-// dial connects by way of the operator's network. A socket belongs to the network
-// that the thread is in which makes it; for that moment a thread goes there.
+// dial connects through the operator's network. A socket belongs to the network of the thread that
+// makes it, so a thread enters that network for a moment.
 func (o *outside) dial(ctx context.Context, addr string) (net.Conn, error) {
 	if o.there == nil {
 		return new(net.Dialer).DialContext(ctx, "tcp", addr)
@@ -179,7 +177,7 @@ func (o *outside) dial(ctx context.Context, addr string) (net.Conn, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		runtime.LockOSThread() // and it is not unlocked if the way back fails: then the thread ends here
+		runtime.LockOSThread() // not unlocked if the return fails: then the thread ends here
 		if err := unix.Setns(int(o.there.Fd()), unix.CLONE_NEWNET); err != nil {
 			done <- result{nil, fmt.Errorf("the operator's network: %w", err)}
 			runtime.UnlockOSThread()

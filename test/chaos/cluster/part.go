@@ -18,23 +18,21 @@ import (
 type Part int
 
 const (
-	// Node is the process that was started: elect run, the program that embeds the
-	// library, or the front of one that is guarded.
+	// Node is the process that was started: elect run, the program that uses the library, or the
+	// guardian of a guarded one.
 	Node Part = iota
-	// Keeper is what kills the rest. One that stands by has a spare one; a Library
-	// node has none.
+	// Keeper kills the rest. A standby has a spare one; a Library node has none.
 	Keeper
-	// Child is what the keeper runs: the command of one that leads, or the guarded
-	// program itself.
+	// Child is the keeper's child: the command of a leader, or the guarded program itself.
 	Child
-	// Family is all processes of the node, with all that they have started.
+	// Family is all processes of the node, with their descendants.
 	Family
-	// Voter is the process that takes part in the election: Child of a Guarded
-	// node, and Node of the others.
+	// Voter is the process that takes part in the election: Child of a Guarded node, and Node of
+	// the others.
 	Voter
 )
 
-// String is the part as the judge calls it; of Voter too, which is a part of those.
+// String is the judge's name of the part; that of Voter is the part that it stands for.
 func (p Part) String() string {
 	switch p {
 	case Node:
@@ -51,13 +49,13 @@ func (p Part) String() string {
 	return fmt.Sprintf("Part(%d)", int(p))
 }
 
-// ErrNone is of a part that a node does not have at the moment.
+// ErrNone is returned for a part that a node does not have at the moment.
 var ErrNone = errors.New("there is no such process")
 
-// settle is how long signals that were sent may take to have their effect.
+// settle is how long a signal may take to have its effect.
 const settle = 5 * time.Second
 
-// plain is the part that Voter is of node i.
+// plain is the part that Voter stands for in node i.
 func (c *Cluster) plain(i int, part Part) Part {
 	switch {
 	case part != Voter:
@@ -68,8 +66,8 @@ func (c *Cluster) plain(i int, part Part) Part {
 	return Node
 }
 
-// grasp returns the processes that make up a part of node i; for Family the node
-// first, then its keepers. The caller closes them.
+// grasp returns the processes of a part of node i; for Family the node first, then its keepers. The
+// caller closes them.
 func (c *Cluster) grasp(i int, part Part) ([]*process, error) {
 	part = c.plain(i, part)
 	front := c.Pid(i)
@@ -101,7 +99,7 @@ func (c *Cluster) grasp(i int, part Part) ([]*process, error) {
 				keeper = p // a spare one, if there is no other
 			}
 		}
-		// What a keeper runs is its oldest child: it adopts what that leaves.
+		// The keeper's own child is its oldest one: it adopts what that leaves.
 		for _, p := range all {
 			k := slices.IndexFunc(all, func(k *process) bool { return k.name == keeperName && k.pid == p.ppid })
 			if k >= 0 && p.name != keeperName && (child == nil || p.start < child.start) {
@@ -125,9 +123,9 @@ func (c *Cluster) grasp(i int, part Part) ([]*process, error) {
 	return all, nil
 }
 
-// Kill kills a part of node i with SIGKILL. Of Family all are frozen first, so that
-// it is one instant for them, as when a machine loses its power, but that the kernel
-// closes their connections; and when Kill returns they are dead.
+// Kill kills a part of node i with SIGKILL. All of Family are frozen first, so that they die at one
+// instant, as in a power failure, except that the kernel closes their connections. When Kill
+// returns they are dead.
 func (c *Cluster) Kill(i int, part Part) error {
 	if part == Family {
 		return c.killFamily(i)
@@ -160,9 +158,8 @@ func (c *Cluster) killFamily(i int) error {
 	return err
 }
 
-// Stop freezes a part of node i with SIGSTOP, and returns when it is frozen. A
-// keeper whose parent is not frozen is continued by that at once, and so is not
-// waited for, nor counted as frozen.
+// Stop freezes a part of node i with SIGSTOP, and returns when it is frozen. A keeper whose parent
+// is not frozen is continued by it at once, so Stop does not wait for it, nor count it as frozen.
 func (c *Cluster) Stop(i int, part Part) error {
 	if part == Keeper && !stopped(c.Pid(i)) {
 		return c.halt(i, part)
@@ -185,7 +182,7 @@ func (c *Cluster) halt(i int, part Part) error {
 		return err
 	}
 	defer closeAll(all)
-	if part == Keeper && !stopped(c.Pid(i)) { // it is continued at once, and may never be seen to stand still
+	if part == Keeper && !stopped(c.Pid(i)) { // it is continued at once, and may never be seen stopped
 		return all[0].signal(unix.SIGSTOP)
 	}
 	return c.stop(i, all[0])
@@ -211,8 +208,8 @@ func (c *Cluster) stop(i int, p *process) error {
 	return nil
 }
 
-// freeze stops all of node i: first the process that would continue its keeper, and
-// on until there is none that goes on, which could start others.
+// freeze stops all of node i: first the process that would continue its keeper, and then the others
+// until none runs that could start more.
 func (c *Cluster) freeze(i int) error {
 	for late := time.Now().Add(settle); ; {
 		all, err := c.grasp(i, Family)
@@ -239,12 +236,12 @@ func (c *Cluster) freeze(i int) error {
 	}
 }
 
-// Cont undoes Stop. That the part has gone meanwhile, as a command whose lease has
-// ended, is ErrNone, and it is not frozen any more then.
+// Cont undoes Stop. If the part has ended meanwhile, such as a command whose lease has ended, the
+// error is ErrNone, and it is no longer frozen.
 func (c *Cluster) Cont(i int, part Part) error {
 	all, err := c.grasp(i, part)
 	defer closeAll(all)
-	if c.held(i, part) { // before anything goes on: how late this process comes to the next line excuses nobody
+	if c.held(i, part) { // before anything resumes: a delay of this process excuses nothing
 		c.observe(judge.Event{Kind: judge.Thaw, Node: i, Part: c.plain(i, part).String(), Pid: c.Pid(i)})
 	}
 	for _, p := range all {
@@ -256,7 +253,7 @@ func (c *Cluster) Cont(i int, part Part) error {
 	return err
 }
 
-// freezing notes that a part is frozen, or goes on, and says whether it was frozen.
+// freezing records that a part is frozen, or resumes, and returns whether it was frozen.
 func (c *Cluster) freezing(i int, part Part, on bool) (was bool) {
 	n := c.nodes[i]
 	n.mu.Lock()
@@ -274,7 +271,7 @@ func (c *Cluster) freezing(i int, part Part, on bool) (was bool) {
 	return was
 }
 
-// held reports whether a part was frozen, or, of Family, any.
+// held reports whether a part was frozen, or, for Family, any part.
 func (c *Cluster) held(i int, part Part) bool {
 	n := c.nodes[i]
 	n.mu.Lock()

@@ -18,20 +18,19 @@ import (
 	"github.com/electd/elect/internal/proc"
 )
 
-// The marks in the environment of all processes of a cluster. Workers go by the
-// first two.
+// The marks in the environment of all processes of a cluster. Workers use the first two.
 const (
 	dirEnv     = "CHAOS_DIR"     // of the run
 	nodeEnv    = "CHAOS_NODE"    // the node's number
-	clusterEnv = "CHAOS_CLUSTER" // whose process it is: see mark
-	besideEnv  = "CHAOS_BESIDE"  // what it is, of one that belongs to no node
+	clusterEnv = "CHAOS_CLUSTER" // the cluster; see mark
+	besideEnv  = "CHAOS_BESIDE"  // its name, if it belongs to no node
 )
 
 // keeperName is argv[0] of a keeper.
 const keeperName = "elect-keeper"
 
-// process is a process of a cluster. It is held by a descriptor, so that a signal
-// reaches it or nobody. close lets go.
+// process is a process of a cluster. A descriptor holds it, so that a signal reaches it or no
+// process. close releases it.
 type process struct {
 	pid, ppid int
 	start     int // ticks since the machine's start
@@ -43,7 +42,7 @@ type process struct {
 
 func (p *process) close() { _ = unix.Close(p.fd) }
 
-// signal sends one; a process that has ended is none that fails.
+// signal sends a signal; it succeeds if the process has ended.
 func (p *process) signal(sig unix.Signal) error {
 	if err := unix.PidfdSendSignal(p.fd, sig, nil, 0); err != nil && err != unix.ESRCH {
 		return fmt.Errorf("%v to process %d: %w", sig, p.pid, err)
@@ -51,10 +50,10 @@ func (p *process) signal(sig unix.Signal) error {
 	return nil
 }
 
-// ended reports whether it has, within so long: 0 looks once.
+// ended reports whether it ends within that time; 0 checks once.
 func (p *process) ended(within time.Duration) bool { return readable(p.fd, within) }
 
-// readable reports whether a descriptor can be read within so long.
+// readable reports whether a descriptor becomes readable within that time.
 func readable(fd int, within time.Duration) bool {
 	late := time.Now().Add(within)
 	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -66,8 +65,8 @@ func readable(fd int, within time.Duration) bool {
 	}
 }
 
-// still reports whether all threads of a process are stopped, or wait in the
-// kernel where no signal reaches them, or have ended.
+// still reports whether all threads of a process are stopped, or wait in the kernel without
+// receiving signals, or have ended.
 func (p *process) still() bool {
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.pid))
 	if err != nil {
@@ -82,21 +81,21 @@ func (p *process) still() bool {
 	return true
 }
 
-// alive reports whether the process that had this start is there.
+// alive reports whether the process with this start time exists.
 func alive(pid, start int) bool {
 	s, ok := proc.Read(pid)
 	return ok && s.Start == start
 }
 
-// processes returns all whose environment has mark among its values of clusterEnv,
-// by their ids. The caller closes them.
+// processes returns all processes whose environment has a wanted mark in clusterEnv, by id. The
+// caller closes them.
 func processes(want func(mark string) bool) []*process {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
 	}
 	var found []*process
-	var blank []int // who shows no environment: as one that is just about to become another program
+	var blank []int // processes without an environment, such as during an exec
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid == os.Getpid() {
@@ -109,7 +108,7 @@ func processes(want func(mark string) bool) []*process {
 			blank = append(blank, pid)
 		case want(value(env, clusterEnv)):
 			if p := hold(pid); p != nil {
-				// Read again, now that it is this process's for certain.
+				// Read again, now that it certainly belongs to this process.
 				env, err = environ(pid)
 				if err == nil && want(value(env, clusterEnv)) && !p.ended(0) {
 					p.mark(env)
@@ -138,7 +137,7 @@ func processes(want func(mark string) bool) []*process {
 	return found
 }
 
-// hold takes hold of a process; nil if it has gone.
+// hold opens a process; nil if it has gone.
 func hold(pid int) *process {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -146,7 +145,7 @@ func hold(pid int) *process {
 	}
 	p := &process{pid: pid, node: -1, fd: fd}
 	s, ok := proc.Read(pid)
-	args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // of one that is about to end there is none
+	args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // a process that is about to end has none
 	if !ok || p.ended(0) {
 		p.close()
 		return nil
@@ -175,7 +174,7 @@ func value(env []string, name string) string {
 	return ""
 }
 
-// mark takes over what the environment says of whose it is.
+// mark sets the process's node and name from its environment.
 func (p *process) mark(env []string) {
 	p.beside = value(env, besideEnv)
 	if n, err := strconv.Atoi(value(env, nodeEnv)); err == nil && p.beside == "" {
@@ -189,7 +188,7 @@ func closeAll(all []*process) {
 	}
 }
 
-// describe is a process for people who look for why something does not end.
+// describe describes a process to help find why something does not end.
 func (p *process) describe() string {
 	s, _ := proc.Read(p.pid)
 	where, _ := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", p.pid))
@@ -198,17 +197,17 @@ func (p *process) describe() string {
 	return fmt.Sprintf("%d (parent %d, state %c in %s): %.80s", p.pid, s.Parent, max(s.State, '?'), where, text)
 }
 
-// mark is who a cluster is: the id and the start of the harness's process, and a
-// number, by which the next one knows whether it has gone.
+// ownMark identifies a cluster: the id and the start time of the harness's process, and a number,
+// by which the next cluster knows whether it has gone.
 func ownMark(number uint64) (string, error) {
 	s, ok := proc.ReadAt("self")
 	if !ok {
-		return "", errors.New("/proc does not tell of this process")
+		return "", errors.New("/proc does not show this process")
 	}
 	return fmt.Sprintf("%d.%d.%x", os.Getpid(), s.Start, number), nil
 }
 
-// orphaned reports whether a mark is one whose harness has gone.
+// orphaned reports whether the harness of a mark has gone.
 func orphaned(mark string) bool {
 	parts := strings.Split(mark, ".")
 	if len(parts) != 3 {
@@ -219,10 +218,10 @@ func orphaned(mark string) bool {
 	return err1 == nil && err2 == nil && !alive(pid, start)
 }
 
-// sweep kills what a harness has left that has gone itself.
+// sweep kills the remains of harnesses that have gone.
 func sweep() {
 	for _, p := range processes(orphaned) {
-		_ = p.signal(unix.SIGKILL) // it may be somebody else's, whom we may not touch
+		_ = p.signal(unix.SIGKILL) // it may belong to another user
 		p.close()
 	}
 }

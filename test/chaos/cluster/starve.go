@@ -18,29 +18,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where control groups cannot be had, a node is starved by others: its threads have
-// the lowest priority, if that can be undone, and programs that burn stand beside
-// it.
+// Without control groups, a node is starved by other processes: its threads have the lowest
+// priority, if that can be undone, and programs that burn run beside it.
 
-// groups are the nodes that are starved, and by what.
+// groups are the starved nodes, and their means.
 type groups struct {
 	once  sync.Once
 	place *hierarchy // nil: there are none
-	why   error      // then
+	why   error      // the reason if place is nil
 
 	mu      sync.Mutex
 	starved map[int]hunger
 }
 
-// hunger is what keeps one node from running.
+// hunger is the means that starves one node.
 type hunger struct {
 	percent int
 	group   string    // directory of its control group; "" without
-	burners []*Beside // then
+	burners []*Beside // without a control group
 }
 
-// Quota is nil where the processors that a node gets can be bounded, by control
-// groups, and else says why not. Starve does what it can there.
+// Quota is nil where control groups can limit the processors of a node, and otherwise the reason.
+// Starve uses other means there.
 func Quota() error {
 	h, err := findHierarchy()
 	if err == nil {
@@ -49,10 +48,9 @@ func Quota() error {
 	return err
 }
 
-// Starve leaves node i, with all its processes, so many per cent of one processor,
-// 1 to 100, until Feed: also when it is started again meanwhile. Where there are no
-// control groups to be had, it contends with programs that burn; then all others
-// do, too.
+// Starve leaves node i, with all its processes, that many per cent of one processor, 1 to 100,
+// until Feed, across restarts. Without control groups it competes with programs that burn; then all
+// other processes do, too.
 func (c *Cluster) Starve(i, percent int) error {
 	if percent < 1 || percent > 100 {
 		return fmt.Errorf("cluster: %d%% of a processor; want 1 to 100", percent)
@@ -88,7 +86,7 @@ func (c *Cluster) Starve(i, percent int) error {
 	return c.weaken(i, h)
 }
 
-// weaken brings all processes of a node under what is to starve it.
+// weaken starves all processes of a node.
 func (c *Cluster) weaken(i int, h hunger) error {
 	done := map[int]bool{}
 	for fresh := true; fresh; {
@@ -109,7 +107,7 @@ func (c *Cluster) weaken(i int, h hunger) error {
 	return nil
 }
 
-// enroll starves a process that was just started in a node that is starved.
+// enroll starves a process that was just started in a starved node.
 func (c *Cluster) enroll(i, pid int) error {
 	g := &c.groups
 	g.mu.Lock()
@@ -118,8 +116,8 @@ func (c *Cluster) enroll(i, pid int) error {
 	if !ok {
 		return nil
 	}
-	// It is a child of this process: until it is waited for, which may be now, the
-	// number is its own. What it starts comes with it.
+	// It is a child of this process: until it is waited for, which may be now, the id is its own.
+	// Its children are in its group.
 	if h.group != "" {
 		err := write(filepath.Join(h.group, procs), strconv.Itoa(pid))
 		if errors.Is(err, syscall.ESRCH) {
@@ -133,20 +131,20 @@ func (c *Cluster) enroll(i, pid int) error {
 	return nil
 }
 
-// hungry is the priority of a starved thread, where there are no control groups.
+// hungry is the priority of a starved thread without control groups.
 const hungry = 19
 
-// take brings one process under what is to starve its node.
+// take starves one process.
 func (g *groups) take(p *process, group string) error {
 	if group == "" {
 		if unix.Geteuid() != 0 {
-			return nil // nobody else could give it back
+			return nil // it could not be given back
 		}
 		return nice(p.pid, hungry)
 	}
 	err := write(filepath.Join(group, procs), strconv.Itoa(p.pid))
 	if p.ended(0) {
-		return g.place.back(p.pid) // should the number be somebody else's by now
+		return g.place.back(p.pid) // in case the id belongs to another process by now
 	}
 	return err
 }
@@ -181,7 +179,7 @@ func (c *Cluster) Feed(i int) error {
 	return errors.Join(errs...)
 }
 
-// dissolve removes what is left of the groups.
+// dissolve removes the remaining groups.
 func (c *Cluster) dissolve() error {
 	if c.groups.place == nil {
 		return nil
@@ -189,11 +187,10 @@ func (c *Cluster) dissolve() error {
 	return c.groups.place.remove(c.mark)
 }
 
-// most is how many programs burn for each processor, at most.
+// most is the greatest number of burning programs for each processor.
 const most = 8
 
-// burn starts as many programs as leave somebody who contends with them about that
-// share of a processor.
+// burn starts as many programs as leave a competing process about that share of a processor.
 func (c *Cluster) burn(id string, percent int) ([]*Beside, error) {
 	each := 1
 	if unix.Geteuid() != 0 { // without priorities each of them gets as much
@@ -210,10 +207,9 @@ func (c *Cluster) burn(id string, percent int) ([]*Beside, error) {
 	return all, nil
 }
 
-// nice sets the priority of all threads of a process. Those that they start have it
-// too.
+// nice sets the priority of all threads of a process. Threads that they start inherit it.
 func nice(pid, to int) error {
-	for range 2 { // what was started while one looked
+	for range 2 { // again for threads started meanwhile
 		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 		if err != nil {
 			return nil // it has ended
@@ -231,21 +227,20 @@ func nice(pid, to int) error {
 	return nil
 }
 
-// The files of control groups, and the directory below which all of a cluster's are.
+// The files of control groups, and the directory of all groups of a cluster.
 const (
 	procs       = "cgroup.procs"
 	groupPrefix = "elect-chaos-"
 )
 
-// hierarchy is a tree of control groups that bound processors.
+// hierarchy is a tree of control groups that limit processors.
 type hierarchy struct {
 	version int    // 1 or 2
 	root    string // of the tree
-	home    string // the group that this process is in
+	home    string // the group of this process
 }
 
-// findHierarchy looks for one. Version 1 counts where it has the controller: then
-// version 2 has not.
+// findHierarchy looks for a hierarchy. If version 1 has the controller, version 2 does not.
 func findHierarchy() (*hierarchy, error) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -275,7 +270,7 @@ func chooseHierarchy(mounts, own string) (*hierarchy, error) {
 	if found == nil {
 		return nil, errors.New("no control groups are mounted")
 	}
-	for line := range strings.Lines(own) { // such as 3:cpu,cpuacct:/path, and 0::/path of version 2
+	for line := range strings.Lines(own) { // such as 3:cpu,cpuacct:/path, and 0::/path in version 2
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(f) == 3 && (found.version == 2 && f[0] == "0" || found.version == 1 && slices.Contains(strings.Split(f[1], ","), "cpu")) {
 			found.home = filepath.Join(found.root, f[2])
@@ -285,8 +280,8 @@ func chooseHierarchy(mounts, own string) (*hierarchy, error) {
 	return nil, fmt.Errorf("this process is in no group below %s", found.root)
 }
 
-// base is the group below which those of a cluster are. In version 2 groups that have
-// processes have no groups that are bounded, so it stands at the root.
+// base is the parent group of a cluster's groups. In version 2, groups with processes cannot have
+// limited subgroups, so it is at the root.
 func (h *hierarchy) base(mark string) string {
 	if h.version == 2 {
 		return filepath.Join(h.root, groupPrefix+mark)
@@ -294,7 +289,7 @@ func (h *hierarchy) base(mark string) string {
 	return filepath.Join(h.home, groupPrefix+mark)
 }
 
-// try makes a bounded group and removes it.
+// try makes a limited group and removes it.
 func (h *hierarchy) try() error {
 	mark, err := ownMark(uint64(time.Now().UnixNano()))
 	if err != nil {
@@ -306,10 +301,10 @@ func (h *hierarchy) try() error {
 	return errors.Join(fmt.Errorf("control groups cannot be used: %w", err), h.remove(mark))
 }
 
-// period is how long a quota is for, in microseconds.
+// period is the time of a quota, in microseconds.
 const period = 100_000
 
-// bound makes a group that gets so many per cent of one processor.
+// bound makes a group with that many per cent of one processor.
 func (h *hierarchy) bound(mark, name string, percent int) (group string, err error) {
 	base := h.base(mark)
 	group = filepath.Join(base, name)
@@ -331,7 +326,7 @@ func (h *hierarchy) bound(mark, name string, percent int) (group string, err err
 	return group, write(filepath.Join(group, "cpu.max"), quota+" "+strconv.Itoa(period))
 }
 
-// back puts a process where this one is.
+// back moves a process to the group of this one.
 func (h *hierarchy) back(pid int) error {
 	err := write(filepath.Join(h.home, procs), strconv.Itoa(pid))
 	if errors.Is(err, syscall.ESRCH) {
@@ -340,7 +335,7 @@ func (h *hierarchy) back(pid int) error {
 	return err
 }
 
-// lift puts all processes of a group where this one is, and removes it.
+// lift moves all processes of a group to the group of this process, and removes it.
 func (h *hierarchy) lift(group string) error {
 	late := time.Now().Add(settle)
 	for {
@@ -363,7 +358,7 @@ func (h *hierarchy) lift(group string) error {
 		if err = os.Remove(group); err == nil || errors.Is(err, os.ErrNotExist) {
 			return nil
 		}
-		if time.Now().After(late) { // what is dead stays in it until somebody waits for it
+		if time.Now().After(late) { // a dead process stays in it until it is waited for
 			return err
 		}
 		time.Sleep(time.Millisecond)
@@ -385,21 +380,21 @@ func (h *hierarchy) remove(mark string) error {
 	return errors.Join(err, os.Remove(base))
 }
 
-// sweepGroups removes those of clusters whose harness has gone.
+// sweepGroups removes the groups of clusters whose harness has gone.
 func sweepGroups() {
 	h, err := findHierarchy()
 	if err != nil {
 		return
 	}
-	all, _ := filepath.Glob(h.base("*")) // the pattern is a good one
+	all, _ := filepath.Glob(h.base("*")) // the pattern is valid
 	for _, dir := range all {
 		if mark := strings.TrimPrefix(filepath.Base(dir), groupPrefix); orphaned(mark) {
-			_ = h.remove(mark) // if it cannot be, it does no harm
+			_ = h.remove(mark) // a remaining group does no harm
 		}
 	}
 }
 
-// write writes to a file of the kernel's.
+// write writes to a file of the kernel.
 func write(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"github.com/electd/elect/test/chaos/skew"
 )
 
-// cluster is in the certificates.
+// cluster is the cluster's name in the certificates.
 const cluster = "chaos"
 
 // grace is how long a command has from SIGTERM to its end.
 const grace = "50ms"
 
-// ID is the id of node i: n1 is that of node 0.
+// ID is the id of node i: node 0 is n1.
 func (c *Cluster) ID(i int) string { return "n" + strconv.Itoa(i+1) }
 
-// Index is the number of the node with an id; -1 if there is none.
+// Index is the number of the node with that id; -1 if there is none.
 func (c *Cluster) Index(id string) int {
 	for i := range c.cfg.Size {
 		if c.ID(i) == id {
@@ -34,15 +34,14 @@ func (c *Cluster) Index(id string) int {
 	return -1
 }
 
-// Addr is where node i is called: what elect member add and replace want, with its
-// id.
+// Addr is the address of node i, which elect member add and replace need with its id.
 func (c *Cluster) Addr(i int) string { return c.cfg.Network.Addr(i) }
 
-// Data is the directory in which node i's data directory is.
+// Data is the parent of node i's data directory.
 func (c *Cluster) Data(i int) string { return c.nodes[i].data }
 
-// URL is the election as node i is to see it, or, if i is network.Operator, an
-// operator who reaches all nodes. It goes with the --name of Name.
+// URL is the election's URL for node i, or, if i is network.Operator, for an operator that reaches
+// all nodes. It belongs to the --name of Name.
 func (c *Cluster) URL(i int) string {
 	if i < 0 {
 		return c.url(i, false)
@@ -87,7 +86,7 @@ func (c *Cluster) url(i int, join bool) string {
 	return "peer://" + strings.Join(list, ",") + "?" + q.Encode()
 }
 
-// Name is the election's.
+// Name is the election's name.
 func (c *Cluster) Name() string { return c.cfg.Name }
 
 func (c *Cluster) certs() string { return filepath.Join(c.cfg.Dir, "certs") }
@@ -99,7 +98,7 @@ func duration(d interface{ String() string }) string {
 	return ""
 }
 
-// command is what node i runs, of the programs p, in the election at.
+// command is the command of node i, with the programs p, in the election at.
 func (c *Cluster) command(i int, p Programs, at string) *exec.Cmd {
 	place := []string{"--election", at, "--name", c.cfg.Name, "--id", c.ID(i)}
 	if c.cfg.Protocol != "" && c.cfg.Protocol != "quorum" {
@@ -128,7 +127,7 @@ func (c *Cluster) command(i int, p Programs, at string) *exec.Cmd {
 	return cmd
 }
 
-// environment is what node i's has beside the marks.
+// environment is the environment of node i without the marks.
 func (c *Cluster) environment(i int) []string {
 	var env []string
 	if c.cfg.Clock != nil {

@@ -16,14 +16,14 @@ import (
 	"github.com/electd/elect/test/chaos/judge"
 )
 
-// Usage is what a process of a node has of the machine, and which one it is.
+// Usage is what a process of a node uses of the computer, and its id.
 type Usage struct {
 	Pid int
 	judge.Usage
 }
 
-// Usage measures node i's Voter. Of a program that embeds the library its
-// goroutines are known too, if it is not frozen; they are 0 else.
+// Usage measures node i's Voter. For a program that uses the library it also counts its goroutines,
+// if it is not frozen; otherwise they are 0.
 func (c *Cluster) Usage(i int) (Usage, error) {
 	all, err := c.grasp(i, Voter)
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *Cluster) Usage(i int) (Usage, error) {
 		if len(fields) == 0 {
 			continue
 		}
-		n, _ := strconv.Atoi(string(fields[0])) // of the lines that count it is a number
+		n, _ := strconv.Atoi(string(fields[0])) // in these lines it is a number
 		switch string(name) {
 		case "Threads":
 			u.Threads = n
@@ -67,11 +67,11 @@ func (c *Cluster) Usage(i int) (Usage, error) {
 // told is how long a program may take to count its goroutines.
 const told = time.Second
 
-// goroutines asks a worker how many it has; 0 if it does not say.
+// goroutines asks a worker for its number of goroutines; 0 if it does not answer.
 func (c *Cluster) goroutines(p *process) int {
 	before, ok := c.count(p.pid)
-	// Without a file of its own, which one of an earlier process of that number is
-	// not, it is not ready to be asked, and the signal would kill it.
+	// Without a file of its own (one of an earlier process with that id does not count) it is not
+	// ready to be asked, and the signal would kill it.
 	if !ok || before.At < int64(p.start)*int64(time.Second/ticks) {
 		return 0
 	}
@@ -89,11 +89,11 @@ func (c *Cluster) goroutines(p *process) int {
 	return 0
 }
 
-// ticks is how many there are in a second in /proc/PID/stat. (It is fixed on all of
-// Go's Linux systems.)
+// ticks is the number of ticks a second in /proc/PID/stat. (It is fixed on all Linux systems of
+// Go.)
 const ticks = 100
 
-// count is what a worker of that number has counted.
+// count is what a worker with that id has counted.
 type count struct {
 	At         int64 `json:"at"`
 	Goroutines int   `json:"goroutines"`

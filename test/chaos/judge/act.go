@@ -10,22 +10,21 @@ import (
 	"github.com/electd/elect/test/chaos/register"
 )
 
-// state is what one of the objects is like that clients work on. Of the register
-// it is the highest token and the value, by its number; of the twin the value
-// alone; of the stream the last sequence.
+// state is the state of one of the objects that clients use. Of the register it is the highest
+// token and the value, by its number; of the twin the value alone; of the stream the last sequence.
 type state struct {
 	high  int64
 	value int64
 }
 
-// deed is what an act does to the object.
+// deed is the effect of an act on the object.
 type deed uint8
 
 const (
 	sees  deed = iota // it changes nothing, and was told the state
 	does              // it was accepted
 	fails             // it was refused, and was told high
-	might             // nobody knows; it may have been accepted or refused, or not carried out
+	might             // unknown: it was accepted or refused, or not carried out
 )
 
 // act is one operation on one object.
@@ -33,21 +32,20 @@ type act struct {
 	deed      deed
 	client    int32
 	want      state // what is written, with its token
-	told      state // what the answer says that the object is like
+	told      state // the state in the answer
 	call, ret int64
 }
 
 // changes reports whether it changes the object, or may.
 func (a *act) changes() bool { return a.deed == does || a.deed == might }
 
-// never is the end of an act whose end nobody saw.
+// never is the end of an act without a known end.
 const never = int64(1<<63 - 1)
 
-// object is one of the three that clients work on, with its rules.
+// object is one of the three that clients use, with its rules.
 type object struct {
-	check string // what fails when it is not linearizable
-	// accepts reports whether what is wanted is accepted in a state. The state is
-	// what was wanted, then.
+	check string // the check that fails when it is not linearizable
+	// accepts reports whether a state accepts a change to want, which is then the state.
 	accepts func(s state, want state) bool
 	// known reports whether a refusal tells the whole state.
 	known bool
@@ -56,15 +54,15 @@ type object struct {
 	show     func(s state) string
 }
 
-// history is what was done to one object, by when it was called.
+// history is what was done to one object, by the time of the call.
 type history struct {
 	object
 	acts  []act
 	names []string // of clients
 }
 
-// histories takes apart what clients did, one history for each object. Acts whose
-// outcome nobody knows are open to the end of time; see resolve.
+// histories splits the operations of clients into one history for each object. Acts of unknown
+// outcome are open to the end of time; see resolve.
 func histories(ops []register.Operation) (guarded, twin, stream *history) {
 	values := map[string]int64{"": 0}
 	var texts = []string{""}
@@ -122,7 +120,7 @@ func histories(ops []register.Operation) (guarded, twin, stream *history) {
 	for i := range ops {
 		o := &ops[i]
 		if o.Result == register.Never {
-			continue // it is no operation
+			continue // it is not an operation
 		}
 		a := act{client: client(o.Client), call: o.Call, ret: o.Return, told: state{high: o.Highest}}
 		switch o.Result {
@@ -151,7 +149,7 @@ func histories(ops []register.Operation) (guarded, twin, stream *history) {
 			stream.acts = append(stream.acts, a)
 		case register.Read, register.Peek:
 			if a.deed == might {
-				continue // nobody was told anything
+				continue // there was no answer
 			}
 			a.deed, a.told.value = sees, number(o.Seen)
 			if o.Op == register.Read {
@@ -169,7 +167,7 @@ func histories(ops []register.Operation) (guarded, twin, stream *history) {
 	return guarded, twin, stream
 }
 
-// words is an act in words: what is asked, and what the answer was.
+// words describes an act: the request and the answer.
 func words(a *act, look, change, saw, refused string) string {
 	switch a.deed {
 	case sees:

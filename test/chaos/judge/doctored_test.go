@@ -12,9 +12,9 @@ import (
 	"github.com/electd/elect/test/chaos/lives"
 )
 
-// sound is a run of 60 s with two leaders of three nodes, as it must be: n1 leads
-// with token 5 from 2 s to 20 s as a command, n2 with token 7 from 21 s on as a
-// program. The leaders write, stream and read once a second; a watcher sees all.
+// sound is a correct run of 60 s with two leaders of three nodes: n1 leads with token 5 from 2 s to
+// 20 s as a command, n2 with token 7 from 21 s on as a program. The leaders write, stream and read
+// once a second; a watcher sees all.
 func sound() *script {
 	s := &script{closed: true}
 	s.begin(second, 3)
@@ -50,7 +50,7 @@ func sound() *script {
 	}
 	leads("n1", 5, 2*second, 20*second)
 	leads("n2", 7, 21*second, 30*second)
-	// The first leader's client is still there, and too late.
+	// The first leader's client still runs, and is too late.
 	add(&op{client: "n1", call: 31 * second, op: "write", token: 5, value: "too late"})
 	add(&op{client: "n2", call: 32 * second, op: "peek"})
 	return s
@@ -93,7 +93,7 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// TestDoctored: each check fails for what it is there for, and no other does.
+// TestDoctored: each check fails for its own cause, and no other does.
 func TestDoctored(t *testing.T) {
 	frozen := func(s *script, last int64) { // n1's family from 20 s to 25 s
 		for i := range 2 {
@@ -105,7 +105,7 @@ func TestDoctored(t *testing.T) {
 		s.at(to, Event{Kind: Cont, Node: node, Part: part})
 	}
 	family := func(s *script, part string) { stopped(s, 0, part, 20*second-ms, 25*second+ms) }
-	calls := func(s *script, last int64) { // n1's command, of which no stamp tells
+	calls := func(s *script, last int64) { // calls of n1's command without a stamp
 		family(s, PartFamily)
 		o := s.find("n1", "write", 18)
 		o.client, o.call, o.ret = "n1-11-77", 25*second+10*ms, 25*second+11*ms
@@ -118,11 +118,11 @@ func TestDoctored(t *testing.T) {
 		s.closed = false
 		o := s.find("n1", "write", 17)
 		s.ops = slices.DeleteFunc(s.ops, func(p *op) bool { return p.client == "n1" && p.n > o.n && p.call < 25*second })
-		s.find("n1", "write", 18).client = "n1b" // a client that was killed has no more
+		s.find("n1", "write", 18).client = "n1b" // a client that was killed makes no more calls
 		o.ret = 0
 		s.ops = append(s.ops, &op{client: "r", n: 1, op: "read", call: read, ret: read + ms, result: "ok", seen: o.value, highest: 5})
 	}
-	command := func(s *script) { // the watcher is an elect watch, which tells the time of day
+	command := func(s *script) { // the watcher is an elect watch, which reports the time of day
 		wall := s.event(Run).Wall
 		for _, m := range s.watch["w"] {
 			m["time"] = wall.Add(time.Duration(m["at"].(int64) - second)).Format(time.RFC3339Nano)

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// fault is one that befell the run.
+// fault is a fault of the run.
 type fault struct {
 	name     string
 	id, node int
@@ -34,19 +34,18 @@ func faultsOf(events []Event, end int64) []fault {
 	return all
 }
 
-// freeze is a time in which all of a node's family, and what would kill it, could
-// do nothing.
+// freeze is a time in which all of a node's family, and what would kill it, could do nothing.
 type freeze struct {
 	node     int // or Nobody: all
 	from, to int64
-	// thaw is when the first of them was about to go on, before to, when they had: in
-	// between they may have, as the harness may have had to wait. 0: not known.
+	// thaw is when the first of them was about to resume, before to, when they had: in between they
+	// may have, because the harness may have had to wait. 0: not known.
 	thaw int64
 }
 
-// freezesOf finds them: where the family was stopped as a whole, or each part of it
-// by itself, and where the machine did not come to run. One that nobody ended, as far
-// as is known, is none: it would excuse whatever comes after.
+// freezesOf finds them: where the family was stopped as a whole, or each part of it separately, and
+// where the computer did not run. A freeze without a known end does not count: it would excuse
+// whatever comes after.
 func freezesOf(events []Event, end int64) []freeze {
 	var all []freeze
 	type state struct {
@@ -74,7 +73,7 @@ func freezesOf(events []Event, end int64) []freeze {
 			continue
 		case Cont:
 			if delete(s.parts, e.Part); e.Part == PartFamily {
-				clear(s.parts) // SIGCONT reaches them all
+				clear(s.parts) // SIGCONT reaches all of them
 			}
 		case End:
 			clear(s.parts)

@@ -7,7 +7,7 @@ import "sync"
 // Violation is a promise that was broken.
 type Violation struct {
 	Check string `json:"check"`        // one of those below
-	At    int64  `json:"at,omitempty"` // where to look; 0: nowhere in particular
+	At    int64  `json:"at,omitempty"` // where to look; 0: no particular time
 	Node  int    `json:"node"`         // or Nobody
 	Text  string `json:"text"`
 }
@@ -34,10 +34,10 @@ const (
 	CheckMaterial = "material" // there was something to look at: what the run promised (Event.Material)
 )
 
-// Kept is how many violations of one check a report tells of. All are counted.
+// Kept is how many violations of one check a report lists. All are counted.
 const Kept = 50
 
-// findings collects violations. It may be used by any number of goroutines.
+// findings collects violations. Any number of goroutines may use it.
 type findings struct {
 	mu     sync.Mutex
 	all    []Violation

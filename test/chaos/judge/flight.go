@@ -24,11 +24,10 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// The places below the directory of a run where records are. Whoever is about to
-// take a node's disk away puts a copy of its record aside first, in
-// dir/flight/NODE/NUMBER. Copies are read in the order of their numbers, and then
-// what is in dir/data. A segment that is found again counts once, and the longest of
-// them is read.
+// The places of records below the directory of a run. Before a node's disk is removed, a copy of
+// its record is put aside in dir/flight/NODE/NUMBER. Copies are read in the order of their numbers,
+// and then the records in dir/data. A segment that is found again counts once, and the longest of
+// its files is read.
 const (
 	dataDir   = "data"
 	flightDir = "flight"
@@ -43,24 +42,22 @@ type segment struct {
 	won    []uint64 // the terms in which its node was elected
 	leases []lease
 	steps  int
-	ours   bool // it is of the quorum protocol, which promises what is looked at here
+	ours   bool // it is of the quorum protocol, whose promises are checked here
 }
 
-// recorded is what a segment tells of one life of a node.
+// recorded is a segment's record of one life of a node.
 type recorded struct {
 	life uint64
-	// booted is the term with which it booted, if the segment has the boot;
-	// durable the highest that was durable when the segment ended, 0 if that is not
-	// known.
+	// booted is the term with which it booted, if the segment has the boot; durable the highest
+	// that was durable when the segment ended, 0 if that is not known.
 	boots           bool
 	booted, durable uint64
 	bootedAt        protocol.Instant // by the node's clock, as durableAt: when the save of that term was done
 	durableAt       protocol.Instant
 }
 
-// flights reads all records, replays them through the machines, and looks whether a
-// node that was restarted knew what it had made durable, and whether a term had two
-// leaders.
+// flights reads all records, replays them through the machines, and checks whether a restarted node
+// knew what it had made durable, and whether a term had two leaders.
 func (r *run) flights(found *findings, report *Report) error {
 	paths, err := r.segments()
 	if err != nil {
@@ -117,7 +114,7 @@ func (r *run) flights(found *findings, report *Report) error {
 	return nil
 }
 
-// segments are the paths of all records, those that were put aside first.
+// segments are the paths of all records, those put aside first.
 func (r *run) segments() ([]string, error) {
 	var all []string
 	for _, top := range []string{flightDir, dataDir} {
@@ -144,18 +141,16 @@ func (r *run) segments() ([]string, error) {
 	return distinct(all)
 }
 
-// top is under which of the places a path is; flight comes after data in the
-// alphabet.
+// top is the place of a path; flight comes after data in the alphabet.
 func top(dir, path string) string {
 	rest, _ := filepath.Rel(dir, path)
 	first, _, _ := strings.Cut(rest, string(filepath.Separator))
 	return first
 }
 
-// distinct leaves out segments that are there twice, and those that tell nothing:
-// without a whole line beside the header. Of two the first place is kept, with the
-// longer file. A segment is known by its first event, which has a reading of the
-// clock and a random number.
+// distinct removes duplicate segments, and those without a complete line after the header. Of two
+// the first place is kept, with the longer file. A segment is identified by its first event, which
+// has a reading of the clock and a random number.
 func distinct(paths []string) ([]string, error) {
 	var out []string
 	seen := map[string]int{} // place, by name and first lines
@@ -180,12 +175,11 @@ func distinct(paths []string) ([]string, error) {
 	return out, nil
 }
 
-// headOf returns the first two lines of a file, or "" if it has not as many, or not
-// whole.
+// headOf returns the first two lines of a file, or "" if they are incomplete.
 func headOf(path string) (head string, size int64, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", 0, nil // a node that runs has removed it
+		return "", 0, nil // a running node has removed it
 	}
 	if err != nil {
 		return "", 0, err
@@ -212,7 +206,7 @@ func headOf(path string) (head string, size int64, err error) {
 	return head, info.Size(), nil
 }
 
-// replaySegment verifies one, and reads it.
+// replaySegment verifies a segment, and reads it.
 func replaySegment(path string, found *findings) (*segment, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -256,8 +250,8 @@ func nodeNumber(id protocol.NodeID) int {
 	return n - 1
 }
 
-// remembers looks whether terms that were durable ever fell. A disk that was wiped or
-// put back may forget: what it knew before, and when it boots after that.
+// remembers checks whether terms that were durable ever fell. A disk that was wiped or restored may
+// forget what it knew before, at the boots after that.
 func (r *run) remembers(node protocol.NodeID, segments []*segment, dials []dial, found *findings) {
 	var wiped []int64
 	for _, e := range r.events {
@@ -293,14 +287,14 @@ func (r *run) remembers(node protocol.NodeID, segments []*segment, dials []dial,
 	}
 }
 
-// told looks whether the term of which a node tells falls while its process is the
-// same one, and counts what it has compared.
+// told checks whether the term that a node reports falls while its process is the same, and counts
+// the comparisons.
 func (r *run) told(found *findings) (compared int) {
 	last := map[int]Event{}
 	for _, e := range r.events {
 		switch e.Kind {
 		case Start, End:
-			delete(last, e.Node) // what was not durable may be gone
+			delete(last, e.Node) // what was not durable may be lost
 		case Told:
 			before, ok := last[e.Node]
 			if ok {
@@ -316,8 +310,8 @@ func (r *run) told(found *findings) (compared int) {
 	return compared
 }
 
-// watching stands between the verifier and its machines, and sees each step: so a
-// record is read once only.
+// watching is between the verifier and its machines, and sees each step: so a record is read once
+// only.
 type watching struct {
 	s       *segment
 	current *watched
@@ -328,7 +322,7 @@ func (w *watching) makers(h *trace.Header) map[string]trace.Maker {
 	all := replay.Makers(peer.Protocols())
 	fresh := all[h.Protocol]
 	if fresh == nil {
-		return all // the verifier says that it knows no such protocol
+		return all // the verifier reports an unknown protocol
 	}
 	return map[string]trace.Maker{h.Protocol: func(node protocol.NodeID, config json.RawMessage) (protocol.Machine, error) {
 		m, err := fresh(node, config)
@@ -342,7 +336,7 @@ func (w *watching) makers(h *trace.Header) map[string]trace.Maker {
 	}}
 }
 
-// finish puts down what was seen of a life.
+// finish records what was seen of a life.
 func (w *watching) finish() {
 	if w.current != nil {
 		w.current.over(w.current.seen)

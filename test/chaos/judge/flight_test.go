@@ -17,7 +17,7 @@ import (
 	"github.com/electd/elect/internal/protocol/trace"
 )
 
-// tape is a node that elects itself, alone, and what its recorder would write.
+// tape is a node that elects itself, alone, and its recorder's output.
 type tape struct {
 	t       *testing.T
 	id      protocol.NodeID
@@ -82,7 +82,7 @@ func (p *tape) save() {
 	}
 }
 
-// elect has it campaign until it is elected, and resign, so often.
+// elect makes it campaign until it is elected, and resign, that many times.
 func (p *tape) elect(times int) *tape {
 	p.t.Helper()
 	p.step(protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: protocol.Campaign}})

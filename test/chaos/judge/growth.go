@@ -8,17 +8,16 @@ import (
 	"slices"
 )
 
-// A process grows if, of what it has, the median of the samples of each quarter of
-// its time is above that of the quarter before, by a tenth at least of what there
-// is between the first and the last, and the last is above the first by both
-// bounds: an amount, and a part of the first. A leak goes on, whatever its pace.
-// What a process takes once, when it begins to lead or as its disk is slow for the
-// first time, it takes in one quarter. Medians do not see a single sample. What
-// grows to ten times the first and ten times the amount has failed whenever it did.
+// A process grows if, for one of its resources, the median of the samples of each quarter of its
+// time is above that of the previous quarter, by at least a tenth of the difference between the
+// first and the last, and the last is above the first by both bounds: an amount, and a part of the
+// first. A leak goes on, at any pace. A resource that a process takes once, when it begins to lead
+// or when its disk is slow for the first time, grows in one quarter. Medians ignore single samples.
+// Growth to ten times the first and ten times the amount always fails.
 //
-// The first tenth of a process's samples is left out, in which it warms up, and a
-// process with fewer than growthSamples others is not judged: it did not live long
-// enough to tell. Processes are judged one by one, as a restart hides a leak.
+// The first tenth of a process's samples is ignored as warm-up, and a process with fewer than
+// growthSamples others is not judged: it did not live long enough. Processes are judged separately,
+// because a restart hides a leak.
 const (
 	growthSamples = 16
 	growthPart    = 0.5
@@ -38,12 +37,12 @@ var amounts = [...]struct {
 	{"resident memory", 24 << 20, func(u *Usage) float64 { return float64(u.RSS) }, 1 << 20, " MiB"},
 }
 
-// process is one of a node's, by the number under which the kernel had it.
+// process is a process of a node, by its process id.
 type process struct{ node, pid int }
 
-// sweepGrowth judges what the processes were said to have.
+// sweepGrowth judges the recorded resources of processes.
 func (r *run) sweepGrowth(found *findings) (judged int) {
-	// A number may be given again, so a start begins a process anew.
+	// An id may be reused, so a start begins a process anew.
 	type samples struct {
 		of  process
 		all []Event

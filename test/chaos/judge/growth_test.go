@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestGrowth: a leak is found at any pace, and what grows and stays is none.
+// TestGrowth: a leak is found at any pace, and growth that stops is none.
 func TestGrowth(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -53,8 +53,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestGrowthByProcess: processes are judged one by one, also where a number is given
-// again, and each of what they have.
+// TestGrowthByProcess: processes are judged separately, also where an id is reused, and so is each
+// resource.
 func TestGrowthByProcess(t *testing.T) {
 	s := sound()
 	for life := range int64(20) {

@@ -13,8 +13,8 @@ import (
 	"github.com/electd/elect/test/chaos/lives"
 )
 
-// History is a history that is being written. All methods may be called by any
-// number of goroutines. What was added is in the file when Add returns.
+// History is a history that is being written. Any number of goroutines may call its methods. An
+// event is in the file when Add returns.
 type History struct {
 	clock lives.Clock
 
@@ -23,8 +23,7 @@ type History struct {
 	err error // the first
 }
 
-// NewHistory begins the history of the run in dir, or goes on with the one that is
-// there.
+// NewHistory begins the history of the run in dir, or continues an existing one.
 func NewHistory(dir string) (*History, error) {
 	f, err := os.OpenFile(filepath.Join(dir, HistoryFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if err != nil {
@@ -33,8 +32,7 @@ func NewHistory(dir string) (*History, error) {
 	return &History{clock: lives.NewClock(), f: f}, nil
 }
 
-// Add adds an event, now unless its At is set. What goes wrong Close tells. After
-// Close it does nothing.
+// Add adds an event, now unless its At is set. Close reports errors. After Close it does nothing.
 func (h *History) Add(e Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,8 +48,7 @@ func (h *History) Add(e Event) {
 	}
 }
 
-// Close ends the history, and returns the first error that there was. It may be
-// called again.
+// Close ends the history, and returns its first error. It may be called again.
 func (h *History) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// TestHistory: what many add at once is all there, each event in a line.
+// TestHistory: concurrent events are all recorded, each in a line.
 func TestHistory(t *testing.T) {
 	dir := t.TempDir()
 	h, err := NewHistory(dir)
@@ -61,7 +61,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryFull: an event that cannot be written is told of at the end.
+// TestHistoryFull: Close reports an event that could not be written.
 func TestHistoryFull(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip(err)
@@ -91,7 +91,7 @@ func ledger(t *testing.T, dir string) {
 	}
 }
 
-// TestJudgeErrors: what cannot be read is an error, and no verdict.
+// TestJudgeErrors: an unreadable file is an error, not a verdict.
 func TestJudgeErrors(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -131,7 +131,7 @@ func TestJudgeErrors(t *testing.T) {
 	}
 }
 
-// TestQuick: a run that goes on is judged up to now, by what can be had at once.
+// TestQuick: a run that goes on is judged up to now, by its quick checks.
 func TestQuick(t *testing.T) {
 	s := sound()
 	s.lives[2].Start = 19 * second

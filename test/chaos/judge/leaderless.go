@@ -11,17 +11,16 @@ import (
 	"time"
 )
 
-// Leaderless is a time in which nobody led, and one set of voters, a majority of
-// them, was well and connected throughout: each process there, booted, neither
-// stopped nor starved, its disk and clocks sound, and all links among them perfect
-// both ways. What the other voters were like does not matter.
+// Leaderless is a time without a leader in which one set of voters, a majority of them, was well
+// and connected throughout: each process running, booted, neither stopped nor starved, its disk and
+// clocks sound, and all links among them perfect both ways. The other voters do not matter.
 type Leaderless struct {
 	From   int64         `json:"from"`
 	Length time.Duration `json:"length"`          // without Stalls
 	Stalls time.Duration `json:"stalls,omitzero"` // in which the harness itself did not come to run
 	Set    []int         `json:"set"`             // the voters, by number
-	// During are the faults that went on when it began. Where there were none,
-	// After is the one that had ended last, Since ago.
+	// During are the faults in progress when it began. If there were none, After is the one that
+	// had ended last, Since ago.
 	During []string      `json:"during,omitempty"`
 	After  string        `json:"after,omitempty"`
 	Since  time.Duration `json:"since,omitempty"`
@@ -49,8 +48,8 @@ func (l Leaderless) String() string {
 	return fmt.Sprintf("%v%s, while %s were connected and well%s", l.Length.Round(100*time.Microsecond), stood, strings.Join(names, " "), when)
 }
 
-// Recovery is the time from the end of a fault, when no other went on, until
-// somebody led.
+// Recovery is the time from the end of a fault, with no other in progress, until there was a
+// leader.
 type Recovery struct {
 	At    int64         `json:"at"`
 	Fault string        `json:"fault"`
@@ -58,7 +57,7 @@ type Recovery struct {
 	Never bool          `json:"never,omitempty"` // Took is until the end of the run
 }
 
-// led is when somebody led, from the first tenure to the end of the run.
+// led is when there was a leader, from the first tenure to the end of the run.
 func (r *run) led() (led []span, within span) {
 	if len(r.tenures) == 0 {
 		return nil, span{r.from, r.to}
@@ -73,14 +72,14 @@ func (r *run) led() (led []span, within span) {
 	return led, span{max(led[0].from, r.from), r.to}
 }
 
-// lateElection is after how many promises without a leader that is no late election any
-// more, but none.
+// lateElection is after how many promises without a leader an election counts as missing, not as
+// late.
 const lateElection = 30
 
-// keptTimes is how many of the longest recoveries a report tells of.
+// keptTimes is how many of the longest recoveries a report lists.
 const keptTimes = 10
 
-// availability fills in what has to do with whether somebody led.
+// availability fills in the figures about times with a leader.
 func (r *run) availability(report *Report) {
 	led, within := r.led()
 	if within.length() <= 0 {
@@ -136,8 +135,7 @@ func (r *run) availability(report *Report) {
 	report.Recoveries, report.RecoveryMedian = r.recoveries()
 }
 
-// sweepLive looks whether somebody led wherever a majority was connected and well, if
-// not at once.
+// sweepLive checks that there was a leader in the end wherever a majority was connected and well.
 func (r *run) sweepLive(found *findings, report *Report) {
 	most := lateElection * r.options.Promise
 	for _, l := range report.Leaderless {
@@ -147,7 +145,7 @@ func (r *run) sweepLive(found *findings, report *Report) {
 	}
 }
 
-// broken hands on the promises that the harness saw broken itself.
+// broken reports the promises that the harness itself saw broken.
 func (r *run) broken(found *findings) {
 	for _, e := range r.events {
 		if e.Kind == Broken {
@@ -156,7 +154,7 @@ func (r *run) broken(found *findings) {
 	}
 }
 
-// before says which faults went on at a time, or which had ended last.
+// before returns the faults in progress at a time, or the one that had ended last.
 func (r *run) before(at int64) (during []string, after string, since time.Duration) {
 	var last *fault
 	for i := range r.faults {
@@ -176,9 +174,8 @@ func (r *run) before(at int64) (during []string, after string, since time.Durati
 	return during, after, since
 }
 
-// recoveries are the longest of the times from heals to leaders, and the median of
-// them all. A heal counts if no fault goes on after it, and none begins before
-// somebody leads.
+// recoveries are the longest of the times from heals to leaders, and the median of all. A heal
+// counts if no fault is in progress after it, and none begins before there is a leader.
 func (r *run) recoveries() (longest []Recovery, median time.Duration) {
 	starts := make([]int64, 0, len(r.faults)) // sorted
 	ends := make([]int64, 0, len(r.faults))

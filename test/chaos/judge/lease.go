@@ -11,11 +11,10 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// lease is a time throughout which a node could prove by its own clock that it
-// leads: from the step in which it began to, up to the end of its last lease, the
-// step that ended it, or the last step that is known of, whichever comes first. Check
-// would have said nil, whether anybody asked or not, and whether the process came to
-// run or not: so nobody else may have had one then.
+// lease is a time throughout which a node could prove by its own clock that it leads: from the step
+// in which it began, up to the end of its last lease, the step that ended it, or the last known
+// step, whichever comes first. Check would have returned nil, whether it was called or not, and
+// whether the process ran or not: so no other node may have had a lease then.
 type lease struct {
 	from, to protocol.Instant
 	token    uint64
@@ -43,9 +42,8 @@ func (m *watched) over(now protocol.Instant) {
 	m.active = false
 }
 
-// leaseSlack is by how much leases may seem to overlap: the harness writes down how a
-// clock runs shortly before or after it makes it so, and clocks are off by 5 % at
-// most.
+// leaseSlack is by how much leases may seem to overlap: the harness records a change of a clock
+// shortly before or after it makes it, and clocks are off by at most 5 %.
 const leaseSlack = 200 * time.Microsecond
 
 // dial is how a node's clock runs from a time on.
@@ -54,13 +52,12 @@ type dial struct {
 	rate      float64
 }
 
-// machine is the machine's time when the clock showed something.
+// machine is the computer's time when the clock showed something.
 func (d dial) machine(shown protocol.Instant) int64 {
 	return d.at + int64(float64(int64(shown)-d.shows)/d.rate)
 }
 
-// dials is how the clocks of the nodes ran, by node. Of one that is not there nothing
-// is known.
+// dials is how the clocks of the nodes ran, by node. The clock of a missing one is unknown.
 func (r *run) dials() map[int][]dial {
 	dials := map[int][]dial{}
 	for _, e := range r.events {
@@ -71,8 +68,8 @@ func (r *run) dials() map[int][]dial {
 	return dials
 }
 
-// when is the machine's time when a clock showed something: the first, and, where it
-// was set back, the last. A clock of which nothing is known is the machine's.
+// when is the computer's time when a clock showed something: the first, and, where it was set back,
+// the last. An unknown clock is the computer's.
 func when(dials []dial, shown protocol.Instant) (first, last int64) {
 	first, last = never, 0
 	for k, d := range dials {
@@ -91,15 +88,14 @@ func when(dials []dial, shown protocol.Instant) (first, last int64) {
 	return int64(shown), int64(shown)
 }
 
-// granted is a lease in the machine's time.
+// granted is a lease in the computer's time.
 type granted struct {
 	span
 	node  int
 	token uint64
 }
 
-// sweepLeases looks whether leases of different tokens were disjoint, at nodes of
-// whose clocks it is known how they run.
+// sweepLeases checks that leases of different tokens were disjoint, at nodes with known clocks.
 func (r *run) sweepLeases(byNode map[protocol.NodeID][]*segment, found *findings, report *Report) {
 	dials := r.dials()
 	var all []granted

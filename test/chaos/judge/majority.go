@@ -26,18 +26,18 @@ func (s nodes) list() (all []int) {
 	return all
 }
 
-// world is what matters to whether somebody can lead.
+// world is what determines whether a node can lead.
 type world struct {
 	voters   nodes
 	majority int
 	links    network.Links
 	healthy  []bool
-	told     bool                  // healthy was
+	told     bool                  // healthy was reported
 	up       [maxNodes]map[int]int // node → process → 1 while it boots, 2 when it has booted
 	frozen   [maxNodes]map[string]bool
 }
 
-// well reports whether a node is there and nothing is wrong with it.
+// well reports whether a node runs without a fault.
 func (w *world) well(i int) bool {
 	if len(w.frozen[i]) > 0 || w.told && (i >= len(w.healthy) || !w.healthy[i]) {
 		return false
@@ -50,8 +50,8 @@ func (w *world) well(i int) bool {
 	return false
 }
 
-// sets are the smallest sets of voters that can elect, each well and with perfect
-// links among them, both ways.
+// sets are the smallest sets of voters that can elect, each well and with perfect links among them,
+// both ways.
 func (w *world) sets() []nodes {
 	var well []int
 	for _, i := range w.voters.list() {
@@ -90,14 +90,14 @@ func (w *world) joined(set nodes, i int) bool {
 	return true
 }
 
-// change is one of the world.
+// change is a change of the world.
 type change struct {
 	at int64
 	do func(w *world)
 }
 
-// worlds is how the world is from each time on at which it changes, as the events
-// tell. It is one world, which changes.
+// worlds yields the world at each time at which it changes, by the events. It is one world, which
+// changes.
 func (r *run) worlds() iter.Seq2[int64, *world] {
 	var all []change
 	add := func(at int64, do func(w *world)) { all = append(all, change{at, do}) }
@@ -169,8 +169,8 @@ func (r *run) worlds() iter.Seq2[int64, *world] {
 	}
 }
 
-// majorities finds when a majority was connected and well: for each of the smallest
-// sets that can elect, the times throughout which it could.
+// majorities finds when a majority was connected and well: for each of the smallest sets that can
+// elect, the times throughout which it could.
 func (r *run) majorities() map[nodes][]span {
 	able := map[nodes][]span{}
 	since := map[nodes]int64{}

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// ledLong is how long somebody must have led before there must be something of it:
-// one who was killed at once may have left nothing.
+// ledLong is the shortest leadership that must have left evidence: a leader that was killed at once
+// may have left none.
 const ledLong = int64(time.Second)
 
-// enough is of how many long tenures in a hundred there must be something: records may
-// be lost with disks.
+// enough is the percentage of long tenures that must have left evidence: records may be lost with
+// disks.
 const enough = 90
 
-// few says of how many of the tenures that were long there is something, and of how many
-// there are, if it is not enough of them.
+// few returns how many of the long tenures have evidence, how many there are, and whether that is
+// too few.
 func (r *run) few(there map[term]bool) (n, of int, few bool) {
 	for _, g := range r.tenures {
 		if g.last-g.start > ledLong && g.node >= 0 {
@@ -29,8 +29,7 @@ func (r *run) few(there map[term]bool) (n, of int, few bool) {
 	return n, of, 100*n < enough*of
 }
 
-// material looks whether there was something to look at: what the run promised that
-// there is. Without that all other checks pass.
+// material checks that the promised evidence exists. Without it all other checks pass.
 func (r *run) material(found *findings, report *Report) {
 	var promised []string
 	var final *Event

@@ -57,14 +57,12 @@ func mutexModel(fenced bool, last int64) porcupine.Model {
 	}
 }
 
-// turns are the operations of tenures on the mutex. A tenure holds it at its first
-// stamp and at its last, and thus between; when before that it took it, and when
-// after it let it go, nobody knows. But as a tenure that began before this one held it
-// at its own first stamp, this one has taken it since, and as the next one holds it
-// at its first stamp, this one has let it go by then, if it has led no longer: so
-// nothing is lost if the intervals end there, and porcupine has little to try. Times
-// are doubled, so that a last stamp is before a first one of the same nanosecond
-// only if it is.
+// turns are the operations of tenures on the mutex. A tenure holds it at its first stamp and at its
+// last, and so in between; when it locked and unlocked it is not known. But a tenure that began
+// before held it at its own first stamp, so this one has locked it since; and the next one holds it
+// at its first stamp, so this one has unlocked it by then, unless it led longer. So nothing is lost
+// if the intervals end there, and porcupine has little to try. Times are doubled, so that a last
+// stamp is before a first one of the same nanosecond only if it is.
 func turns(tenures []tenure) []porcupine.Operation {
 	var all []porcupine.Operation
 	client := map[int]int{}
@@ -88,9 +86,9 @@ func turns(tenures []tenure) []porcupine.Operation {
 	return all
 }
 
-// mutexes has porcupine judge the tenures as a history of a mutex, and of one that
-// gives tokens. They are cut where all had ended before the next began: then the
-// mutex is free, and what is left of the past is the highest token.
+// mutexes has porcupine check the tenures as a history of a mutex, and of one that gives tokens.
+// They are cut where all had ended before the next began: there the mutex is free, and the state is
+// the highest token.
 func (r *run) mutexes(found *findings) []exhibit {
 	var parts [][]tenure
 	var ended int64
@@ -141,7 +139,7 @@ func judgeMutex(check string, part []tenure, last int64, o Options) porcupine.Ch
 	return porcupine.CheckOperationsTimeout(mutexModel(check == CheckFenced, last), turns(part), o.Patience)
 }
 
-// mutex judges a part, and puts down what is wrong with it.
+// mutex checks a part, and records what is wrong with it.
 func (r *run) mutex(found *findings, check string, part []tenure, last int64, show bool) []exhibit {
 	result := judgeMutex(check, part, last, r.options)
 	if result == porcupine.Ok {

@@ -10,12 +10,11 @@ import (
 
 // The defaults of Options.
 const (
-	// DefaultThaw is what a keeper may wait for a processor when it goes on, and what
-	// the kernel takes to end a family: where thirty threads want each processor, a turn
-	// of 3 ms comes after 90. Report.Grace says how much of it was needed. It does not
-	// grow where a machine is busier, as then nothing would bound what is excused. And
-	// it is for stamps in the ledger only: what a zombie writes is judged as what
-	// anybody writes.
+	// DefaultThaw is how long a keeper that resumes may wait for a processor, and the kernel take
+	// to end a family: where thirty threads share each processor, a turn of 3 ms comes after 90.
+	// Report.Grace says how much of it was needed. It does not grow on a busier computer, because
+	// then nothing would limit what is excused. And it applies to stamps in the ledger only: a
+	// zombie's writes are judged like all others.
 	DefaultThaw = 100 * time.Millisecond
 
 	DefaultBoot     = time.Second
@@ -23,88 +22,85 @@ const (
 	DefaultPatience = time.Minute
 )
 
-// Options say how strictly a run is judged. The zero value is the documented
-// default.
+// Options set how strictly a run is judged. The zero value is the documented default.
 type Options struct {
-	// Quick leaves out what takes long: the register, watchers and recorders. It may
-	// be used while the run goes on.
+	// Quick leaves out what takes long: the register, watchers and recorders. It may be used while
+	// the run goes on.
 	Quick bool
 
-	// Thaw is for how long after a family goes on that was frozen whole its command
-	// may still stamp before it is killed: nobody can be faster. Such stamps are
-	// Zombies and no violations. Default 100 ms. What asks Check has no such grace.
+	// Thaw is how long the command of a family that was frozen as a whole may stamp after it
+	// resumes, before it is killed: that cannot be prevented. Such stamps are Zombies and no
+	// violations. Default 100 ms. It does not apply to a program that uses Check.
 	Thaw time.Duration
 
 	// Boot is how long a process takes from its start until it can take part.
 	// Default 1 s.
 	Boot time.Duration
 
-	// Seen is within which time a watcher must have seen a leader who led longer
-	// than that while a majority was connected and well. Default 10 s.
+	// Seen is the time within which a watcher must have seen a leader that led longer than that
+	// while a majority was connected and well. Default 10 s.
 	Seen time.Duration
 
-	// Promise is that of the election. When nobody leads for more than 30 of them, while
-	// one majority is connected and well, that is a violation. 0: it is not.
+	// Promise is the election's. More than 30 promises without a leader, while one majority is
+	// connected and well, are a violation. 0: they are not.
 	Promise time.Duration
 
-	// Patience is for how long porcupine may think about one piece of a history.
-	// What is not decided by then is a violation. Default 1 min.
+	// Patience is the longest time for porcupine to check one piece of a history. What is not
+	// decided by then is a violation. Default 1 min.
 	Patience time.Duration
 }
 
-// Report is what came of a run.
+// Report is the result of a run.
 type Report struct {
-	// Violations are the first [Kept] of each check, by when they happened; Counts
-	// are all that Judge found.
+	// Violations are the first [Kept] of each check, by time; Counts are all that Judge found.
 	Violations []Violation    `json:"violations"`
 	Counts     map[string]int `json:"counts,omitempty"`
 
 	From int64 `json:"from"` // of the run, as all other times
 	To   int64 `json:"to"`
 
-	Elections     int            `json:"elections"`      // terms that somebody won, and led in
-	LeaderChanges int            `json:"leader_changes"` // after which another node led
+	Elections     int            `json:"elections"`      // terms that were won and led in
+	LeaderChanges int            `json:"leader_changes"` // changes of the leading node
 	Faults        map[string]int `json:"faults"`         // by name, how many began
 
-	// First is the time from the beginning until somebody led. It counts in nothing
-	// that follows.
+	// First is the time from the beginning until there was a leader. The following figures do not
+	// include it.
 	First time.Duration `json:"first"`
-	// Availability is how much of the run somebody led; 0 to 1. AvailabilityHealthy is
-	// the same of the time in which a majority was connected and well, which is
-	// Healthy.
+	// Availability is the part of the run with a leader; 0 to 1. AvailabilityHealthy is the same
+	// for the time in which a majority was connected and well, which is Healthy.
 	Availability        float64       `json:"availability"`
 	AvailabilityHealthy float64       `json:"availability_healthy"`
 	Healthy             time.Duration `json:"healthy"`
 
-	// Longest is the longest time without a leader while a majority was connected
-	// and well, from LongestAt; Leaderless are all such times, the longest first.
+	// Longest is the longest time without a leader while a majority was connected and well, from
+	// LongestAt; Leaderless are all such times, the longest first.
 	Longest    time.Duration `json:"longest"`
 	LongestAt  int64         `json:"longest_at"`
 	Leaderless []Leaderless  `json:"leaderless"`
 
-	// Recoveries are the longest times from the end of a fault until somebody led,
-	// and RecoveryMedian is the median of all.
+	// Recoveries are the longest times from the end of a fault until there was a leader, and
+	// RecoveryMedian is the median of all.
 	Recoveries     []Recovery    `json:"recoveries"`
 	RecoveryMedian time.Duration `json:"recovery_median"`
 
-	// Zombies are families that stamped for an instant after they were thawed, when
-	// another led, before they were killed. Stood of them nobody had frozen: the machine
-	// did not come to run. Grace is the longest such instant.
+	// Zombies are families that stamped for an instant after they were thawed, when another leader
+	// had begun, before they were killed. Stood counts those that the harness had not frozen: the
+	// computer did not run. Grace is the longest such instant.
 	Zombies int           `json:"zombies"`
 	Stood   int           `json:"stood"`
 	Grace   time.Duration `json:"grace"`
 
-	// Stalls are the times in which the harness did not come to run, and Stalled is how
-	// long they were together: what nobody is blamed for.
+	// Stalls are the times in which the harness did not run, and Stalled is their sum: they are
+	// excused.
 	Stalls  int           `json:"stalls"`
 	Stalled time.Duration `json:"stalled"`
 
 	Ops           int `json:"ops"`            // operations of clients
 	StaleOffered  int `json:"stale_offered"`  // writes with an overtaken token
-	StaleRefused  int `json:"stale_refused"`  // that the register refused; its unguarded twin took them
-	StaleAccepted int `json:"stale_accepted"` // that it accepted: violations all
-	Late          int `json:"late"`           // writes accepted after another had begun to lead, who had not written yet
-	Unknown       int `json:"unknown"`        // operations whose outcome nobody knew
+	StaleRefused  int `json:"stale_refused"`  // refused by the register; its unguarded twin took them
+	StaleAccepted int `json:"stale_accepted"` // accepted: all are violations
+	Late          int `json:"late"`           // accepted after another leader had begun that had not written yet
+	Unknown       int `json:"unknown"`        // of unknown outcome
 
 	Pieces       int `json:"pieces"` // of histories, that porcupine judged
 	LongestPiece int `json:"longest_piece"`
@@ -123,8 +119,8 @@ type Report struct {
 	exhibits []exhibit
 }
 
-// Judge judges the run in dir. It may be called again, and while the run goes on:
-// what is there so far is judged then, as if the run ended now.
+// Judge judges the run in dir. It may be called again, and while the run goes on: then it judges
+// what exists so far, as if the run ended now.
 func Judge(dir string, o Options) (Report, error) {
 	begin := time.Now()
 	r, err := load(dir, o)
@@ -171,7 +167,7 @@ func Judge(dir string, o Options) (Report, error) {
 	return report, nil
 }
 
-// clients judges what clients did.
+// clients judges the operations of clients.
 func (r *run) clients(found *findings, report *Report) {
 	report.Ops = len(r.ops)
 	guarded, twin, stream := histories(r.ops)
@@ -188,11 +184,10 @@ func (r *run) clients(found *findings, report *Report) {
 // OK reports whether no promise was broken.
 func (r *Report) OK() bool { return len(r.Violations) == 0 }
 
-// Add adds a violation that somebody else saw, such as the harness.
+// Add adds a violation from another source, such as the harness.
 func (r *Report) Add(v Violation) { r.Violations = append(r.Violations, v) }
 
-// counts are the violations by check: those that are listed, and those that are only
-// counted.
+// counts are the violations by check: those that are listed, and those that are only counted.
 func (r *Report) counts() map[string]int {
 	n := map[string]int{}
 	for _, v := range r.Violations {

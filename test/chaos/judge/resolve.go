@@ -7,31 +7,27 @@ import (
 	"slices"
 )
 
-// resolve finds out about acts of which nobody knows the outcome. Each of them is
-// open to the end of time, and porcupine has to try it at every place, with and
-// without: a few of them and it never ends. But most can be bounded, or left out,
-// without changing whether the history is linearizable.
+// resolve bounds acts of unknown outcome. Each of them is open to the end of time, and porcupine
+// has to try it at every place, with and without: with a few of them it never ends. But most can be
+// bounded, or left out, without changing whether the history is linearizable.
 //
-// Let w be such a change, with what it wants written by nobody else (values of the
-// register are unique; a sequence that is sent twice is accepted once at most, and
-// equal acts are interchangeable).
+// Let w be such a change, and let no other act write the same (values of the register are unique; a
+// sequence that is sent twice is accepted at most once, and equal acts are interchangeable).
 //
-//   - Somebody was told of w's value, or of its sequence as the last. Then w was
-//     accepted before the first of these answers: it is an accepted act that ended
-//     by then. In any linearization it stands before that answer's act.
-//   - Nobody was told of it, and the object has no fence (the twin). Take any
-//     linearization that has w: whoever looks after w sees a later change, so without w
-//     it is one still. And one may leave w out, because it may never have been carried
-//     out. So w can be left out.
-//   - Nobody was told of it, but it may have raised the fence, for which others were
-//     refused. Let t be its token, or its sequence. After an answer that tells of t or
-//     more, wherever w stands, it no longer raises the fence: it is refused, or is
-//     accepted without anybody seeing its value, and can be left out as at the twin.
-//     So it is open only until the end of the first such act. If that was before w's
-//     call, w is left out.
+//   - An answer told w's value, or its sequence as the last. Then w was accepted before the first
+//     of these answers: it is an accepted act that ended by then. In any linearization it stands
+//     before that answer's act.
+//   - No answer told it, and the object has no fence (the twin). Take any linearization that has w:
+//     an act that looks after w sees a later change, so without w it is still a linearization. And
+//     w may be left out, because it may never have been carried out.
+//   - No answer told it, but it may have raised the fence, for which others were refused. Let t be
+//     its token, or its sequence. After an answer that tells t or more, wherever w stands, it no
+//     longer raises the fence: it is refused, or is accepted without a reader of its value, and can
+//     be left out as for the twin. So it is open only until the end of the first such act. If that
+//     was before w's call, w is left out.
 //
-// A leader has shown its token with each earlier write, so what remains is the first
-// write of a leader that was cut off in it, until the next leader's first.
+// A leader has shown its token with each earlier write, so what remains is the first write of a
+// leader that was cut off during it, until the next leader's first.
 func (h *history) resolve() {
 	open := false
 	for i := range h.acts {
@@ -41,8 +37,8 @@ func (h *history) resolve() {
 		return
 	}
 	fence := h.check != CheckTwin
-	// How an answer ranks: what w has to be compared with. Of the register the
-	// token alone; of the stream the sequence.
+	// The rank of an answer, to compare with w: of the register the token alone; of the stream the
+	// sequence.
 	rank := func(s state) state {
 		if h.check == CheckRegister {
 			s.value = 0
@@ -90,11 +86,11 @@ func (h *history) resolve() {
 				at, ok = last[a.want]
 			}
 			switch {
-			case taken[a.want]: // by another, so this one was refused
+			case taken[a.want]: // by another act, so this one was refused
 				continue
 			case ok:
-				// Also if that was before the call: then there is no linearization, and
-				// that is the truth.
+				// Also if that was before the call: then there is no linearization, which is the
+				// correct verdict.
 				a.deed, a.ret, a.told = does, max(at, a.call), a.want
 				if h.check == CheckStream {
 					taken[a.want] = true

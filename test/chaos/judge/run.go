@@ -24,13 +24,13 @@ import (
 // LedgerFile is the name of the ledger in the directory of a run.
 const LedgerFile = "ledger"
 
-// term is a node's, in which it leads.
+// term is a term of a node that leads in it.
 type term struct {
 	node  int
 	token uint64
 }
 
-// run is all that a judgement begins with.
+// run is the input of a judgement.
 type run struct {
 	dir     string
 	options Options
@@ -71,10 +71,10 @@ func load(dir string, o Options) (*run, error) {
 	if len(r.events) == 0 {
 		return nil, fmt.Errorf("%s: there is no event in it", filepath.Join(dir, HistoryFile))
 	}
-	// Whoever adds an event reads the clock before it waits for the file.
+	// The clock is read before the wait for the file.
 	slices.SortStableFunc(r.events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	path := filepath.Join(dir, LedgerFile)
-	if _, err := os.Stat(path); err != nil { // to open it would make one
+	if _, err := os.Stat(path); err != nil { // opening it would create one
 		return nil, err
 	}
 	ledger, err := lives.Open(path)
@@ -94,9 +94,8 @@ func load(dir string, o Options) (*run, error) {
 	return r, nil
 }
 
-// called has each command live until it last called the register with its token,
-// whatever came of that: who calls is alive. It stamps by another thread, which may
-// have got no processor meanwhile.
+// called extends each command's life to its last call of the register with its token, whatever the
+// outcome: a caller is alive. Another thread stamps, which may have got no processor meanwhile.
 func (r *run) called() {
 	type process struct{ pid, token int64 }
 	of := map[process]int{}
@@ -140,7 +139,7 @@ func (r *run) arrange() {
 			r.to = e.At
 		}
 	}
-	if r.to == 0 { // it goes on, or was cut short
+	if r.to == 0 { // it goes on, or was interrupted
 		r.to = r.events[len(r.events)-1].At
 		for _, l := range r.lives {
 			r.to = max(r.to, l.Last)
@@ -157,13 +156,13 @@ func (r *run) arrange() {
 	r.tenures = assemble(r.lives, r.freezes, r.options.Thaw)
 }
 
-// since is a time as people want to read it: counted from the beginning.
+// since is a time counted from the beginning, as text.
 func (r *run) since(at int64) string {
 	return time.Duration(at - r.from).Round(100 * time.Microsecond).String()
 }
 
-// readLines calls each with the lines of a file and their numbers, from 1. A last
-// line that has no end was cut short and is left out.
+// readLines calls each with the lines of a file and their numbers, from 1. An incomplete last line
+// is ignored.
 func readLines(path string, each func(n int, line []byte) error) error {
 	f, err := os.Open(path)
 	if err != nil {

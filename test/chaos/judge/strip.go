@@ -25,8 +25,8 @@ type row struct {
 	bars []bar // by when they begin
 }
 
-// rows are what the timeline shows: who led, how the nodes were, the links, when a
-// majority could elect and nobody led, and the faults.
+// rows are the timeline: the leaders, the states of the nodes, the links, when a majority could
+// elect without a leader, and the faults.
 func (r *run) rows() []row {
 	n := r.size()
 	leads := make([]row, n)
@@ -61,7 +61,7 @@ func (r *run) size() int {
 	return min(n, maxNodes)
 }
 
-// condition says how a node is.
+// condition describes the state of a node.
 func (w *world) condition(i int) (class, text string) {
 	booted, booting := false, false
 	for _, s := range w.up[i] {
@@ -117,7 +117,7 @@ func (r *run) conditions(n int) []row {
 	return rows
 }
 
-// linksText says what links are not perfect; "" is none.
+// linksText describes the links that are not perfect; "" is none.
 func linksText(links network.Links) string {
 	ways := slices.SortedFunc(maps.Keys(links), func(a, b network.Way) int {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
@@ -143,7 +143,7 @@ func linksText(links network.Links) string {
 	return strings.Join(parts, ", ")
 }
 
-// ability is when a majority could elect, and when nobody led all the same.
+// ability is when a majority could elect, and when there was no leader nevertheless.
 func (r *run) ability() row {
 	able := r.majorities()
 	var any []span

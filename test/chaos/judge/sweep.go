@@ -10,8 +10,8 @@ import (
 	"github.com/electd/elect/test/chaos/register"
 )
 
-// later calls each with every act, by when it was called, after all acts that had
-// ended before that call were given to ended. It takes n log n steps.
+// later calls each with every act, by the time of the call, after all acts that had ended before
+// that call were given to ended. It takes n log n steps.
 func later(acts []act, ended, each func(a *act)) {
 	byEnd := make([]int32, 0, len(acts))
 	for i := range acts {
@@ -29,10 +29,10 @@ func later(acts []act, ended, each func(a *act)) {
 	}
 }
 
-// sweepStale looks for accepted writes whose token had been overtaken: somebody had
-// been told of a higher one before they were called. It also counts those that were
-// accepted after another had begun to lead with a higher token, and had not shown it
-// yet: no fence can know then, and whoever reads afterwards sees nothing wrong.
+// sweepStale finds accepted writes whose token had been overtaken: an answer had told a higher one
+// before they were called. It also counts those that were accepted after another leader with a
+// higher token had begun but not shown it yet: no fence can know it then, and later readers see
+// nothing wrong.
 func (r *run) sweepStale(guarded *history, found *findings, report *Report) {
 	var highest int64
 	led := r.tenures
@@ -56,7 +56,7 @@ func (r *run) sweepStale(guarded *history, found *findings, report *Report) {
 	report.StaleOffered = report.StaleRefused + report.StaleAccepted
 }
 
-// sweepHighest looks whether the highest token of which the register tells falls.
+// sweepHighest checks that the highest token of the register never falls.
 func (r *run) sweepHighest(found *findings) {
 	var acts []act
 	for i := range r.ops {
@@ -79,9 +79,9 @@ func (r *run) sweepHighest(found *findings) {
 	})
 }
 
-// sweepStream looks whether the sequences that were accepted rise strictly, and whether
-// those that one client called with one token do, whatever came of them: the stream
-// refuses one that comes again, and so would hide that a leader has given it twice.
+// sweepStream checks that accepted sequences rise strictly, and so do those that one client called
+// with one token, whatever the outcome: the stream refuses a repeated one, and so would hide that a
+// leader has used it twice.
 func (r *run) sweepStream(stream *history, found *findings) {
 	type leader struct {
 		client int32

@@ -17,7 +17,7 @@ type glimpse struct {
 	at     int64
 	token  int64 // 0: nobody leads
 	leader string
-	stale  bool // the back end did not answer: it is what was known last
+	stale  bool // the back end did not answer: it is the last known state
 }
 
 // watcher is one that watched.
@@ -105,9 +105,9 @@ func (r *run) watchers() ([]watcher, error) {
 	return all, nil
 }
 
-// watched looks whether watchers saw what they must: no token that falls; each
-// leader who led for longer than Options.Seen while a majority was connected and
-// well, within that time; and at the end who leads.
+// watched checks that watchers saw what they must: no token that falls; each leader that led for
+// longer than Options.Seen while a majority was connected and well, within that time; and the
+// leader at the end.
 func (r *run) watched(found *findings, report *Report) error {
 	all, err := r.watchers()
 	if err != nil {
@@ -168,8 +168,8 @@ func (g *glimpse) words() string {
 	return fmt.Sprintf("%s with token %d", g.leader, g.token)
 }
 
-// running is the time at which the harness, and so the machine and the watchers, have
-// come to run for so long since another.
+// running is the time at which the harness, and so the computer and the watchers, have run for that
+// long since another time.
 func (r *run) running(since int64, long time.Duration) int64 {
 	to := since + int64(long)
 	for {
@@ -181,8 +181,8 @@ func (r *run) running(since int64, long time.Duration) int64 {
 	}
 }
 
-// sawLasting looks whether a watcher saw the leaders who led for long. A watcher that
-// stood still with the machine has that much more time.
+// sawLasting checks that a watcher saw the long leaders. A watcher that stood still with the
+// computer has that much more time.
 func (r *run) sawLasting(w watcher, able map[nodes][]span, add func(at int64, format string, args ...any)) {
 	from := w.from
 	switch {

@@ -15,30 +15,26 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// What porcupine does takes more than twice as long for a history that is twice as
-// long, so a history of hours is cut. It is cut where nothing that changes the state
-// is under way, the state is known, and whatever else is under way was told of that
-// very state. Then the whole is linearizable if and only if the pieces are, without
-// what was under way: of a linearization of the whole, what is before the cut ends in
-// that state, and what is after it begins with it; and between linearizations of the
-// pieces there is room for those who only looked, in the state that they were told
-// of.
+// Porcupine takes more than twice as long for a history of twice the length, so a history of hours
+// is cut. It is cut where no change of the state is in progress, the state is known, and every
+// other act in progress was told that very state. Then the whole is linearizable if and only if the
+// pieces are, without the acts in progress: in a linearization of the whole, the part before the
+// cut ends in that state, and the part after it begins with it; and between linearizations of the
+// pieces there is room for the acts that only looked, in the state that they were told.
 //
-// The state is known
+// # The state is known
 //
 //   - if nothing in the piece changes it: as it was;
-//   - if of all that changes it the one that was called last began after all others
-//     had ended, and was accepted: it is what that one wrote;
-//   - if somebody has been told the state, who asked after all that changes it had
-//     ended.
+//   - if, of all changes, the last to be called began after all others had ended, and was accepted:
+//     it is what that one wrote;
+//   - if an answer told the state to an act that was called after all changes had ended.
 //
-// Where that cannot be told there is no cut. Pieces are put together again up to
-// pieceActs, as to call porcupine costs something too.
+// Otherwise there is no cut. Pieces are joined again up to pieceActs, because a call of porcupine
+// has a cost, too.
 const (
 	pieceActs = 400
-	// mostActs is how long a piece may be that is given to porcupine: its memory grows
-	// with the square. A longer one is not decided, which is a violation: there must
-	// be no pass without a look.
+	// mostActs is the greatest length of a piece for porcupine: its memory grows with the square. A
+	// longer one is not decided, which is a violation: nothing passes unchecked.
 	mostActs = 40_000
 )
 

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestZombies: a family that was frozen whole and stamps on for an instant is counted
-// if another led by then, and its tenure ends when it was frozen. Where nobody else
-// led it has just been frozen for a while.
+// TestZombies: a family that was frozen as a whole and stamps for an instant after it resumes is
+// counted if there was another leader by then, and its tenure ends when it was frozen. Without
+// another leader it was only frozen for a while.
 func TestZombies(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -36,8 +36,8 @@ func TestZombies(t *testing.T) {
 	}
 }
 
-// TestGrace: what is excused is counted, with its longest time, and what is due to
-// the machine by itself.
+// TestGrace: excused stamps are counted, with their longest time, and those due to the computer
+// separately.
 func TestGrace(t *testing.T) {
 	stop := func(s *script) {
 		s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})

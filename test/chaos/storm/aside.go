@@ -13,9 +13,9 @@ import (
 	"sync"
 )
 
-// Aside returns what puts copies of the flight record of a node aside, for the judge of
-// the run in dir: what is below from. Lost says that the disk is about to lose
-// something. It may be called by any number of goroutines.
+// Aside returns a function that puts copies of the flight record of a node aside, for the judge of
+// the run in dir: what is below from. Lost says that the disk is about to lose something. Any
+// number of goroutines may call it.
 func Aside(dir string, node int) func(from string, lost bool) error {
 	return newAside(dir, node).copy
 }
@@ -24,9 +24,8 @@ func newAside(dir string, node int) *aside {
 	return &aside{dir: filepath.Join(dir, "flight", "n"+strconv.Itoa(node+1))}
 }
 
-// aside is where copies of a node's flight records are put, as the judge wants them:
-// in folders that are numbered, another one after each time that the disk lost
-// something. It may be used by any number of goroutines.
+// aside is where copies of a node's flight records are put, in the judge's layout: in numbered
+// folders, a new one after each loss of the disk. Any number of goroutines may use it.
 type aside struct {
 	dir string
 
@@ -41,10 +40,9 @@ type record struct {
 	size int
 }
 
-// copy copies what is below from. Segments of the record that are there already are
-// replaced when they have grown; those that a loss of power has left full of holes
-// are left out, since a whole copy was made before. Lost says that the disk is about
-// to lose something.
+// copy copies what is below from. Segments that were copied before are replaced when they have
+// grown; those that a loss of power has left with holes are skipped, because a whole copy was made
+// before. Lost says that the disk is about to lose something.
 func (a *aside) copy(from string, lost bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,7 +96,7 @@ func (a *aside) segment(rel string, text []byte) error {
 		return nil
 	case before.head != "" && before.head != now.head:
 		if _, err := os.Stat(a.path(rel)); err == nil {
-			a.number++ // nobody has said that something was lost
+			a.number++ // a loss was not announced
 		}
 	}
 	a.heads[rel] = now

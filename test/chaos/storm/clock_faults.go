@@ -11,7 +11,7 @@ import (
 	"github.com/electd/elect/test/chaos/judge"
 )
 
-// Two that do not go together.
+// Two faults that exclude each other.
 const (
 	clockRates = "clock-rates"
 	clockStep  = "clock-step"
@@ -35,7 +35,7 @@ func clockFaults() []fault {
 				if !a.x.rated() {
 					return skip("the clocks of this storm are stepped")
 				}
-				// Nobody is ill: such rates are within what is promised.
+				// No node is ill: such rates are within the assumption.
 				a.begin(judge.Nobody, "millionths: %v", a.Rates)
 				for i, rate := range a.Rates {
 					a.undo("rate", func(context.Context) error { a.x.rate(i, a.x.plan.Nodes[i].Rate); return nil })
@@ -88,8 +88,8 @@ func clockFaults() []fault {
 					a.beginAt(at, i, "for %v", a.For)
 					began := time.Now()
 					a.hold()
-					// Twice the rate by which the clock may be slow: it must not show
-					// more than the processes were frozen for.
+					// Twice the rate by which the clock may be slow: it must not show more than the
+					// time of the freeze.
 					a.x.clocks[i].Suspend(time.Since(began) * 9 / 10)
 					return nil
 				})
@@ -98,28 +98,28 @@ func clockFaults() []fault {
 	}
 }
 
-// rated reports whether the clocks of this storm have rates. A step on top would
-// be more than the promises allow for.
+// rated reports whether the clocks of this storm have rates. A step in addition would break the
+// assumption.
 func (x *executor) rated() bool {
 	return slices.ContainsFunc(x.plan.Nodes, func(n Node) bool { return n.Rate != 0 })
 }
 
-// rate sets that of the clock of a node, in millionths beside the truth.
+// rate sets the rate of a node's clock, in millionths beside the true rate.
 func (x *executor) rate(i, millionths int) {
 	x.clocks[i].Rate(1 + float64(millionths)/1e6)
 	x.told(i, 1+float64(millionths)/1e6)
 }
 
-// told tells the judge how the clock of a node runs from now on, so that it can put
-// the node's readings in place.
+// told tells the judge how the clock of a node runs from now on, so that it can place the node's
+// readings.
 func (x *executor) told(i int, rate float64) {
 	at := x.now()
 	ahead, _ := x.clocks[i].Ahead()
 	x.note(judge.Event{At: at, Kind: judge.Clock, Node: i, Ahead: x.plan.Nodes[i].Boot + ahead, Rate: rate})
 }
 
-// mayStep reports whether a clock may be stepped, and takes note that it is. Steps
-// add up for as long as a promise made before them counts.
+// mayStep reports whether a clock may be stepped, and records the step. Steps add up as long as a
+// promise made before them counts.
 func (x *executor) mayStep() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

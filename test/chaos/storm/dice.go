@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// dice draws what a schedule leaves to chance. Each thing that is drawn has a
-// stream of its own, so that leaving one out leaves the others as they are. All
-// draws are of integers: they are the same on every machine.
+// dice draws the random parts of a schedule. Each purpose has a stream of its own, so that leaving
+// one out does not change the others. All draws are of integers: they are the same on every
+// computer.
 type dice struct {
 	*rand.Rand
 	seed    uint64
@@ -19,7 +19,7 @@ type dice struct {
 	voters  int
 }
 
-// stream is the dice of a name.
+// stream is the dice with that name.
 func (d *dice) stream(name string) *dice {
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, d.seed), name...)) // neighbours among seeds differ in all
 	return &dice{Rand: rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:]))), seed: d.seed, promise: d.promise, voters: d.voters}
@@ -42,9 +42,8 @@ func (d *dice) time(lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(d.Int64N(int64(hi-lo)+1))
 }
 
-// tail draws a time that is mostly short, a part of a promise, and now and then
-// long: up to most promises. Each doubling is six times in ten as likely as the one
-// before.
+// tail draws a time that is mostly short, a part of a promise, and sometimes long: up to most
+// promises. Each doubling has six tenths of the probability of the previous one.
 func (d *dice) tail(most int) time.Duration {
 	longest := d.promise * time.Duration(most)
 	t := d.promise / 8

@@ -157,7 +157,7 @@ func diskFaults() []fault {
 	}
 }
 
-// spoilt is disks that are faulty for a while: that of the first node, or all.
+// spoilt makes disks faulty for a while: that of the first node, or all.
 func (a *act) spoilt(f disk.Fault) error {
 	nodes := a.Order[:min(max(a.Side, 1), len(a.Order))]
 	if a.x.set.File { // one disk for all
@@ -180,18 +180,17 @@ func (a *act) spoilt(f disk.Fault) error {
 	return nil
 }
 
-// down has all processes of a node killed, and it stay down until the fault is
-// over.
+// down kills all processes of a node and keeps it down until the fault is over.
 func (a *act) down(i int) error {
-	a.x.cast.Hold(i)
-	a.undo("release", func(context.Context) error { return a.x.cast.Release(i) })
-	if err := a.x.cast.Kill(i, cluster.Family); err != nil && !errors.Is(err, cluster.ErrNone) {
+	a.x.processes.Hold(i)
+	a.undo("release", func(context.Context) error { return a.x.processes.Release(i) })
+	if err := a.x.processes.Kill(i, cluster.Family); err != nil && !errors.Is(err, cluster.ErrNone) {
 		return err
 	}
 	return a.gone(i)
 }
 
-// lose takes from the disk of a node that is down what was not synced.
+// lose removes what was not synced from the disk of a node that is down.
 func (a *act) lose(i int) error {
 	x := a.x
 	if err := x.keep(i, true); err != nil { // the record is not synced, and does not have to be
@@ -211,40 +210,40 @@ func (a *act) lose(i int) error {
 	return errors.Join(err, x.mend(i))
 }
 
-// anew has a node lose what it had on disk, and the others give its vote to the new
-// disk. It is ill until they have.
+// anew makes a node lose its disk, and the others give its vote to the new disk. The node is ill
+// until they have.
 func (a *act) anew(i int, lose func() error) error {
 	a.sicken(i)
 	if err := a.x.keep(i, true); err != nil {
 		return err
 	}
-	a.x.cast.Hold(i)
+	a.x.processes.Hold(i)
 	if err := errors.Join(a.killed(i), a.gone(i)); err != nil {
-		return errors.Join(err, a.x.cast.Release(i))
+		return errors.Join(err, a.x.processes.Release(i))
 	}
 	a.x.note(judge.Event{Kind: judge.Wiped, Node: i, Fault: a.Fault, ID: a.Number})
 	a.x.forgets(i)
 	err := lose()
-	a.x.cast.Join(i, true)
-	if err := errors.Join(err, a.x.cast.Release(i)); err != nil {
+	a.x.processes.Join(i, true)
+	if err := errors.Join(err, a.x.processes.Release(i)); err != nil {
 		return err
 	}
 	if a.Fault == "wiped-disk" {
 		a.hold()
 	}
-	return a.until("elect member replace "+a.x.cast.ID(i), func(ctx context.Context) error {
-		return a.x.cast.Replace(ctx, i)
+	return a.until("elect member replace "+a.x.processes.ID(i), func(ctx context.Context) error {
+		return a.x.processes.Replace(ctx, i)
 	})
 }
 
-// forgets takes note that a node may know less from now on than it did.
+// forgets records that a node may know less from now on.
 func (x *executor) forgets(i int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.forgot[i]++
 }
 
-// forgotten is how often it did.
+// forgotten is how often that happened.
 func (x *executor) forgotten(i int) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -252,14 +251,14 @@ func (x *executor) forgotten(i int) int {
 }
 
 func (a *act) killed(i int) error {
-	if err := a.x.cast.Kill(i, cluster.Family); err != nil && !errors.Is(err, cluster.ErrNone) {
+	if err := a.x.processes.Kill(i, cluster.Family); err != nil && !errors.Is(err, cluster.ErrNone) {
 		return err
 	}
 	return nil
 }
 
-// until repeats something that takes a leader until it has succeeded. Whatever else
-// goes on, that must be within a time, or a promise is broken: of liveness.
+// until repeats an operation that needs a leader until it has succeeded. If that takes too long,
+// whatever else happens, a promise is broken: of liveness.
 func (a *act) until(what string, try func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), repairTime)
 	defer cancel()
@@ -284,7 +283,7 @@ func (a *act) names(nodes []int) string {
 		if n > 0 {
 			text = append(text, ' ')
 		}
-		text = append(text, a.x.cast.ID(i)...)
+		text = append(text, a.x.processes.ID(i)...)
 	}
 	return string(text)
 }

@@ -35,8 +35,7 @@ func Draw(p Plan) (*Schedule, error) {
 	s.Voters, s.Size = crowd(p.Seed, set)
 	root := &dice{seed: p.Seed, promise: set.Promise, voters: s.Voters}
 	nodes := root.stream("nodes")
-	// Either clocks have rates, or they are stepped: both at once would add up to
-	// more than is allowed.
+	// Either clocks have rates, or they are stepped: both at once would break the assumption.
 	rates := nodes.oneIn(2)
 	if slices.Contains(p.Faults, clockRates) || slices.Contains(p.Faults, clockStep) {
 		rates = slices.Contains(p.Faults, clockRates)
@@ -54,7 +53,7 @@ func Draw(p Plan) (*Schedule, error) {
 	return s, s.check()
 }
 
-// crowd is how many founders there are, and how many nodes in all.
+// crowd is the number of founders, and of all nodes.
 func crowd(seed uint64, set Setup) (voters, size int) {
 	switch {
 	case set.File:
@@ -65,7 +64,7 @@ func crowd(seed uint64, set Setup) (voters, size int) {
 	return 3, 4 // one to add
 }
 
-// fastest is by how much a clock may be off: what the promises allow.
+// fastest is the greatest deviation of a clock within the assumption.
 const fastest = 50_000 // millionths
 
 func drawNodes(d *dice, s *Schedule, set Setup, rates bool) []Node {
@@ -81,7 +80,7 @@ func drawNodes(d *dice, s *Schedule, set Setup, rates bool) []Node {
 		if set.File {
 			continue
 		}
-		// Drawn whether it can be had or not: the rest stays as it is.
+		// It is drawn even if it is not available: the rest does not change.
 		rate, zone := d.between(-fastest, fastest), d.oneIn(2)
 		boot, mono := d.between(0, 30*24*3600), d.between(0, 30*24*3600)
 		if s.has(Clocks) && rates {
@@ -94,7 +93,7 @@ func drawNodes(d *dice, s *Schedule, set Setup, rates bool) []Node {
 	return nodes
 }
 
-// deck deals faults: each as often as its weight before any comes again.
+// deck draws faults: each as often as its weight before any repeats.
 type deck struct {
 	d      *dice
 	faults []fault
@@ -120,12 +119,12 @@ func (k *deck) deal(fits func(fault) bool) (fault, bool) {
 	return fault{}, false
 }
 
-// drawEvents fills the time with bursts of one to three faults that overlap, and
-// a while without any between them.
+// drawEvents fills the time with bursts of one to three overlapping faults, and pauses between
+// them.
 func drawEvents(root *dice, s *Schedule, faults []fault) {
 	cards := &deck{d: root.stream("deck"), faults: faults}
 	rhythm := root.stream("rhythm")
-	// The last that is begun has time to end.
+	// The last fault has time to end.
 	for at := s.Promise; at < s.For; {
 		count := 1
 		switch n := rhythm.IntN(20); {
@@ -161,7 +160,7 @@ func drawEvents(root *dice, s *Schedule, faults []fault) {
 		}
 		at = end + rhythm.tail(4)
 		if rhythm.oneIn(6) {
-			at += 3 * s.Promise // long enough for all to be as before
+			at += 3 * s.Promise // long enough for all to recover
 		}
 	}
 	slices.SortStableFunc(s.Events, func(a, b Planned) int { return int(a.At - b.At) })

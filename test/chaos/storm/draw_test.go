@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// everything is what a machine can do on which every fault can be had, but for the
-// kind of network.
+// everything is the abilities of a computer on which every fault is available, except for the kind
+// of network.
 var everything = []Ability{FUSE, Filling, Clocks, Zones, Quota, Next}
 
 // plans are such that every fault fits one of them.
@@ -62,8 +62,7 @@ func TestSameSeedSameSchedule(t *testing.T) {
 	}
 }
 
-// TestLeftOut: what cannot be had is not drawn, and the nodes stay as they are
-// otherwise.
+// TestLeftOut: an unavailable fault is not drawn, and the nodes stay the same otherwise.
 func TestLeftOut(t *testing.T) {
 	faults := map[string]fault{}
 	for _, f := range table() {
@@ -100,8 +99,8 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestEveryFaultIsReached: each fault that is not for those who ask for it comes
-// within a few seeds, and of each kind there are short and long ones.
+// TestEveryFaultIsReached: each fault that need not be requested comes within a few seeds, and of
+// each kind there are short and long ones.
 func TestEveryFaultIsReached(t *testing.T) {
 	count := map[string]int{}
 	longest := map[string]time.Duration{}
@@ -142,7 +141,7 @@ func TestEveryFaultIsReached(t *testing.T) {
 	}
 }
 
-// TestWithinThePromises: what is drawn of clocks is what the promises allow.
+// TestWithinThePromises: the drawn clocks keep the assumption.
 func TestWithinThePromises(t *testing.T) {
 	rates, steps := 0, 0
 	for seed := range uint64(40) {
@@ -250,7 +249,7 @@ func TestSaveAndLoad(t *testing.T) {
 	}
 }
 
-// TestTable: the table of faults is sound, and the document tells of each.
+// TestTable: the table of faults is valid, and the document has each of them.
 func TestTable(t *testing.T) {
 	doc, err := os.ReadFile("../../../docs/chaos.md")
 	if err != nil {

@@ -18,9 +18,8 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// cast is the processes that a storm goes over: a [cluster.Cluster], or in this
-// package's tests one that only takes notes.
-type cast interface {
+// processes are the processes of a storm: a [cluster.Cluster], or in this package's tests a recorder.
+type processes interface {
 	Start(i int) error
 	Up(i int) bool
 	Pid(i int) int // of its main process; 0: it is down
@@ -61,65 +60,65 @@ type dial interface {
 	Ahead() (boottime, monotonic time.Duration)
 }
 
-// stage is all that the executor acts upon.
-type stage struct {
-	cast    cast
-	wires   wires // nil: no network
-	disks   []disk.Disk
-	clocks  []dial
-	burn    func(n int) (end func() error, err error) // has n processes spin
-	leader  func() int                                // who leads now, or who did last; -1: nobody ever did
-	tenures func(since int64) []tenure                // that began after that time, as the work has stamped them
-	keep    func(i int, lost bool) error              // copies what is worth it of a disk aside; lost: it is about to be
-	note    func(judge.Event)
-	now     func() int64 // as the history counts
+// target is everything that the executor acts upon.
+type target struct {
+	processes processes
+	wires     wires // nil: no network
+	disks     []disk.Disk
+	clocks    []dial
+	burn      func(n int) (end func() error, err error) // starts n spinning processes
+	leader    func() int                                // the present leader, or the last one; -1: there was none
+	tenures   func(since int64) []tenure                // that began after that time, by the stamps of their work
+	keep      func(i int, lost bool) error              // copies the relevant content of a disk aside; lost: the disk is about to lose it
+	note      func(judge.Event)
+	now       func() int64 // by the clock of the history
 }
 
-// tenure is that a node works as leader.
+// tenure is a time in which a node works as leader.
 type tenure struct {
 	node   int
 	token  int64
 	lasted time.Duration // so far
 }
 
-// limits of what one fault may take beside the time that it is planned for.
+// Limits of a fault beyond its planned time.
 const (
 	undoTime   = 20 * time.Second // of one step of undoing
 	repairTime = 90 * time.Second // until a node is a voter again
 )
 
-// executor carries a schedule out.
+// executor carries out a schedule.
 type executor struct {
-	stage
+	target
 	plan *Schedule
 	set  Setup
 
 	mu       sync.Mutex
-	links    map[int]network.Links // by the number of the fault that wants them
+	links    map[int]network.Links // by the number of the fault that cuts them
 	linksMu  sync.Mutex            // one at a time sets the network
 	faults   map[int][]disk.Fault  // of each disk, by the number of the fault and by node
 	extra    []disk.Fault          // of each disk, for a power loss
-	ill      []int                 // how many faults make a node ill
+	ill      []int                 // by node, the number of faults that make it ill
 	voters   []bool
-	claimed  []int          // the fault that has the processes of a node; 0: none
-	alone    map[string]int // the fault that has a class to itself
+	claimed  []int          // by node, the fault that has its processes; 0: none
+	alone    map[string]int // by class, the fault that excludes others of it
 	stepped  time.Time      // when a clock was stepped last
 	forgot   []int          // how often the disk of a node was emptied or replaced
-	lent     bool           // the node that was added may be befallen, too
-	active   map[int]string // faults that go on
+	lent     bool           // faults may affect the added node, too
+	active   map[int]string // faults in progress
 	begun    map[string]int
 	skipped  map[string]int
 	failures []error
-	broken   []judge.Violation // promises that the executor saw broken
+	broken   []judge.Violation // broken promises seen by the executor
 }
 
-func newExecutor(s *Schedule, on stage) (*executor, error) {
+func newExecutor(s *Schedule, on target) (*executor, error) {
 	set, err := setup(s.Setup)
 	if err != nil {
 		return nil, err
 	}
 	x := &executor{
-		stage: on, plan: s, set: set,
+		target: on, plan: s, set: set,
 		links: map[int]network.Links{}, faults: map[int][]disk.Fault{}, extra: make([]disk.Fault, s.Size), ill: make([]int, s.Size), forgot: make([]int, s.Size), voters: make([]bool, s.Size),
 		claimed: make([]int, s.Size), alone: map[string]int{}, active: map[int]string{}, begun: map[string]int{}, skipped: map[string]int{},
 	}
@@ -129,8 +128,8 @@ func newExecutor(s *Schedule, on stage) (*executor, error) {
 	return x, nil
 }
 
-// run carries out the schedule until it is over or ctx ends, and returns when all
-// faults are undone. It fails if the harness did.
+// run carries out the schedule until it is over or ctx ends, and returns when all faults are
+// undone. It fails if the harness did.
 func (x *executor) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -145,7 +144,7 @@ func (x *executor) run(ctx context.Context) error {
 				x.mu.Lock()
 				x.failures = append(x.failures, fmt.Errorf("fault %d, %s: %w", p.Number, p.Fault, err))
 				x.mu.Unlock()
-				cancel() // a harness that has failed has nothing more to show
+				cancel() // after a failure of the harness the rest shows nothing
 			}
 		})
 	}
@@ -167,14 +166,14 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// errSkip is of a fault that cannot be had now, with the reason around it.
+// errSkip is wrapped by the reason why a fault is not possible now.
 var errSkip = errors.New("not now")
 
 func skip(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errSkip, fmt.Sprintf(format, args...))
 }
 
-// act is one fault that goes on. It belongs to one goroutine.
+// act is one fault in progress. It belongs to one goroutine.
 type act struct {
 	Planned
 	x     *executor
@@ -188,7 +187,7 @@ type undo struct {
 	do   func(ctx context.Context) error
 }
 
-// act does one fault, waits, and undoes it.
+// act carries out one fault, waits, and undoes it.
 func (x *executor) act(ctx context.Context, p Planned) (err error) {
 	f, ok := faultNamed(p.Fault)
 	if !ok {
@@ -220,8 +219,8 @@ func (x *executor) act(ctx context.Context, p Planned) (err error) {
 	return errors.Join(err, a.end())
 }
 
-// order is the nodes in the order in which a fault takes them. One that was added is
-// among them, at a place that the number of the fault says.
+// order is the nodes in the order in which a fault takes them. It includes an added node, at a
+// place given by the number of the fault.
 func (x *executor) order(p Planned) []int {
 	order := slices.Clone(p.Order)
 	x.mu.Lock()
@@ -244,11 +243,11 @@ func (x *executor) order(p Planned) []int {
 	return append(order, node)
 }
 
-// begin writes down that the fault begins. Node is whom it befalls, or
-// [judge.Nobody]. Nothing was done before.
+// begin records that the fault begins. Node is the affected node, or [judge.Nobody]. It is called
+// before anything is done.
 func (a *act) begin(node int, format string, args ...any) { a.beginAt(0, node, format, args...) }
 
-// beginAt writes down that the fault began at a time that has passed since.
+// beginAt records that the fault began at a past time.
 func (a *act) beginAt(at int64, node int, format string, args ...any) {
 	a.begun = true
 	a.x.mu.Lock()
@@ -273,16 +272,16 @@ func (a *act) note(format string, args ...any) {
 	a.x.note(judge.Event{Kind: judge.Note, Fault: a.Fault, ID: a.Number, Node: judge.Nobody, Text: fmt.Sprintf("%s (%d): %s", a.Fault, a.Number, fmt.Sprintf(format, args...))})
 }
 
-// undo has something done when the fault is over, whatever became of it. What is
-// put on the list last is done first. Each has undoTime.
+// undo registers a function that runs when the fault is over, whatever its outcome. The last
+// registered runs first. Each has undoTime.
 func (a *act) undo(what string, do func(ctx context.Context) error) {
 	a.undos = append(a.undos, undo{what, do})
 }
 
-// undoAll undoes what was done so far.
+// undoAll runs all of them.
 func (a *act) undoAll() error { return a.undoTo(0) }
 
-// undoTo undoes what was done since the list had so many entries.
+// undoTo runs those beyond the first n.
 func (a *act) undoTo(n int) error {
 	var errs []error
 	for len(a.undos) > n {
@@ -297,7 +296,7 @@ func (a *act) undoTo(n int) error {
 	return errors.Join(errs...)
 }
 
-// end undoes all, and writes down that the fault is over.
+// end undoes the fault, and records that it is over.
 func (a *act) end() error {
 	err := a.undoAll()
 	if a.begun {
@@ -309,15 +308,15 @@ func (a *act) end() error {
 	return err
 }
 
-// wait lets the fault last, and reports whether the storm still goes on.
+// wait waits for d, and reports whether the storm still goes on.
 func (a *act) wait(d time.Duration) bool { return sleep(a.ctx, d) }
 
-// hold lets the fault last for as long as it is planned to.
+// hold waits for the planned length of the fault.
 func (a *act) hold() { a.wait(a.For) }
 
-// claim takes the processes of a node, so that no other fault kills or stops them
-// meanwhile: some pairs are beyond what is promised, such as a stopped keeper and a
-// killed elect. The claim is given back when the fault is over.
+// claim takes the processes of a node, so that no other fault kills or stops them meanwhile: some
+// pairs are beyond the promises, such as a stopped keeper and a killed elect. The claim ends with
+// the fault.
 func (a *act) claim(i int) bool {
 	a.x.mu.Lock()
 	taken := a.x.claimed[i] == 0 && (i < a.x.plan.Voters || a.x.lent || a.Fault == addMemberFault)
@@ -339,10 +338,10 @@ func (x *executor) unclaim(i, number int) {
 	}
 }
 
-// one claims the first node of the order that is free and whose process is there.
+// one claims the first node of the order that is free and whose process runs.
 func (a *act) one() (int, error) {
 	for _, i := range a.Order {
-		if a.x.cast.Up(i) && a.claim(i) {
+		if a.x.processes.Up(i) && a.claim(i) {
 			return i, nil
 		}
 	}
@@ -377,8 +376,8 @@ func (x *executor) illness(nodes []int, by int) {
 	x.note(judge.Event{Kind: judge.Health, Node: judge.Nobody, Healthy: healthy})
 }
 
-// wire has the links be as said, beside what other faults want, until the fault is
-// over or it wants others. Nil is nothing.
+// wire adds cuts of the links to those of other faults, until the fault is over or it sets others.
+// Nil is none.
 func (a *act) wire(links network.Links) error {
 	if _, on := a.x.has(a.Number); !on {
 		a.undo("links", func(context.Context) error { return a.x.rewire(a.Number, nil) })
@@ -393,8 +392,8 @@ func (x *executor) has(number int) (network.Links, bool) {
 	return links, ok
 }
 
-// rewire changes what one fault wants of the links. The judge is told before a link
-// goes, and after one comes: it must never count on one that is not there.
+// rewire changes the cuts of one fault. The judge is told before a link is cut, and after one is
+// restored: it must never count on a link that is cut.
 func (x *executor) rewire(number int, links network.Links) error {
 	x.linksMu.Lock()
 	defer x.linksMu.Unlock()
@@ -419,8 +418,7 @@ func (x *executor) rewire(number int, links network.Links) error {
 	return nil
 }
 
-// spoil has a disk be as said, beside what other faults do to it, until the fault
-// is over.
+// spoil adds a fault of a disk to those of other faults, until the fault is over.
 func (a *act) spoil(i int, f disk.Fault) error {
 	a.sicken(i)
 	a.undo("disk", func(context.Context) error { return a.x.damage(a.Number, i, disk.Fault{}) })
@@ -437,7 +435,7 @@ func (x *executor) damage(number, i int, f disk.Fault) error {
 	return x.mend(i)
 }
 
-// mend has a disk be as all faults together want it. x.mu is held.
+// mend gives a disk the combination of all faults. x.mu is held.
 func (x *executor) mend(i int) error {
 	all := x.extra[i]
 	for _, fs := range x.faults {
@@ -451,8 +449,8 @@ func (x *executor) mend(i int) error {
 	return x.disks[i].Fault(all)
 }
 
-// complain writes down a promise that the executor itself saw broken, for the judge:
-// whoever judges the run again must come to the same.
+// complain records a promise that the executor itself saw broken, for the judge: a later judgement
+// must come to the same result.
 func (x *executor) complain(check, format string, args ...any) {
 	v := judge.Violation{Check: check, At: x.now(), Node: judge.Nobody, Text: fmt.Sprintf(format, args...)}
 	x.mu.Lock()
@@ -461,7 +459,7 @@ func (x *executor) complain(check, format string, args ...any) {
 	x.note(judge.Event{At: v.At, Kind: judge.Broken, Node: v.Node, Check: check, Text: v.Text})
 }
 
-// members writes down who votes.
+// members records the voters.
 func (x *executor) members(change func(voters []bool)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -475,7 +473,7 @@ func (x *executor) members(change func(voters []bool)) {
 	x.note(judge.Event{Kind: judge.Voters, Node: judge.Nobody, Voters: voters})
 }
 
-// quiet reports whether no fault but that one goes on, and how many have begun so far.
+// quiet reports whether no fault but that one is in progress, and how many have begun so far.
 func (x *executor) quiet(but int) (alone bool, begun int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -490,14 +488,14 @@ func (x *executor) quiet(but int) (alone bool, begun int) {
 	return true, begun
 }
 
-// going lists the faults that go on.
+// going lists the faults in progress.
 func (x *executor) going() []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.Sorted(maps.Values(x.active))
 }
 
-// total is how many faults have begun, and how many were left out.
+// total is how many faults have begun, and how many were skipped.
 func (x *executor) total() (begun, skipped int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -22,15 +22,15 @@ func perform(t *testing.T, ctx context.Context, s *Schedule, prepare func(*dummi
 	if prepare != nil {
 		prepare(d)
 	}
-	x, err := newExecutor(s, d.stage(s))
+	x, err := newExecutor(s, d.target(s))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d, x, x.run(ctx)
 }
 
-// TestAllIsUndone: whatever is drawn, at the end everything is as at the beginning,
-// and not long after it was planned to be.
+// TestAllIsUndone: with any schedule, in the end everything is as at the beginning, and not long
+// after the plan.
 func TestAllIsUndone(t *testing.T) {
 	begun := map[string]int{}
 	for _, p := range plans() {
@@ -66,7 +66,7 @@ func TestAllIsUndone(t *testing.T) {
 	}
 }
 
-// TestInterrupted: the same when a storm is broken off at any time.
+// TestInterrupted: the same when a storm is interrupted at any time.
 func TestInterrupted(t *testing.T) {
 	for _, p := range plans() {
 		for seed := range uint64(8) {
@@ -90,7 +90,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestEachAlone carries out each fault by itself, and with something that fails.
+// TestEachAlone carries out each fault by itself, and with an operation that fails.
 func TestEachAlone(t *testing.T) {
 	for _, f := range Faults() {
 		for n, p := range plans() {
@@ -124,11 +124,11 @@ func TestEachAlone(t *testing.T) {
 	}
 }
 
-// TestEachKeepsItsClass: a node that has not what a fault takes is let go, and the
-// fault goes on to be the only one of its class.
+// TestEachKeepsItsClass: a node without the part that a fault needs is released, and the fault
+// still excludes others of its class.
 func TestEachKeepsItsClass(t *testing.T) {
 	s := draw(t, plans()[0])
-	x, err := newExecutor(s, newDummies(s).stage(s))
+	x, err := newExecutor(s, newDummies(s).target(s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestEachKeepsItsClass(t *testing.T) {
 	}
 }
 
-// TestRepairFails: a node that is never given its vote again is a broken promise.
+// TestRepairFails: it is a broken promise if a node never gets its vote back.
 func TestRepairFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := plans()[0]
@@ -168,8 +168,8 @@ func TestRepairFails(t *testing.T) {
 	})
 }
 
-// TestTwinIsNotRefused: a second process in one directory that goes on is a broken
-// promise, unless the first one has ended; elsewhere nobody may be there to refuse it.
+// TestTwinIsNotRefused: it is a broken promise if a second process in one directory goes on, unless
+// the first one has ended; elsewhere no other node may be there to refuse it.
 func TestTwinIsNotRefused(t *testing.T) {
 	for fault, want := range map[string]bool{"twin-same-directory": true, "twin-other-directory": false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -187,8 +187,8 @@ func TestTwinIsNotRefused(t *testing.T) {
 	}
 }
 
-// TestOperatorsAreToldTheTruth: a node that was paused does not lead, and one that was
-// said to lead works. It is enough that another one does with a later token.
+// TestOperatorsAreToldTheTruth: a paused node does not lead, and one that is reported to lead
+// works. It is enough that another one does with a later token.
 func TestOperatorsAreToldTheTruth(t *testing.T) {
 	for _, c := range []struct {
 		fault, fail string
@@ -233,8 +233,8 @@ func tenures(tokens ...int64) (all []tenure) {
 	return all
 }
 
-// TestAddedIsBefallen: what befalls founders befalls the node that was added, too, and
-// nothing does when it is removed.
+// TestAddedIsBefallen: faults affect an added node like the founders, and stop before it is
+// removed.
 func TestAddedIsBefallen(t *testing.T) {
 	befallen := map[string]int{}
 	for seed := range uint64(60) {
@@ -261,15 +261,14 @@ func TestAddedIsBefallen(t *testing.T) {
 	}
 }
 
-// TestJudgeIsToldFirst: the judge knows of a cut before it is there, and of its end
-// only after it.
+// TestJudgeIsToldFirst: the judge knows of a cut before it is made, and of its end only afterwards.
 func TestJudgeIsToldFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := plans()[0]
 		p.Faults = []string{"halves", "one-way", "isolate-leader", "loss"}
 		s := draw(t, p)
 		d := newDummies(s)
-		on := d.stage(s)
+		on := d.target(s)
 		var told judge.Event
 		note := on.note
 		on.note = func(e judge.Event) {
@@ -300,7 +299,7 @@ func TestJudgeIsToldFirst(t *testing.T) {
 	})
 }
 
-// witnessed is wires that somebody looks at when they are set.
+// witnessed is wires with a check at each change.
 type witnessed struct {
 	*dummies
 	look func(before, after network.Links)

@@ -14,7 +14,7 @@ const (
 	follower = "follower"
 )
 
-// fault is something that can befall an election: one row of the table of faults.
+// fault is a kind of fault: one row of the table of faults.
 type fault struct {
 	name   string
 	text   string // what it does, in one line
@@ -22,27 +22,26 @@ type fault struct {
 
 	peersOnly bool
 	needs     []Ability
-	least     int // voters that it takes
+	least     int // the least number of voters
 
-	// weight is how often it is dealt, beside the others. 0: only if asked for by
-	// its name.
+	// weight is how often it is drawn in relation to the others. 0: only by request.
 	weight int
 
-	// alone, if not empty, is a class of which no two go on at once.
+	// alone, if not empty, is a class of which only one is in progress at a time.
 	alone string
 
-	draw func(d *dice, p *Planned) // what is special to it; For, Order and First are drawn before
-	do   func(a *act) error        // does it, waits, and leaves the undoing to what it has put on the act's list
+	draw func(d *dice, p *Planned) // draws its own arguments; For, Order and First are drawn before
+	do   func(a *act) error        // does it, waits, and registers what undoes it
 }
 
-// Fault is a row of the table of faults, for people.
+// Fault is a row of the table of faults, for documents.
 type Fault struct {
 	Name   string
 	Family string
 	Text   string
 	Needs  []Ability
-	Peers  bool // it makes sense among peers only
-	Asked  bool // it comes only if it is asked for by its name
+	Peers  bool // only among peers
+	Asked  bool // only by request
 }
 
 // Faults is the table of faults.
@@ -54,7 +53,7 @@ func Faults() []Fault {
 	return all
 }
 
-// table is all faults there are.
+// table is all faults.
 func table() []fault {
 	return slices.Concat(networkFaults(), processFaults(), diskFaults(), clockFaults(), operatorFaults())
 }
@@ -68,7 +67,7 @@ func faultNamed(name string) (fault, bool) {
 	return all[i], true
 }
 
-// missing says what a fault needs that is not there; "" is nothing.
+// missing is what a fault needs and is not available; "" if nothing.
 func (f *fault) missing(has func(Ability) bool, set Setup) string {
 	if f.peersOnly && set.File {
 		return "an election among peers"
@@ -82,7 +81,7 @@ func (f *fault) missing(has func(Ability) bool, set Setup) string {
 	return strings.Join(lacks, ", ")
 }
 
-// choose returns the faults that may come: those asked for, or all with a weight.
+// choose returns the available faults: the requested ones, or all with a weight.
 func choose(asked []string, has func(Ability) bool, set Setup, voters int) ([]fault, error) {
 	var chosen []fault
 	for _, name := range asked {

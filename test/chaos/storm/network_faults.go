@@ -7,15 +7,15 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// shape is a fault that cuts links in a shape for a while. Its first node is the
-// node of the shape.
+// shape is a fault that cuts links in a shape for a while. Its first node has the shape's special
+// place.
 func shape(name, text string, weight, least int, links func(n int, p Planned) network.Links) fault {
 	return fault{name: name, text: text, family: "network", peersOnly: true, weight: weight, least: least, do: func(a *act) error {
 		return a.cut(permute(links(len(a.Order), a.Planned), a.Order))
 	}}
 }
 
-// cut has links be so for as long as the fault lasts.
+// cut sets the links as long as the fault lasts.
 func (a *act) cut(links network.Links) error {
 	a.begin(judge.Nobody, "nodes in the order %s", a.names(a.Order))
 	if err := a.wire(links); err != nil {
@@ -34,7 +34,7 @@ func permute(links network.Links, order []int) network.Links {
 	return moved
 }
 
-// from is what a fault draws whose first node has a role.
+// from draws a fault whose first node has a role.
 func from(role string) func(*dice, *Planned) {
 	return func(_ *dice, p *Planned) { p.First = role }
 }
@@ -44,7 +44,7 @@ func networkFaults() []fault {
 		f.draw = from(role)
 		return f
 	}
-	long := func(f fault) fault { // now and then for long
+	long := func(f fault) fault { // sometimes for long
 		draw := f.draw
 		f.draw = func(d *dice, p *Planned) {
 			if draw != nil {
@@ -131,7 +131,7 @@ func networkFaults() []fault {
 			draw: func(d *dice, p *Planned) {
 				p.Delay, p.Jitter, p.For = d.promises(1, 30), d.promises(0, 30), d.promises(100, 500)
 				if d.oneIn(4) {
-					p.Delay = d.promises(50, 150) // gray: slower than anybody waits
+					p.Delay = d.promises(50, 150) // slower than any timeout
 				}
 			},
 			do: func(a *act) error { return a.slow(network.Slow(a.x.plan.Size, a.Delay, a.Jitter)) },
@@ -174,8 +174,8 @@ func networkFaults() []fault {
 	return faults
 }
 
-// slow has links be slow. Who has them counts as ill: how slow is too slow depends
-// on the protocol's times.
+// slow makes links slow. Their nodes count as ill: how slow is too slow depends on the protocol's
+// times.
 func (a *act) slow(links network.Links) error {
 	a.begin(judge.Nobody, "by %v and up to %v more", a.Delay, a.Jitter)
 	if a.Fault == "slow-node" {
@@ -190,7 +190,7 @@ func (a *act) slow(links network.Links) error {
 	return nil
 }
 
-// flap cuts links and mends them, again and again.
+// flap cuts links and restores them, again and again.
 func (a *act) flap(links network.Links) error {
 	a.begin(judge.Nobody, "nodes in the order %s, every %v", a.names(a.Order), a.Period)
 	for past := a.Period; past <= a.For; past += 2 * a.Period {
@@ -210,7 +210,7 @@ func (a *act) flap(links network.Links) error {
 	return nil
 }
 
-// swizzle cuts nodes off one by one, and lets them come back in another order.
+// swizzle cuts nodes off one by one, and restores them in another order.
 func swizzle(a *act) error {
 	a.begin(judge.Nobody, "%s", a.names(a.Order[:a.Side]))
 	n := len(a.Order)
@@ -249,8 +249,8 @@ func swizzle(a *act) error {
 	return nil
 }
 
-// reset resets all connections of the first node, some times; with links it is cut
-// off before, so that nobody can connect again.
+// reset resets all connections of the first node, several times; with links it is cut off before,
+// so that no node can reconnect.
 func (a *act) reset(links network.Links) error {
 	node := a.Order[0]
 	a.begin(node, "%d times", a.Times)

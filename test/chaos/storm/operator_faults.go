@@ -18,10 +18,10 @@ const (
 	handover = 10 * time.Second // until the work of a named one begins, after it was said to lead
 )
 
-// addMemberFault is the fault that makes a node one that others may befall.
+// addMemberFault is the fault that adds a node which other faults may affect.
 const addMemberFault = "add-member"
 
-// checkPaused is violated where a node leads that was told not to.
+// checkPaused is violated when a paused node leads.
 const checkPaused = "paused"
 
 func operatorFaults() []fault {
@@ -79,12 +79,12 @@ func operatorFaults() []fault {
 	}
 }
 
-// ask has the operator ask for something, once, and reports whether it was done. That
-// it is refused, or nobody answers, is no failure.
+// ask runs an operator's command once, and reports whether it succeeded. A refusal, or no answer,
+// is no failure.
 func (a *act) ask(ctx context.Context, args ...string) (out []byte, done bool) {
 	ctx, cancel := context.WithTimeout(ctx, asked)
 	defer cancel()
-	out, err := a.x.cast.Operator(ctx, args...)
+	out, err := a.x.processes.Operator(ctx, args...)
 	if err != nil {
 		a.note("elect %s: %v", strings.Join(args, " "), err)
 		return out, false
@@ -93,21 +93,21 @@ func (a *act) ask(ctx context.Context, args ...string) (out []byte, done bool) {
 	return out, true
 }
 
-// founder is the first node of the order that is one. The node that is added loses
-// its disk when it is removed, and with it that it was paused.
+// founder is the first founder of the order. The added node loses its disk when it is removed, and
+// with it that it was paused.
 func (a *act) founder() int {
 	return a.Order[slices.IndexFunc(a.Order, func(i int) bool { return i < a.x.plan.Voters })]
 }
 
-// transfer asks the leader to hand over to a node. When the command has said that it
-// leads, its work begins, unless another fault came between.
+// transfer asks the leader to hand over to a node. When the command has reported that the node
+// leads, its work must begin, unless another fault came between.
 func (a *act) transfer(to int) error {
 	a.begin(to, "")
 	since := a.x.now()
 	alone, faults := a.x.quiet(a.Number)
-	out, done := a.ask(a.ctx, "transfer", "--to", a.x.cast.ID(to), "--wait", "10s", "-o", "json")
+	out, done := a.ask(a.ctx, "transfer", "--to", a.x.processes.ID(to), "--wait", "10s", "-o", "json")
 	if !done {
-		return nil // what it has said the history has
+		return nil // its output is in the history
 	}
 	var answer struct {
 		To struct {
@@ -120,7 +120,7 @@ func (a *act) transfer(to int) error {
 	for late := time.Now().Add(handover); ; {
 		for _, g := range a.x.tenures(since) {
 			if g.node == to && g.token == answer.To.Token || g.token > answer.To.Token {
-				return nil // it works, or another one already
+				return nil // it works, or another one does already
 			}
 		}
 		if !a.wait(10 * time.Millisecond) {
@@ -131,19 +131,19 @@ func (a *act) transfer(to int) error {
 		}
 		still, begun := a.x.quiet(a.Number)
 		if alone && still && begun == faults {
-			a.x.complain(checkLive, "elect transfer said that %s leads with token %d; its work has not begun %v later, and no other fault went on", a.x.cast.ID(to), answer.To.Token, handover)
+			a.x.complain(checkLive, "elect transfer said that %s leads with token %d; its work has not begun %v later, and no other fault went on", a.x.processes.ID(to), answer.To.Token, handover)
 		} else {
-			a.note("%s was said to lead, and its work has not begun %v later; there went on: %s", a.x.cast.ID(to), handover, strings.Join(a.x.going(), ", "))
+			a.note("%s was said to lead, and its work has not begun %v later; there went on: %s", a.x.processes.ID(to), handover, strings.Join(a.x.going(), ", "))
 		}
 		return nil
 	}
 }
 
-// pause tells a node not to lead for a while. From a promise after it has agreed, in
-// which it may have to give up what it has just won, no tenure of it begins, whatever
-// else befalls it, until it is told that it may again; unless its disk has forgotten.
+// pause tells a node not to lead for a while. From a promise after it has agreed, in which it may
+// have to give up a term just won, no tenure of it begins, whatever else happens to it, until it is
+// resumed; unless its disk has forgotten.
 func (a *act) pause(i int) error {
-	id := a.x.cast.ID(i)
+	id := a.x.processes.ID(i)
 	a.begin(i, "for %v", a.For)
 	knew := a.x.forgotten(i)
 	_, done := a.ask(a.ctx, "pause", "--node", id)
@@ -151,14 +151,14 @@ func (a *act) pause(i int) error {
 	a.hold()
 	if done && a.x.forgotten(i) == knew {
 		for _, g := range a.x.tenures(since) {
-			if g.node == i && g.lasted > judge.DefaultThaw { // what was frozen at its birth acts for an instant
+			if g.node == i && g.lasted > judge.DefaultThaw { // one that was frozen at its beginning acts for an instant
 				a.x.complain(checkPaused, "%s was paused, and has begun to lead with token %d before it was resumed", id, g.token)
 				break
 			}
 		}
 	}
 	return a.until("elect resume --node "+id, func(ctx context.Context) error {
-		_, err := a.x.cast.Operator(ctx, "resume", "--node", id)
+		_, err := a.x.processes.Operator(ctx, "resume", "--node", id)
 		return err
 	})
 }
@@ -167,17 +167,17 @@ func (a *act) pause(i int) error {
 func addMember(a *act) error {
 	i := a.x.plan.Voters
 	if !a.claim(i) {
-		return skip("%s is still there", a.x.cast.ID(i))
+		return skip("%s is still there", a.x.processes.ID(i))
 	}
 	a.begin(i, "for %v", a.For)
-	// While it is not known which of two memberships holds, a majority of the larger
-	// one is one of both.
+	// While it is not known which of two memberships holds, a majority of the larger one is a
+	// majority of both.
 	a.x.members(func(voters []bool) { voters[i] = true })
-	a.x.cast.Join(i, true)
-	if err := a.x.cast.Start(i); err != nil {
+	a.x.processes.Join(i, true)
+	if err := a.x.processes.Start(i); err != nil {
 		return err
 	}
-	if err := a.until("elect member add "+a.x.cast.ID(i), func(ctx context.Context) error { return a.x.cast.Add(ctx, i) }); err != nil {
+	if err := a.until("elect member add "+a.x.processes.ID(i), func(ctx context.Context) error { return a.x.processes.Add(ctx, i) }); err != nil {
 		return err
 	}
 	a.lend(i)
@@ -189,11 +189,11 @@ func addMember(a *act) error {
 		return err
 	}
 	a.x.members(func(voters []bool) { voters[i] = false })
-	if err := a.x.cast.Down(i); err != nil { // it waits to be added again
+	if err := a.x.processes.Down(i); err != nil { // it waits to be added again
 		return err
 	}
 	if i < len(a.x.disks) && a.x.disks[i] != nil {
-		// The next one is new, as if somebody else had got its name.
+		// The next one is new, as if another node had got its name.
 		a.x.note(judge.Event{Kind: judge.Wiped, Node: i, Fault: a.Fault, ID: a.Number})
 		if err := a.x.keep(i, true); err != nil {
 			return err
@@ -203,31 +203,31 @@ func addMember(a *act) error {
 	return nil
 }
 
-// lend lets other faults befall the node that was added, too.
+// lend allows other faults to affect the added node.
 func (a *act) lend(i int) {
 	a.x.mu.Lock()
 	defer a.x.mu.Unlock()
 	a.x.lent, a.x.claimed[i] = true, 0
 }
 
-// takeBack has no further fault befall it, and waits until those that do have ended.
+// takeBack ends that, and waits until those in progress have ended.
 func (a *act) takeBack(i int) error {
 	a.x.mu.Lock()
 	a.x.lent = false
 	a.x.mu.Unlock()
 	for late := time.Now().Add(mostStopped*a.x.plan.Promise + repairTime); !a.claim(i); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(late) {
-			return fmt.Errorf("fault %d has %s, and does not end", a.x.claimed[i], a.x.cast.ID(i))
+			return fmt.Errorf("fault %d has %s, and does not end", a.x.claimed[i], a.x.processes.ID(i))
 		}
 	}
 	return nil
 }
 
-// remove takes a voter out. One that leads hands over first.
+// remove removes a voter. A leader hands over first.
 func (a *act) remove(i int) error {
-	id := a.x.cast.ID(i)
+	id := a.x.processes.ID(i)
 	return a.until("elect member remove "+id, func(ctx context.Context) error {
-		_, err := a.x.cast.Operator(ctx, "member", "remove", id)
+		_, err := a.x.processes.Operator(ctx, "member", "remove", id)
 		if err != nil && strings.Contains(err.Error(), "cannot remove itself") {
 			a.ask(ctx, "transfer", "--wait", "2s")
 		}
@@ -235,13 +235,12 @@ func (a *act) remove(i int) error {
 	})
 }
 
-// removeMember takes a founder out for a while. It keeps its disk, and waits to be
-// added again.
+// removeMember removes a founder for a while. It keeps its disk, and waits to be added again.
 func removeMember(a *act) error {
 	return a.each(func(i int) error {
 		a.begin(i, "for %v", a.For)
 		a.sicken(i)
-		a.x.cast.Join(i, true)
+		a.x.processes.Join(i, true)
 		if err := a.x.restart(i); err != nil { // with join=true it waits when it is removed, and does not end
 			return err
 		}
@@ -249,6 +248,6 @@ func removeMember(a *act) error {
 			return err
 		}
 		a.hold()
-		return a.until("elect member add "+a.x.cast.ID(i), func(ctx context.Context) error { return a.x.cast.Add(ctx, i) })
+		return a.until("elect member add "+a.x.processes.ID(i), func(ctx context.Context) error { return a.x.processes.Add(ctx, i) })
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/electd/elect/test/chaos/judge"
 )
 
-// mostStopped is how many promises a stop lasts at most: a minute of profile lan.
+// mostStopped is the longest stop in promises: a minute of profile lan.
 const mostStopped = 60
 
 func processFaults() []fault {
@@ -53,7 +53,7 @@ func processFaults() []fault {
 				}
 				a.begin(i, "%d times, every %v", a.Times, a.Period)
 				for range a.Times {
-					if err := a.x.cast.Kill(i, cluster.Family); err != nil && !errors.Is(err, cluster.ErrNone) {
+					if err := a.x.processes.Kill(i, cluster.Family); err != nil && !errors.Is(err, cluster.ErrNone) {
 						return err
 					}
 					if !a.wait(a.Period) {
@@ -77,8 +77,8 @@ func processFaults() []fault {
 					return err
 				}
 				a.begin(i, "")
-				a.undo("start", func(context.Context) error { return a.x.cast.Start(i) })
-				if err := a.x.cast.Down(i); err != nil {
+				a.undo("start", func(context.Context) error { return a.x.processes.Start(i) })
+				if err := a.x.processes.Down(i); err != nil {
 					return err
 				}
 				a.hold()
@@ -103,8 +103,8 @@ func processFaults() []fault {
 		},
 		stop("stop-node", "elect run, or the program, is frozen (SIGSTOP)", 3, frozen, cluster.Node),
 		stop("stop-voter", "the process that takes part in the election is frozen", 2, frozen, cluster.Voter),
-		// That has no effect: its parent, which is not frozen, continues it at once. So no
-		// node is ill, and whoever leads is to lead on.
+		// It has no effect: its parent, which is not frozen, continues it at once. So no node is
+		// ill, and the leader has to lead on.
 		stop("stop-keeper", "the keeper is sent SIGSTOP; its parent continues it at once, so that nobody notices", 1, func(d *dice, p *Planned) { p.First, p.For = leader, d.promises(5, 300) }, cluster.Keeper),
 		stop("stop-child", "the command, or the guarded program, is frozen", 1, func(d *dice, p *Planned) { p.First, p.For = leader, d.tail(10) }, cluster.Child),
 		stop("stop-family", "all processes of a node are frozen", 3, frozen, cluster.Family),
@@ -117,7 +117,7 @@ func processFaults() []fault {
 			name: "stop-node-kill-child", text: "elect run is frozen, then its command killed, then elect run goes on", family: "process", weight: 1,
 			draw: func(d *dice, p *Planned) { p.First, p.For = leader, d.promises(20, 300) },
 			do: func(a *act) error {
-				return a.freeze([]cluster.Part{cluster.Node}, func(i int) error { return a.x.cast.Kill(i, cluster.Child) })
+				return a.freeze([]cluster.Part{cluster.Node}, func(i int) error { return a.x.processes.Kill(i, cluster.Child) })
 			},
 		},
 		{
@@ -135,8 +135,8 @@ func processFaults() []fault {
 				}
 				a.begin(i, "%d per cent", a.Percent)
 				a.sicken(i)
-				a.undo("feed", func(context.Context) error { return a.x.cast.Feed(i) })
-				if err := a.x.cast.Starve(i, a.Percent); err != nil {
+				a.undo("feed", func(context.Context) error { return a.x.processes.Feed(i) })
+				if err := a.x.processes.Starve(i, a.Percent); err != nil {
 					return err
 				}
 				a.hold()
@@ -173,17 +173,16 @@ func processFaults() []fault {
 	}
 }
 
-// kill is a fault that kills a part of a node, which stays down for as long as the
-// fault lasts.
+// kill is a fault that kills a part of a node, which stays down as long as the fault lasts.
 func kill(name, text string, weight int, part cluster.Part, draw func(*dice, *Planned)) fault {
 	return fault{name: name, text: text, family: "process", weight: weight, draw: draw, do: func(a *act) error {
 		return a.each(func(i int) error {
 			at := a.x.now()
 			if a.For > 0 {
-				a.x.cast.Hold(i)
-				a.undo("release", func(context.Context) error { return a.x.cast.Release(i) })
+				a.x.processes.Hold(i)
+				a.undo("release", func(context.Context) error { return a.x.processes.Release(i) })
 			}
-			if err := a.x.cast.Kill(i, part); err != nil {
+			if err := a.x.processes.Kill(i, part); err != nil {
 				return err
 			}
 			a.beginAt(at, i, "")
@@ -196,13 +195,12 @@ func kill(name, text string, weight int, part cluster.Part, draw func(*dice, *Pl
 	}}
 }
 
-// each does something to the first node in the order that is free and has what it
-// takes: what returns [cluster.ErrNone] has done nothing. Then the claim is given back, and
-// what the fault has beside that stays.
+// each acts on the first free node of the order that has the part: a function that returns
+// [cluster.ErrNone] has done nothing. Then the claim ends, and everything else of the fault stays.
 func (a *act) each(do func(i int) error) error {
 	before := len(a.undos)
 	for _, i := range a.Order {
-		if !a.x.cast.Up(i) || !a.claim(i) {
+		if !a.x.processes.Up(i) || !a.claim(i) {
 			continue
 		}
 		if err := do(i); !errors.Is(err, cluster.ErrNone) {
@@ -215,15 +213,14 @@ func (a *act) each(do func(i int) error) error {
 	return skip("no node has such a part, or other faults have them")
 }
 
-// stop is a fault that freezes a part of a node for as long as it lasts.
+// stop is a fault that freezes a part of a node as long as it lasts.
 func stop(name, text string, weight int, draw func(*dice, *Planned), part cluster.Part) fault {
 	return fault{name: name, text: text, family: "process", weight: weight, draw: draw, do: func(a *act) error {
 		return a.freeze([]cluster.Part{part}, nil)
 	}}
 }
 
-// freeze stops parts of one node, does something meanwhile, and lets them go on
-// when the fault is over.
+// freeze stops parts of one node, calls meanwhile, and resumes them when the fault is over.
 func (a *act) freeze(parts []cluster.Part, meanwhile func(i int) error) error {
 	return a.each(func(i int) error {
 		at := a.x.now()
@@ -244,9 +241,9 @@ func (a *act) freeze(parts []cluster.Part, meanwhile func(i int) error) error {
 	})
 }
 
-// still stops parts of a node until the fault is over. Whose work is frozen while
-// its node is well goes on leading, because nobody looks at the work; and a file
-// election has no lease that would end. So then nobody is expected to take over.
+// still stops parts of a node until the fault is over. A node that is well goes on leading while
+// its work is frozen, because the work is not checked; and a file election has no lease that would
+// end. So then no takeover is expected.
 func (a *act) still(i int, parts ...cluster.Part) error {
 	switch {
 	case slices.Equal(parts, []cluster.Part{cluster.Keeper}): // see stop-keeper
@@ -256,13 +253,13 @@ func (a *act) still(i int, parts ...cluster.Part) error {
 		a.sicken(i)
 	}
 	for _, part := range parts {
-		if err := a.x.cast.Stop(i, part); errors.Is(err, cluster.ErrNone) {
+		if err := a.x.processes.Stop(i, part); errors.Is(err, cluster.ErrNone) {
 			return err
 		} else if err != nil { // a part of it may be stopped
-			return errors.Join(err, a.x.cast.Cont(i, part))
+			return errors.Join(err, a.x.processes.Cont(i, part))
 		}
 		a.undo("continue", func(context.Context) error {
-			if err := a.x.cast.Cont(i, part); !errors.Is(err, cluster.ErrNone) {
+			if err := a.x.processes.Cont(i, part); !errors.Is(err, cluster.ErrNone) {
 				return err
 			}
 			return nil // it was killed meanwhile, as a child is when its lease ends
@@ -276,7 +273,7 @@ func stopAll(a *act) error {
 	a.sickenAll()
 	var stopped int
 	for _, i := range slices.Backward(a.Order) { // the first goes on last
-		if !a.x.cast.Up(i) || !a.claim(i) {
+		if !a.x.processes.Up(i) || !a.claim(i) {
 			continue
 		}
 		if stopped > 0 {
@@ -291,8 +288,8 @@ func stopAll(a *act) error {
 	return nil
 }
 
-// killAll kills all processes of all nodes that are free, does something to each
-// while it is down, and has them come back one after the other.
+// killAll kills all processes of all free nodes, calls meanwhile for each while it is down, and
+// restarts them one after the other.
 func (a *act) killAll(meanwhile func(i int) error) error {
 	a.begin(judge.Nobody, "every %v", a.Period)
 	var killed []int
@@ -300,9 +297,9 @@ func (a *act) killAll(meanwhile func(i int) error) error {
 		if !a.claim(i) {
 			continue
 		}
-		a.x.cast.Hold(i)
-		a.undo("release", func(context.Context) error { return a.x.cast.Release(i) })
-		if err := a.x.cast.Kill(i, cluster.Family); err != nil && !errors.Is(err, cluster.ErrNone) {
+		a.x.processes.Hold(i)
+		a.undo("release", func(context.Context) error { return a.x.processes.Release(i) })
+		if err := a.x.processes.Kill(i, cluster.Family); err != nil && !errors.Is(err, cluster.ErrNone) {
 			return err
 		}
 		killed = append(killed, i)
@@ -319,26 +316,26 @@ func (a *act) killAll(meanwhile func(i int) error) error {
 		if n > 0 {
 			a.wait(a.Period)
 		}
-		if err := a.x.cast.Release(i); err != nil {
+		if err := a.x.processes.Release(i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// gone waits until a node that is held has no process any more.
+// gone waits until a held node has no process any more.
 func (a *act) gone(i int) error {
 	late := time.Now().Add(undoTime)
-	for a.x.cast.Up(i) {
+	for a.x.processes.Up(i) {
 		if time.Now().After(late) {
-			return errors.New("node " + a.x.cast.ID(i) + " is not down, long after it was killed")
+			return errors.New("node " + a.x.processes.ID(i) + " is not down, long after it was killed")
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 	return nil
 }
 
-// claimWithin claims a node as soon as other faults have let it go.
+// claimWithin claims a node as soon as other faults have released it.
 func (a *act) claimWithin(i int, d time.Duration) bool {
 	for late := time.Now().Add(d); !a.claim(i); {
 		if time.Now().After(late) || !a.wait(10*time.Millisecond) {
@@ -348,15 +345,14 @@ func (a *act) claimWithin(i int, d time.Duration) bool {
 	return true
 }
 
-// roll restarts all nodes in the order of the fault, after something was done to
-// each.
+// roll restarts all nodes in the order of the fault, after a call of before for each.
 func (a *act) roll(before func(i int) error) error {
 	for n, i := range a.Order {
 		if n > 0 && !a.wait(a.Period) {
 			return nil
 		}
 		if !a.claimWithin(i, 10*a.x.plan.Promise) {
-			a.note("%s is left as it is: another fault has it", a.x.cast.ID(i))
+			a.note("%s is left as it is: another fault has it", a.x.processes.ID(i))
 			continue
 		}
 		if err := before(i); err != nil {
@@ -370,10 +366,10 @@ func (a *act) roll(before func(i int) error) error {
 	return nil
 }
 
-// restart has a node end and begin again.
+// restart ends and restarts a node.
 func (x *executor) restart(i int) error {
-	err := x.cast.Down(i)
-	return errors.Join(err, x.cast.Start(i)) // in any case
+	err := x.processes.Down(i)
+	return errors.Join(err, x.processes.Start(i)) // in any case
 }
 
 func upgrade(a *act) error {
@@ -381,41 +377,40 @@ func upgrade(a *act) error {
 	a.undo("downgrade", func(context.Context) error {
 		var errs []error
 		for _, i := range a.Order { // whoever is not restarted below is so some day
-			errs = append(errs, a.x.cast.Upgrade(i, false))
+			errs = append(errs, a.x.processes.Upgrade(i, false))
 		}
 		return errors.Join(errs...)
 	})
-	if err := a.roll(func(i int) error { return a.x.cast.Upgrade(i, true) }); err != nil {
+	if err := a.roll(func(i int) error { return a.x.processes.Upgrade(i, true) }); err != nil {
 		return err
 	}
 	a.note("all are upgraded")
 	a.hold()
-	return a.roll(func(i int) error { return a.x.cast.Upgrade(i, false) })
+	return a.roll(func(i int) error { return a.x.processes.Upgrade(i, false) })
 }
 
 const (
-	// dirWait is how long a process waits for a data directory that another one has.
+	// dirWait is how long a process waits for a data directory that another one holds.
 	dirWait = 5 * time.Second
 
-	// refusalTime is within which time it must have been refused, on any machine.
+	// refusalTime is within which time it must have been refused, on any computer.
 	refusalTime = time.Minute
 )
 
-// checkRefused is violated where a second process of a node was not refused.
+// checkRefused is violated when a second process of a node was not refused.
 const checkRefused = "refused"
 
-// twin starts a second process of a node. Where it has the directory of the first one,
-// the fault lasts until it was refused, and that it is not is a broken promise.
-// Elsewhere others refuse it: which of them, and when, depends on who can be asked. That
-// it leads beside the first the judge would see.
+// twin starts a second process of a node. In the directory of the first one, the fault lasts until
+// it is refused; without a refusal a promise is broken. Elsewhere others refuse it: which of them,
+// and when, depends on which nodes answer. The judge would see it lead beside the first.
 func (a *act) twin(elsewhere bool) error {
 	i, err := a.one() // or the first may die, and the second be the only one
 	if err != nil {
 		return err
 	}
 	a.begin(i, "")
-	first := a.x.cast.Pid(i)
-	t, err := a.x.cast.Twin(i, elsewhere)
+	first := a.x.processes.Pid(i)
+	t, err := a.x.processes.Twin(i, elsewhere)
 	if err != nil {
 		return err
 	}
@@ -432,11 +427,11 @@ func (a *act) twin(elsewhere bool) error {
 	case elsewhere || a.ctx.Err() != nil:
 		a.note("the second process was not refused: %v", err)
 		return nil
-	case first == 0 || a.x.cast.Pid(i) != first: // a disk that fails may end it, and then the directory is free
-		a.note("the second process was not refused, and the first one of %s has ended: %v", a.x.cast.ID(i), err)
+	case first == 0 || a.x.processes.Pid(i) != first: // a disk that fails may end it, and then the directory is free
+		a.note("the second process was not refused, and the first one of %s has ended: %v", a.x.processes.ID(i), err)
 		return nil
 	default:
-		a.x.complain(checkRefused, "a second process in the directory of %s was not refused within %v, and the first one is there: %v", a.x.cast.ID(i), most, err)
+		a.x.complain(checkRefused, "a second process in the directory of %s was not refused within %v, and the first one is there: %v", a.x.processes.ID(i), most, err)
 		return nil
 	}
 	a.note("refused: %s", words)

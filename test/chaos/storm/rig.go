@@ -26,8 +26,7 @@ import (
 // smallDisk is the size of a disk that is filled.
 const smallDisk = 16 << 20
 
-// rig is all that a storm needs beside its schedule: made by setUp, taken away by
-// tearDown.
+// rig is what a storm needs in addition to its schedule: made by setUp, removed by tearDown.
 type rig struct {
 	dir      string
 	plan     *Schedule
@@ -46,20 +45,20 @@ type rig struct {
 	mu    sync.Mutex
 	burns int
 
-	ended error // why the storm ended before its time, which a promise that was broken may be; nil: it did not
+	ended error // why the storm ended early, such as a broken promise; nil: it did not
 }
 
-// sources is what a rig is made from.
+// sources is the input of setUp.
 type sources struct {
 	dir      string
 	plan     *Schedule
-	net      network.Network // made before; the rig's from now on
+	net      network.Network // made before; it belongs to the rig from now on
 	programs cluster.Programs
 	next     *cluster.Programs
 	mutant   string
 }
 
-// setUp makes all and starts nothing. What was made is taken away on an error.
+// setUp makes everything and starts nothing. After an error it removes what was made.
 func setUp(src sources) (r *rig, err error) {
 	s := src.plan
 	r = &rig{dir: src.dir, plan: s, net: src.net, worker: src.programs.Worker, elect: src.programs.Elect}
@@ -120,8 +119,7 @@ func setUp(src sources) (r *rig, err error) {
 	return r, err
 }
 
-// makeDisks makes a disk for each node, or one for an election in a file: of the
-// kind that can do most.
+// makeDisks makes a disk for each node, or one for an election in a file: of the most capable kind.
 func (r *rig) makeDisks(set Setup) error {
 	make := func(dir string) (disk.Disk, error) {
 		switch {
@@ -152,7 +150,7 @@ func (r *rig) makeDisks(set Setup) error {
 	return nil
 }
 
-// kindNamed is the kind that a schedule calls so.
+// kindNamed is the kind with that name in schedules.
 func kindNamed(name string) cluster.Kind {
 	for _, k := range []cluster.Kind{cluster.Library, cluster.Guarded} {
 		if k.String() == name {
@@ -162,8 +160,8 @@ func kindNamed(name string) cluster.Kind {
 	return cluster.Command
 }
 
-// tearDown ends and removes all that setUp has made, but for the files. What disks
-// held is put aside first.
+// tearDown ends and removes everything that setUp has made, except for the files. The content of
+// disks is put aside first.
 func (r *rig) tearDown() error {
 	var errs []error
 	if r.cluster != nil {
@@ -195,12 +193,12 @@ func (r *rig) tearDown() error {
 	return errors.Join(errs...)
 }
 
-// keep puts aside what a node's disk has of its flight record, and its other files.
+// keep puts a node's flight record and its other files aside.
 func (r *rig) keep(i int, lost bool) error { return r.aside[i].copy(r.disks[i].Path(), lost) }
 
-// stage is what the executor acts upon.
-func (r *rig) stage() stage {
-	st := stage{cast: players{r.cluster}, disks: r.disks, burn: r.burn, leader: r.leader, tenures: r.tenures, keep: r.keep, note: r.history.Add, now: r.ledger.Now}
+// target is the target of the executor.
+func (r *rig) target() target {
+	st := target{processes: clusterProcesses{r.cluster}, disks: r.disks, burn: r.burn, leader: r.leader, tenures: r.tenures, keep: r.keep, note: r.history.Add, now: r.ledger.Now}
 	if r.net != nil {
 		st.wires = r.net
 	}
@@ -225,28 +223,30 @@ func (r *rig) clocksAre() {
 	}
 }
 
-// players are the cluster as the executor wants it.
-type players struct{ *cluster.Cluster }
+// clusterProcesses is the cluster with the executor's interface.
+type clusterProcesses struct{ *cluster.Cluster }
 
-// Twin implements cast.
-func (p players) Twin(i int, elsewhere bool) (twin, error) { return p.Cluster.Twin(i, elsewhere) }
+// Twin implements processes.
+func (p clusterProcesses) Twin(i int, elsewhere bool) (twin, error) {
+	return p.Cluster.Twin(i, elsewhere)
+}
 
-// Add implements cast.
-func (p players) Add(ctx context.Context, i int) error {
+// Add implements processes.
+func (p clusterProcesses) Add(ctx context.Context, i int) error {
 	_, err := p.Operator(ctx, "member", "add", p.ID(i)+"@"+p.Addr(i))
 	return err
 }
 
-// Replace implements cast.
-func (p players) Replace(ctx context.Context, i int) error {
+// Replace implements processes.
+func (p clusterProcesses) Replace(ctx context.Context, i int) error {
 	_, err := p.Operator(ctx, "member", "replace", p.ID(i))
 	if err != nil && strings.Contains(err.Error(), "elect member add "+p.ID(i)) {
-		return p.Add(ctx, i) // a try before this one came as far as to take the old vote away
+		return p.Add(ctx, i) // an earlier try has already removed the old vote
 	}
 	return err
 }
 
-// burn has so many processes spin for each processor.
+// burn starts that many spinning processes for each processor.
 func (r *rig) burn(n int) (func() error, error) {
 	r.mu.Lock()
 	r.burns++

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Schedule is a storm as data: all that is decided before anything runs.
-// Durations are in nanoseconds in JSON.
+// Schedule is a storm as data: all that is decided before anything runs. Durations are in
+// nanoseconds in JSON.
 type Schedule struct {
 	Format  int           `json:"format"` // 1
 	Seed    uint64        `json:"seed"`
@@ -20,12 +20,11 @@ type Schedule struct {
 	Setup   string        `json:"setup"`
 	Network string        `json:"network,omitempty"` // "namespaces" or "proxies"
 
-	// Abilities are those of the machine and the programs that it was drawn for,
-	// sorted.
+	// Abilities are those of the computer and the programs for which it was drawn, sorted.
 	Abilities []Ability `json:"abilities"`
 
 	Voters    int           `json:"voters"` // founders: nodes 0 to Voters-1
-	Size      int           `json:"size"`   // all nodes; those beyond are added in the course of it
+	Size      int           `json:"size"`   // all nodes; those beyond Voters are added later
 	Promise   time.Duration `json:"promise"`
 	Heartbeat time.Duration `json:"heartbeat"`
 
@@ -56,17 +55,16 @@ type Planned struct {
 	// first two, and a partition has its shape in this order.
 	Order []int `json:"order"`
 
-	// First moves a node of that role to the front of Order when the fault
-	// begins: "leader", or "follower" for any but the leader. Empty: nobody.
+	// First moves a node with that role to the front of Order when the fault begins: "leader", or
+	// "follower" for any but the leader. Empty: none.
 	First string `json:"first,omitempty"`
 
 	Args
 }
 
-// Args are what else is drawn for a fault. Which of them count stands in the
-// table of faults.
+// Args are the other drawn values of a fault. The table of faults says which of them it uses.
 type Args struct {
-	Side    int           `json:"side,omitempty"`    // nodes on the smaller side, or nodes that it befalls
+	Side    int           `json:"side,omitempty"`    // nodes on the smaller side, or affected nodes
 	Percent int           `json:"percent,omitempty"` // of packets lost, or of a processor
 	Delay   time.Duration `json:"delay,omitempty"`   // of links, of a sync, of a step of a clock
 	Jitter  time.Duration `json:"jitter,omitempty"`
@@ -76,11 +74,11 @@ type Args struct {
 	Rates   []int         `json:"rates,omitempty"`  // of the clock of each node, in millionths
 }
 
-// schedule format.
+// format is the schedule format.
 const format = 1
 
-// Load reads a schedule from a file and checks it. Its events are numbered anew, so
-// that some can be taken out by hand.
+// Load reads a schedule from a file and checks it. Its events are renumbered, so that some can be
+// removed by hand.
 func Load(path string) (*Schedule, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -110,7 +108,7 @@ func (s *Schedule) Save(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// check says why a schedule cannot be carried out.
+// check returns an error if a schedule cannot be carried out.
 func (s *Schedule) check() error {
 	if s.Format != format {
 		return fmt.Errorf("format %d; want %d", s.Format, format)
@@ -149,7 +147,7 @@ func (s *Schedule) check() error {
 
 func (s *Schedule) has(a Ability) bool { return slices.Contains(s.Abilities, a) }
 
-// End is when the last of the faults is over, if all goes as planned.
+// End is the planned end of the last fault.
 func (s *Schedule) End() time.Duration {
 	end := s.For
 	for _, p := range s.Events {

@@ -17,8 +17,8 @@ import (
 	"github.com/electd/elect/test/chaos/judge"
 )
 
-// calmed is an election that is calm, with the voters that it tells of, one answer
-// after the other; the last one again and again.
+// calmed is a calm election that reports these voters, one answer after the other; the last one
+// repeats.
 type calmed struct {
 	voters [][]string
 	asked  int
@@ -46,8 +46,8 @@ func (c *calmed) Members(context.Context) (*cluster.Members, error) {
 	return &cluster.Members{Membership: m}, nil
 }
 
-// TestSettle: a storm is over when all is as it was. A voter that was lost without a
-// word, or is one too many, is a broken promise, though all are calm.
+// TestSettle: a storm is over when everything is as it was. A lost or an extra voter is a broken
+// promise, even if all nodes are calm.
 func TestSettle(t *testing.T) {
 	all := []string{"n2", "n0", "n1"}
 	for _, c := range []struct {
@@ -71,7 +71,7 @@ func TestSettle(t *testing.T) {
 				p.Seed = 2 // three voters
 				s := draw(t, p)
 				d := newDummies(s)
-				x, err := newExecutor(s, d.stage(s))
+				x, err := newExecutor(s, d.target(s))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -99,14 +99,14 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestJudgeFailsMeanwhile: a storm whose judge fails while it goes on, or at its end,
-// ends with that error, and is no good one.
+// TestJudgeFailsMeanwhile: a storm whose judge fails while it goes on, or at its end, ends with
+// that error, and does not pass.
 func TestJudgeFailsMeanwhile(t *testing.T) {
 	for _, over := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := draw(t, plans()[0])
 			d := newDummies(s)
-			x, err := newExecutor(s, d.stage(s))
+			x, err := newExecutor(s, d.target(s))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,8 +137,7 @@ func TestJudgeFailsMeanwhile(t *testing.T) {
 	}
 }
 
-// TestUntimely: who ends a storm before its time has an error to show, or a promise
-// that was broken.
+// TestUntimely: a storm that ends early has an error or a broken promise.
 func TestUntimely(t *testing.T) {
 	ended := func(cause error, interrupted bool) (error, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -174,8 +173,8 @@ func TestUntimely(t *testing.T) {
 	}
 }
 
-// TestStrictness: how long somebody must lead to be seen, and how long nobody may, goes
-// by the election's promise.
+// TestStrictness: how long a leader must lead to be seen, and the longest time without a leader,
+// depend on the election's promise.
 func TestStrictness(t *testing.T) {
 	o := options(&Schedule{Promise: 200 * time.Millisecond})
 	if o.Boot != 200*time.Millisecond || o.Promise != 200*time.Millisecond || o.Seen != 2*time.Second {
@@ -183,7 +182,7 @@ func TestStrictness(t *testing.T) {
 	}
 }
 
-// TestIdle: a storm of whose faults none came about shows nothing.
+// TestIdle: a storm without any fault shows nothing.
 func TestIdle(t *testing.T) {
 	for _, up := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

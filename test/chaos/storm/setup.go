@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Setup is the kind of election that a storm goes over.
+// Setup is the kind of election of a storm.
 type Setup struct {
 	Name      string
 	Text      string
@@ -18,7 +18,7 @@ type Setup struct {
 	Heartbeat time.Duration
 }
 
-// Setups are all of them.
+// Setups are all setups.
 func Setups() []Setup {
 	return []Setup{
 		{Name: "peers-fast", Text: "3 or 5 voters, by the seed, and one more to add; promise 200 ms", Profile: "fast", Promise: 200 * time.Millisecond, Heartbeat: 25 * time.Millisecond},
@@ -27,7 +27,7 @@ func Setups() []Setup {
 	}
 }
 
-// setup returns that of a name.
+// setup returns the setup with that name.
 func setup(name string) (Setup, error) {
 	i := slices.IndexFunc(Setups(), func(s Setup) bool { return s.Name == name })
 	if i < 0 {
@@ -40,18 +40,18 @@ func setup(name string) (Setup, error) {
 	return Setups()[i], nil
 }
 
-// Ability is something that not every machine, and not every run, can do, and
-// that a fault may need.
+// Ability is something that not every computer, and not every run, can do, and that a fault may
+// need.
 type Ability string
 
 // The abilities.
 const (
 	Namespaces Ability = "namespaces" // the network is one of namespaces, so packets can be lost
 	Proxies    Ability = "proxies"    // the network is one of proxies, so bytes can be delayed
-	FUSE       Ability = "fuse"       // disks are file systems of ours, with every fault
+	FUSE       Ability = "fuse"       // disks are this project's file systems, with every fault
 	Filling    Ability = "filling"    // disks can be full
 	Clocks     Ability = "clocks"     // the programs were built to have clocks of their own
 	Zones      Ability = "zones"      // time namespaces
-	Quota      Ability = "quota"      // control groups that bound the use of processors
+	Quota      Ability = "quota"      // control groups that limit processors
 	Next       Ability = "next"       // there is another version to upgrade to
 )

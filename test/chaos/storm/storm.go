@@ -21,69 +21,67 @@ import (
 	"github.com/electd/elect/test/chaos/skew"
 )
 
-// Options say what a storm is to be.
+// Options describe a storm.
 type Options struct {
-	Seed    uint64        // of the schedule; the same seed gives the same one on machines that can do the same
+	Seed    uint64        // of the schedule; the same seed gives the same one on computers with the same abilities
 	For     time.Duration // how long faults go on; 0: a minute
 	Setup   string        // a name of [Setups]; "": peers-lan
-	Network string        // "namespaces" or "proxies"; "": the first of these that can be had
-	Dir     string        // of the run; it is made, or must be empty, and is kept
+	Network string        // "namespaces" or "proxies"; "": the first of these that is available
+	Dir     string        // of the run; it is created, or must be empty, and is kept
 
-	// Programs have been built with the tag chaos. None: they are built, and so is
-	// Next.
+	// Programs have been built with the tag chaos. If empty, they are built, and so is Next.
 	Programs cluster.Programs
 	Next     *cluster.Programs // another version, to upgrade to and downgrade from; nil: no such fault
 
-	// Faults are the names of those that may come; empty: all that this machine
-	// can do and that the promises cover.
+	// Faults are the names of the faults to draw from; empty: all that are available and within the
+	// promises.
 	Faults []string
 
 	// Mutant, if not empty, is the rule that the nodes break (ELECT_MUTANT).
 	// Programs must have been built with the tag mutants, too.
 	Mutant string
 
-	// GoOn has the storm go on after a promise was seen broken. Otherwise it ends
-	// then, so that the flight recorders still have what led to it.
+	// GoOn continues the storm after a broken promise. Otherwise it ends then, so that the flight
+	// recorders still have the cause.
 	GoOn bool
 
-	// Schedule, if not nil, is carried out instead of one that is drawn. Seed,
-	// For, Setup, Network and Faults are its own then.
+	// Schedule, if not nil, is carried out instead of a drawn one. Its Seed, For, Setup, Network
+	// and Faults apply then.
 	Schedule *Schedule
 
-	// Step, if not nil, is told each thing that is done until faults begin.
+	// Step, if not nil, is called for each step before the faults begin.
 	Step func(what string)
 
-	// Progress, if not nil, is told every 10 s how things stand, and at the end.
+	// Progress, if not nil, is called every 10 s, and at the end.
 	Progress func(Progress)
 }
 
-// The files of a storm in the directory of its run, beside those of the packages
-// that it uses.
+// The files of a storm in the directory of its run, in addition to those of the packages that it
+// uses.
 const (
 	ScheduleFile = "schedule.json"
 	ReportFile   = "report.html"
 )
 
 const (
-	checkLive  = judge.CheckLive  // what ought to have come about did not
+	checkLive  = judge.CheckLive  // what should have happened did not
 	checkWatch = judge.CheckWatch // watchers go on
 
 	interval = 10 * time.Second // of progress
 	calmTime = 60 * time.Second // until all is as it should be, at the beginning and at the end
-	lastLook = 3 * time.Second  // that watchers have to see who leads at the end
+	lastLook = 3 * time.Second  // time for watchers to see the leader at the end
 
-	seenWithin = 10 // promises, in which watchers must have seen who leads
+	seenWithin = 10 // promises within which watchers must have seen a leader
 )
 
-// ErrNothing is of a storm that was ended before its first fault, when there was
-// nothing to judge.
+// ErrNothing is returned for a storm that ended before its first fault, when there was nothing to
+// judge.
 var ErrNothing = errors.New("storm: it was ended before anything could be judged")
 
-// Run lets a storm go over an election, and returns what the judge found. When
-// ctx ends, the faults are undone, what there is so far is judged, and the error
-// is that of ctx beside a report that counts, or, before the first fault, ErrNothing,
-// too, and there is no report. Any other error says that the harness failed, and the
-// report says nothing.
+// Run runs a storm over an election, and returns the judge's report. When ctx ends, the faults are
+// undone, what exists so far is judged, and the error is that of ctx with a valid report. Before
+// the first fault the error is also ErrNothing, and there is no report. Any other error means that
+// the harness failed, and the report is not valid.
 func Run(ctx context.Context, o Options) (judge.Report, error) {
 	err := Check(o)
 	if err != nil {
@@ -142,8 +140,7 @@ func Run(ctx context.Context, o Options) (judge.Report, error) {
 	return report, ctx.Err()
 }
 
-// Check says what is wrong with options, before anything is made: an error of whoever
-// gave them.
+// Check returns an error if options are invalid, before anything is made.
 func Check(o Options) error {
 	set, err := setup(cmp.Or(o.Setup, "peers-lan"))
 	if err != nil {
@@ -167,7 +164,7 @@ func Check(o Options) error {
 	return nil
 }
 
-// Judge judges the storm that was kept in dir again.
+// Judge judges the storm in dir again.
 func Judge(dir string) (judge.Report, error) {
 	s, err := Load(filepath.Join(dir, ScheduleFile))
 	if err != nil {
@@ -176,9 +173,8 @@ func Judge(dir string) (judge.Report, error) {
 	return judge.Judge(dir, options(s))
 }
 
-// Build builds the programs of a storm into dir, and those of the next version of
-// the wire format. Mutants can be chosen in none but those that are built with
-// them, and those have no next version.
+// Build builds the programs of a storm into dir, and those of the next version of the wire format.
+// Only programs built with mutants can break a rule, and those have no next version.
 func Build(ctx context.Context, dir string, mutants bool) (cluster.Programs, *cluster.Programs, error) {
 	if mutants {
 		programs, err := cluster.Build(ctx, filepath.Join(dir, "mutants"), "chaos", "mutants")
@@ -208,7 +204,7 @@ func prepare(dir string) (string, error) {
 	return dir, err
 }
 
-// plan finds out what can be had, and makes the schedule and its network.
+// plan determines the available abilities, and makes the schedule and its network.
 func plan(o Options) (*Schedule, network.Network, error) {
 	kind := o.Network
 	if o.Schedule != nil {
@@ -263,7 +259,7 @@ func closeNetwork(net network.Network) error {
 	return net.Close()
 }
 
-// makeNetwork makes a network of a kind, or of the first that can be had.
+// makeNetwork makes a network of a kind, or of the first that is available.
 func makeNetwork(dir, kind string, n int) (network.Network, error) {
 	dir = filepath.Join(dir, "network")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -284,7 +280,7 @@ func makeNetwork(dir, kind string, n int) (network.Network, error) {
 	return nil, fmt.Errorf("storm: there is no network %q", kind)
 }
 
-// look finds out what this machine can do.
+// look determines what this computer can do.
 func look(o Options, set Setup, kind string) []Ability {
 	var can []Ability
 	if kind != "" {
@@ -316,19 +312,19 @@ func look(o Options, set Setup, kind string) []Ability {
 	return can
 }
 
-// options are how strictly a storm is judged. A node counts as well again when its
-// process was there for a promise: a program starts within that, and what its boot
-// residual costs beyond is the election's own. Watchers are as quick as the election is.
+// options are how strictly a storm is judged. A node counts as well again when its process has run
+// for a promise: a program starts within that, and what its boot residual costs beyond is the
+// election's own. Watchers are as quick as the election.
 func options(s *Schedule) judge.Options {
 	return judge.Options{Boot: s.Promise, Promise: s.Promise, Seen: seenWithin * s.Promise}
 }
 
-// errBroken ends a storm in which a promise was seen broken.
+// errBroken ends a storm with a broken promise.
 var errBroken = errors.New("a promise was broken")
 
-// run starts the nodes, has the faults come and go, and waits until all is well
-// again. Promises that it saw broken itself it writes down. That it was ended before its
-// time is an error, unless a promise was broken or ctx has ended.
+// run starts the nodes, carries out the faults, and waits until all is well again. It records
+// promises that it saw broken itself. An early end is an error, unless a promise was broken or ctx
+// has ended.
 func (r *rig) run(ctx context.Context, o Options) error {
 	s := r.plan
 	var all []int
@@ -365,7 +361,7 @@ func (r *rig) run(ctx context.Context, o Options) error {
 		return err
 	}
 	o.Step("the faults begin")
-	x, err := newExecutor(s, r.stage())
+	x, err := newExecutor(s, r.target())
 	if err != nil {
 		return err
 	}
@@ -381,7 +377,7 @@ func (r *rig) run(ctx context.Context, o Options) error {
 	beside.Go(func() { r.report(looking, o, x, stop) })
 	err = x.run(storm)
 	if err == nil {
-		x.settle(players{r.cluster}, r.net != nil)
+		x.settle(clusterProcesses{r.cluster}, r.net != nil)
 	}
 	enough()
 	beside.Wait()
@@ -398,8 +394,8 @@ func (r *rig) run(ctx context.Context, o Options) error {
 	return err
 }
 
-// untimely is why a storm ended before its time, unless ctx has: ended says so in any
-// case, and failed if it was for another reason than that a promise was broken.
+// untimely is why a storm ended early, unless ctx has ended: ended is set in any case, and failed
+// if the reason is not a broken promise.
 func untimely(ctx, storm context.Context) (ended, failed error) {
 	if ctx.Err() != nil {
 		return nil, nil
@@ -411,8 +407,7 @@ func untimely(ctx, storm context.Context) (ended, failed error) {
 	return ended, ended
 }
 
-// idle is the error of a storm that did not blow: it was to bring faults, and none
-// could be had.
+// idle is the error of a storm in which none of the planned faults was possible.
 func (x *executor) idle() error {
 	if begun, left := x.total(); begun == 0 && left > 0 {
 		return fmt.Errorf("none of the %d faults of the schedule could be had; want more time, or other faults", left)
@@ -420,9 +415,8 @@ func (x *executor) idle() error {
 	return nil
 }
 
-// unfounded is the error of a storm that ended before its time because a promise
-// seemed broken, of which the judge finds nothing in all of it. It has not blown for
-// as long as it was to, and so says too little.
+// unfounded is the error of a storm that ended early because a promise seemed broken, of which the
+// judge finds nothing in the whole run. It did not last as long as planned, and so says too little.
 func unfounded(ended error, report *judge.Report) error {
 	if ended == nil || !report.OK() {
 		return nil
@@ -430,15 +424,14 @@ func unfounded(ended error, report *judge.Report) error {
 	return fmt.Errorf("it ended before its time, and in all of it the judge finds nothing: %w", ended)
 }
 
-// settled is who tells whether all is as it was.
+// settled tells whether everything is as it was.
 type settled interface {
 	Calm(ctx context.Context) (cluster.Leader, error)
 	Members(ctx context.Context) (*cluster.Members, error)
 }
 
-// settle waits until all is as it was before the faults, and goes on being so, and
-// tells the judge who leads then. Among peers the voters are those of the beginning,
-// too.
+// settle waits until everything is as it was before the faults, and stays so, and tells the judge
+// the leader. Among peers the voters must be those of the beginning, too.
 func (x *executor) settle(all settled, peers bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), calmTime)
 	defer cancel()
@@ -468,8 +461,8 @@ func (x *executor) settle(all settled, peers bool) {
 	}
 }
 
-// electorate says what is wrong with who votes: a fault that took a vote must have
-// given it back.
+// electorate returns an error if the voters differ: a fault that took a vote must have given it
+// back.
 func (x *executor) electorate(ctx context.Context, all settled) error {
 	m, err := all.Members(ctx)
 	switch {
@@ -485,7 +478,7 @@ func (x *executor) electorate(ctx context.Context, all settled) error {
 	x.mu.Lock()
 	for i, votes := range x.voters {
 		if votes {
-			want = append(want, x.cast.ID(i))
+			want = append(want, x.processes.ID(i))
 		}
 	}
 	x.mu.Unlock()
@@ -497,8 +490,7 @@ func (x *executor) electorate(ctx context.Context, all settled) error {
 	return nil
 }
 
-// report tells of the progress until ctx ends, and stops the storm when a promise
-// was broken.
+// report reports progress until ctx ends, and stops the storm when a promise was broken.
 func (r *rig) report(ctx context.Context, o Options, x *executor, stop context.CancelCauseFunc) {
 	began := time.Now()
 	for wait := interval; ; {
@@ -510,7 +502,7 @@ func (r *rig) report(ctx context.Context, o Options, x *executor, stop context.C
 		quick.Quick = true
 		report, err := judge.Judge(r.dir, quick)
 		if err == nil && !report.OK() && !over {
-			// What excuses it may not have been written down yet.
+			// What excuses it may not have been recorded yet.
 			sleep(ctx, time.Second)
 			report, err = judge.Judge(r.dir, quick)
 		}
@@ -534,22 +526,22 @@ func (r *rig) report(ctx context.Context, o Options, x *executor, stop context.C
 	}
 }
 
-// first is the first of what was broken, for people.
+// first describes the first violation.
 func first(all []judge.Violation) string {
 	return all[0].Check + ": " + all[0].Text
 }
 
-// Progress is how a storm stands.
+// Progress is the state of a storm.
 type Progress struct {
 	Elapsed      time.Duration
 	Faults       int           // begun so far
-	LeftOut      int           // that could not be had when they should have begun
-	Elections    int           // terms that somebody won
-	Changes      int           // of who leads
-	Availability float64       // of the time in which a majority was connected and well, how much somebody led; 0 to 1
+	LeftOut      int           // faults that were not possible when they should have begun
+	Elections    int           // terms that were won
+	Changes      int           // of the leader
+	Availability float64       // the part with a leader of the time in which a majority was connected and well; 0 to 1
 	Longest      time.Duration // without a leader while a majority was connected and well
 	Violations   int
-	Now          []string // faults that go on
+	Now          []string // faults in progress
 }
 
 // String is one line.

@@ -19,7 +19,7 @@ import (
 	"github.com/electd/elect/test/chaos/judge"
 )
 
-// unlessHere fails the test in CI, and skips it elsewhere, if nothing can be had.
+// unlessHere fails the test in CI, and skips it elsewhere, if something is not available.
 func unlessHere(t *testing.T, why string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -28,7 +28,7 @@ func unlessHere(t *testing.T, why string) {
 	t.Skip("SKIPPED: " + why)
 }
 
-// programs builds what storms run, once for all tests that want it.
+// programs builds the programs of storms, once for all tests.
 func programs(t *testing.T) (cluster.Programs, *cluster.Programs) {
 	t.Helper()
 	this, next, err := Build(t.Context(), t.TempDir(), false)
@@ -38,8 +38,8 @@ func programs(t *testing.T) (cluster.Programs, *cluster.Programs) {
 	return this, next
 }
 
-// abilities is what root has on a machine of CI, with a network of that kind: what is
-// missing there would make a storm one of less, and nobody would see it.
+// abilities is what root has on a CI computer, with a network of that kind: without one of them a
+// storm would be a lesser one, unnoticed.
 func abilities(o Options) []Ability {
 	if o.Setup == "file" {
 		return []Ability{Filling, Quota}
@@ -47,8 +47,7 @@ func abilities(o Options) []Ability {
 	return []Ability{Ability(o.Network), Clocks, FUSE, Filling, Zones, Quota, Next}
 }
 
-// whole says what a storm did without: abilities that it was not drawn for, and what
-// was to be judged and was not there.
+// whole lists what a storm lacked: abilities for which it was not drawn, and missing evidence.
 func whole(o Options, s *Schedule, r *judge.Report) (lacks []string) {
 	for _, a := range abilities(o) {
 		if !s.has(a) {
@@ -67,7 +66,7 @@ func whole(o Options, s *Schedule, r *judge.Report) (lacks []string) {
 	return lacks
 }
 
-// TestWhole: each thing that is missing is named.
+// TestWhole: each missing thing is named.
 func TestWhole(t *testing.T) {
 	o := Options{Setup: "peers-lan", Network: "proxies"}
 	s := &Schedule{Abilities: abilities(o)}
@@ -86,7 +85,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// TestStorm has real storms go on, of each setup and over each network.
+// TestStorm runs real storms, of each setup and over each network.
 func TestStorm(t *testing.T) {
 	race.Alone(t)
 	this, next := programs(t)
@@ -143,14 +142,13 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// TestStormInterrupted: a storm that is broken off undoes its faults, and what there
-// was is judged.
+// TestStormInterrupted: an interrupted storm undoes its faults, and what exists is judged.
 func TestStormInterrupted(t *testing.T) {
 	race.Alone(t)
 	this, next := programs(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	defer time.AfterFunc(2*time.Minute, cancel).Stop() // somebody has led long before
+	defer time.AfterFunc(2*time.Minute, cancel).Stop() // there was a leader long before
 	o := Options{Setup: "peers-fast", Network: "proxies", Seed: 2, For: time.Hour, Dir: filepath.Join(t.TempDir(), "run"), Programs: this, Next: next}
 	o.Progress = func(p Progress) {
 		if p.Elections > 0 && p.Faults > 0 {
@@ -199,8 +197,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestAside: what was put aside stays, what has grown is replaced, and what comes
-// after a loss gets a place of its own.
+// TestAside: what was put aside stays, what has grown is replaced, and what comes after a loss gets
+// a place of its own.
 func TestAside(t *testing.T) {
 	from, a := t.TempDir(), &aside{dir: t.TempDir()}
 	put := func(name, text string, lost bool) {

@@ -18,14 +18,13 @@ import (
 func processors() int { return runtime.NumCPU() }
 
 const (
-	beat     = 5 * time.Millisecond  // between two looks at whether this process runs
-	stall    = 50 * time.Millisecond // a pause of it that is written down
-	sampling = 5 * time.Second       // between two looks at what processes have, for which all of /proc is read
+	beat     = 5 * time.Millisecond  // between two checks whether this process runs
+	stall    = 50 * time.Millisecond // a pause of it that is recorded
+	sampling = 5 * time.Second       // between two samples of processes' resources, for which all of /proc is read
 	keeping  = 20 * time.Second      // between two copies of the flight records, which rotate
 )
 
-// pulse writes down when this process, and so the machine, did not come to run,
-// until ctx ends.
+// pulse records when this process, and so the computer, did not run, until ctx ends.
 func (r *rig) pulse(ctx context.Context) {
 	ticks := time.NewTicker(beat)
 	defer ticks.Stop()
@@ -43,9 +42,8 @@ func (r *rig) pulse(ctx context.Context) {
 	}
 }
 
-// record puts the flight records aside again and again, until ctx ends. An error is
-// that of a disk which is broken at the moment, and the last copy is made when none
-// is.
+// record puts the flight records aside again and again, until ctx ends. Errors are of disks with a
+// fault, and the last copy is made when there is none.
 func (r *rig) record(ctx context.Context) {
 	for sleep(ctx, keeping) {
 		for i := range r.disks {
@@ -54,8 +52,8 @@ func (r *rig) record(ctx context.Context) {
 	}
 }
 
-// sample writes down what the nodes' processes have, and what they say their term
-// is, until ctx ends.
+// sample records the resources of the nodes' processes, and the terms that they report, until ctx
+// ends.
 func (r *rig) sample(ctx context.Context) {
 	ticks := time.NewTicker(sampling)
 	defer ticks.Stop()
@@ -63,7 +61,7 @@ func (r *rig) sample(ctx context.Context) {
 		for i := range r.plan.Size {
 			u, err := r.cluster.Usage(i)
 			if err != nil {
-				continue // it is not there, or was killed meanwhile
+				continue // it does not run, or was killed meanwhile
 			}
 			usage := u.Usage
 			r.history.Add(judge.Event{Kind: judge.Used, Node: i, Pid: u.Pid, Usage: &usage})
@@ -87,7 +85,7 @@ func (r *rig) sample(ctx context.Context) {
 	}
 }
 
-// watchers are those who look on all the time.
+// watchers watch the election all the time.
 type watchers struct {
 	r    *rig
 	mu   sync.Mutex
@@ -100,7 +98,7 @@ type watchers struct {
 func (r *rig) watch() (*watchers, error) {
 	w := &watchers{r: r}
 	library, err1 := r.cluster.Beside("watch-library", nil, r.worker, "watch", "--election", r.cluster.URL(-1), "--name", r.cluster.Name(), "--as", "library")
-	// Its output is its record, so a shell puts it there.
+	// Its output is its record, so a shell redirects it.
 	command, err2 := r.cluster.Beside("watch-command", []string{"ELECT=" + r.elect, "RECORD=" + filepath.Join(r.dir, "watch", "command.ndjson")},
 		"/bin/sh", "-c", `exec "$ELECT" watch -o json >>"$RECORD"`)
 	if err := errors.Join(err1, err2); err != nil {
@@ -116,7 +114,7 @@ func (r *rig) watch() (*watchers, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if !w.over {
-				words, _ := w.all[i].Wait(context.Background()) // it is done
+				words, _ := w.all[i].Wait(context.Background()) // it has ended
 				w.lost = append(w.lost, fmt.Sprintf("%s has ended: %s", name, words))
 			}
 		}()
@@ -124,7 +122,7 @@ func (r *rig) watch() (*watchers, error) {
 	return w, nil
 }
 
-// end says that the watchers may end from now on, and which of them did before.
+// end allows the watchers to end from now on, and returns which of them had ended before.
 func (w *watchers) end() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

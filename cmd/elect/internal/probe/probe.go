@@ -47,12 +47,12 @@ type Guard struct {
 }
 
 // Lead implements elect.Guardian.
-func (g *Guard) Lead(m driver.Mandate, exclusive bool) (done func(), err error) {
-	g.mandate = m
+func (g *Guard) Lead(m driver.Guarded) (done func(), err error) {
+	g.mandate = m.Mandate
 	if g.Guardian == nil {
 		return func() {}, nil
 	}
-	return g.Guardian.Lead(m, exclusive)
+	return g.Guardian.Lead(m)
 }
 
 // InTime implements elect.Guardian.

@@ -76,10 +76,10 @@ func (r *run) work(ctx context.Context, term *elect.Term) error {
 }
 
 // Lead implements elect.Guardian: work puts the command under the mandate.
-func (r *run) Lead(m driver.Mandate, exclusive bool) (done func(), err error) {
+func (r *run) Lead(m driver.Guarded) (done func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keep, r.kept = func(c *supervise.Command) { c.Under(m, exclusive) }, nil
+	r.keep, r.kept = func(c *supervise.Command) { c.Under(m) }, nil
 	return func() {}, nil
 }
 

@@ -26,26 +26,25 @@ import (
 )
 
 const (
-	// promise and beat are the times of elections with a lease: the profile lan, a
-	// little quicker.
+	// promise and beat are the times of elections with a lease: the profile lan, a little shorter.
 	promise = 800 * time.Millisecond
 	beat    = promise / 10
 
-	// soon is within which time another leads after a leader has fallen silent, and
-	// a majority can talk to each other. The protocol needs a promise and some slots
-	// (elect run says how much at its start); the rest is for the machine.
+	// soon is within which time another node leads after a leader has fallen silent, while a
+	// majority is connected. The protocol needs a promise and some slots (elect run prints how much
+	// at its start); the rest is for the computer.
 	soon = 3 * promise
 
-	// patience is how long the harness waits for what has to come some day.
+	// patience is how long the harness waits for what must happen at some time.
 	patience = 30 * time.Second
 )
 
-// stage is where one scenario is played: an election on a network of its own, with
-// a ledger and a register, and the history of what befalls it.
+// trial is one run of a scenario: an election on a network of its own, with a ledger and a
+// register, and the history of its faults.
 //
-// A script speaks of roles: 0 is the node that leads when the faults begin, 1 and
-// up the others, by number. It belongs to one goroutine.
-type stage struct {
+// A script uses roles: 0 is the leader at the beginning of the faults, 1 and up the others, by
+// number. It belongs to one goroutine.
+type trial struct {
 	t        *testing.T
 	ctx      context.Context
 	scenario *scenario
@@ -54,8 +53,8 @@ type stage struct {
 	mutant   string // the rule that the nodes break; "": none
 	dir      string
 
-	size    int             // how many nodes there are, spare ones included
-	net     network.Network // nil of an election in a file
+	size    int             // the number of nodes, spare ones included
+	net     network.Network // nil in a file election
 	cluster *cluster.Cluster
 	ledger  *lives.Ledger
 	history *judge.History
@@ -64,53 +63,52 @@ type stage struct {
 	clocks  []*skew.Clock
 	pulse   *pulse
 
-	cast   []int // role to node
+	roles  []int // role to node
 	leader cluster.Leader
-	links  network.Links // as they are now
+	links  network.Links // at present
 	sick   map[int]bool  // nodes that are not well
-	frozen map[int]bool  // nodes that were not well at some time
+	frozen map[int]bool  // nodes that were unwell at some time
 
-	// When the faults began, when the links were healed last, and when it was over:
-	// as [lives.Now] reads.
+	// When the faults began, when the links were last healed, and when the run ended, as readings
+	// of [lives.Now].
 	fault, heal, end int64
-	mark             int64 // a further time, which a script and its judgement share
+	mark             int64 // a further time, shared by a script and its judgement
 
-	told       map[told]int64 // what the nodes remember, and when it was
-	stranded   bool           // a voter came to a term that nobody had won
+	told       map[told]int64 // the events in the nodes' history, with their times
+	stranded   bool           // a voter was in a higher term without a winner
 	termsAtEnd uint64         // the leader's term in the end
 
 	tenures []tenure
 	report  judge.Report
-	ruin    ruin   // why the script could not go on; "": it came to its end
-	strain  strain // how much the machine was short of processors
+	ruin    ruin   // why the script could not go on; "": it was completed
+	strain  strain // how short of processors the computer was
 
-	violated []string // promises that were broken
-	missed   []string // what was expected and did not come
+	violated []string // broken promises
+	missed   []string // expected events that did not happen
 
-	debris []func() error // what is to be cleared away, the last first
+	cleanups []func() error // cleanups, run in reverse order
 }
 
-// set is what plays are given: the programs, and the mutant, if there is one.
+// set is the input of a run: the programs, and the mutant, if any.
 type set struct {
 	programs cluster.Programs
 	mutant   string
 }
 
-// play plays a part of a scenario on a fresh stage, and returns the stage as it was
-// left. Whatever becomes of it, no process is left, and no network.
-func play(t *testing.T, sc *scenario, p *part, with set) *stage {
+// play runs a part of a scenario on a new trial, and returns the trial as it was left. In any case
+// no process is left, and no network.
+func play(t *testing.T, sc *scenario, p *part, with set) *trial {
 	t.Helper()
-	s := &stage{t: t, ctx: t.Context(), scenario: sc, part: p, programs: with.programs, mutant: with.mutant, dir: t.TempDir(), sick: map[int]bool{}, frozen: map[int]bool{}}
-	defer s.strike()
+	s := &trial{t: t, ctx: t.Context(), scenario: sc, part: p, programs: with.programs, mutant: with.mutant, dir: t.TempDir(), sick: map[int]bool{}, frozen: map[int]bool{}}
+	defer s.cleanUp()
 	s.build()
-	s.enact()
+	s.execute()
 	s.judge()
 	return s
 }
 
-// enact is the play itself. A script that cannot go on ends it, and the judge has
-// the word.
-func (s *stage) enact() {
+// execute runs the script. If the script cannot go on, the run ends and is judged.
+func (s *trial) execute() {
 	s.t.Helper()
 	s.pulse = newPulse()
 	s.after(func() error { s.pulse.stop(); return nil })
@@ -135,21 +133,21 @@ func (s *stage) enact() {
 // ruin is why a script cannot go on.
 type ruin string
 
-// after has something done when the stage is struck: what was made last goes first.
-func (s *stage) after(do func() error) { s.debris = append(s.debris, do) }
+// after registers a cleanup: the last registered runs first.
+func (s *trial) after(do func() error) { s.cleanups = append(s.cleanups, do) }
 
-// strike takes the stage down.
-func (s *stage) strike() {
+// cleanUp runs the cleanups.
+func (s *trial) cleanUp() {
 	s.t.Helper()
-	for _, do := range slices.Backward(s.debris) {
+	for _, do := range slices.Backward(s.cleanups) {
 		if err := do(); err != nil {
 			s.t.Errorf("at the end: %v", err)
 		}
 	}
 }
 
-// build sets the stage: what there is before any node runs.
-func (s *stage) build() {
+// build prepares everything before the nodes start.
+func (s *trial) build() {
 	s.t.Helper()
 	sc, p := s.scenario, s.part
 	s.size = sc.nodes + sc.spare
@@ -207,7 +205,7 @@ func (s *stage) build() {
 	s.after(s.cluster.Close)
 }
 
-func (s *stage) env(node int) []string {
+func (s *trial) env(node int) []string {
 	var env []string
 	if s.mutant != "" {
 		env = append(env, "ELECT_MUTANT="+s.mutant)
@@ -218,8 +216,8 @@ func (s *stage) env(node int) []string {
 	return env
 }
 
-// newNetwork makes the network that a scenario is for. A machine that cannot is
-// no reason to fail, but in CI.
+// newNetwork makes the network that a scenario needs. A computer that cannot have it does not fail
+// the test, except in CI.
 func newNetwork(t *testing.T, dir string, n int, on medium) network.Network {
 	t.Helper()
 	made := network.NewNamespaces
@@ -237,8 +235,8 @@ func newNetwork(t *testing.T, dir string, n int, on medium) network.Network {
 	return net
 }
 
-// unable ends a test for an error: it is skipped where this machine cannot do what
-// it takes, but not in CI, where it must.
+// unable ends a test for an error: it is skipped where this computer lacks something, but fails in
+// CI, where nothing may be missing.
 func unable(t *testing.T, err, kind error) {
 	t.Helper()
 	if errors.Is(err, kind) && os.Getenv("CI") != "true" {
@@ -247,8 +245,8 @@ func unable(t *testing.T, err, kind error) {
 	t.Fatal(err)
 }
 
-// opening starts the voters, waits until one leads, and casts the roles.
-func (s *stage) opening() {
+// opening starts the voters, waits until one leads, and assigns the roles.
+func (s *trial) opening() {
 	s.t.Helper()
 	n := s.scenario.nodes
 	all := make([]int, n)
@@ -270,19 +268,19 @@ func (s *stage) opening() {
 	}
 	s.set(nil)
 	for i := range s.size {
-		s.locate(i, 5) // for those who ask where they are
+		s.locate(i, 5) // for nodes that ask for their position
 	}
 	for i := range n {
 		if err := s.cluster.Start(i); err != nil {
 			s.t.Fatal(err)
 		}
 	}
-	s.recast()
+	s.assign()
 }
 
 // ticks tells the judge how the clock of a node runs from now on.
-func (s *stage) ticks(node int, rate float64) {
-	at, ahead := s.ledger.Now(), skew.Offsets() // a node is in our time namespace
+func (s *trial) ticks(node int, rate float64) {
+	at, ahead := s.ledger.Now(), skew.Offsets() // a node is in this process's time namespace
 	if node < len(s.clocks) {
 		bent, _ := s.clocks[node].Ahead()
 		ahead += bent
@@ -290,50 +288,50 @@ func (s *stage) ticks(node int, rate float64) {
 	s.history.Add(judge.Event{At: at, Kind: judge.Clock, Node: node, Ahead: ahead, Rate: rate})
 }
 
-// lends puts the flight record of a node aside, whose disk is about to lose something.
-func (s *stage) lends(node int) {
+// lends puts the flight record of a node aside, before its disk loses something.
+func (s *trial) lends(node int) {
 	s.t.Helper()
 	s.does(s.aside[node](s.disks[node].Path(), true))
 }
 
-// recast waits until all is calm, and gives the parts to whom they fit now: 0 to
-// the leader, and the others by number. Nodes that are spare come last.
-func (s *stage) recast() {
+// assign waits until all is calm, and assigns the roles again: 0 to the leader, and the others by
+// number. Spare nodes come last.
+func (s *trial) assign() {
 	s.t.Helper()
 	s.leader = s.calm()
-	s.cast = []int{s.leader.Node}
+	s.roles = []int{s.leader.Node}
 	for i := range s.size {
 		if i != s.leader.Node {
-			s.cast = append(s.cast, i)
+			s.roles = append(s.roles, i)
 		}
 	}
 }
 
-// patiently is for what has to come some day.
-func (s *stage) patiently() (context.Context, context.CancelFunc) {
+// patiently is a context for what must happen at some time.
+func (s *trial) patiently() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.ctx, patience)
 }
 
 // calm waits until all nodes are connected and follow one leader.
-func (s *stage) calm() cluster.Leader {
+func (s *trial) calm() cluster.Leader {
 	s.t.Helper()
 	ctx, cancel := s.patiently()
 	defer cancel()
 	l, err := s.cluster.Calm(ctx)
 	if err != nil {
-		s.lament("no calm within %v: %v", patience, err)
+		s.giveUp("no calm within %v: %v", patience, err)
 	}
 	return l
 }
 
-// lament ends the play, with what the nodes have said.
-func (s *stage) lament(format string, args ...any) {
+// giveUp ends the run, with the output of the nodes.
+func (s *trial) giveUp(format string, args ...any) {
 	s.t.Helper()
 	panic(ruin(fmt.Sprintf(format, args...)))
 }
 
-// lastWords are those of the nodes.
-func (s *stage) lastWords() {
+// lastWords are the last lines of the nodes' output.
+func (s *trial) lastWords() {
 	s.t.Helper()
 	for i := range min(s.size, 9) {
 		if text, err := os.ReadFile(s.cluster.Log(i)); err == nil {
@@ -342,30 +340,30 @@ func (s *stage) lastWords() {
 	}
 }
 
-// want notes what was expected and did not come.
-func (s *stage) want(ok bool, format string, args ...any) bool {
+// want records an expectation that was not met.
+func (s *trial) want(ok bool, format string, args ...any) bool {
 	if !ok {
 		s.missed = append(s.missed, fmt.Sprintf(format, args...))
 	}
 	return ok
 }
 
-// say notes for people what came of it.
-func (s *stage) say(format string, args ...any) {
+// say records a result.
+func (s *trial) say(format string, args ...any) {
 	s.t.Helper()
 	s.t.Logf(format, args...)
 	s.history.Add(judge.Event{Kind: judge.Note, Node: judge.Nobody, Text: fmt.Sprintf(format, args...)})
 }
 
-// begins says that from now on the faults count.
-func (s *stage) begins() { s.fault = s.ledger.Now() }
+// begins marks the beginning of the faults.
+func (s *trial) begins() { s.fault = s.ledger.Now() }
 
-// set has the links be so from now on. The roles are those of the moment.
-func (s *stage) set(shape network.Links) {
+// set sets the links from now on. The roles are the present ones.
+func (s *trial) set(shape network.Links) {
 	s.t.Helper()
 	links := network.Links{}
 	for way, link := range shape {
-		links[network.Way{From: s.cast[way.From], To: s.cast[way.To]}] = link
+		links[network.Way{From: s.roles[way.From], To: s.roles[way.To]}] = link
 	}
 	s.links = links
 	if s.net == nil {
@@ -378,7 +376,7 @@ func (s *stage) set(shape network.Links) {
 }
 
 // healed makes all links perfect.
-func (s *stage) healed() {
+func (s *trial) healed() {
 	s.t.Helper()
 	if len(s.links) > 0 || s.heal == 0 {
 		s.set(nil)
@@ -387,15 +385,15 @@ func (s *stage) healed() {
 }
 
 // reset resets the connections between two roles.
-func (s *stage) reset(a, b int) {
+func (s *trial) reset(a, b int) {
 	s.t.Helper()
-	if err := s.net.Reset(s.cast[a], s.cast[b]); err != nil {
+	if err := s.net.Reset(s.roles[a], s.roles[b]); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// hold lets things be as they are for so long.
-func (s *stage) hold(d time.Duration) {
+// hold waits for a time.
+func (s *trial) hold(d time.Duration) {
 	s.t.Helper()
 	select {
 	case <-time.After(d):
@@ -405,7 +403,7 @@ func (s *stage) hold(d time.Duration) {
 }
 
 // during cuts the links for a while: the fault of most partitions.
-func (s *stage) during(shape network.Links, d time.Duration) {
+func (s *trial) during(shape network.Links, d time.Duration) {
 	s.t.Helper()
 	s.begins()
 	s.set(shape)
@@ -413,11 +411,11 @@ func (s *stage) during(shape network.Links, d time.Duration) {
 	s.healed()
 }
 
-// does carries something out on the cluster, and must succeed.
-func (s *stage) does(err error) {
+// does checks that an operation on the cluster succeeded.
+func (s *trial) does(err error) {
 	s.t.Helper()
 	if errors.Is(err, cluster.ErrNone) {
-		s.lament("%v", err) // it has ended meanwhile, and so the play has another course
+		s.giveUp("%v", err) // it has ended meanwhile, so the run differs from its script
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -425,28 +423,28 @@ func (s *stage) does(err error) {
 }
 
 // kill kills a part of the node in a role.
-func (s *stage) kill(role int, part cluster.Part) {
+func (s *trial) kill(role int, part cluster.Part) {
 	s.t.Helper()
-	s.does(s.cluster.Kill(s.cast[role], part))
+	s.does(s.cluster.Kill(s.roles[role], part))
 }
 
-// freeze stops a part of the node in a role, and thaw has it go on.
-func (s *stage) freeze(role int, part cluster.Part) {
+// freeze stops a part of the node in a role, and thaw resumes it.
+func (s *trial) freeze(role int, part cluster.Part) {
 	s.t.Helper()
 	s.ails(role, true)
-	s.does(s.cluster.Stop(s.cast[role], part))
+	s.does(s.cluster.Stop(s.roles[role], part))
 }
 
-func (s *stage) thaw(role int, part cluster.Part) {
+func (s *trial) thaw(role int, part cluster.Part) {
 	s.t.Helper()
-	s.does(s.cluster.Cont(s.cast[role], part))
+	s.does(s.cluster.Cont(s.roles[role], part))
 	s.ails(role, false)
 }
 
-// ails says whether the node in a role is well, for who asks later why nobody led.
-func (s *stage) ails(role int, sick bool) {
-	s.sick[s.cast[role]] = sick
-	s.frozen[s.cast[role]] = true
+// ails records whether the node in a role is well, to explain a time without a leader.
+func (s *trial) ails(role int, sick bool) {
+	s.sick[s.roles[role]] = sick
+	s.frozen[s.roles[role]] = true
 	healthy := make([]bool, s.size)
 	for i := range healthy {
 		healthy[i] = !s.sick[i]
@@ -454,29 +452,27 @@ func (s *stage) ails(role int, sick bool) {
 	s.history.Add(judge.Event{Kind: judge.Health, Node: judge.Nobody, Healthy: healthy})
 }
 
-// down kills all processes of the node in a role, at once, and keeps it down until
-// up.
-func (s *stage) down(role int) {
+// down kills all processes of the node in a role, at once, and keeps it down until up.
+func (s *trial) down(role int) {
 	s.t.Helper()
-	s.cluster.Hold(s.cast[role])
+	s.cluster.Hold(s.roles[role])
 	s.kill(role, cluster.Family)
 }
 
-func (s *stage) up(role int) {
+func (s *trial) up(role int) {
 	s.t.Helper()
-	s.does(s.cluster.Release(s.cast[role]))
+	s.does(s.cluster.Release(s.roles[role]))
 }
 
-// next waits until another one leads than the one that did, notes it if that takes
-// longer than it may, counted from since, and returns it. From then on it is the
-// leader.
-func (s *stage) next(since int64, within time.Duration) cluster.Leader {
+// next waits until another node leads, checks that this takes no longer than it may, counted from
+// since, and returns it. From then on it is the leader.
+func (s *trial) next(since int64, within time.Duration) cluster.Leader {
 	s.t.Helper()
 	ctx, cancel := s.patiently()
 	defer cancel()
 	l, err := s.cluster.After(ctx, s.leader.Token)
 	if err != nil {
-		s.lament("nobody led after %s (token %d) within %v: %v", s.cluster.ID(s.leader.Node), s.leader.Token, patience, err)
+		s.giveUp("nobody led after %s (token %d) within %v: %v", s.cluster.ID(s.leader.Node), s.leader.Token, patience, err)
 	}
 	took := time.Duration(s.ledger.Now() - since)
 	s.want(took <= within, "%s led after %v; want %v at most", s.cluster.ID(l.Node), shown(took), within)
@@ -484,23 +480,23 @@ func (s *stage) next(since int64, within time.Duration) cluster.Leader {
 	return l
 }
 
-// role is that of a node.
-func (s *stage) role(node int) int { return slices.Index(s.cast, node) }
+// role is the role of a node.
+func (s *trial) role(node int) int { return slices.Index(s.roles, node) }
 
-// operator runs the elect command from outside, and must succeed.
-func (s *stage) operator(args ...string) []byte {
+// operator runs the elect command from outside; it must succeed.
+func (s *trial) operator(args ...string) []byte {
 	s.t.Helper()
 	ctx, cancel := s.patiently()
 	defer cancel()
 	out, err := s.cluster.Operator(ctx, args...)
 	if err != nil {
-		s.lament("elect %v: %v: %s", args, err, out)
+		s.giveUp("elect %v: %v: %s", args, err, out)
 	}
 	return out
 }
 
-// members asks all nodes how they are.
-func (s *stage) members() *cluster.Members {
+// members asks all nodes for their state.
+func (s *trial) members() *cluster.Members {
 	s.t.Helper()
 	ctx, cancel := s.patiently()
 	defer cancel()
@@ -511,8 +507,8 @@ func (s *stage) members() *cluster.Members {
 	return m
 }
 
-// until asks again and again whether something is so, for at most d.
-func (s *stage) until(d time.Duration, so func() bool) bool {
+// until repeats a check until it is true, for at most d.
+func (s *trial) until(d time.Duration, so func() bool) bool {
 	s.t.Helper()
 	for late := time.Now().Add(d); !so(); s.hold(20 * time.Millisecond) {
 		if time.Now().After(late) {
@@ -522,8 +518,8 @@ func (s *stage) until(d time.Duration, so func() bool) bool {
 	return true
 }
 
-// ending waits until somebody leads again, whatever was done, and ends the play.
-func (s *stage) ending() {
+// ending waits until there is a leader again, whatever was done, and ends the run.
+func (s *trial) ending() {
 	s.t.Helper()
 	s.healed()
 	l := s.calm()

@@ -17,8 +17,8 @@ import (
 	"github.com/electd/elect/test/chaos/lives"
 )
 
-// tenure is the time for which a node led with a token, as the work that it did then
-// has written it down: not longer than it was.
+// tenure is the time for which a node led with a token, by the records of its work: no longer than
+// it led.
 type tenure struct {
 	node        int
 	token       int64
@@ -28,7 +28,7 @@ type tenure struct {
 
 type span struct{ from, until int64 }
 
-// tenuresOf puts together the lives of each leader, by when they began.
+// tenuresOf combines the lives of each leader, by when they began.
 func tenuresOf(all []lives.Life) []tenure {
 	type key struct{ node, token int64 }
 	by := map[key]*tenure{}
@@ -53,9 +53,8 @@ func tenuresOf(all []lives.Life) []tenure {
 	return tenures
 }
 
-// judge has the run judged: what must never be, and then what this scenario was to
-// come to.
-func (s *stage) judge() {
+// judge checks the run: what must never happen, and then what is expected of this scenario.
+func (s *trial) judge() {
 	s.t.Helper()
 	s.strain = s.strained()
 	s.does(s.cluster.Close())
@@ -82,9 +81,9 @@ func (s *stage) judge() {
 	}
 }
 
-// keep copies what tells how it went to where go test -artifacts keeps it: a picture,
-// the history, what the nodes said and what their flight recorders hold.
-func (s *stage) keep() error {
+// keep copies the evidence of a run to where go test -artifacts keeps it: a picture, the history,
+// the output of the nodes and their flight recorders.
+func (s *trial) keep() error {
 	kept := s.t.ArtifactDir()
 	err := s.report.WriteHTML(filepath.Join(kept, "report.html"))
 	var files []string
@@ -95,7 +94,7 @@ func (s *stage) keep() error {
 		name, outside := strings.CutPrefix(file, s.dir+"/")
 		text, e := os.ReadFile(file)
 		if !outside || errors.Is(e, fs.ErrNotExist) {
-			continue // a disk that is gone, or a node that never was
+			continue // a lost disk, or a node that was never started
 		}
 		err = errors.Join(err, e, os.WriteFile(filepath.Join(kept, strings.ReplaceAll(name, "/", "-")), text, 0o644))
 	}
@@ -104,7 +103,7 @@ func (s *stage) keep() error {
 }
 
 // begun are the tenures that began between two times.
-func (s *stage) begun(from, until int64) []tenure {
+func (s *trial) begun(from, until int64) []tenure {
 	var found []tenure
 	for _, r := range s.tenures {
 		if r.from >= from && r.from < until {
@@ -114,8 +113,8 @@ func (s *stage) begun(from, until int64) []tenure {
 	return found
 }
 
-// led is the tenure of who led at a time, the last that had begun.
-func (s *stage) led(at int64) tenure {
+// led is the tenure at a time: the last that had begun.
+func (s *trial) led(at int64) tenure {
 	for _, r := range slices.Backward(s.tenures) {
 		if r.from <= at {
 			return r
@@ -124,8 +123,8 @@ func (s *stage) led(at int64) tenure {
 	return tenure{node: judge.Nobody}
 }
 
-// both is for how long two or more led at one time, between two times.
-func (s *stage) both(from, until int64) time.Duration {
+// both is how long two or more led at one time, between two times.
+func (s *trial) both(from, until int64) time.Duration {
 	type turn struct {
 		at     int64
 		tenure int
@@ -140,7 +139,7 @@ func (s *stage) both(from, until int64) time.Duration {
 		}
 	}
 	slices.SortFunc(turns, func(a, b turn) int { return cmp.Compare(a.at, b.at) })
-	alive := map[int]int{} // by tenure: how many of its lives
+	alive := map[int]int{} // by tenure: the number of its lives
 	var sum, last int64
 	for _, t := range turns {
 		if len(alive) > 1 {
@@ -156,38 +155,37 @@ func (s *stage) both(from, until int64) time.Duration {
 	return time.Duration(sum)
 }
 
-// sinceFault is how long after the faults began.
-func (s *stage) sinceFault(at int64) time.Duration { return time.Duration(at - s.fault) }
+// sinceFault is the time since the faults began.
+func (s *trial) sinceFault(at int64) time.Duration { return time.Duration(at - s.fault) }
 
-// name is that of a node, with its role.
-func (s *stage) name(node int) string {
+// name is a node's name, with its role.
+func (s *trial) name(node int) string {
 	if node < 0 {
 		return "nobody"
 	}
 	return fmt.Sprintf("%s (role %d)", s.cluster.ID(node), s.role(node))
 }
 
-// safe wants what must hold whatever happens: nothing that the judge calls a
-// violation.
-func (s *stage) safe() {
+// safe expects what must always hold: no violation by the judge.
+func (s *trial) safe() {
 	for _, v := range s.report.Violations {
 		s.violated = append(s.violated, fmt.Sprintf("%s: %s", v.Check, v.Text))
 	}
 }
 
-// must notes what may not be, however busy the machine is: two at one time, a token
-// that falls, a tenure of who cannot have a majority, something that was not refused.
-// Of what only comes too late, or not, [stage.want] takes note.
-func (s *stage) must(ok bool, format string, args ...any) bool {
+// must records what must not happen, even on a busy computer: two leaders at one time, a token that
+// falls, a tenure without a majority, a missing refusal. For delays and missing events use
+// [trial.want].
+func (s *trial) must(ok bool, format string, args ...any) bool {
 	if !ok {
 		s.violated = append(s.violated, fmt.Sprintf(format, args...))
 	}
 	return ok
 }
 
-// noneBut wants only such roles to begin to lead while the links are cut: no others
-// see a majority. One who was elected before may yet begin in the first moments.
-func (s *stage) noneBut(whom string, may func(role int) bool) {
+// noneBut expects only the given roles to begin to lead while the links are cut: no others see a
+// majority. A node that was elected before may still begin in the first moments.
+func (s *trial) noneBut(whom string, may func(role int) bool) {
 	for _, r := range s.begun(s.fault+int64(2*promise), s.heal) {
 		s.must(may(s.role(r.node)), "%s begins to lead %v after the links were cut; want %s", s.name(r.node), shown(s.sinceFault(r.from)), whom)
 	}
@@ -198,10 +196,10 @@ func overlaps() []string {
 	return []string{judge.CheckOverlap, judge.CheckMutex, judge.CheckFenced}
 }
 
-// fenced wants what must hold even where two may lead, and have a lease: that the
-// register accepted no stale write, and all else. Where there are no leases a leader may also begin
-// late, when one with a greater token has begun before.
-func (s *stage) fenced() {
+// fenced expects what must hold even where two may lead, and have a lease: the register accepted no
+// stale write, and everything else holds. Without leases a leader may also begin late, when one
+// with a greater token has begun before.
+func (s *trial) fenced() {
 	but := append(overlaps(), judge.CheckLease)
 	if s.part.protocol != "" {
 		but = append(but, judge.CheckToken)
@@ -216,31 +214,31 @@ func (s *stage) fenced() {
 	}
 }
 
-// undisturbed wants the leader of the beginning to lead all the time.
-func undisturbed(s *stage) {
+// undisturbed expects the first leader to lead all the time.
+func undisturbed(s *trial) {
 	s.safe()
 	s.available()
 	s.steady(s.fault, s.end)
-	s.say("%s leads all the time with token %d", s.name(s.cast[0]), s.led(s.fault).token)
+	s.say("%s leads all the time with token %d", s.name(s.roles[0]), s.led(s.fault).token)
 }
 
-// available wants somebody to lead whenever a majority was connected and well, but
-// for the time that an election takes.
-func (s *stage) available() {
+// available expects a leader whenever a majority was connected and well, except for the time of an
+// election.
+func (s *trial) available() {
 	s.want(s.report.Longest <= soon, "nobody led for %v, though a majority was connected and well; want %v at most", shown(s.report.Longest), soon)
 }
 
-// steady wants the leader of the beginning to lead from one time to another.
-func (s *stage) steady(from, until int64) {
+// steady expects the first leader to lead from one time to another.
+func (s *trial) steady(from, until int64) {
 	old := s.led(from)
-	s.want(old.node == s.cast[0] && old.until >= until, "%s leads until %v after the faults began; want %s for all of %v",
-		s.name(old.node), shown(s.sinceFault(old.until)), s.name(s.cast[0]), shown(s.sinceFault(until)))
+	s.want(old.node == s.roles[0] && old.until >= until, "%s leads until %v after the faults began; want %s for all of %v",
+		s.name(old.node), shown(s.sinceFault(old.until)), s.name(s.roles[0]), shown(s.sinceFault(until)))
 	if others := s.begun(from, until); len(others) > 0 {
 		s.want(false, "%s led, %v after the faults began; want nobody else to", s.names(others), shown(s.sinceFault(others[0].from)))
 	}
 }
 
-func (s *stage) names(all []tenure) string {
+func (s *trial) names(all []tenure) string {
 	var names []string
 	for _, r := range all {
 		names = append(names, fmt.Sprintf("%s with token %d", s.name(r.node), r.token))
@@ -248,16 +246,16 @@ func (s *stage) names(all []tenure) string {
 	return strings.Join(names, ", ")
 }
 
-// handedOn wants one other to lead, soon, when the tenure of the old one is over.
-func handedOn(s *stage) {
+// handedOn expects one other leader, soon, when the old tenure is over.
+func handedOn(s *trial) {
 	s.safe()
 	s.available()
 	s.oneAfter(s.fault, 0, soon)
 }
 
-// oneAfter wants exactly one other to lead after a time, not before so long and
-// not later than that, and returns both.
-func (s *stage) oneAfter(since int64, least, most time.Duration) (old, next tenure) {
+// oneAfter expects exactly one other leader after a time, within these limits, and returns both
+// tenures.
+func (s *trial) oneAfter(since int64, least, most time.Duration) (old, next tenure) {
 	old = s.led(since)
 	all := s.begun(since, s.end)
 	if len(all) == 0 {
@@ -274,35 +272,35 @@ func (s *stage) oneAfter(since int64, least, most time.Duration) (old, next tenu
 	return old, next
 }
 
-// stale wants the old leader to lead beside its successor for half of the cut at
-// least, and not for long after it.
-func stale(s *stage) {
+// stale expects the old leader to lead beside its successor for at least half of the cut, and not
+// for long after it.
+func stale(s *trial) {
 	s.fenced()
 	cut := time.Duration(s.heal - s.fault)
 	old := s.led(s.fault)
-	s.want(old.node == s.cast[0] && old.until > s.heal-int64(classicBeat), "%s leads until %v; want %s until the healing after %v", s.name(old.node), shown(s.sinceFault(old.until)), s.name(s.cast[0]), shown(cut))
+	s.want(old.node == s.roles[0] && old.until > s.heal-int64(classicBeat), "%s leads until %v; want %s until the healing after %v", s.name(old.node), shown(s.sinceFault(old.until)), s.name(s.roles[0]), shown(cut))
 	both := s.both(s.fault, s.heal)
 	s.want(both >= cut/2, "two lead for %v; want half of %v at least", shown(both), shown(cut))
 	s.say("two lead at one time for %v of %v; %d stale writes are refused", shown(both), shown(cut), s.report.StaleRefused)
 }
 
-// split wants two leaders at one time for half of the cut at least, and the one
-// that led before, the greatest, to be the only one in the end. Nothing else is
-// asked: where two may have one token, no register can tell them apart.
-func split(s *stage) {
+// split expects two leaders at one time for at least half of the cut, and the first one, which has
+// the greatest id, as the only one in the end. It checks nothing else: where two may have one
+// token, no register can distinguish them.
+func split(s *trial) {
 	cut := time.Duration(s.heal - s.fault)
 	both := s.both(s.fault, s.heal)
 	s.want(both >= cut/2, "two lead for %v; want half of %v at least", shown(both), shown(cut))
 	last := s.led(s.end)
-	s.want(last.node == s.cast[0], "%s leads in the end; want %s", s.name(last.node), s.name(s.cast[0]))
+	s.want(last.node == s.roles[0], "%s leads in the end; want %s", s.name(last.node), s.name(s.roles[0]))
 	s.say("two lead at one time for %v of %v", shown(both), shown(cut))
 }
 
-// deposed wants the leader to lead alone through the cut, and no longer.
-func deposed(s *stage) {
+// deposed expects the leader to lead alone through the cut, and no longer.
+func deposed(s *trial) {
 	s.fenced()
 	old := s.led(s.fault)
-	s.want(old.node == s.cast[0] && old.until >= s.heal, "%s leads until %v; want %s until the healing", s.name(old.node), shown(s.sinceFault(old.until)), s.name(s.cast[0]))
+	s.want(old.node == s.roles[0] && old.until >= s.heal, "%s leads until %v; want %s until the healing", s.name(old.node), shown(s.sinceFault(old.until)), s.name(s.roles[0]))
 	s.want(len(s.begun(s.fault, s.heal)) == 0, "%s led in the cut", s.names(s.begun(s.fault, s.heal)))
 	after := s.begun(s.heal, s.end)
 	s.want(len(after) > 0, "nobody is elected after the healing; want the leader to be deposed")
@@ -311,8 +309,8 @@ func deposed(s *stage) {
 	}
 }
 
-// turmoil wants leaders to depose each other for as long as the cut lasts.
-func turmoil(s *stage) {
+// turmoil expects leaders to depose each other as long as the cut lasts.
+func turmoil(s *trial) {
 	s.fenced()
 	all := s.begun(s.fault, s.heal)
 	s.want(len(all) >= 3, "%d leaders in %v; want 3 or more", len(all), shown(time.Duration(s.heal-s.fault)))
@@ -323,9 +321,9 @@ func turmoil(s *stage) {
 	s.say("%d leaders in %v; the longest of them leads for %v", len(all), shown(time.Duration(s.heal-s.fault)), shown(time.Duration(longest)))
 }
 
-// toAndFro wants turmoil between two roles and nobody else.
-func toAndFro(a, b int) func(*stage) {
-	return func(s *stage) {
+// toAndFro expects turmoil between two roles and no others.
+func toAndFro(a, b int) func(*trial) {
+	return func(s *trial) {
 		turmoil(s)
 		for _, r := range s.begun(s.fault, s.heal) {
 			s.want(s.role(r.node) == a || s.role(r.node) == b, "%s leads; want none but the two that do not see each other", s.name(r.node))
@@ -333,7 +331,7 @@ func toAndFro(a, b int) func(*stage) {
 	}
 }
 
-// shown is a time for people.
+// shown is a rounded duration.
 func shown(d time.Duration) time.Duration {
 	if d.Abs() < 10*time.Millisecond {
 		return d.Round(10 * time.Microsecond)

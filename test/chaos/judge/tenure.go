@@ -11,15 +11,15 @@ import (
 	"github.com/electd/elect/test/chaos/lives"
 )
 
-// tenure is a leader's: of a program, in which Check said nil; of a command, in
-// which one of its family was alive and so could act.
+// tenure is a leader's time: of a program, in which Check returned nil; of a command, in which a
+// member of its family was alive and so could act.
 type tenure struct {
 	token, pid  int64
 	node        int
 	kind        lives.Kind
 	start, last int64
-	// The zombie in it is the last of the stamps that are excused, and not counted in
-	// last; 0 if there are none.
+	// Its zombie is the last of the excused stamps, and does not count in last; 0 if there are
+	// none.
 	excuse
 }
 
@@ -33,23 +33,21 @@ func nodeName(node int) string {
 	return fmt.Sprintf("n%d", node+1)
 }
 
-// excuse is what is excused of a life: its stamps from woke up to zombie. It is zero
-// if nothing is.
+// excuse is what is excused of a life: its stamps from woke up to zombie. It is zero if nothing is.
 type excuse struct {
 	zombie, woke int64
-	stood        bool // nobody froze it: the machine did not come to run
+	stood        bool // not frozen by the harness: the computer did not run
 }
 
-// excused splits a life in which a process was frozen with all that would have
-// killed it in time: what it stamped within thaw of going on nobody could have
-// prevented. It lived until it was frozen then. At least half of the pause between
-// its stamps must be due to that, as a pause alone proves nothing. Of several pauses
-// it is the first from which on the stamps can be excused. Thaw counts from the life's
-// own first stamp after the pause: by that it shows that it goes on, and that the
-// machine runs, however long the harness still had to wait until it could write that
-// down. And the pause must be the one in which it was about to go on: one that comes
-// later, and before the harness wrote that it had, is of another cause. A program that
-// asks Check knows better, and so is never excused.
+// excused splits a life in which a process was frozen together with all that would have killed it
+// in time: its stamps within thaw of resuming could not have been prevented. It then counts as
+// alive until it was frozen. At least half of the pause between its stamps must be due to the
+// freeze, because a pause alone proves nothing. Of several pauses the first counts from which on
+// the stamps can be excused. Thaw counts from the life's own first stamp after the pause, which
+// shows that it has resumed, and that the computer runs, however long the harness had to wait until
+// it could record that. And the pause must be the one in which it was about to resume: a later one,
+// before the harness recorded the end, has another cause. A program that uses Check is never
+// excused.
 func excused(l lives.Life, freezes []freeze, thaw time.Duration) (last int64, x excuse) {
 	if l.Kind.Checked() {
 		return l.Last, x
@@ -72,10 +70,9 @@ func excused(l lives.Life, freezes []freeze, thaw time.Duration) (last int64, x 
 	return l.Last, x
 }
 
-// assemble makes one tenure of all the lives of a family: the first process and its
-// descendants, which have its token. Two first processes with one token are two
-// tenures, and the descendants count with each. Tenures are sorted by when they
-// began.
+// assemble makes one tenure of all the lives of a family: the first process and its descendants,
+// which have its token. Two first processes with one token are two tenures, and the descendants
+// count with each. Tenures are sorted by their beginnings.
 func assemble(all []lives.Life, freezes []freeze, thaw time.Duration) []tenure {
 	type family struct {
 		token int64
@@ -120,7 +117,7 @@ func assemble(all []lives.Life, freezes []freeze, thaw time.Duration) []tenure {
 	slices.SortFunc(tenures, func(a, b tenure) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.last, b.last), cmp.Compare(a.token, b.token))
 	})
-	// Where nobody else led meanwhile there is nothing to excuse.
+	// Without another leader meanwhile there is nothing to excuse.
 	for i := range tenures {
 		if g := &tenures[i]; g.zombie != 0 && (i+1 == len(tenures) || tenures[i+1].start > g.zombie) {
 			g.last, g.excuse = g.zombie, excuse{}
@@ -129,11 +126,10 @@ func assemble(all []lives.Life, freezes []freeze, thaw time.Duration) []tenure {
 	return tenures
 }
 
-// sweepTenures looks whether tenures are disjoint and tokens rise, in the order in
-// which they began. It also counts those that stamped when another had begun, and are
-// excused.
+// sweepTenures checks that tenures are disjoint and tokens rise, in the order of their beginnings.
+// It also counts those that stamped after another had begun, and are excused.
 func (r *run) sweepTenures(found *findings, report *Report) {
-	var latest, highest *tenure // of those before, the one that ended last, and the one with the highest token
+	var latest, highest *tenure // of the earlier ones: the last to end, and the one with the highest token
 	for i := range r.tenures {
 		g := &r.tenures[i]
 		if g.zombie != 0 {
@@ -159,7 +155,7 @@ func (r *run) sweepTenures(found *findings, report *Report) {
 	}
 }
 
-// nodesByToken looks whether any token was held by two nodes.
+// nodesByToken checks that no two nodes held one token.
 func (r *run) nodesByToken(found *findings) {
 	holder := map[int64]int{}
 	for _, g := range r.tenures {

@@ -9,8 +9,8 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// weariness are the scenarios in which nothing is broken for good.
-func weariness() []scenario {
+// slowness are the scenarios of slow disks, links and processors.
+func slowness() []scenario {
 	return []scenario{
 		{
 			name: "slow-disk", story: "Every sync takes three tenths of the timeout, and the leader dies without a word.",
@@ -30,7 +30,7 @@ func weariness() []scenario {
 
 const slowSync = promise * 3 / 10
 
-func slowDisks(s *stage) {
+func slowDisks(s *trial) {
 	s.begins()
 	for _, d := range s.disks {
 		s.does(d.Fault(disk.Fault{SyncDelay: slowSync}))
@@ -46,8 +46,8 @@ func slowDisks(s *stage) {
 	s.up(0)
 }
 
-// slowElection wants one other leader, after few terms.
-func slowElection(s *stage) {
+// slowElection expects one other leader, after few terms.
+func slowElection(s *trial) {
 	s.safe()
 	old, next := s.oneAfter(s.fault, promise/2, soon+6*slowSync)
 	terms := next.token - old.token
@@ -55,42 +55,42 @@ func slowElection(s *stage) {
 	s.say("it takes %d terms, with syncs of %v", terms, slowSync)
 }
 
-// slowLinks slows all that the leader sends, and then has it be unhealthy.
-func slowLinks(s *stage) {
+// slowLinks slows all that the leader sends, and then makes it unhealthy.
+func slowLinks(s *trial) {
 	s.begins()
 	s.set(network.Links{{From: 0, To: 1}: {Delay: promise / 5}, {From: 0, To: 2}: {Delay: promise / 5}})
 	s.hold(4 * promise)
 	s.mark = s.ledger.Now()
-	s.operator("pause", "--node", s.cluster.ID(s.cast[0]))
+	s.operator("pause", "--node", s.cluster.ID(s.roles[0]))
 	s.next(s.mark, soon)
 	s.hold(promise)
 	s.healed()
-	s.operator("resume", "--node", s.cluster.ID(s.cast[0]))
+	s.operator("resume", "--node", s.cluster.ID(s.roles[0]))
 	s.hold(promise)
 }
 
-// releasedAtOnce wants the leader to lead until it is unhealthy, and another one
-// when the word has arrived.
-func releasedAtOnce(s *stage) {
+// releasedAtOnce expects the leader to lead until it is unhealthy, and another one when the release
+// has arrived.
+func releasedAtOnce(s *trial) {
 	s.safe()
 	s.steady(s.fault, s.mark)
 	_, next := s.oneAfter(s.mark, 0, soon)
 	s.happened("active", next)
 }
 
-// starved leaves the leader next to nothing of a processor.
-func starved(s *stage) {
+// starved leaves the leader almost no processor time.
+func starved(s *trial) {
 	s.begins()
 	s.ails(0, true)
-	s.does(s.cluster.Starve(s.cast[0], 5))
+	s.does(s.cluster.Starve(s.roles[0], 5))
 	s.hold(6 * promise)
-	s.does(s.cluster.Feed(s.cast[0]))
+	s.does(s.cluster.Feed(s.roles[0]))
 	s.ails(0, false)
 	s.mark = s.ledger.Now()
 	s.hold(3 * promise)
 }
 
-func fewChanges(s *stage) {
+func fewChanges(s *trial) {
 	s.safe()
 	changes := s.begun(s.fault, s.mark+int64(promise))
 	s.want(len(changes) <= 2, "%s led while one was starved; want 2 changes at most", s.names(changes))

@@ -18,12 +18,12 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// dummies is a stage on which nothing real stands: it takes notes of what is done
-// to it, and says where that is beyond what is promised.
+// dummies is a target without real processes: it records what is done to it, and reports what is
+// beyond the promises.
 type dummies struct {
 	mu      sync.Mutex
 	nodes   []dummy
-	spare   int // number of the node that is added
+	spare   int // number of the added node
 	links   network.Links
 	events  []judge.Event
 	burns   int
@@ -55,9 +55,9 @@ func newDummies(s *Schedule) *dummies {
 	return d
 }
 
-func (d *dummies) stage(s *Schedule) stage {
-	st := stage{
-		cast: d, wires: d, leader: func() int { d.mu.Lock(); defer d.mu.Unlock(); d.leads = (d.leads + 1) % s.Voters; return d.leads },
+func (d *dummies) target(s *Schedule) target {
+	st := target{
+		processes: d, wires: d, leader: func() int { d.mu.Lock(); defer d.mu.Unlock(); d.leads = (d.leads + 1) % s.Voters; return d.leads },
 		burn:    func(n int) (func() error, error) { d.add(n); return func() error { d.add(-n); return nil }, nil },
 		keep:    func(int, bool) error { return nil },
 		tenures: func(int64) []tenure { d.mu.Lock(); defer d.mu.Unlock(); return d.tenures },
@@ -73,7 +73,7 @@ func (d *dummies) stage(s *Schedule) stage {
 
 func (d *dummies) add(n int) { d.mu.Lock(); defer d.mu.Unlock(); d.burns += n }
 
-// with does something to a node. A call that is to fail does so.
+// with does something to a node, unless the call is to fail.
 func (d *dummies) with(i int, what string, do func(n *dummy)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -112,7 +112,7 @@ func (d *dummies) Down(i int) error {
 	})
 }
 
-// end is the death of a node's main process.
+// end is the end of a node's main process.
 func (n *dummy) end() {
 	clear(n.stopped)
 	n.lives++
