@@ -28,8 +28,18 @@ build: ## build the command as bin/elect
 	go build -trimpath -o bin/elect ./cmd/elect
 
 .PHONY: test
-test: ## run all tests of all modules; needs Go only
+test: ## the tests of all modules that take seconds each; needs Go only
 	go test work
+
+# One package at a time: they judge what real processes do, and need the processors.
+# LONG runs less: LONG=./test/chaos/...
+LONG ?= work
+
+.PHONY: long
+long: ## all tests in full: storms, teeth, chaos, real servers, power loss, the checker; root, an hour or more (LONG=packages)
+	ELECT_LONG=1 go test -count=1 -timeout 0 -p 1 $(LONG)
+	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./peer -run TestDrivingTeeth
+	ELECT_LONG=1 go test -count=1 -timeout 0 -tags mutants ./lab/check -run TestTeeth
 
 .PHONY: race
 race: ## the same under the race detector; needs a C compiler

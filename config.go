@@ -9,12 +9,12 @@ import (
 	"github.com/electd/elect/driver"
 )
 
-// The documented defaults of [Config].
+// The defaults that the fields of [Config] document.
 const (
-	DefaultReleaseTimeout = 5 * time.Second
-	DefaultStandAside     = time.Second
-	DefaultMinBackoff     = 100 * time.Millisecond
-	DefaultMaxBackoff     = 5 * time.Second
+	defaultReleaseTimeout = 5 * time.Second
+	defaultStandAside     = time.Second
+	defaultMinBackoff     = 100 * time.Millisecond
+	defaultMaxBackoff     = 5 * time.Second
 
 	// defaultDrainShare of the lease is kept for the work to stop in. A fifth
 	// leaves a holder that renews every quarter of its lease two attempts that
@@ -31,7 +31,8 @@ type Config struct {
 	ID string
 
 	// Metadata is shown to everybody beside the leader's id: an address, a
-	// version. At most 4 KiB over all keys and values.
+	// version. At most 4 KiB over all keys and values. [Term.SetMetadata]
+	// changes it for one term.
 	Metadata map[string]string
 
 	// NonExclusive lets the work start as soon as this participant is elected,
@@ -125,10 +126,10 @@ func (c *Config) complete(l Limits) error {
 		zero  time.Duration
 	}{
 		{"Drain", &c.Drain, l.Lease / defaultDrainShare},
-		{"ReleaseTimeout", &c.ReleaseTimeout, DefaultReleaseTimeout},
-		{"StandAside", &c.StandAside, DefaultStandAside},
-		{"MinBackoff", &c.MinBackoff, shortest(c.MaxBackoff, DefaultMinBackoff)},
-		{"MaxBackoff", &c.MaxBackoff, max(DefaultMaxBackoff, c.MinBackoff)},
+		{"ReleaseTimeout", &c.ReleaseTimeout, defaultReleaseTimeout},
+		{"StandAside", &c.StandAside, defaultStandAside},
+		{"MinBackoff", &c.MinBackoff, shortest(c.MaxBackoff, defaultMinBackoff)},
+		{"MaxBackoff", &c.MaxBackoff, max(defaultMaxBackoff, c.MinBackoff)},
 	} {
 		if *d.value < 0 {
 			return fmt.Errorf("elect.Config.%s is %v; want 0 for the default, or more", d.name, *d.value)

@@ -14,6 +14,13 @@ import (
 	"github.com/electd/elect/store/memory"
 )
 
+// What Config documents for zero.
+const (
+	releaseTimeout = 5 * time.Second
+	standAside     = time.Second
+	maxBackoff     = 5 * time.Second
+)
+
 // The tests of this package run in bubbles of testing/synctest: time is fake and
 // exact, and a bubble fails if a goroutine outlives it.
 

@@ -334,8 +334,8 @@ func TestStandingAsideSeesNobodyElse(t *testing.T) {
 					}
 					return nil
 				})
-				if got := time.Since(start); err != nil || got != elect.DefaultStandAside {
-					t.Errorf("Lead returned %v after %v; want it to stand aside for %v", err, got, elect.DefaultStandAside)
+				if got := time.Since(start); err != nil || got != standAside {
+					t.Errorf("Lead returned %v after %v; want it to stand aside for %v", err, got, standAside)
 				}
 			})
 		})

@@ -401,8 +401,8 @@ func TestReleaseIsBounded(t *testing.T) {
 		if err := e.Lead(t.Context(), func(context.Context, *elect.Term) error { return errWork }); !errors.Is(err, errWork) {
 			t.Errorf("Lead returned %v; want the work's error", err)
 		}
-		if got := time.Since(start); got != elect.DefaultReleaseTimeout {
-			t.Errorf("Lead returned after %v; want %v", got, elect.DefaultReleaseTimeout)
+		if got := time.Since(start); got != releaseTimeout {
+			t.Errorf("Lead returned after %v; want %v", got, releaseTimeout)
 		}
 		if r := d.find(t, elect.EventReleased); !errors.Is(r.Err, context.DeadlineExceeded) {
 			t.Errorf("released with %v", r.Err)

@@ -25,9 +25,6 @@ func TestStorm(t *testing.T) {
 	for seed := range uint64(18) {
 		seeds = append(seeds, seed+1)
 	}
-	if testing.Short() {
-		seeds = seeds[:3]
-	}
 	if *stormSeed != 0 {
 		seeds = []uint64{*stormSeed}
 	}

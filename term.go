@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,12 +30,17 @@ type Term struct {
 	mu       sync.Mutex
 	target   string // of a transfer that was asked for
 	released bool
+
+	setting chan struct{} // held by a SetMetadata that is under way
 }
 
 // begin makes a Term of a fresh mandate and keeps watch over it. The term's
 // context has the values of ctx, and an end of its own.
 func (e *Election) begin(ctx context.Context, m driver.Mandate, done func(), led bool) *Term {
-	t := &Term{election: e, mandate: m, done: done, led: led, settled: make(chan struct{}), announced: make(chan struct{})}
+	t := &Term{
+		election: e, mandate: m, done: done, led: led,
+		settled: make(chan struct{}), announced: make(chan struct{}), setting: make(chan struct{}, 1),
+	}
 	t.ctx, t.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	e.emit(EventElected, m.Token(), nil)
 	go t.watch()
@@ -90,6 +96,36 @@ func (t *Term) Confirm(ctx context.Context) error {
 		return context.Cause(t.ctx)
 	}
 	err := c.Confirm(ctx)
+	if err != nil && t.mandate.Context().Err() != nil {
+		return t.finish(context.Cause(t.mandate.Context()))
+	}
+	return err
+}
+
+// SetMetadata replaces what everybody is shown beside this leader, which is
+// [Config].Metadata at first, for the rest of the term. The next term begins with
+// Config.Metadata again. It returns nil when the back end has it; those who watch
+// the election see it soon after. A term that has ended returns a [*LostError], and
+// back ends without the ability give [ErrUnsupported]. After [ErrUnknownOutcome] it
+// may be called again.
+func (t *Term) SetMetadata(ctx context.Context, metadata map[string]string) error {
+	m, ok := t.mandate.(driver.MetadataSetter)
+	if !ok {
+		return fmt.Errorf("changing metadata: %w", ErrUnsupported)
+	}
+	if err := driver.CheckMetadata(metadata); err != nil {
+		return err
+	}
+	select {
+	case t.setting <- struct{}{}:
+		defer func() { <-t.setting }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if t.ctx.Err() != nil {
+		return context.Cause(t.ctx)
+	}
+	err := m.SetMetadata(ctx, maps.Clone(metadata))
 	if err != nil && t.mandate.Context().Err() != nil {
 		return t.finish(context.Cause(t.mandate.Context()))
 	}

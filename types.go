@@ -21,15 +21,14 @@ type (
 	Ability = driver.Ability
 )
 
-// The abilities that [Config].Require can name.
+// The abilities that programs use; those of a keeper are in package driver.
 const (
 	AbilityConfirm  = driver.AbilityConfirm  // Term.Confirm
 	AbilityTransfer = driver.AbilityTransfer // Term.Transfer
 	AbilityRecall   = driver.AbilityRecall   // Election.Recall
 	AbilityAppoint  = driver.AbilityAppoint  // Election.Appoint
 	AbilityPriority = driver.AbilityPriority // Config.Priority
-	AbilityInherit  = driver.AbilityInherit  // another process can hold the mandate
-	AbilityWitness  = driver.AbilityWitness  // another process can testify that its holder is dead
+	AbilityMetadata = driver.AbilityMetadata // Term.SetMetadata
 )
 
 // Priorities, of [Config].Priority.

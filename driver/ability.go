@@ -19,6 +19,7 @@ const (
 	AbilityRecall   Ability = "recall"   // Elector implements Recaller
 	AbilityAppoint  Ability = "appoint"  // Elector implements Appointer
 	AbilityPriority Ability = "priority" // Elector heeds Candidacy.Priority
+	AbilityMetadata Ability = "metadata" // Mandate implements MetadataSetter
 	AbilityInherit  Ability = "inherit"  // Mandate implements Inheritable
 	AbilityWitness  Ability = "witness"  // Mandate implements Attestable
 )
@@ -45,6 +46,19 @@ type Transferrer interface {
 	// gives leadership up in favour of the candidate with that id. If that one
 	// cannot take over after all, others may.
 	Transfer(ctx context.Context, to string) error
+}
+
+// MetadataSetter is implemented by mandates whose metadata can be changed while
+// they last.
+type MetadataSetter interface {
+	// SetMetadata replaces what the Candidacy brought; see [CheckMetadata]. The
+	// driver keeps the map; the caller must not change it afterwards. It
+	// returns nil when the store, or the leader itself where there is none, has
+	// it: every observer that is not cut off is shown it then, without a change
+	// of the token. A mandate that has ended gives its reason, and what is shown
+	// of a later one never changes by it. After [ErrUnknownOutcome] it may be
+	// called again. Calls are made one at a time.
+	SetMetadata(ctx context.Context, metadata map[string]string) error
 }
 
 // Recaller is implemented by electors that can ask whoever leads to give it up,

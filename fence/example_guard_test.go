@@ -11,7 +11,7 @@ import (
 // A server of one's own checks the token of each request. A real one has a mark that is
 // durable: fence/fencefile's, or fence/fencesql's.
 func ExampleNewGuard() {
-	guard, err := fence.NewGuard(new(fence.Memory), fence.GuardConfig{Resources: []fence.Resource{"orders"}})
+	guard, err := fence.NewGuard(new(fence.Memory), []fence.Resource{"orders"}, fence.GuardConfig{})
 	if err != nil {
 		panic(err)
 	}
@@ -40,7 +40,7 @@ func ExampleNewGuard() {
 
 // What takes longer, or is not one function, has a pass, which ends when its work has.
 func ExampleGuard_Begin() {
-	guard, err := fence.NewGuard(new(fence.Memory), fence.GuardConfig{Resources: []fence.Resource{"orders"}})
+	guard, err := fence.NewGuard(new(fence.Memory), []fence.Resource{"orders"}, fence.GuardConfig{})
 	if err != nil {
 		panic(err)
 	}

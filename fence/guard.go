@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 )
@@ -29,13 +28,9 @@ type Guard struct {
 	gates   map[Resource]*gate
 }
 
-// GuardConfig is what a guard may be told. The zero value of each optional field is its
+// GuardConfig is what a guard may be told. The zero value of each field is its
 // documented default.
 type GuardConfig struct {
-	// Resources are those that are guarded, at least one; a request for another is
-	// refused with [ErrResource].
-	Resources []Resource
-
 	// Drain is how long work of smaller tokens may go on after a greater one has been
 	// shown. Then its context ends, with a [StaleError] as its cause. 0 ends it at
 	// once, a negative Drain never. Whether it ends or not, the greater token waits
@@ -71,11 +66,11 @@ type GuardConfig struct {
 	Logger *slog.Logger
 }
 
-// NewGuard returns a guard of the resources that cfg names. The mark is asked when a
-// resource is first used, not before.
-func NewGuard(mark Mark, cfg GuardConfig) (*Guard, error) {
-	if len(cfg.Resources) == 0 {
-		return nil, errors.New("fence: a guard of no resources; want at least one in GuardConfig.Resources")
+// NewGuard returns a guard of the resources, at least one; a request for another is refused
+// with [ErrResource]. The mark is asked when a resource is first used, not before.
+func NewGuard(mark Mark, resources []Resource, cfg GuardConfig) (*Guard, error) {
+	if len(resources) == 0 {
+		return nil, errors.New("fence: a guard of no resources; want at least one")
 	}
 	if cfg.Patience < 0 {
 		return nil, fmt.Errorf("fence: GuardConfig.Patience %v; want 0 for as long as the context lasts, or more", cfg.Patience)
@@ -92,11 +87,10 @@ func NewGuard(mark Mark, cfg GuardConfig) (*Guard, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	cfg.Resources = slices.Clone(cfg.Resources)
 	g := &Guard{mark: mark, cfg: cfg, gates: map[Resource]*gate{}}
 	g.shared, _ = mark.(Sharer)
 	g.clearer, _ = mark.(Clearer)
-	for _, r := range cfg.Resources {
+	for _, r := range resources {
 		if _, err := ParseResource(string(r)); err != nil {
 			return nil, err
 		}

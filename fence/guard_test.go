@@ -13,12 +13,9 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-func newGuard(t *testing.T, mark fence.Mark, cfg fence.GuardConfig) *fence.Guard {
+func newGuard(t *testing.T, mark fence.Mark, cfg fence.GuardConfig, more ...fence.Resource) *fence.Guard {
 	t.Helper()
-	if cfg.Resources == nil {
-		cfg.Resources = []fence.Resource{"r"}
-	}
-	g, err := fence.NewGuard(mark, cfg)
+	g, err := fence.NewGuard(mark, append(more, "r"), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,9 +103,9 @@ func TestGuardRefusesNonsense(t *testing.T) {
 	if n := strings.Count(log.String(), "msg=refused"); n != 6 {
 		t.Errorf("%d refusals are logged; want 6:\n%s", n, &log)
 	}
-	for _, cfg := range []fence.GuardConfig{{}, {Resources: []fence.Resource{"a b"}}, {Resources: []fence.Resource{"r"}, Patience: -1}} {
-		if _, err := fence.NewGuard(new(fence.Memory), cfg); err == nil {
-			t.Errorf("NewGuard takes %+v", cfg)
+	for _, resources := range [][]fence.Resource{nil, {"a b"}} {
+		if _, err := fence.NewGuard(new(fence.Memory), resources, fence.GuardConfig{}); err == nil {
+			t.Errorf("NewGuard takes %q", resources)
 		}
 	}
 }
@@ -255,7 +252,7 @@ func TestFromContext(t *testing.T) {
 }
 
 func BenchmarkGuard(b *testing.B) {
-	g, err := fence.NewGuard(new(fence.Memory), fence.GuardConfig{Resources: []fence.Resource{"r"}})
+	g, err := fence.NewGuard(new(fence.Memory), []fence.Resource{"r"}, fence.GuardConfig{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -334,9 +331,8 @@ func TestTokenBeyondReach(t *testing.T) {
 			t.Errorf("%+v: the mark is %v, written %d times; want %v", tt, got, mark.raised.Load(), want)
 		}
 	}
-	for _, cfg := range []fence.GuardConfig{{Era: fence.MaxEra + 1}, {MaxStep: fence.MaxCount + 1}} {
-		cfg.Resources = []fence.Resource{"r"}
-		if _, err := fence.NewGuard(new(fence.Memory), cfg); err == nil {
+	for _, cfg := range []fence.GuardConfig{{Era: fence.MaxEra + 1}, {MaxStep: fence.MaxCount + 1}, {Patience: -1}} {
+		if _, err := fence.NewGuard(new(fence.Memory), []fence.Resource{"r"}, cfg); err == nil {
 			t.Errorf("%+v is taken", cfg)
 		}
 	}

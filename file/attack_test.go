@@ -94,6 +94,7 @@ func TestLinkOfAnotherUser(t *testing.T) {
 
 // TestLinkedPlace: who runs the program chooses the place, and its links.
 func TestLinkedPlace(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	do(t, os.Mkdir(dir+"/real", 0o700), os.Symlink("real", dir+"/link"), os.Symlink(dir+"/link", dir+"/again"))
 	for _, path := range []string{"link", "again", "again/below"} {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/long"
 )
 
 func TestTokensRise(t *testing.T) {
@@ -197,9 +198,7 @@ func TestTooMuchMetadata(t *testing.T) {
 // TestManyWaiters checks that a release wakes one of a thousand, and what a
 // hand-over costs then.
 func TestManyWaiters(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes 1,000 threads")
-	}
+	long.Test(t, "it takes 1,000 threads")
 	const n, handovers = 1000, 50
 	dir := t.TempDir()
 	m := campaign(t, elector(t, dir, "first"))
@@ -324,8 +323,11 @@ func TestCancelLeavesNothing(t *testing.T) {
 func TestCancelRacesWithVictory(t *testing.T) {
 	dir := t.TempDir()
 	a, b := elector(t, dir, "a"), elector(t, dir, "b")
-	wins := 0
-	for i := range 200 {
+	wins, rounds := 0, 50
+	if long.Asked() {
+		rounds = 200
+	}
+	for i := range rounds {
 		m := campaign(t, a)
 		ctx, cancel := context.WithCancel(t.Context())
 		won := stand(ctx, b)
@@ -342,7 +344,7 @@ func TestCancelRacesWithVictory(t *testing.T) {
 		}
 		cancel()
 	}
-	t.Logf("%d of 200 won before they were cancelled", wins)
+	t.Logf("%d of %d won before they were cancelled", wins, rounds)
 }
 
 // TestKilledLeader kills a leader's process.

@@ -124,6 +124,7 @@ func TestSilentCallersDoNotDelayRelease(t *testing.T) {
 // TestReadableDirectory: a process that can open a directory can lock it, and so keep
 // every candidate out. The mode is the owner's choice: it is told, and stays.
 func TestReadableDirectory(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		mode os.FileMode
 		told bool

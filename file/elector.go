@@ -66,7 +66,7 @@ func New(dir, name, id string, cfg Config) (*Elector, error) {
 func (e *Elector) Limits() driver.Limits {
 	return driver.Limits{
 		Exclusive: true,
-		Abilities: []driver.Ability{driver.AbilityRecall, driver.AbilityInherit},
+		Abilities: []driver.Ability{driver.AbilityRecall, driver.AbilityInherit, driver.AbilityMetadata},
 		Assumes:   "the kernel of this one machine holds the lock until the leader's last process ends; a leader that hangs keeps it, and nobody notices",
 	}
 }
@@ -178,9 +178,8 @@ func (e *Elector) lead(m *mandate, h history, c driver.Candidacy) (err error) {
 		return err
 	}
 	host, _ := os.Hostname() // for people
-	if err := p.writeRecord(&record{
-		ID: e.id, Token: m.token, PID: os.Getpid(), Host: host, Since: since, Metadata: c.Metadata,
-	}); err != nil {
+	m.record = record{ID: e.id, Token: m.token, PID: os.Getpid(), Host: host, Since: since, Metadata: c.Metadata}
+	if err := p.writeRecord(&m.record); err != nil {
 		return err
 	}
 	if m.control, err = p.listen(m.token, func() { m.end(errRecalled) }); err != nil {

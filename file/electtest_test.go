@@ -12,6 +12,7 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
 	"github.com/electd/elect/file"
+	"github.com/electd/elect/internal/long"
 )
 
 // noFault says why faults do not exist for a lock of the kernel.
@@ -50,6 +51,7 @@ func TestConformance(t *testing.T) {
 // TestConformanceProcesses has each participant in a process of its own, to be
 // stopped and killed for real.
 func TestConformanceProcesses(t *testing.T) {
+	long.Test(t, "it starts a process a candidate")
 	places := places{}
 	electtest.Run(t, electtest.Config{
 		Cannot:   noFault,

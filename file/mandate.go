@@ -21,6 +21,9 @@ type mandate struct {
 	token   fence.Token
 	control *control // nil if the socket could not be made
 
+	mu     sync.Mutex // of whoever writes the record, or lets the lock go
+	record record     // as it was written last
+
 	ctx context.Context
 	end context.CancelCauseFunc
 
@@ -35,6 +38,7 @@ type mandate struct {
 var _ interface {
 	driver.Mandate
 	driver.Inheritable
+	driver.MetadataSetter
 } = (*mandate)(nil)
 
 func newMandate(p *place, token fence.Token) *mandate {
@@ -97,8 +101,10 @@ func (m *mandate) Files() []*os.File { return []*os.File{m.place.lock, m.place.d
 
 // Entrust implements driver.Inheritable.
 func (m *mandate) Entrust(gone func() bool, ended <-chan struct{}) {
+	m.mu.Lock()
 	m.ended.Store(&ended)
 	m.gone.Store(&gone)
+	m.mu.Unlock()
 	m.tasks.Go(func() {
 		select {
 		case <-ended:
@@ -106,6 +112,31 @@ func (m *mandate) Entrust(gone func() bool, ended <-chan struct{}) {
 		case <-m.released:
 		}
 	})
+}
+
+// SetMetadata implements driver.MetadataSetter, by a record in place of the last one.
+// A mandate that was entrusted to another process refuses it: that one may let the
+// lock go between a look at it here and the write, which would then take the place of
+// the next leader's record.
+func (m *mandate) SetMetadata(_ context.Context, metadata map[string]string) error {
+	if err := driver.CheckMetadata(metadata); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.Check(); err != nil {
+		return err
+	}
+	if m.gone.Load() != nil {
+		return fmt.Errorf("%w: another process holds the lock, too, and may let it go at any time", driver.ErrUnsupported)
+	}
+	next := m.record
+	next.Metadata = metadata
+	if err := m.place.writeRecord(&next); err != nil {
+		return err
+	}
+	m.record = next
+	return nil
 }
 
 // Release implements driver.Mandate. It does not wait for anything that could
@@ -121,6 +152,8 @@ func (m *mandate) Release(context.Context) error {
 			m.control.close()
 		}
 		m.tasks.Wait()
+		m.mu.Lock() // what writes the record has done so, and nothing does after it
+		defer m.mu.Unlock()
 		if m.entrusted() {
 			m.err = m.place.close()
 			return

@@ -18,7 +18,7 @@ import (
 
 func TestLimits(t *testing.T) {
 	l := elector(t, t.TempDir(), "a").Limits()
-	if !l.Exclusive || l.Lease != 0 || l.Takeover != 0 || l.Assumes == "" || !slices.Equal(l.Abilities, []driver.Ability{driver.AbilityRecall, driver.AbilityInherit}) {
+	if !l.Exclusive || l.Lease != 0 || l.Takeover != 0 || l.Assumes == "" || !slices.Equal(l.Abilities, []driver.Ability{driver.AbilityRecall, driver.AbilityInherit, driver.AbilityMetadata}) {
 		t.Fatalf("%+v", l)
 	}
 }
@@ -213,4 +213,21 @@ func TestNoLeak(t *testing.T) {
 		f, _, g := resources(t)
 		return f <= fds && g <= goroutines
 	})
+}
+
+// TestSetMetadataOfEntrusted: the keeper may let the lock go at any time, and the next
+// leader's record must not be overwritten then.
+func TestSetMetadataOfEntrusted(t *testing.T) {
+	m := campaign(t, elector(t, t.TempDir(), "a"))
+	defer release(t, m)
+	var setter driver.MetadataSetter = m
+	if err := setter.SetMetadata(t.Context(), map[string]string{"k": "v"}); err != nil {
+		t.Error(err)
+	}
+	ended := make(chan struct{})
+	m.Entrust(func() bool { return false }, ended)
+	if err := setter.SetMetadata(t.Context(), nil); !errors.Is(err, driver.ErrUnsupported) {
+		t.Errorf("%v; want ErrUnsupported", err)
+	}
+	close(ended)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"os"
 	"time"
 
@@ -101,7 +102,7 @@ func same(a, b driver.State) bool {
 	if a.Leader == nil || b.Leader == nil {
 		return a.Leader == b.Leader
 	}
-	return a.Leader.Token == b.Leader.Token && a.Leader.ID == b.Leader.ID
+	return a.Leader.Token == b.Leader.Token && a.Leader.ID == b.Leader.ID && maps.Equal(a.Leader.Metadata, b.Leader.Metadata)
 }
 
 // leader returns who leads, or nil if nobody does. It reports known instead if

@@ -165,6 +165,7 @@ func TestDamagedRecord(t *testing.T) {
 // TestObserverFollowsReplacement: a new directory is seen, also by an observer
 // that has the old one open.
 func TestObserverFollowsReplacement(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	seen := states(t, elector(t, dir, "o"))
 	a := lead(t, elector(t, dir, "a"))

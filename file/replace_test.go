@@ -71,6 +71,7 @@ var replacements = []struct {
 }
 
 func TestReplacedUnderHolder(t *testing.T) {
+	t.Parallel()
 	for _, c := range replacements {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "elections")
@@ -90,6 +91,7 @@ func TestReplacedUnderHolder(t *testing.T) {
 
 // TestWatcherNotices does not call Check: the mandate must end by itself.
 func TestWatcherNotices(t *testing.T) {
+	t.Parallel()
 	for _, c := range replacements {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "elections")
@@ -146,6 +148,7 @@ func TestReplacedLockWaitsForTheOldHolder(t *testing.T) {
 // TestReplacedDirectoryHoldsOff: the next leader of a new directory leads only
 // well after the old one was told.
 func TestReplacedDirectoryHoldsOff(t *testing.T) {
+	t.Parallel()
 	for _, c := range replacements {
 		if !strings.HasPrefix(c.name, "directory") || strings.HasSuffix(c.name, "file") {
 			continue
@@ -188,6 +191,7 @@ func TestReplacedDirectoryHoldsOff(t *testing.T) {
 // TestExchangedDirectoryHoldsOff puts another directory in place in which the
 // same election was held before, with its own good seal.
 func TestExchangedDirectoryHoldsOff(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	jobs := filepath.Join(dir, "jobs")
 	e := elector(t, dir, "a")
@@ -250,6 +254,7 @@ func TestWaiterMovesToTheNewLock(t *testing.T) {
 }
 
 func TestCounterMissing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	jobs := filepath.Join(dir, "jobs")
 	e := elector(t, dir, "a")
@@ -318,6 +323,7 @@ func TestCounterRolledBack(t *testing.T) {
 // TestTornSeal: when the power fails, the first part of a seal may be on the disk.
 // It costs a HoldOff, and tells of no era that a later one could be above.
 func TestTornSeal(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	lock := filepath.Join(dir, "jobs", lockName)
 	first, err := New(dir, "jobs", "a", Config{Era: 12})

@@ -188,8 +188,9 @@ func TestOneStrangerEndsNobody(t *testing.T) {
 	})
 }
 
-// TestFounderWipedForReal: the same with real connections and real disks, first
-// while the others are away, and then while they are there.
+// TestFounderWipedForReal: the same with real connections and real disks, first while
+// the others are away, and then while they are there. A busy machine may let a lease
+// expire; that nothing else ends a term is for the tests above to see, in fake time.
 func TestFounderWipedForReal(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, names("n", 1), nil, false)
@@ -243,7 +244,7 @@ func TestFounderWipedForReal(t *testing.T) {
 	n2 := start("n2")
 	start("n3")
 	within(t, m.Context().Done(), "an end of the second election")
-	if err := m.Check(); !errors.Is(err, driver.ErrSuperseded) {
+	if err := m.Check(); !errors.Is(err, driver.ErrSuperseded) && !errors.Is(err, driver.ErrExpired) {
 		t.Errorf("its Check says %v", err)
 	}
 	release(t, m)
@@ -259,8 +260,8 @@ func TestFounderWipedForReal(t *testing.T) {
 	n1 = c.start("n1")
 	_, err = n1.Campaign(t.Context(), driver.Candidacy{Exclusive: true})
 	refusedFor(t, err, "would found by its configuration")
-	if n1.founded() || m.Check() != nil {
-		t.Errorf("founded: %v; the leader: %v", n1.founded(), m.Check())
+	if err := m.Check(); n1.founded() || err != nil && !errors.Is(err, driver.ErrExpired) {
+		t.Errorf("founded: %v; the leader: %v", n1.founded(), err)
 	}
 	release(t, m)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/long"
 )
 
 // TestClassicForReal: each protocol over TCP, as one who asks sees it: one is
@@ -12,6 +13,7 @@ import (
 // those that its winner has heard of, which need not be all; a term of those that
 // vote rises always.
 func TestClassicForReal(t *testing.T) {
+	long.Test(t, "seven protocols take as long as one each")
 	t.Parallel()
 	for _, k := range classics() {
 		t.Run(k.name, func(t *testing.T) {

@@ -7,12 +7,14 @@ import (
 	"strings"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // merger makes one state of what the nodes see. It remembers the greatest token
 // that it was told of: whoever shows a smaller one is behind.
 type merger struct {
 	seen *driver.Leader
+	said map[protocol.NodeID]*driver.Leader // by whom, last
 }
 
 // tally counts reports.
@@ -29,6 +31,7 @@ func (m *merger) merge(nodes []Peer, voters int, reports []report) (driver.State
 			m.seen = r.Leader
 		}
 	}
+	m.renew(nodes, reports)
 	var n tally
 	var s driver.State
 	var trouble trouble
@@ -89,6 +92,36 @@ func (m *merger) merge(nodes []Peer, voters int, reports []report) (driver.State
 		s.Cause = fmt.Errorf("%s; to have them stand again: elect resume --all", text)
 	}
 	return s, n
+}
+
+// renew takes over metadata that was changed within the term: the leader's own word, or
+// that of a node whose word has changed. The others say the same a heartbeat later.
+func (m *merger) renew(nodes []Peer, reports []report) {
+	if m.said == nil {
+		m.said = make(map[protocol.NodeID]*driver.Leader)
+	}
+	var fresh *driver.Leader
+	own := false
+	for i, r := range reports {
+		if !r.heard || r.Stale || r.Leader == nil {
+			continue
+		}
+		id, l := nodes[i].ID, r.Leader
+		before := m.said[id]
+		m.said[id] = l
+		switch {
+		case l.Token != m.seen.Token || own:
+		case string(id) == l.ID:
+			fresh, own = l, true
+		case before != nil && before.Token == l.Token && !maps.Equal(before.Metadata, l.Metadata):
+			fresh = l
+		}
+	}
+	if fresh != nil && !maps.Equal(fresh.Metadata, m.seen.Metadata) {
+		now := *m.seen
+		now.Metadata = fresh.Metadata
+		m.seen = &now
+	}
 }
 
 // better reports whether a tells more than b, which may be nil.

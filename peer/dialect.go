@@ -159,7 +159,7 @@ func (quorumDialect) limits(p Plan, voter bool) driver.Limits {
 		Assumes: fmt.Sprintf("a majority of the voters can reach each other, the rates of their clocks are true within %d %%, and no data directory is a copy or an older one", drift.PPM/10_000),
 	}
 	if voter {
-		l.Abilities = append(l.Abilities, driver.AbilityConfirm, driver.AbilityWitness, driver.AbilityTransfer, driver.AbilityPriority)
+		l.Abilities = append(l.Abilities, driver.AbilityConfirm, driver.AbilityWitness, driver.AbilityTransfer, driver.AbilityPriority, driver.AbilityMetadata)
 	}
 	return l
 }

@@ -104,7 +104,14 @@ func (n *Node) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
 }
 
 // history is what the node remembers of changes of leadership.
-func (n *Node) history() ([]Event, error) { return n.dir.History() }
+func (n *Node) history() ([]Event, error) {
+	kept, err := n.dir.History()
+	events := make([]Event, len(kept))
+	for i, h := range kept {
+		events[i] = Event(h)
+	}
+	return events, err
+}
 
 // resign implements host.
 func (n *Node) resign(ctx context.Context, token fence.Token) error {

@@ -158,7 +158,7 @@ func (n *Node) unfit(v *protocol.Member) string {
 	case silent > n.plan.Promise/2:
 		return fmt.Sprintf("has not answered for %v", silent.Truncate(unit(silent)))
 	case v.Priority == protocol.NeverLead:
-		return "never leads: its priority is 0"
+		return "never leads: its priority is never"
 	case v.Idle:
 		if n.locator.asks() {
 			return "would not stand: it is paused, or does not campaign, or is not well, or does not know its position"

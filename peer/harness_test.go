@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/peer/cable"
 )
 
 // patience bounds what should happen soon: 20 s in a bubble of testing/synctest, whose

@@ -53,7 +53,8 @@ type scene struct {
 }
 
 func (s *scene) config(id protocol.NodeID) Config {
-	return Config{ID: id, Name: "job", Voters: s.Voters, Data: s.Data, Heartbeat: testHeartbeat, Promise: testPromise}
+	// A promise that a busy machine keeps: the nodes end when their leader does.
+	return Config{ID: id, Name: "job", Voters: s.Voters, Data: s.Data, Heartbeat: testHeartbeat, Promise: 10 * testPromise}
 }
 
 // owner runs the three nodes, of which n1 leads. For each line it says how they are.

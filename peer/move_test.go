@@ -77,7 +77,7 @@ func (s *shifts) last() protocol.NodeID {
 func TestMoveForReal(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, names("n", 3), nil, false)
-	c.change = func(cfg *Config) { cfg.Heartbeat, cfg.Promise = 0, 0 } // lan
+	c.change = func(cfg *Config) { cfg.Heartbeat, cfg.Promise = 0, 5*time.Second } // a busy machine keeps it
 	c.startAll()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

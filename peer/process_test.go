@@ -11,6 +11,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 )
 
@@ -38,6 +39,7 @@ func inOwnState(m *testing.M) int {
 // TestConformanceProcesses has each participant of the suite in a process of its
 // own, to be stopped and killed for real.
 func TestConformanceProcesses(t *testing.T) {
+	long.Test(t, "it starts a process a candidate")
 	faults := map[electtest.Fault]string{electtest.Cut: "see TestConformance"}
 	maps.Copy(faults, cannot)
 	clusters := map[testing.TB]*cluster{}

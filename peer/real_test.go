@@ -148,7 +148,7 @@ func TestWitness(t *testing.T) {
 	if o.err != nil {
 		t.Fatal(o.err)
 	}
-	if took := time.Since(start); took > 2*time.Second {
+	if took := time.Since(start); took > 4*time.Second {
 		t.Errorf("after the word of a witness it took %v until another was active; what was promised lasts up to 5 s", took)
 	} else {
 		t.Logf("another was active %v after the death", took)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
@@ -28,7 +29,7 @@ func certified(t *testing.T, c *cluster, others ...protocol.NodeID) string {
 		o.Nodes = append(o.Nodes, certs.Node{ID: id})
 	}
 	for _, r := range certs.Roles() {
-		o.Operators = append(o.Operators, certs.Person{Role: r}, certs.Person{Role: r, Name: "the-" + string(r)})
+		o.Operators = append(o.Operators, certs.OperatorSpec{Role: r}, certs.OperatorSpec{Role: r, Name: "the-" + string(r)})
 	}
 	if err := certs.Make(dir, o); err != nil {
 		t.Fatal(err)
@@ -58,6 +59,7 @@ func TestRoles(t *testing.T) {
 	change := c.change
 	c.change = func(cfg *Config) {
 		change(cfg)
+		cfg.Promise = 5 * time.Second // a busy machine keeps it
 		cfg.Logger = slog.New(slog.NewTextHandler(io.MultiWriter(text, testWriter{t, cfg.ID}), nil))
 	}
 	c.startAll()

@@ -11,15 +11,19 @@ import (
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/certs"
-	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/link"
 )
 
-// Event is a change of leadership as a node saw it and remembers it: when by
-// its own wall clock, what (elected, active, lost, follows), who, with which
-// token, and why. That a node was paused or resumed is one too: paused, resumed,
-// with the token of whoever led or had led last, and by whom as the reason.
-type Event = disk.History
+// Event is a change of leadership as a node saw it and remembers it. That a node
+// was paused or resumed is one too: its token is that of the last leader, and its
+// reason who asked for it.
+type Event struct {
+	At     time.Time       `json:"at"`               // by the wall clock of the node
+	Event  string          `json:"event"`            // elected, active, lost, follows, paused or resumed
+	Leader protocol.NodeID `json:"leader"`           // of whom it tells
+	Token  fence.Token     `json:"token"`            // of the leader; 0 if it is not known
+	Reason string          `json:"reason,omitempty"` // for people
+}
 
 // NodeStatus is what a node says of itself. Its form in JSON is stable: fields
 // are added, and never renamed or removed. Times that pass are in nanoseconds,

@@ -41,13 +41,15 @@ var parameters = map[string]func(c *Config, value string) error{
 		return nil
 	},
 	"priority": func(c *Config, v string) error {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 0 || n > driver.MaxPriority {
-			return fmt.Errorf("%q; want a number from 1 to %d, or 0 for a voter that never leads", v, driver.MaxPriority)
-		}
-		if c.Priority = n; n == 0 {
+		if v == "never" {
 			c.Priority = driver.NeverLead
+			return nil
 		}
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > driver.MaxPriority {
+			return fmt.Errorf("%q; want a number from 1 to %d, or never for a voter that never leads", v, driver.MaxPriority)
+		}
+		c.Priority = n
 		return nil
 	},
 	"position": func(c *Config, v string) error {
@@ -113,7 +115,7 @@ func duration(field func(*Config) *time.Duration) func(*Config, string) error {
 //	profile=NAME    lan (the default), fast, wan or calm
 //	heartbeat=, promise=   times that replace the profile's
 //	era=N           the upper part of tokens
-//	priority=N      how gladly this one leads: 1 to 1000, 100 by default; 0: never
+//	priority=N      how gladly this one leads: 1 to 1000, 100 by default; or never
 //	position=POLICY ignore (the default), prefer or require; see [Config]
 //	join=true       found nothing, and wait to be added (elect member add)
 //	observers=LIST  of further participants, as in o1,o2@host:port

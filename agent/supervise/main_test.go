@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/internal/spawn"
 )
 
 // TestMain lets this program be the keeper, and each of the parts that the
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 		parts[part](os.Args[1:])
 		os.Exit(0)
 	}
+	spawn.DefaultSignals()
 	os.Exit(m.Run())
 }
 

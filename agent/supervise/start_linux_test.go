@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -260,9 +261,9 @@ func TestWhatTheCommandFinds(t *testing.T) {
 			}
 			continue
 		}
-		var fd int
-		var to string
-		if _, err := fmt.Sscanf(value, "%d %s", &fd, &to); err != nil {
+		number, to, _ := strings.Cut(value, " ")
+		fd, err := strconv.Atoi(number)
+		if err != nil {
 			t.Fatal(err)
 		}
 		switch {

@@ -25,19 +25,19 @@ func TestStop(t *testing.T) {
 		most   time.Duration
 	}{
 		{"hears TERM", "echo ready; while :; do sleep 0.01; done", time.Minute, 0,
-			supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGTERM}, 0, 10 * time.Second},
+			supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGTERM}, 0, 30 * time.Second},
 		{"ends well", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done", time.Minute, 0,
-			supervise.Exit{Reason: supervise.Stopped}, 0, 10 * time.Second},
+			supervise.Exit{Reason: supervise.Stopped}, 0, 30 * time.Second},
 		{"does not hear", "trap '' TERM; echo ready; while :; do sleep 0.01; done", 100 * time.Millisecond, 0,
-			supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGKILL}, 100 * time.Millisecond, 10 * time.Second},
+			supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGKILL}, 100 * time.Millisecond, 30 * time.Second},
 		{"context ends first", "trap '' TERM; echo ready; while :; do sleep 0.01; done", time.Minute, 50 * time.Millisecond,
-			supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGKILL}, 50 * time.Millisecond, 10 * time.Second},
+			supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGKILL}, 50 * time.Millisecond, 30 * time.Second},
 		{"another in the group uses the grace", "(trap 'sleep 0.2; exit 0' TERM; echo ready; while :; do sleep 0.01; done) & wait", time.Minute, 0,
-			supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGTERM}, 200 * time.Millisecond, 10 * time.Second},
+			supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGTERM}, 200 * time.Millisecond, 30 * time.Second},
 		{"one with a session of its own does not", "setsid sleep 100 & echo ready; while :; do sleep 0.01; done", time.Minute, 0,
-			supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGTERM}, 0, 10 * time.Second},
+			supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGTERM}, 0, 30 * time.Second},
 		{"was stopped", "echo ready; kill -STOP $$", time.Minute, 0,
-			supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGTERM}, 0, 10 * time.Second},
+			supervise.Exit{Reason: supervise.Stopped, Code: -1, Signal: syscall.SIGTERM}, 0, 30 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

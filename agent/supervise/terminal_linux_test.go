@@ -104,13 +104,13 @@ func TestTerminalBackgroundAfterStop(t *testing.T) {
 	}
 	// It waits without forking: a shell whose child is stopped between vfork
 	// and exec cannot be stopped itself, supervised or not.
-	s.Type("SUPERVISE_PART=run \"$R\" sh -c 'echo started; read x <\"$0\"; echo on' " + fifo + "\n")
+	s.Type("SUPERVISE_PART=run \"$R\" sh -c 'echo started; read x <\"$0\"; echo on' '" + fifo + "'\n")
 	s.Expect("started")
 	s.Type(terminal.CtrlZ)
 	s.Expect("Stopped")
 	s.Type("bg; echo in the back\n")
 	s.Expect("in the back")
-	s.Type("echo >" + fifo + "\n")
+	s.Type("echo >'" + fifo + "'\n")
 	s.Expect("on\r\n")
 	s.Type("wait; echo code=$?\n")
 	s.Expect("code=0")

@@ -21,8 +21,8 @@ import (
 // testify is the witness of all keepers of these tests. The testament is its
 // manner, the file that it writes to, and the file that its writer had locked.
 func testify(ctx context.Context, testament []byte) (func(context.Context) error, error) {
-	manner, rest, _ := strings.Cut(string(testament), " ")
-	path, lock, _ := strings.Cut(rest, " ")
+	manner, rest, _ := strings.Cut(string(testament), "|")
+	path, lock, _ := strings.Cut(rest, "|")
 	say := func(format string, args ...any) error {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 		if err != nil {
@@ -83,7 +83,7 @@ func (w *testament) args(manner string) []string {
 	return []string{"adopt=yes", "keep=" + w.lock, "testament=" + w.text(manner)}
 }
 
-func (w *testament) text(manner string) string { return manner + " " + w.heard + " " + w.lock }
+func (w *testament) text(manner string) string { return manner + "|" + w.heard + "|" + w.lock }
 
 // line returns the first line that begins so, once it is there.
 func (w *testament) line(prefix string) (line string) {

@@ -284,7 +284,7 @@ func readCerts(path string) ([]certificate, error) {
 		if err != nil {
 			return nil, exit.Usagef("%s: %w", file, err)
 		}
-		one := certificate{File: file, Hosts: c.DNSNames, Expires: c.NotAfter, Expired: time.Now().After(c.NotAfter), CA: c.IsCA, soon: certs.Soon(c, time.Now())}
+		one := certificate{File: file, Hosts: c.DNSNames, Expires: c.NotAfter, Expired: time.Now().After(c.NotAfter), CA: c.IsCA, soon: certs.ExpiresSoon(c, time.Now())}
 		for _, ip := range c.IPAddresses {
 			one.Hosts = append(one.Hosts, ip.String())
 		}

@@ -29,13 +29,13 @@ func certifyPeople(w io.Writer, dir, cluster, role string, names []string, valid
 	}
 	o := certs.Options{Cluster: cmp.Or(cluster, clusterOf(dir)), Valid: valid}
 	for _, name := range names {
-		if slices.ContainsFunc(o.Operators, func(p certs.Person) bool { return p.Name == name }) || name == "" {
+		if slices.ContainsFunc(o.Operators, func(p certs.OperatorSpec) bool { return p.Name == name }) || name == "" {
 			return exit.Usagef("the name %q is given twice, or is empty; want each once", name)
 		}
-		o.Operators = append(o.Operators, certs.Person{Role: r, Name: name})
+		o.Operators = append(o.Operators, certs.OperatorSpec{Role: r, Name: name})
 	}
 	if len(names) == 0 {
-		o.Operators = []certs.Person{{Role: r}}
+		o.Operators = []certs.OperatorSpec{{Role: r}}
 	}
 	before := filesIn(dir)
 	if err := certs.Make(dir, o); err != nil {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/terminal"
 )
 
@@ -40,9 +41,7 @@ func TestTyped(t *testing.T) {
 // demoScreen starts the demo on a terminal on which a picture can be shown.
 func demoScreen(t *testing.T, more ...string) (s *screen, dir string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("it takes seconds")
-	}
+	long.Test(t, "the demo takes seconds")
 	env := append(environment(t), "TERM=xterm", "LANG=C.UTF-8")
 	dir = t.TempDir()
 	env = append(env, "TMPDIR="+dir)

@@ -8,11 +8,19 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/internal/spawn"
 	"github.com/electd/elect/peer"
 )
 
 // TestMain lets this program be a keeper, and elect itself, besides the tests.
 func TestMain(m *testing.M) {
 	supervise.KeeperMain(peer.Witness)
-	testscript.Main(m, map[string]func(){"elect": main, "upstream": upstream})
+	testscript.Main(tests{m}, map[string]func(){"elect": main, "upstream": upstream})
+}
+
+type tests struct{ *testing.M }
+
+func (m tests) Run() int {
+	spawn.DefaultSignals()
+	return m.M.Run()
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -182,8 +183,7 @@ type peerFlags struct {
 	profile, data, listen, certs string
 	promise, heartbeat           time.Duration
 	insecure, join, shared       bool
-	priority                     int
-	position                     string
+	priority, position           string
 }
 
 func (f *peerFlags) flags(set *pflag.FlagSet) {
@@ -196,7 +196,7 @@ func (f *peerFlags) flags(set *pflag.FlagSet) {
 	set.StringVar(&f.data, "data", "", "`DIR` that holds a peer's data directories (default: elect-peer in your state directory)")
 	set.StringVar(&f.listen, "listen", "", "`ADDRESS` to listen on for peers (default: this peer's own in the URL)")
 	set.StringVar(&f.certs, "certs", "", "`DIR` with ca.crt, ID.crt and ID.key, as elect certs makes them (default: none; on the loopback, the user's own)")
-	set.IntVar(&f.priority, "priority", driver.DefaultPriority, "`NUMBER` from 1 to 1000 that says how gladly this peer leads; 0: it votes and never leads")
+	set.StringVar(&f.priority, "priority", strconv.Itoa(driver.DefaultPriority), "`NUMBER` from 1 to 1000 that says how gladly this peer leads; never: it votes only")
 	set.StringVar(&f.position, "position", "", "`POLICY` by which a peer's position counts: ignore, prefer or require (default: ignore)")
 	set.BoolVar(&f.join, "join", false, "wait to be added to a peer election that is there, by elect member")
 	set.BoolVar(&f.shared, sharedPlace, false, sharedPlaceUsage)
@@ -279,9 +279,9 @@ func (f *peerFlags) parameters() (all []parameter, err error) {
 				return nil, exit.Usagef("--%s is 0; want a time such as 100ms", name)
 			}
 		case "priority":
-			given = given || f.priority != driver.DefaultPriority
-			if f.priority < 0 || f.priority > driver.MaxPriority {
-				return nil, exit.Usagef("--priority %d; want 1 to %d, or 0 for a peer that votes and never leads", f.priority, driver.MaxPriority)
+			given = given || f.priority != flag.DefValue
+			if n, err := strconv.Atoi(f.priority); f.priority != "never" && (err != nil || n < 1 || n > driver.MaxPriority) {
+				return nil, exit.Usagef("--priority %s; want 1 to %d, or never for a peer that votes and never leads", f.priority, driver.MaxPriority)
 			}
 		case "position":
 			given = given || value != ""

@@ -59,6 +59,7 @@ func TestShownPeers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	here = strings.ReplaceAll(here, " ", "+") // as in a URL
 	for url, want := range map[string]string{
 		three:                             three,
 		"peer://n1@127.0.0.1:7400":        "peer://n1@127.0.0.1:7400",

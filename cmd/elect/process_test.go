@@ -17,7 +17,7 @@ import (
 
 const (
 	// patience is how long tests wait for what takes milliseconds.
-	patience = 30 * time.Second
+	patience = 2 * time.Minute
 
 	poll = 2 * time.Millisecond
 

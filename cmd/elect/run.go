@@ -59,7 +59,7 @@ Root refuses a place, and a --data, that other users can write to, with 73, unle
 
 --priority says how gladly a peer leads: of those that stand by the greatest comes
 first, and a leader hands over by itself to a greater one that has been fit for
-five promises, after ten of its own. 0 is for one that votes and never leads.
+five promises, after ten of its own. never is for one that votes and never leads.
 
 --position prefer or require has a peer's position count, in a log that COMMAND
 writes and the others copy. --position-command prints it in one line; it is run

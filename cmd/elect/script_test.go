@@ -17,6 +17,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/long"
 )
 
 // TestScript runs the scripts of testdata/script.
@@ -28,10 +30,13 @@ func TestScript(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Condition: func(name string) (bool, error) {
-			if name != "root" {
-				return false, fmt.Errorf("unknown condition %q", name)
+			switch name {
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "long":
+				return long.Asked(), nil
 			}
-			return os.Geteuid() == 0, nil
+			return false, fmt.Errorf("unknown condition %q", name)
 		},
 	})
 }

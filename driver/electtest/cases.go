@@ -55,6 +55,8 @@ func abilities(s *suite) {
 			_, ok = p.Elector.(driver.Appointer)
 		case driver.AbilityPriority:
 			ok = true // the case with that name tests it
+		case driver.AbilityMetadata:
+			_, ok = m.(driver.MetadataSetter)
 		case driver.AbilityInherit:
 			_, ok = m.(driver.Inheritable)
 			ok = ok || remote(p)

@@ -112,7 +112,7 @@ func appoint(s *suite) {
 			}
 		}
 		next := (holder + 1 + round%2) % len(candidates)
-		if _, ok := m.(driver.Transferrer); ok {
+		if slices.Contains(first.Limits().Abilities, driver.AbilityTransfer) {
 			s.judges(m, name(holder), name(next))
 		}
 		if err := a.Appoint(ctx, m.Token()+1, name(next)); !errors.Is(err, driver.ErrSuperseded) {

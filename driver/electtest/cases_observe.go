@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -151,6 +152,59 @@ func metadata(s *suite) {
 		s.Errorf("observed %+v; want id p1 and metadata %v", st.Leader, want)
 	}
 	s.release(m)
+}
+
+// changedMetadata: a leader changes what is shown beside it, and nothing else
+// changes. What it was is gone with the term.
+func changedMetadata(s *suite) {
+	p, q, o := s.participant(), s.participant(), s.participant()
+	s.lists(p, driver.AbilityMetadata)
+	ctx, cancel := context.WithTimeout(s.Context(), 2*s.takeover(p))
+	defer cancel()
+	w := s.watch(ctx, o)
+	first := map[string]string{"address": "10.0.0.1:8080"}
+	m, err := campaignAs(ctx, p, driver.Candidacy{Exclusive: true, Metadata: first})
+	if err != nil {
+		s.Fatal(err)
+	}
+	setter, ok := m.(driver.MetadataSetter)
+	if !ok {
+		s.release(m)
+		s.missing(driver.AbilityMetadata)
+	}
+	shows := func(m driver.Mandate, want map[string]string) func(driver.State) bool {
+		return func(st driver.State) bool { return leads(m)(st) && maps.Equal(st.Leader.Metadata, want) }
+	}
+	s.sees(w, "the leader with its first metadata", shows(m, first))
+	for _, want := range []map[string]string{{"address": "10.0.0.1:9090", "text": "größe \"x\"\n"}, {"version": "2"}, nil, first} {
+		if err := setter.SetMetadata(ctx, maps.Clone(want)); err != nil {
+			s.Fatalf("SetMetadata of a leader: %v", err)
+		}
+		st := s.sees(w, fmt.Sprintf("the leader with the changed metadata %v", want), shows(m, want))
+		if st.Leader.ID != "p1" {
+			s.Errorf("observed %+v after a change of metadata; want id p1", st.Leader)
+		}
+		late := s.watch(ctx, o)
+		if st := receive(s, late.states, s.cfg.Patience, "the first state of a late observer"); !shows(m, want)(st) {
+			s.Errorf("a late observer first saw %+v; want the changed metadata %v", st.Leader, want)
+		}
+	}
+	if err := setter.SetMetadata(ctx, map[string]string{"k": strings.Repeat("x", driver.MaxMetadata)}); err == nil {
+		s.Error("SetMetadata took more than MaxMetadata")
+	}
+	if err := m.Check(); err != nil {
+		s.Errorf("Check after metadata was changed: %v", err)
+	}
+	s.release(m)
+	s.sees(w, "that nobody leads", nobody)
+	n := s.win(q)
+	if err := setter.SetMetadata(ctx, map[string]string{"address": "the former leader's"}); err == nil {
+		s.Error("SetMetadata of a mandate that was released returned nil")
+	}
+	if st := s.sees(w, "the next leader", leads(n)); len(st.Leader.Metadata) > 0 {
+		s.Errorf("the next leader is shown with metadata %v; it has none", st.Leader.Metadata)
+	}
+	s.release(n)
 }
 
 func confirm(s *suite) {

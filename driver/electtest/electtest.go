@@ -130,6 +130,7 @@ var cases = []struct {
 	{"observe ends", observeEnds},
 	{"observe trouble", observeTrouble},
 	{"metadata", metadata},
+	{"changed metadata", changedMetadata},
 	{"confirm", confirm},
 	{"recall", recall},
 	{"transfer", transfer},

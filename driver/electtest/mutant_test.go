@@ -134,6 +134,7 @@ type mandate struct {
 	confirm   func(context.Context) error
 	eligible  func(string) error
 	transfer  func(context.Context, string) error
+	publish   func(context.Context, map[string]string) error
 }
 
 func newMandate(m driver.Mandate) *mandate {
@@ -141,6 +142,7 @@ func newMandate(m driver.Mandate) *mandate {
 		inner: m,
 		token: m.Token, context: m.Context, remaining: m.Remaining, check: m.Check, release: m.Release,
 		confirm: m.(driver.Confirmer).Confirm, eligible: m.(driver.Transferrer).Eligible, transfer: m.(driver.Transferrer).Transfer,
+		publish: m.(driver.MetadataSetter).SetMetadata,
 	}
 }
 
@@ -152,3 +154,6 @@ func (m *mandate) Release(ctx context.Context) error                 { return m.
 func (m *mandate) Confirm(ctx context.Context) error                 { return m.confirm(ctx) }
 func (m *mandate) Eligible(to string) error                          { return m.eligible(to) }
 func (m *mandate) Transfer(ctx context.Context, target string) error { return m.transfer(ctx, target) }
+func (m *mandate) SetMetadata(ctx context.Context, to map[string]string) error {
+	return m.publish(ctx, to)
+}

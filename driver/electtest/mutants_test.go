@@ -478,7 +478,28 @@ func abilities() map[string]mutant {
 			participant: limits(func(l *driver.Limits) { l.Assumes = "" })},
 		"the lease is out of its own bounds": {fails: "abilities", says: "limits do not fit together",
 			participant: limits(func(l *driver.Limits) { l.MinLease = 2 * l.Lease })},
-		"Confirm asks no voter": {fails: "confirm", says: "cut off and was replaced returned nil",
+		"changing metadata is listed and missing": {fails: "changed metadata", says: `"metadata" is listed and not implemented`,
+			participant: func(p *participant) {
+				p.mandate = func(m *mandate) driver.Mandate { return struct{ driver.Mandate }{m} }
+			}},
+		"changed metadata is shown to nobody": {fails: "changed metadata", says: "to see the leader with the changed metadata",
+			participant: each(func(m *mandate) { m.publish = func(context.Context, map[string]string) error { return nil } })},
+		"changed metadata is added to what was there": {fails: "changed metadata", says: "to see the leader with the changed metadata",
+			participant: each(func(m *mandate) {
+				all := map[string]string{}
+				m.publish = func(ctx context.Context, more map[string]string) error {
+					maps.Copy(all, more)
+					return m.inner.(driver.MetadataSetter).SetMetadata(ctx, maps.Clone(all))
+				}
+			})},
+		"metadata is taken of a former leader": {fails: "changed metadata", says: "that was released returned nil",
+			participant: each(func(m *mandate) {
+				m.publish = func(ctx context.Context, to map[string]string) error {
+					_ = m.inner.(driver.MetadataSetter).SetMetadata(ctx, to)
+					return nil
+				}
+			})},
+		"Confirm asks nobody": {fails: "confirm", says: "cut off and was replaced returned nil",
 			participant: each(func(m *mandate) { m.confirm = func(context.Context) error { return nil } })},
 		"a recall of another token is obeyed": {fails: "recall", says: "Recall of another token",
 			participant: func(p *participant) {

@@ -12,7 +12,6 @@ import (
 	"iter"
 	"os"
 	"os/exec"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -275,25 +274,6 @@ func (p *process) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 		r := p.call(context.Background(), request{Op: "ended", Token: m.token}, nil)
 		end(r.err())
 	}()
-	confirms, transfers := slices.Contains(p.limits.Abilities, driver.AbilityConfirm), slices.Contains(p.limits.Abilities, driver.AbilityTransfer)
-	switch {
-	case confirms && transfers:
-		return struct {
-			*processMandate
-			confirmer
-			transferrer
-		}{m, confirmer{m}, transferrer{m}}, nil
-	case confirms:
-		return struct {
-			*processMandate
-			confirmer
-		}{m, confirmer{m}}, nil
-	case transfers:
-		return struct {
-			*processMandate
-			transferrer
-		}{m, transferrer{m}}, nil
-	}
 	return m, nil
 }
 
@@ -324,8 +304,8 @@ func (p *process) Appoint(ctx context.Context, token fence.Token, to string) err
 	return r.err()
 }
 
-// processMandate is the local end of a mandate. The two types below add abilities beyond the
-// contract, by the remote Limits.
+// processMandate is the near end of a mandate. It has all abilities that can cross
+// the boundary; the far end says ErrUnsupported to those that it lacks.
 type processMandate struct {
 	p     *process
 	token fence.Token
@@ -350,21 +330,22 @@ func (m *processMandate) Release(ctx context.Context) error {
 	return r.err()
 }
 
-type confirmer struct{ of *processMandate }
-
-func (c confirmer) Confirm(ctx context.Context) error {
-	r := c.of.p.call(ctx, request{Op: "confirm", Token: c.of.token}, nil)
+func (m *processMandate) Confirm(ctx context.Context) error {
+	r := m.p.call(ctx, request{Op: "confirm", Token: m.token}, nil)
 	return r.err()
 }
 
-type transferrer struct{ of *processMandate }
-
-func (t transferrer) Eligible(to string) error {
-	r := t.of.p.call(context.Background(), request{Op: "eligible", Token: t.of.token, To: to}, nil)
+func (m *processMandate) Eligible(to string) error {
+	r := m.p.call(context.Background(), request{Op: "eligible", Token: m.token, To: to}, nil)
 	return r.err()
 }
 
-func (t transferrer) Transfer(ctx context.Context, to string) error {
-	r := t.of.p.call(ctx, request{Op: "transfer", Token: t.of.token, To: to}, nil)
+func (m *processMandate) Transfer(ctx context.Context, to string) error {
+	r := m.p.call(ctx, request{Op: "transfer", Token: m.token, To: to}, nil)
+	return r.err()
+}
+
+func (m *processMandate) SetMetadata(ctx context.Context, metadata map[string]string) error {
+	r := m.p.call(ctx, request{Op: "metadata", Token: m.token, Cand: &driver.Candidacy{Metadata: metadata}}, nil)
 	return r.err()
 }

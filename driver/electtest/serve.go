@@ -164,6 +164,12 @@ func (s *server) handle(ctx context.Context, q request) (r reply) {
 			return r
 		}
 		r.set(driver.ErrUnsupported)
+	case "metadata":
+		if t, ok := m.(driver.MetadataSetter); ok {
+			r.set(t.SetMetadata(ctx, q.Cand.Metadata))
+			return r
+		}
+		r.set(driver.ErrUnsupported)
 	case "ended":
 		<-m.Context().Done()
 		r.set(context.Cause(m.Context()))

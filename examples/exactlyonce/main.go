@@ -65,7 +65,7 @@ func start(ctx context.Context, s *scheduler, database string, install bool, at,
 	defer s.db.Close()
 	// A leader that is frozen in the midst of a transaction holds the mark. Terminate
 	// ends its connection, so that the next one need not wait for it.
-	s.fence, err = fencesql.New(s.db, fencesql.PostgreSQL, fencesql.Config{LockTimeout: 2 * time.Second, Terminate: true, Logger: s.log})
+	s.guard, err = fencesql.New(s.db, fencesql.PostgreSQL, resource, fencesql.Config{LockTimeout: 2 * time.Second, Terminate: true, Logger: s.log})
 	if err != nil {
 		return err
 	}

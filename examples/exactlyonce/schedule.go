@@ -39,7 +39,7 @@ const resource fence.Resource = "exactlyonce"
 
 type scheduler struct {
 	db     *sql.DB
-	fence  *fencesql.Fence
+	guard  *fencesql.Guard
 	log    *slog.Logger
 	job    string
 	every  time.Duration
@@ -57,10 +57,7 @@ type run struct {
 func (s *scheduler) key(r run) string { return s.job + "@" + r.due.UTC().Format(time.RFC3339Nano) }
 
 func (s *scheduler) install(ctx context.Context) error {
-	if err := s.fence.Install(ctx); err != nil {
-		return err
-	}
-	if err := s.fence.Add(ctx, resource); err != nil {
+	if err := s.guard.Install(ctx); err != nil {
 		return err
 	}
 	_, err := s.db.ExecContext(ctx, `
@@ -74,7 +71,7 @@ func (s *scheduler) install(ctx context.Context) error {
 		return err
 	}
 	// From now on the database refuses what forgets to show a token.
-	return s.fence.Guard(ctx, resource, "runs", "invoices")
+	return s.guard.InstallTriggers(ctx, "runs", "invoices")
 }
 
 // lead claims before it reads, and then takes one step after the other. Each step
@@ -84,12 +81,12 @@ func (s *scheduler) lead(ctx context.Context, term *elect.Term) error {
 	for {
 		more, err := false, error(nil)
 		if !claimed {
-			err = s.fence.Claim(ctx, resource, term.Token())
+			err = s.guard.Claim(ctx, term.Token())
 			claimed = err == nil
 		}
 		if claimed {
 			more, err = s.step(ctx, term.Token())
-			claimed = !errors.Is(err, fencesql.ErrUnclaimed) // as after a restore from a backup
+			claimed = !errors.Is(err, fence.ErrUnclaimed) // as after a restore from a backup
 		}
 		pause := s.every / 4
 		switch {
@@ -133,7 +130,7 @@ func (s *scheduler) step(ctx context.Context, token fence.Token) (bool, error) {
 // running under the token of a leader that has gone. The clock is the database's. It
 // returns sql.ErrNoRows when there is nothing to do.
 func (s *scheduler) take(ctx context.Context, token fence.Token) (r run, err error) {
-	err = s.fence.Tx(ctx, resource, token, nil, func(tx *sql.Tx) error {
+	err = s.guard.Write(ctx, token, nil, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO runs (job, due)
 			SELECT $1, due FROM generate_series(
@@ -152,7 +149,7 @@ func (s *scheduler) take(ctx context.Context, token fence.Token) (r run, err err
 
 // finish is the effect in the database, and the end of the run, in one transaction.
 func (s *scheduler) finish(ctx context.Context, token fence.Token, r run) error {
-	return s.fence.Tx(ctx, resource, token, nil, func(tx *sql.Tx) error {
+	return s.guard.Write(ctx, token, nil, func(tx *sql.Tx) error {
 		done, err := tx.ExecContext(ctx, `UPDATE runs SET state = 'done' WHERE job = $1 AND due = $2 AND state = 'running' AND token = $3`, s.job, r.due, int64(token))
 		if err != nil {
 			return err

@@ -7,10 +7,11 @@
 // the key has gone, with its lease or by resignation, nothing is written for its term any
 // more, whether or not somebody else leads.
 //
-// [Fence] is for the tokens of any elector. It keeps a key for each guarded resource,
-// which holds the greatest token that was claimed: the mark. A new leader calls
-// [Fence.Claim] before it reads anything. Each of its writes is a transaction that
-// compares the mark and raises it ([Fence.Write]).
+// [Guard] is for the tokens of any elector, and stands for one resource. Its key holds the
+// greatest token that was claimed: the mark. [Guard.Install] makes it, once. A new leader
+// calls [Guard.Claim] before it reads anything. Each of its writes is a transaction that
+// compares the mark and raises it ([Guard.Write]). A [Mark] is the keys as marks of a
+// fence.Guard, for what is not in etcd.
 //
 // The comparison and the writes are one transaction, so that no write of an earlier
 // leader is left open when a later one has claimed. Reads must be linearizable, as those of

@@ -14,7 +14,7 @@ import (
 )
 
 // A leader of any election claims before it reads, and writes in guarded transactions. The
-// resource was added before, once.
+// resource was installed before, once.
 func Example() {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"localhost:2379"}})
 	if err != nil {
@@ -25,13 +25,17 @@ func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 
-	orders := fenceetcd.New(client, fenceetcd.Config{})
-	token := fence.Token(42) // term.Token()
-	if err := orders.Claim(ctx, "orders", token); err != nil {
+	orders, err := fenceetcd.New(client, "orders", fenceetcd.Config{})
+	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	_, err = orders.Write(ctx, "orders", token, clientv3.OpPut("orders/7", "shipped"))
+	token := fence.Token(42) // term.Token()
+	if err := orders.Claim(ctx, token); err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = orders.Write(ctx, token, clientv3.OpPut("orders/7", "shipped"))
 	switch {
 	case errors.Is(err, fence.ErrStale):
 		fmt.Println("another one leads, and nothing was written")

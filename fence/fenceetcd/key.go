@@ -21,7 +21,7 @@ var ErrGone = errors.New("the leader's key has gone")
 //
 // It protects what is written through it, in the same etcd, against leaders of the same
 // election. Not protected are two elections that lead the same keys, and whatever is
-// not in this etcd: use a [Fence] or another resource's guard with [Key.Token] there.
+// not in this etcd: use a [Guard] or another resource's guard with [Key.Token] there.
 type Key struct {
 	Name     string // such as that of concurrency.Election.Key
 	Revision int64  // the create revision, from 1, such as that of concurrency.Election.Rev
@@ -66,7 +66,7 @@ func (k Key) Claim(ctx context.Context, kv clientv3.KV) error {
 // is refused with a [fence.StaleError] if somebody leads whose token is greater, whose
 // Highest is that, and with [ErrGone] beside. If nobody leads, Highest is the token shown.
 // After a refusal nothing was applied. A Key that is none is refused with
-// [fence.ErrMissing] or [fence.ErrToken]; any other error is as in [Fence.Write].
+// [fence.ErrMissing] or [fence.ErrToken]; any other error is as in [Guard.Write].
 //
 // The operations are as in clientv3.Txn.Then.
 func (k Key) Write(ctx context.Context, kv clientv3.KV, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {

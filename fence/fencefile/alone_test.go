@@ -12,7 +12,7 @@ import (
 func TestAlone(t *testing.T) {
 	dir := t.TempDir()
 	first, second := newMark(t, dir), newMark(t, dir)
-	if err := first.Add(t.Context(), "orders"); err != nil {
+	if err := first.Install(t.Context(), "orders"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := first.Alone("orders"); err != nil {
@@ -23,7 +23,7 @@ func TestAlone(t *testing.T) {
 	if _, err := second.Alone("invoices", "orders"); err == nil {
 		t.Error("orders has two guards")
 	}
-	if err := second.Remove(t.Context(), "orders"); err == nil {
+	if err := second.Uninstall(t.Context(), "orders"); err == nil {
 		t.Error("a mark was removed that a guard uses")
 	}
 	if _, err := second.Highest(t.Context(), "orders"); err != nil {

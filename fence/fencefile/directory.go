@@ -29,7 +29,7 @@ func openDirectory(ctx context.Context, at place.At) (*directory, error) {
 		return nil, context.Cause(ctx)
 	}
 	path := at.Path
-	d := &directory{path: path, before: traceOf(ctx), mode: 0o600, group: -1}
+	d := &directory{path: path, before: place.TraceOf(ctx), mode: 0o600, group: -1}
 	err := d.do("open", ".", func() (err error) {
 		d.dir, err = at.Open()
 		return err

@@ -29,16 +29,20 @@ func Example() {
 	dir, remove := scratch()
 	defer remove()
 	path, ctx := filepath.Join(dir, "routes"), context.Background()
-	if err := fencefile.Install(ctx, path); err != nil { // once
+	guard, err := fencefile.New(path, fencefile.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := guard.Install(ctx); err != nil { // once
 		log.Fatal(err)
 	}
 
 	lead := func(token fence.Token) { // term.Token()
-		if err := fencefile.Claim(ctx, path, token); err != nil {
+		if err := guard.Claim(ctx, token); err != nil {
 			fmt.Println(err)
 			return
 		}
-		err := fencefile.Replace(ctx, path, token, func(w io.Writer) error {
+		err := guard.Write(ctx, token, func(w io.Writer) error {
 			_, err := fmt.Fprintln(w, "10.0.0.0/8 by leader", token)
 			return err
 		})
@@ -60,15 +64,19 @@ func Example() {
 
 // A refused replacement leaves the file as it was, also when the older leader had begun
 // to write before the newer one claimed.
-func ExampleReplace() {
+func ExampleGuard_Write() {
 	dir, remove := scratch()
 	defer remove()
 	path, ctx := filepath.Join(dir, "routes"), context.Background()
-	if err := fencefile.Install(ctx, path); err != nil {
+	guard, err := fencefile.New(path, fencefile.Config{})
+	if err != nil {
 		log.Fatal(err)
 	}
-	err := fencefile.Replace(ctx, path, 41, func(w io.Writer) error {
-		fmt.Println("claimed by another:", fencefile.Claim(ctx, path, 42))
+	if err := guard.Install(ctx); err != nil {
+		log.Fatal(err)
+	}
+	err = guard.Write(ctx, 41, func(w io.Writer) error {
+		fmt.Println("claimed by another:", guard.Claim(ctx, 42))
 		_, err := io.WriteString(w, "10.0.0.0/8")
 		return err
 	})
@@ -82,14 +90,18 @@ func ExampleReplace() {
 }
 
 // A file that was not installed, or has lost its sidecar, is refused.
-func ExampleStatus() {
+func ExampleGuard_Status() {
 	dir, remove := scratch()
 	defer remove()
 	path, ctx := filepath.Join(dir, "routes"), context.Background()
-	_, err := fencefile.Status(ctx, path)
+	guard, err := fencefile.New(path, fencefile.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = guard.Status(ctx)
 	fmt.Println(errors.Is(err, fence.ErrResource))
-	fmt.Println(fencefile.Install(ctx, path), fencefile.Claim(ctx, path, 42))
-	state, err := fencefile.Status(ctx, path)
+	fmt.Println(guard.Install(ctx), guard.Claim(ctx, 42))
+	state, err := guard.Status(ctx)
 	fmt.Println(state.Highest, err)
 	// Output:
 	// true
@@ -101,15 +113,15 @@ func ExampleStatus() {
 func ExampleNewMark() {
 	dir, remove := scratch()
 	defer remove()
-	mark, err := fencefile.NewMark(filepath.Join(dir, "fence"))
+	mark, err := fencefile.NewMark(filepath.Join(dir, "fence"), fencefile.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	ctx := context.Background()
-	if err := mark.Add(ctx, "orders"); err != nil { // once, when the server is set up
+	if err := mark.Install(ctx, "orders"); err != nil { // once, when the server is set up
 		log.Fatal(err)
 	}
-	guard, err := fence.NewGuard(mark, fence.GuardConfig{Resources: []fence.Resource{"orders"}})
+	guard, err := fence.NewGuard(mark, []fence.Resource{"orders"}, fence.GuardConfig{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -25,10 +25,39 @@ type State struct {
 	Warnings []string
 }
 
-// Install makes the sidecar of a file, which need not exist yet; its directory must. A
+// Config is what a [Guard] or a [Mark] may be told. The zero value of each field is its
+// documented default.
+type Config struct {
+	// SharedPlace allows a process of root to work in a directory that other users can write
+	// to, or can put another one in the place of. Without it, such a directory is refused:
+	// what root reads and writes there could be another user's choice. It has no effect for
+	// users other than root.
+	SharedPlace bool
+}
+
+// Guard guards one file, by the mark in its sidecar.
+type Guard struct {
+	base string   // the name of the file
+	at   place.At // its directory
+}
+
+// New returns the guard of a file. It does not touch the file system. It needs no closing.
+func New(path string, cfg Config) (*Guard, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("fencefile: %w", err)
+	}
+	base := filepath.Base(abs)
+	if base == string(filepath.Separator) || strings.HasSuffix(path, string(filepath.Separator)) || strings.HasSuffix(base, sidecar) {
+		return nil, fmt.Errorf("fencefile: %w: %q; want the path of a file that is no sidecar", fence.ErrResource, path)
+	}
+	return &Guard{base: base, at: place.At{Path: filepath.Dir(abs), Shared: cfg.SharedPlace}}, nil
+}
+
+// Install makes the sidecar of the file, which need not exist yet; its directory must. A
 // sidecar that is there stays as it is.
-func Install(ctx context.Context, path string) error {
-	t, err := openTarget(ctx, path)
+func (g *Guard) Install(ctx context.Context) error {
+	t, err := g.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -45,10 +74,10 @@ func Install(ctx context.Context, path string) error {
 	return t.raise(ctx, from, from, exists)
 }
 
-// Uninstall removes the sidecar of a file. Then nothing is known of the tokens that it
+// Uninstall removes the sidecar of the file. Then nothing is known of the tokens that it
 // has seen: installed again, it takes any.
-func Uninstall(ctx context.Context, path string) error {
-	t, err := openTarget(ctx, path)
+func (g *Guard) Uninstall(ctx context.Context) error {
+	t, err := g.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -70,13 +99,13 @@ func Uninstall(ctx context.Context, path string) error {
 	return nil
 }
 
-// Claim raises the mark of a file to the token, and puts on the disk what it finds: what
+// Claim raises the mark to token, and puts on the disk what it finds: what
 // a new leader does before it reads the file. A greater mark is a fence.StaleError; a
-// file without a sidecar matches fence.ErrResource. It waits for a [Replace] that is
-// about to rename, as long as ctx lasts. After any error that does not match
+// file without a sidecar matches fence.ErrResource. It waits for a [Guard.Write] that
+// is about to rename, as long as ctx lasts. After any error that does not match
 // [fence.ErrUnknownOutcome] the mark is as it was.
-func Claim(ctx context.Context, path string, token fence.Token) error {
-	t, err := openTarget(ctx, path)
+func (g *Guard) Claim(ctx context.Context, token fence.Token) error {
+	t, err := g.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,10 +129,10 @@ func Claim(ctx context.Context, path string, token fence.Token) error {
 	return nil
 }
 
-// Status reads the mark of a file; a file without a sidecar matches fence.ErrResource. It
+// Status reads the mark. A file without a sidecar matches fence.ErrResource. It
 // takes no lock.
-func Status(ctx context.Context, path string) (State, error) {
-	t, err := openTarget(ctx, path)
+func (g *Guard) Status(ctx context.Context) (State, error) {
+	t, err := g.open(ctx)
 	if err != nil {
 		return State{}, err
 	}
@@ -115,7 +144,7 @@ func Status(ctx context.Context, path string) (State, error) {
 	return State{Highest: token, Warnings: t.warnings}, nil
 }
 
-// Replace gives a file the content that write writes, as a whole, unless its mark is
+// Write gives the file the content that write writes, as a whole, unless its mark is
 // above the token; a mark below is raised first. Success means that all of it is on the
 // disk. A greater mark is a fence.StaleError, a file without a sidecar matches
 // fence.ErrResource, and after an error of write, which is returned as it is, as after
@@ -125,8 +154,8 @@ func Status(ctx context.Context, path string) (State, error) {
 // nobody waiting; it may run in vain. Its writer is a file and is not buffered. Mode and
 // owner of the file are kept, and it is an error if they cannot be; a new one has mode
 // 0666 less the umask. A path that ends in a link, or is no regular file, is refused.
-func Replace(ctx context.Context, path string, token fence.Token, write func(io.Writer) error) error {
-	t, err := openTarget(ctx, path)
+func (g *Guard) Write(ctx context.Context, token fence.Token, write func(io.Writer) error) error {
+	t, err := g.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -194,18 +223,10 @@ type target struct {
 	base string
 }
 
-func openTarget(ctx context.Context, path string) (target, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return target{}, fmt.Errorf("fencefile: %w", err)
-	}
-	base := filepath.Base(abs)
-	if base == string(filepath.Separator) || strings.HasSuffix(path, string(filepath.Separator)) || strings.HasSuffix(base, sidecar) {
-		return target{}, fmt.Errorf("fencefile: %w: %q; want the path of a file that is no sidecar", fence.ErrResource, path)
-	}
-	d, err := openDirectory(ctx, place.At{Path: filepath.Dir(abs), Shared: isShared(ctx)})
-	mark := base + sidecar
-	return target{slot{directory: d, of: ownFile, mark: mark, temp: mark + ".new", held: mark + ".lock"}, base}, err
+func (g *Guard) open(ctx context.Context) (target, error) {
+	d, err := openDirectory(ctx, g.at)
+	mark := g.base + sidecar
+	return target{slot{directory: d, of: ownFile, mark: mark, temp: mark + ".new", held: mark + ".lock"}, g.base}, err
 }
 
 func (t target) check(token fence.Token) error {

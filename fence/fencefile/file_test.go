@@ -15,19 +15,41 @@ import (
 	"testing"
 
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/place"
 )
+
+// guarded is the guard of a file whose path is right.
+func guarded(path string) *Guard {
+	g, err := New(path, Config{})
+	if err != nil {
+		panic(err)
+	}
+	return g
+}
+
+// traced is [place.WithTrace] for a function that has nothing fail.
+func traced(ctx context.Context, before func(string)) context.Context {
+	return place.WithTrace(ctx, func(operation string) error {
+		before(operation)
+		return nil
+	})
+}
 
 func installed(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a file")
-	if err := Install(t.Context(), path); err != nil {
+	if err := guarded(path).Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
 func replace(ctx context.Context, path string, token fence.Token, content string) error {
-	return Replace(ctx, path, token, func(w io.Writer) error {
+	g, err := New(path, Config{})
+	if err != nil {
+		return err
+	}
+	return g.Write(ctx, token, func(w io.Writer) error {
 		_, err := io.WriteString(w, content)
 		return err
 	})
@@ -39,7 +61,7 @@ func want(t *testing.T, path, content string, mark fence.Token) {
 	if err != nil && !os.IsNotExist(err) || string(b) != content {
 		t.Errorf("%.100q, %v; want %q", b, err, content)
 	}
-	if s, err := Status(t.Context(), path); err != nil || s.Highest != mark {
+	if s, err := guarded(path).Status(t.Context()); err != nil || s.Highest != mark {
 		t.Errorf("the mark is %v, %v; want %v", s.Highest, err, mark)
 	}
 }
@@ -63,8 +85,8 @@ func TestReplace(t *testing.T) {
 	for _, do := range []error{
 		replace(t.Context(), path, 5, "first"),
 		replace(t.Context(), path, 5, "again"),
-		Claim(t.Context(), path, 7),
-		Claim(t.Context(), path, 7),
+		guarded(path).Claim(t.Context(), 7),
+		guarded(path).Claim(t.Context(), 7),
 	} {
 		if do != nil {
 			t.Fatal(do)
@@ -72,19 +94,19 @@ func TestReplace(t *testing.T) {
 	}
 	want(t, path, "again", 7)
 	wantStale(t, replace(t.Context(), path, 6, "stale"), 6, 7)
-	wantStale(t, Claim(t.Context(), path, 6), 6, 7)
+	wantStale(t, guarded(path).Claim(t.Context(), 6), 6, 7)
 	want(t, path, "again", 7)
 	if err := replace(t.Context(), path, fence.MaxToken, "last"); err != nil {
 		t.Fatal(err)
 	}
-	if err := Install(t.Context(), path); err != nil {
+	if err := guarded(path).Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want(t, path, "last", fence.MaxToken) // to install again forgets nothing
 	if got := names(t, path); got != "a file, a file.fence, a file.fence.lock" {
 		t.Errorf("there are %s", got)
 	}
-	if err := Uninstall(t.Context(), path); err != nil {
+	if err := guarded(path).Uninstall(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := names(t, path); got != "a file" {
@@ -96,8 +118,8 @@ func TestReplace(t *testing.T) {
 // meanwhile.
 func TestReplaceOvertaken(t *testing.T) {
 	path := installed(t)
-	err := Replace(t.Context(), path, 5, func(w io.Writer) error {
-		if err := Claim(t.Context(), path, 6); err != nil {
+	err := guarded(path).Write(t.Context(), 5, func(w io.Writer) error {
+		if err := guarded(path).Claim(t.Context(), 6); err != nil {
 			t.Error(err)
 		}
 		_, err := io.WriteString(w, "stale")
@@ -120,22 +142,25 @@ func TestReplaceRefuses(t *testing.T) {
 		}
 	}
 	for token, want := range map[fence.Token]error{0: fence.ErrMissing, 1 << 48: fence.ErrToken, fence.MaxToken + 1: fence.ErrToken} {
-		run(replace(t.Context(), path, token, "x"), want, "Replace")
-		run(Claim(t.Context(), path, token), want, "Claim")
+		run(replace(t.Context(), path, token, "x"), want, "Write")
+		run(guarded(path).Claim(t.Context(), token), want, "Claim")
 	}
-	for _, other := range []string{dir + "/other", path + ".fence", dir + "/", "/"} {
-		run(replace(t.Context(), other, 5, "x"), fence.ErrResource, other)
-		run(Claim(t.Context(), other, 5), fence.ErrResource, other)
-		run(Uninstall(t.Context(), other), fence.ErrResource, other)
-		_, err := Status(t.Context(), other)
+	for _, other := range []string{path + ".fence", dir + "/", "/"} {
+		_, err := New(other, Config{})
 		run(err, fence.ErrResource, other)
 	}
+	other := dir + "/other"
+	run(replace(t.Context(), other, 5, "x"), fence.ErrResource, other)
+	run(guarded(other).Claim(t.Context(), 5), fence.ErrResource, other)
+	run(guarded(other).Uninstall(t.Context()), fence.ErrResource, other)
+	_, err := guarded(other).Status(t.Context())
+	run(err, fence.ErrResource, other)
 	mine := errors.New("the writer's")
-	if err := Replace(t.Context(), path, 5, func(io.Writer) error { return mine }); err != mine {
+	if err := guarded(path).Write(t.Context(), 5, func(io.Writer) error { return mine }); err != mine {
 		t.Errorf("%v; want the writer's error", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	run(Replace(ctx, path, 5, func(io.Writer) error { cancel(mine); return nil }), mine, "ended in time")
+	run(guarded(path).Write(ctx, 5, func(io.Writer) error { cancel(mine); return nil }), mine, "ended in time")
 	want(t, path, "", 0)
 	if err := os.Symlink("nowhere", path); err != nil {
 		t.Fatal(err)
@@ -147,12 +172,12 @@ func TestReplaceRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(replace(t.Context(), path, 5, "x"), fence.ErrResource, "a mark that was lost")
-	run(Claim(t.Context(), path, 5), fence.ErrResource, "a mark that was lost")
+	run(guarded(path).Claim(t.Context(), 5), fence.ErrResource, "a mark that was lost")
 	if err := os.WriteFile(path+".fence", encode(ownFile, 5)[1:], 0o600); err != nil {
 		t.Fatal(err)
 	}
 	run(replace(t.Context(), path, 5, "x"), ErrDamaged, "a mark that was damaged")
-	run(Install(t.Context(), path), ErrDamaged, "a mark that was damaged")
+	run(guarded(path).Install(t.Context()), ErrDamaged, "a mark that was damaged")
 }
 
 // TestReplaceFails is TestMarkFails for files: the content is the old one or the new one,
@@ -167,7 +192,7 @@ func TestReplaceFails(t *testing.T) {
 					t.Fatal(err)
 				}
 				n, what := 0, ""
-				err := replace(withTrace(t.Context(), func(operation string) error {
+				err := replace(place.WithTrace(t.Context(), func(operation string) error {
 					defer func() { n++ }()
 					if n == at || killed && n > at {
 						what += operation + ", "
@@ -182,7 +207,7 @@ func TestReplaceFails(t *testing.T) {
 					break
 				}
 				b, _ := os.ReadFile(path)
-				s, _ := Status(t.Context(), path)
+				s, _ := guarded(path).Status(t.Context())
 				state := fmt.Sprint(string(b), " ", s.Highest)
 				switch {
 				case err == nil && strings.HasPrefix(what, "unlock") && state == fmt.Sprint("new ", token):
@@ -201,7 +226,7 @@ func TestReplaceFails(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if err := Claim(t.Context(), path, 7); err != nil {
+				if err := guarded(path).Claim(t.Context(), 7); err != nil {
 					t.Error(err)
 				}
 				if got := names(t, path); got != "a file, a file.fence, a file.fence.lock" {
@@ -223,14 +248,14 @@ func TestErrorsSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	failing := func(operation string, errno error) context.Context {
-		return withTrace(t.Context(), func(o string) error {
+		return place.WithTrace(t.Context(), func(o string) error {
 			if strings.HasPrefix(o, operation) {
 				return errno
 			}
 			return nil
 		})
 	}
-	claim := func(ctx context.Context) error { return Claim(ctx, path, 6) }
+	claim := func(ctx context.Context) error { return guarded(path).Claim(ctx, 6) }
 	write := func(ctx context.Context) error { return replace(ctx, path, 5, "new") }
 	for _, c := range []struct {
 		do              func(context.Context) error
@@ -279,15 +304,16 @@ func TestErrorsSay(t *testing.T) {
 	damage(filepath.Join(dir, "mark-file"))
 	_, highest := m.Highest(t.Context(), "file")
 	missing := filepath.Join(dir, "missing")
+	_, noGuard := New(path+".fence", Config{})
 	for _, c := range []struct {
 		err   error
 		parts []string
 	}{
 		{claim(t.Context()), []string{path + ".fence: the mark is damaged: ", "remove it, install it, and claim again"}},
 		{highest, []string{filepath.Join(dir, "mark-file") + ": the mark is damaged: ", "remove it, install it, and claim again"}},
-		{Claim(t.Context(), missing, 5), []string{missing + " has no sidecar; install it"}},
-		{Claim(t.Context(), missing+"/file", 5), []string{"open " + missing + ": no such file or directory"}},
-		{Claim(t.Context(), path+".fence", 5), []string{"want the path of a file that is no sidecar"}},
+		{guarded(missing).Claim(t.Context(), 5), []string{missing + " has no sidecar; install it"}},
+		{guarded(missing+"/file").Claim(t.Context(), 5), []string{"open " + missing + ": no such file or directory"}},
+		{noGuard, []string{"want the path of a file that is no sidecar"}},
 	} {
 		for _, part := range c.parts {
 			if c.err == nil || !strings.Contains(c.err.Error(), part) {
@@ -347,17 +373,17 @@ func TestUninstallMeanwhile(t *testing.T) {
 	var once sync.Once
 	var all sync.WaitGroup
 	all.Go(func() {
-		ctx := WithTrace(t.Context(), func(o string) {
+		ctx := traced(t.Context(), func(o string) {
 			if strings.HasPrefix(o, "lock ") {
 				once.Do(func() { waits <- true; <-removed })
 			}
 		})
-		if err := Claim(ctx, path, 5); !errors.Is(err, fence.ErrResource) {
+		if err := guarded(path).Claim(ctx, 5); !errors.Is(err, fence.ErrResource) {
 			t.Errorf("%v; want ErrResource", err)
 		}
 	})
 	<-waits
-	if err := Uninstall(t.Context(), path); err != nil {
+	if err := guarded(path).Uninstall(t.Context()); err != nil {
 		t.Error(err)
 	}
 	close(removed)

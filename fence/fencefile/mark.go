@@ -19,7 +19,7 @@ import (
 // raise marks in one directory harms none of them, but a fence.Guard has to be alone in
 // front of its resource: [Mark.Alone] sees to that.
 //
-// A resource is added once ([Mark.Add]). A Raise writes and syncs a new file, renames it,
+// A resource is installed once ([Mark.Install]). A Raise writes and syncs a new file, renames it,
 // and syncs the directory. A file that is not there is an error (fence.ErrResource), and
 // not a resource that was never claimed: a directory that was removed, or restored from
 // before that, must not let an older leader in. One that is damaged is an error, too
@@ -36,17 +36,13 @@ type Mark struct {
 var _ fence.Mark = (*Mark)(nil)
 
 // NewMark returns the marks in dir, which is made if it is absent, for this user alone.
-// A dir that its group may write is for all of the group. It needs no closing. Root gets
-// an error for a dir that other users can write to; see [OpenMark].
-func NewMark(dir string) (*Mark, error) { return OpenMark(context.Background(), dir) }
-
-// OpenMark is [NewMark] for a context of [WithSharedPlace].
-func OpenMark(ctx context.Context, dir string) (*Mark, error) {
+// A dir that its group may write is for all of the group. It needs no closing.
+func NewMark(dir string, cfg Config) (*Mark, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("fencefile: %w", err)
 	}
-	at := place.At{Path: dir, Shared: isShared(ctx)}
+	at := place.At{Path: dir, Shared: cfg.SharedPlace}
 	made, err := at.Make()
 	if err == nil {
 		err = errors.Join(syncDirectory(filepath.Dir(dir)), made.Close()) // it may have been made by a process that was stopped then
@@ -54,7 +50,7 @@ func OpenMark(ctx context.Context, dir string) (*Mark, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fencefile: %w", err)
 	}
-	d, err := openDirectory(ctx, at)
+	d, err := openDirectory(context.Background(), at)
 	if err != nil {
 		return nil, err
 	}
@@ -79,9 +75,9 @@ func syncDirectory(path string) error {
 // [State] do. The slice must not be changed.
 func (m *Mark) Warnings() []string { return m.warnings }
 
-// Add makes a resource one that can be claimed. Its mark is 0, unless it was added before:
-// then it stays what it is. Errors are those of [Mark.Raise].
-func (m *Mark) Add(ctx context.Context, resource fence.Resource) error {
+// Install makes a resource one that can be claimed. Its mark is 0, unless it was installed
+// before: then it stays what it is. Errors are those of [Mark.Raise].
+func (m *Mark) Install(ctx context.Context, resource fence.Resource) error {
 	return m.locked(ctx, resource, func(s slot) error {
 		from, exists, err := s.found()
 		if err != nil {
@@ -91,10 +87,10 @@ func (m *Mark) Add(ctx context.Context, resource fence.Resource) error {
 	})
 }
 
-// Remove forgets a resource and its mark, which no guard may use any more. It fails while
+// Uninstall removes a resource and its mark, which no guard may use any more. It fails while
 // one has it by [Mark.Alone]. From then on the resource is refused with fence.ErrResource.
-// If it is added again, it takes any token. It is no error if there is none.
-func (m *Mark) Remove(ctx context.Context, resource fence.Resource) error {
+// If it is installed again, it takes any token. It is no error if there is none.
+func (m *Mark) Uninstall(ctx context.Context, resource fence.Resource) error {
 	release, err := m.Alone(resource)
 	if err != nil {
 		return err
@@ -114,7 +110,7 @@ func (m *Mark) Remove(ctx context.Context, resource fence.Resource) error {
 }
 
 // Raise implements fence.Mark. It waits for the lock of the resource's mark as long as
-// its context lasts. A resource that was not added, or whose mark was lost, is refused with
+// its context lasts. A resource that is not installed, or whose mark was lost, is refused with
 // fence.ErrResource. After any error that does not match [fence.ErrUnknownOutcome] the
 // mark is as it was.
 func (m *Mark) Raise(ctx context.Context, resource fence.Resource, token fence.Token) error {
@@ -130,7 +126,7 @@ func (m *Mark) Raise(ctx context.Context, resource fence.Resource, token fence.T
 	})
 }
 
-// Highest implements fence.Mark. It takes no lock. A resource that was not added, or whose
+// Highest implements fence.Mark. It takes no lock. A resource that is not installed, or whose
 // mark was lost, is refused with fence.ErrResource.
 func (m *Mark) Highest(ctx context.Context, resource fence.Resource) (fence.Token, error) {
 	if _, err := fence.ParseResource(string(resource)); err != nil {
@@ -166,7 +162,7 @@ func (m *Mark) locked(ctx context.Context, resource fence.Resource, do func(slot
 func (m *Mark) mark(s slot, resource fence.Resource) (fence.Token, error) {
 	highest, exists, err := s.found()
 	if err == nil && !exists {
-		err = fmt.Errorf("%w: %s has no mark in %s: it was not added, or the mark was lost; when no earlier leader is left, add it (elect fence install --at file:%s %s)",
+		err = fmt.Errorf("%w: %s has no mark in %s: it was not installed, or the mark was lost; when no earlier leader is left, install it (elect fence install --at file:%s %s)",
 			fence.ErrResource, resource, m.dir, m.dir, resource)
 	}
 	return highest, err

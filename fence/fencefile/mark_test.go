@@ -16,11 +16,12 @@ import (
 	"time"
 
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/place"
 )
 
 func newMark(t *testing.T, dir string) *Mark {
 	t.Helper()
-	m, err := NewMark(dir)
+	m, err := NewMark(dir, Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func newMark(t *testing.T, dir string) *Mark {
 func added(t *testing.T, dir string, resource fence.Resource) *Mark {
 	t.Helper()
 	m := newMark(t, dir)
-	if err := m.Add(t.Context(), resource); err != nil {
+	if err := m.Install(t.Context(), resource); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -69,7 +70,7 @@ func TestMark(t *testing.T) {
 		}
 	}
 	wantStale(t, m.Raise(t.Context(), "r", fence.MaxToken-1), fence.MaxToken-1, fence.MaxToken)
-	if err := m.Add(t.Context(), "r"); err != nil || highest(t, m, "r") != fence.MaxToken {
+	if err := m.Install(t.Context(), "r"); err != nil || highest(t, m, "r") != fence.MaxToken {
 		t.Errorf("added again: %v, %v; want it as it is", err, highest(t, m, "r"))
 	}
 	if got := highest(t, added(t, dir, "R"), "R"); got != 0 {
@@ -116,14 +117,14 @@ func TestMarkLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Remove(t.Context(), "r"); err == nil || highest(t, m, "r") != 6 {
+	if err := m.Uninstall(t.Context(), "r"); err == nil || highest(t, m, "r") != 6 {
 		t.Errorf("%v; want what a guard has not to be removed", err)
 	}
 	if err := release(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := m.Remove(t.Context(), "r"); err != nil {
+		if err := m.Uninstall(t.Context(), "r"); err != nil {
 			t.Fatal(err)
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
@@ -166,7 +167,7 @@ func TestMarkRefuses(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewMark(file); err == nil {
+	if _, err := NewMark(file, Config{}); err == nil {
 		t.Error("NewMark takes a file")
 	}
 	if err := os.Remove(dir + "/file"); err != nil {
@@ -233,7 +234,7 @@ func TestMarkFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, what := 0, ""
-			ctx := withTrace(t.Context(), func(operation string) error {
+			ctx := place.WithTrace(t.Context(), func(operation string) error {
 				defer func() { n++ }()
 				if n == at || killed && n > at {
 					what += operation + ", "
@@ -279,7 +280,7 @@ func TestMarkSyncs(t *testing.T) {
 	m := added(t, t.TempDir(), "r")
 	for range 2 {
 		var did []string
-		if err := m.Raise(WithTrace(t.Context(), func(o string) { did = append(did, o) }), "r", 5); err != nil {
+		if err := m.Raise(traced(t.Context(), func(o string) { did = append(did, o) }), "r", 5); err != nil {
 			t.Fatal(err)
 		}
 		if len(did) < 2 || did[len(did)-2] != "sync ." || did[len(did)-1] != "unlock lock-r" {
@@ -333,7 +334,7 @@ func TestMarkWaits(t *testing.T) {
 	locked, free := make(chan bool), make(chan bool)
 	var all sync.WaitGroup
 	all.Go(func() {
-		ctx := WithTrace(t.Context(), func(o string) {
+		ctx := traced(t.Context(), func(o string) {
 			if o == "read mark-r" {
 				locked <- true
 				<-free
@@ -372,7 +373,7 @@ func TestFileName(t *testing.T) {
 		}
 		m := newMark(t, t.TempDir())
 		if r.Valid() {
-			if err := errors.Join(m.Add(t.Context(), r), m.Raise(t.Context(), r, 5)); err != nil {
+			if err := errors.Join(m.Install(t.Context(), r), m.Raise(t.Context(), r, 5)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -387,9 +388,9 @@ func TestMarkForTheGroup(t *testing.T) {
 	if err := os.Chmod(dir, 0o770); err != nil {
 		t.Fatal(err)
 	}
-	m, err := OpenMark(WithSharedPlace(t.Context()), dir)
+	m, err := NewMark(dir, Config{SharedPlace: true})
 	if err == nil {
-		err = errors.Join(m.Add(t.Context(), "r"), m.Raise(t.Context(), "r", 5))
+		err = errors.Join(m.Install(t.Context(), "r"), m.Raise(t.Context(), "r", 5))
 	}
 	if err != nil {
 		t.Fatal(err)

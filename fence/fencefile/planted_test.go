@@ -3,7 +3,6 @@
 package fencefile
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -22,6 +21,15 @@ var plants = map[string]func(target, path string) error{
 	"pipe":      func(_, path string) error { return syscall.Mkfifo(path, 0o600) },
 }
 
+// shared is the guard of a file in a directory that others may write.
+func shared(path string) *Guard {
+	g, err := New(path, Config{SharedPlace: true})
+	if err != nil {
+		panic(err)
+	}
+	return g
+}
+
 // TestPlanted: what another user may have put at the names of marks and sidecars is
 // neither followed nor waited for, and nothing of it is changed.
 func TestPlanted(t *testing.T) {
@@ -29,8 +37,8 @@ func TestPlanted(t *testing.T) {
 		for _, name := range []string{"lock-orders", "mark-orders", "guard-orders", "file.fence", "file.fence.lock"} {
 			t.Run(is+" "+name, func(t *testing.T) {
 				dir := t.TempDir()
-				m, err := NewMark(dir)
-				if err = errors.Join(err, m.Add(t.Context(), "orders"), Install(t.Context(), dir+"/file")); err != nil {
+				m, err := NewMark(dir, Config{})
+				if err = errors.Join(err, m.Install(t.Context(), "orders"), guarded(dir+"/file").Install(t.Context())); err != nil {
 					t.Fatal(err)
 				}
 				target, path := dir+"/target", dir+"/"+name
@@ -41,15 +49,14 @@ func TestPlanted(t *testing.T) {
 				if err := errors.Join(os.WriteFile(target, []byte("theirs"), 0o640), plant(target, path), os.Chmod(dir, 0o770)); err != nil {
 					t.Fatal(err)
 				}
-				ctx := WithSharedPlace(t.Context())
-				if m, err = OpenMark(ctx, dir); err != nil {
+				if m, err = NewMark(dir, Config{SharedPlace: true}); err != nil {
 					t.Fatal(err)
 				}
 				if strings.HasPrefix(name, "file") {
-					err = Claim(ctx, dir+"/file", 5)
+					err = shared(dir+"/file").Claim(t.Context(), 5)
 				} else {
 					_, alone := m.Alone("orders")
-					err = errors.Join(alone, m.Raise(ctx, "orders", 5))
+					err = errors.Join(alone, m.Raise(t.Context(), "orders", 5))
 				}
 				if _, ok := errors.AsType[*place.Refused](err); !ok || !strings.Contains(err.Error(), path+" ") {
 					t.Errorf("%v; want %s refused", err, path)
@@ -77,8 +84,8 @@ func TestRootAmongOthers(t *testing.T) {
 		if err := change(dir); err != nil {
 			t.Fatal(err)
 		}
-		_, err := NewMark(dir)
-		for _, err := range []error{err, Install(t.Context(), dir+"/file")} {
+		_, err := NewMark(dir, Config{})
+		for _, err := range []error{err, guarded(dir + "/file").Install(t.Context())} {
 			if _, ok := errors.AsType[*place.Refused](err); !ok || !strings.Contains(err.Error(), "other user") && !strings.Contains(err.Error(), "user 65534") {
 				t.Errorf("%v; want a refusal", err)
 			}
@@ -86,12 +93,11 @@ func TestRootAmongOthers(t *testing.T) {
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 			t.Errorf("%v, %v; want nothing made", entries, err)
 		}
-		ctx := WithSharedPlace(context.Background())
-		m, err := OpenMark(ctx, dir)
-		if err = errors.Join(err, Install(ctx, dir+"/file"), Claim(ctx, dir+"/file", 5)); err != nil {
+		m, err := NewMark(dir, Config{SharedPlace: true})
+		if err = errors.Join(err, shared(dir+"/file").Install(t.Context()), shared(dir+"/file").Claim(t.Context(), 5)); err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(m.Add(t.Context(), "orders"), m.Raise(t.Context(), "orders", 5)); err != nil {
+		if err := errors.Join(m.Install(t.Context(), "orders"), m.Raise(t.Context(), "orders", 5)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -22,18 +22,24 @@ import (
 // A call without a token in its context is sent as it is, with the metadata that it may
 // have. Who uses the interceptors without [Client.DialOptions] must switch policies of
 // retries off for what is guarded; see "gRPC Retry Design", gRFC A6.
-type Client struct {
-	Resource fence.Resource
+type Client struct{ resource fence.Resource }
+
+// NewClient returns the client for a resource.
+func NewClient(resource fence.Resource) (*Client, error) {
+	if _, err := fence.ParseResource(string(resource)); err != nil {
+		return nil, err
+	}
+	return &Client{resource}, nil
 }
 
 // DialOptions are what grpc.NewClient takes: both interceptors, and no retries by policy: a
 // call that was applied and lost its answer would be told as refused if it came again too late.
-func (c Client) DialOptions() []grpc.DialOption {
+func (c *Client) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.Unary), grpc.WithChainStreamInterceptor(c.Stream), grpc.WithDisableRetry()}
 }
 
 // Unary implements grpc.UnaryClientInterceptor.
-func (c Client) Unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func (c *Client) Unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if own(method) {
 		return invoker(ctx, method, req, reply, conn, opts...)
 	}
@@ -45,7 +51,7 @@ func (c Client) Unary(ctx context.Context, method string, req, reply any, conn *
 }
 
 // Stream implements grpc.StreamClientInterceptor.
-func (c Client) Stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	ctx, shown, err := c.show(ctx)
 	if err != nil {
 		return nil, err
@@ -58,7 +64,7 @@ func (c Client) Stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.Cl
 }
 
 // show returns the context of a call, and what is shown in it.
-func (c Client) show(ctx context.Context) (context.Context, fence.Shown, error) {
+func (c *Client) show(ctx context.Context) (context.Context, fence.Shown, error) {
 	token, ok := fence.FromContext(ctx)
 	if !ok {
 		if md, ok := metadata.FromOutgoingContext(ctx); ok && len(md.Get(Key)) == 1 {
@@ -66,10 +72,10 @@ func (c Client) show(ctx context.Context) (context.Context, fence.Shown, error) 
 				return ctx, shown, nil
 			}
 		}
-		return ctx, fence.Shown{Resource: c.Resource}, nil
+		return ctx, fence.Shown{Resource: c.resource}, nil
 	}
-	shown := fence.Shown{Resource: c.Resource, Token: token}
-	if err := fence.CheckShown(c.Resource, token); err != nil {
+	shown := fence.Shown{Resource: c.resource, Token: token}
+	if err := fence.CheckShown(c.resource, token); err != nil {
 		return nil, shown, err
 	}
 	return show(ctx, shown), shown, nil

@@ -5,7 +5,7 @@
 // token comes, the contexts of calls with smaller ones end, their streams fail, and the
 // greater one is admitted when their handlers have returned. [Client] has the interceptors
 // of a client, which show the token of the context and make errors of refusals. A new
-// leader calls [Claim] before it reads anything.
+// leader calls [Client.Claim] before it reads anything.
 //
 // A refusal is a status with a google.rpc.ErrorInfo of [Domain] as a detail, whose reason is
 // the [fence.Result], and whose metadata are the resource, the token shown and the highest:

@@ -18,7 +18,7 @@ import (
 // A server guards its services; a leader claims, and shows its token with each call. The
 // health service stands for one that writes. A real server has a mark that is durable.
 func Example() {
-	guard, err := fence.NewGuard(new(fence.Memory), fence.GuardConfig{Resources: []fence.Resource{"orders"}})
+	guard, err := fence.NewGuard(new(fence.Memory), []fence.Resource{"orders"}, fence.GuardConfig{})
 	if err != nil {
 		panic(err)
 	}
@@ -33,15 +33,19 @@ func Example() {
 	go func() { _ = server.Serve(l) }()
 	defer server.Stop()
 
-	options := append(fencegrpc.Client{Resource: "orders"}.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	orders, err := fencegrpc.NewClient("orders")
+	if err != nil {
+		panic(err)
+	}
+	options := append(orders.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	conn, err := grpc.NewClient(l.Addr().String(), options...)
 	if err != nil {
 		panic(err)
 	}
 	defer conn.Close()
 	ctx := context.Background()
-	fmt.Println(fencegrpc.Claim(ctx, conn, "orders", 42)) // before the first read
-	highest, err := fencegrpc.Highest(ctx, conn, "orders")
+	fmt.Println(orders.Claim(ctx, conn, 42)) // before the first read
+	highest, err := orders.Highest(ctx, conn)
 	fmt.Println(highest, err)
 
 	call := func(token fence.Token) error {

@@ -71,8 +71,7 @@ func (s *service) desc() *grpc.ServiceDesc {
 // serve starts a server with a guard of "orders", and connects a client to it.
 func serve(t *testing.T, s *service, mark fence.Mark, guarding fence.GuardConfig, cfg fencegrpc.Config) *grpc.ClientConn {
 	t.Helper()
-	guarding.Resources = []fence.Resource{"orders"}
-	guard, err := fence.NewGuard(mark, guarding)
+	guard, err := fence.NewGuard(mark, []fence.Resource{"orders"}, guarding)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +91,7 @@ func serve(t *testing.T, s *service, mark fence.Mark, guarding fence.GuardConfig
 			t.Error(err)
 		}
 	})
-	conn, err := grpc.NewClient(l.Addr().String(), append(fencegrpc.Client{Resource: "orders"}.DialOptions(),
+	conn, err := grpc.NewClient(l.Addr().String(), append(client(t, "orders").DialOptions(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +129,7 @@ func TestUnary(t *testing.T) {
 		return nil
 	}}
 	conn := serve(t, s, new(fence.Memory), fence.GuardConfig{Era: fence.MaxEra, MaxStep: fence.MaxCount}, fencegrpc.Config{})
-	if highest, err := fencegrpc.Highest(t.Context(), conn, "orders"); highest != 0 || err != nil {
+	if highest, err := client(t, "orders").Highest(t.Context(), conn); highest != 0 || err != nil {
 		t.Errorf("the mark of what was never claimed: %v, %v", highest, err)
 	}
 	for _, token := range []fence.Token{41, 41, 42} {
@@ -145,13 +144,13 @@ func TestUnary(t *testing.T) {
 	if status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("the code of a stale token is %v", status.Code(err))
 	}
-	if err := fencegrpc.Claim(t.Context(), conn, "orders", 41); !errors.Is(err, fence.ErrStale) {
+	if err := client(t, "orders").Claim(t.Context(), conn, 41); !errors.Is(err, fence.ErrStale) {
 		t.Errorf("a claim with 41 after 42: %v", err)
 	}
-	if err := fencegrpc.Claim(t.Context(), conn, "orders", fence.MaxToken); err != nil {
+	if err := client(t, "orders").Claim(t.Context(), conn, fence.MaxToken); err != nil {
 		t.Errorf("a claim with the greatest token: %v", err)
 	}
-	if highest, err := fencegrpc.Highest(t.Context(), conn, "orders"); highest != fence.MaxToken || err != nil {
+	if highest, err := client(t, "orders").Highest(t.Context(), conn); highest != fence.MaxToken || err != nil {
 		t.Errorf("the mark: %v, %v", highest, err)
 	}
 	if n := s.ran.Load(); n != 3 {
@@ -202,7 +201,7 @@ func TestRefusals(t *testing.T) {
 	if n := seen.Load(); n != 18 { // the guard was told of the others
 		t.Errorf("%d refusals were told; want 18", n)
 	}
-	if _, err := fencegrpc.Highest(t.Context(), conn, "others"); !errors.Is(err, fence.ErrResource) {
+	if _, err := client(t, "others").Highest(t.Context(), conn); !errors.Is(err, fence.ErrResource) {
 		t.Errorf("the mark of another resource: %v", err)
 	}
 }
@@ -213,7 +212,7 @@ func TestOpen(t *testing.T) {
 	if err := call(t.Context(), conn); err != nil {
 		t.Errorf("without a token: %v", err)
 	}
-	if err := fencegrpc.Claim(t.Context(), conn, "orders", 2); err != nil {
+	if err := client(t, "orders").Claim(t.Context(), conn, 2); err != nil {
 		t.Fatal(err)
 	}
 	if err := call(with(t, 1), conn); !errors.Is(err, fence.ErrStale) {
@@ -317,7 +316,7 @@ func TestBusy(t *testing.T) {
 	older := make(chan error, 1)
 	go func() { older <- call(with(t, 1), conn) }()
 	<-running
-	err := fencegrpc.Claim(with(t, 2), conn, "orders", 2)
+	err := client(t, "orders").Claim(with(t, 2), conn, 2)
 	if !errors.Is(err, fence.ErrBusy) || status.Code(err) != codes.Unavailable || errors.Is(err, fence.ErrUnknownOutcome) {
 		t.Errorf("a claim while a smaller token is at work: %v", err)
 	}
@@ -328,7 +327,7 @@ func TestBusy(t *testing.T) {
 	if err := <-older; err != nil {
 		t.Errorf("a call that was done before the greater token was admitted: %v", err)
 	}
-	if err := fencegrpc.Claim(with(t, 2), conn, "orders", 2); err != nil {
+	if err := client(t, "orders").Claim(with(t, 2), conn, 2); err != nil {
 		t.Errorf("a claim afterwards: %v", err)
 	}
 }
@@ -359,7 +358,7 @@ func TestFailingMark(t *testing.T) {
 // TestForeignRefusal: what a handler got from another server says nothing of its own work.
 func TestForeignRefusal(t *testing.T) {
 	other := serve(t, new(service), new(fence.Memory), fence.GuardConfig{}, fencegrpc.Config{})
-	if err := fencegrpc.Claim(t.Context(), other, "orders", 2); err != nil {
+	if err := client(t, "orders").Claim(t.Context(), other, 2); err != nil {
 		t.Fatal(err)
 	}
 	conn := serve(t, &service{call: func(ctx context.Context) error { return call(ctx, other) }}, new(fence.Memory), fence.GuardConfig{}, fencegrpc.Config{})
@@ -397,7 +396,7 @@ func TestAnswerThatIsTooLarge(t *testing.T) {
 func TestFromError(t *testing.T) {
 	s := new(service)
 	conn := serve(t, s, new(fence.Memory), fence.GuardConfig{}, fencegrpc.Config{})
-	if err := fencegrpc.Claim(t.Context(), conn, "orders", 42); err != nil {
+	if err := client(t, "orders").Claim(t.Context(), conn, 42); err != nil {
 		t.Fatal(err)
 	}
 	stale := status.Convert(call(with(t, 41), conn)).Err()
@@ -421,7 +420,7 @@ func TestFromError(t *testing.T) {
 // TestClaimAtAFailingMark: whether a claim was taken whose mark has failed is not known.
 func TestClaimAtAFailingMark(t *testing.T) {
 	conn := serve(t, new(service), broken{}, fence.GuardConfig{}, fencegrpc.Config{})
-	err := fencegrpc.Claim(t.Context(), conn, "orders", 1)
+	err := client(t, "orders").Claim(t.Context(), conn, 1)
 	if !errors.Is(err, fence.ErrUnknownOutcome) || errors.Is(err, fence.ErrStale) || status.Code(err) != codes.Unavailable || strings.Contains(err.Error(), "10.0.0.1") {
 		t.Errorf("got %v; want an unknown outcome", err)
 	}
@@ -430,7 +429,7 @@ func TestClaimAtAFailingMark(t *testing.T) {
 // TestForeignRefusalOfAnOpenMethod: nor does it where the method needs no token.
 func TestForeignRefusalOfAnOpenMethod(t *testing.T) {
 	other := serve(t, new(service), new(fence.Memory), fence.GuardConfig{}, fencegrpc.Config{})
-	if err := fencegrpc.Claim(t.Context(), other, "orders", 2); err != nil {
+	if err := client(t, "orders").Claim(t.Context(), other, 2); err != nil {
 		t.Fatal(err)
 	}
 	again := func() error { return call(with(t, 1), other) }
@@ -446,4 +445,13 @@ func TestForeignRefusalOfAnOpenMethod(t *testing.T) {
 	if !errors.Is(err, fence.ErrUnknownOutcome) || errors.Is(err, fence.ErrStale) {
 		t.Errorf("a stream: %v", err)
 	}
+}
+
+func client(t *testing.T, resource fence.Resource) *fencegrpc.Client {
+	t.Helper()
+	c, err := fencegrpc.NewClient(resource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

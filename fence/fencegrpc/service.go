@@ -79,13 +79,13 @@ func (s *Server) highest(ctx context.Context, req *wrapperspb.StringValue) (any,
 	return wrapperspb.UInt64(uint64(token)), nil
 }
 
-// Claim raises the mark of a resource at a [Server] and returns when no handler of a smaller
-// token is at work any more: what a new leader does before it reads anything. Errors are
-// those of [Client]. After one that matches [fence.ErrUnknownOutcome], as where the mark
-// could not be read or raised, or [fence.ErrBusy], claiming again is right.
-func Claim(ctx context.Context, conn grpc.ClientConnInterface, resource fence.Resource, token fence.Token) error {
-	shown := fence.Shown{Resource: resource, Token: token}
-	if err := fence.CheckShown(resource, token); err != nil {
+// Claim raises the mark at a [Server] and returns when no handler of a smaller token is at
+// work any more: what a new leader does before it reads anything. Errors are those of
+// Client. After one that matches [fence.ErrUnknownOutcome], as where the mark could not be
+// read or raised, or [fence.ErrBusy], claiming again is right.
+func (c *Client) Claim(ctx context.Context, conn grpc.ClientConnInterface, token fence.Token) error {
+	shown := fence.Shown{Resource: c.resource, Token: token}
+	if err := fence.CheckShown(c.resource, token); err != nil {
 		return err
 	}
 	// A connection whose interceptor shows the same resource shows the same token.
@@ -97,22 +97,19 @@ func Claim(ctx context.Context, conn grpc.ClientConnInterface, resource fence.Re
 	return err
 }
 
-// Highest asks a [Server] for the mark of a resource, 0 if it was never claimed.
-func Highest(ctx context.Context, conn grpc.ClientConnInterface, resource fence.Resource) (fence.Token, error) {
-	if _, err := fence.ParseResource(string(resource)); err != nil {
-		return 0, err
-	}
+// Highest asks a [Server] for the mark, 0 if it was never claimed.
+func (c *Client) Highest(ctx context.Context, conn grpc.ClientConnInterface) (fence.Token, error) {
 	var resp wrapperspb.UInt64Value
-	err := conn.Invoke(ctx, "/"+ServiceName+"/Highest", wrapperspb.String(string(resource)), &resp)
-	if refusal := FromError(err, fence.Shown{Resource: resource}); errors.Is(refusal, fence.ErrResource) {
+	err := conn.Invoke(ctx, "/"+ServiceName+"/Highest", wrapperspb.String(string(c.resource)), &resp)
+	if refusal := FromError(err, fence.Shown{Resource: c.resource}); errors.Is(refusal, fence.ErrResource) {
 		return 0, refusal
 	}
 	if err != nil {
-		return 0, fmt.Errorf("fencegrpc: the mark of %s: %w", resource, err)
+		return 0, fmt.Errorf("fencegrpc: the mark of %s: %w", c.resource, err)
 	}
 	token := fence.Token(resp.GetValue())
 	if token != 0 && !token.Valid() {
-		return 0, fmt.Errorf("%w: the server says that %d is the mark of %s", fence.ErrToken, resp.GetValue(), resource)
+		return 0, fmt.Errorf("%w: the server says that %d is the mark of %s", fence.ErrToken, resp.GetValue(), c.resource)
 	}
 	return token, nil
 }

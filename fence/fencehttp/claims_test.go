@@ -115,11 +115,11 @@ func TestMarkIsNotRaisedByAnybody(t *testing.T) {
 	if got := post(t, s.Client(), s.URL, fencehttp.Header, "r;8", fencehttp.ClaimHeader, good); got != "200 " {
 		t.Errorf("a request with the secret: %s", got)
 	}
-	if err := fencehttp.Claim(t.Context(), s.Client(), s.URL, secret(t, good+"\n"), "r", 9); err != nil {
+	if err := claim(t.Context(), s.Client(), s.URL, secret(t, good+"\n"), "r", 9); err != nil {
 		t.Error(err)
 	}
 	for _, wrong := range []fencehttp.Secret{{}, secret(t, "0123456789abcdef")} {
-		if err := fencehttp.Claim(t.Context(), leader(s), s.URL, wrong, "r", 10); !errors.Is(err, fence.ErrUnclaimed) || errors.Is(err, fence.ErrUnknownOutcome) {
+		if err := claim(t.Context(), leader(s), s.URL, wrong, "r", 10); !errors.Is(err, fence.ErrUnclaimed) || errors.Is(err, fence.ErrUnknownOutcome) {
 			t.Errorf("a claim without the secret: %v; want %v", err, fence.ErrUnclaimed)
 		}
 	}
@@ -224,10 +224,10 @@ func TestClaimBySocket(t *testing.T) {
 	by := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}, DisableKeepAlives: true}}
-	if err := fencehttp.Claim(t.Context(), by, "http://socket", fencehttp.Secret{}, "r", 7); err != nil {
+	if err := claim(t.Context(), by, "http://socket", fencehttp.Secret{}, "r", 7); err != nil {
 		t.Error(err)
 	}
-	if err := fencehttp.Claim(t.Context(), s.Client(), s.URL, fencehttp.Secret{}, "r", 8); !errors.Is(err, fence.ErrUnclaimed) {
+	if err := claim(t.Context(), s.Client(), s.URL, fencehttp.Secret{}, "r", 8); !errors.Is(err, fence.ErrUnclaimed) {
 		t.Errorf("by the port: %v", err)
 	}
 }

@@ -118,19 +118,63 @@ func (u *unknown) Timeout() bool {
 	return ok && t.Timeout()
 }
 
-// Claim raises the mark of a resource at a [Handler] and returns when no work of a smaller
-// token is left: what a new leader does before it reads anything. The secret is shown, in
-// [ClaimHeader], unless it is the zero one; it is for a guard that knows the leader by
-// a certificate of the client, or by a Unix socket that the client dials. The base is the URL of
-// the server, such as "http://orders:8080"; its path is not used. A nil client is
-// http.DefaultClient. Errors are those of [Transport]; an answer that is not a guard's
-// is an error, too. After one that matches [fence.ErrUnknownOutcome], as where the mark
-// could not be read or raised, and after [fence.ErrBusy], claiming again is right.
-func Claim(ctx context.Context, client *http.Client, base string, secret Secret, resource fence.Resource, token fence.Token) error {
-	if err := fence.CheckShown(resource, token); err != nil {
+// ClientConfig is what a [Client] may be told. The zero value of each field is its documented
+// default.
+type ClientConfig struct {
+	// HTTP sends the requests. A [Transport] in it is looked through. nil: http.DefaultClient.
+	HTTP *http.Client
+
+	// Secret is shown with claims, in [ClaimHeader]. The zero one: none, for a guard that knows
+	// the leader by a certificate of the client, or by a Unix socket that HTTP dials.
+	Secret Secret
+}
+
+// Client is a leader's side of a [Handler], for one resource. It is safe for concurrent use
+// and needs no closing.
+type Client struct {
+	base     url.URL
+	resource fence.Resource
+	secret   Secret
+	writes   http.Client // follows redirects as that of the configuration does
+	asks     http.Client // follows none
+}
+
+// NewClient returns the client of a server, whose URL is such as "http://orders:8080"; its path
+// is used by nobody. The server is not asked yet.
+func NewClient(base string, resource fence.Resource, cfg ClientConfig) (*Client, error) {
+	if _, err := fence.ParseResource(string(resource)); err != nil {
+		return nil, err
+	}
+	at, err := url.Parse(base)
+	if err != nil {
+		return nil, err
+	}
+	if at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
+		return nil, fmt.Errorf("fencehttp: %q; want http://HOST:PORT or https://HOST:PORT", strings.TrimSpace(at.Redacted()))
+	}
+	c := &Client{base: url.URL{Scheme: at.Scheme, Host: at.Host, User: at.User}, resource: resource, secret: cfg.Secret}
+	if cfg.HTTP != nil {
+		c.writes = *cfg.HTTP
+	}
+	plain := c.writes.Transport
+	if t, ok := plain.(*Transport); ok {
+		plain = t.Base
+	}
+	c.writes.Transport = &Transport{Resource: resource, Base: plain}
+	c.asks = c.writes
+	c.asks.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c, nil
+}
+
+// Claim raises the mark and returns when no work of a smaller token is left: what a new leader
+// does before it reads anything. Errors are those of [Transport]; an answer that is not a
+// guard's is an error, too. After one that matches [fence.ErrUnknownOutcome], as where the
+// mark could not be read or raised, and after [fence.ErrBusy], claiming again is right.
+func (c *Client) Claim(ctx context.Context, token fence.Token) error {
+	if err := fence.CheckShown(c.resource, token); err != nil {
 		return err
 	}
-	resp, err := ask(fence.NewContext(ctx, token), client, http.MethodPost, base, ClaimPath, "", secret, resource)
+	resp, err := c.ask(fence.NewContext(ctx, token), http.MethodPost, ClaimPath, "", c.secret)
 	if errors.Is(err, errFailed) {
 		return &unknown{err} // the mark may have been raised
 	}
@@ -139,39 +183,38 @@ func Claim(ctx context.Context, client *http.Client, base string, secret Secret,
 	}
 	defer resp.Body.Close()
 	shown, err := FromHeader(resp.Header)
-	if resp.StatusCode != http.StatusNoContent || err != nil || shown != (fence.Shown{Resource: resource, Token: token}) {
-		return fmt.Errorf("%w: %s answers a claim with %s; is %s guarded there?", fence.ErrUnknownOutcome, resp.Request.URL.Host, resp.Status, resource)
+	if resp.StatusCode != http.StatusNoContent || err != nil || shown != (fence.Shown{Resource: c.resource, Token: token}) {
+		return fmt.Errorf("%w: %s answers a claim with %s; is %s guarded there?", fence.ErrUnknownOutcome, resp.Request.URL.Host, resp.Status, c.resource)
 	}
 	return nil
 }
 
-// Highest asks a [Handler] for the mark of a resource, 0 if it was never claimed.
-func Highest(ctx context.Context, client *http.Client, base string, resource fence.Resource) (fence.Token, error) {
-	if _, err := fence.ParseResource(string(resource)); err != nil {
-		return 0, err
-	}
-	resp, err := ask(ctx, client, http.MethodGet, base, StatusPath, "resource="+url.QueryEscape(string(resource)), Secret{}, resource)
+// Highest returns the mark, 0 if it was never claimed.
+func (c *Client) Highest(ctx context.Context) (fence.Token, error) {
+	resp, err := c.ask(ctx, http.MethodGet, StatusPath, "resource="+url.QueryEscape(string(c.resource)), Secret{})
 	if err != nil {
 		return 0, err
 	}
 	defer resp.Body.Close()
 	var a answer
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&a); err != nil || resp.StatusCode != http.StatusOK || a.Resource != resource {
-		return 0, fmt.Errorf("fencehttp: %s answers with %s; is %s guarded there?", resp.Request.URL.Host, resp.Status, resource)
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<16)).Decode(&a); err != nil || resp.StatusCode != http.StatusOK || a.Resource != c.resource {
+		return 0, fmt.Errorf("fencehttp: %s answers with %s; is %s guarded there?", resp.Request.URL.Host, resp.Status, c.resource)
 	}
 	return a.Highest, nil
 }
 
-// ask sends a request to a path of the guard's own.
-func ask(ctx context.Context, client *http.Client, method, base, path, query string, secret Secret, resource fence.Resource) (*http.Response, error) {
-	at, err := url.Parse(base)
-	if err != nil {
+// Write sends a request with the token, under ctx. Errors are those of [Transport].
+func (c *Client) Write(ctx context.Context, token fence.Token, r *http.Request) (*http.Response, error) {
+	if err := fence.CheckShown(c.resource, token); err != nil {
 		return nil, err
 	}
-	if at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
-		return nil, fmt.Errorf("fencehttp: %q; want http://HOST:PORT or https://HOST:PORT", strings.TrimSpace(at.Redacted()))
-	}
-	at.Path, at.RawPath, at.RawQuery, at.Fragment = path, "", query, ""
+	return c.writes.Do(r.WithContext(fence.NewContext(ctx, token)))
+}
+
+// ask sends a request to a path of the guard's own.
+func (c *Client) ask(ctx context.Context, method, path, query string, secret Secret) (*http.Response, error) {
+	at := c.base
+	at.Path, at.RawQuery = path, query
 	r, err := http.NewRequestWithContext(ctx, method, at.String(), nil)
 	if err != nil {
 		return nil, err
@@ -179,14 +222,5 @@ func ask(ctx context.Context, client *http.Client, method, base, path, query str
 	if !secret.IsZero() {
 		r.Header.Set(ClaimHeader, secret.text)
 	}
-	own := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	if client != nil {
-		own.Timeout, own.Jar, own.Transport = client.Timeout, client.Jar, client.Transport
-	}
-	plain := own.Transport
-	if t, ok := plain.(*Transport); ok {
-		plain = t.Base
-	}
-	own.Transport = &Transport{Resource: resource, Base: plain}
-	return own.Do(r)
+	return c.asks.Do(r)
 }

@@ -17,7 +17,7 @@ import (
 
 // A server guards its own data. A real one has a mark that is durable.
 func ExampleNewHandler() {
-	guard, err := fence.NewGuard(new(fence.Memory), fence.GuardConfig{Resources: []fence.Resource{"orders"}})
+	guard, err := fence.NewGuard(new(fence.Memory), []fence.Resource{"orders"}, fence.GuardConfig{})
 	if err != nil {
 		panic(err)
 	}
@@ -51,23 +51,40 @@ func ExampleNewHandler() {
 }
 
 // A new leader claims before it reads anything.
-func ExampleClaim() {
+func ExampleClient() {
 	secret, err := fencehttp.ParseSecret("x4Tq0vTz3mYd8hZK") // a real one is read from a file: ReadSecret
 	if err != nil {
 		panic(err)
 	}
-	guard, _ := fence.NewGuard(new(fence.Memory), fence.GuardConfig{Resources: []fence.Resource{"orders"}})
-	server := httptest.NewServer(fencehttp.NewHandler(guard, http.NotFoundHandler(), fencehttp.Config{MayClaim: secret.IsShown}))
+	guard, _ := fence.NewGuard(new(fence.Memory), []fence.Resource{"orders"}, fence.GuardConfig{})
+	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	server := httptest.NewServer(fencehttp.NewHandler(guard, handler, fencehttp.Config{MayClaim: secret.IsShown}))
 	defer server.Close()
 
 	ctx := context.Background()
-	fmt.Println(fencehttp.Claim(ctx, nil, server.URL, secret, "orders", 42))
-	highest, err := fencehttp.Highest(ctx, nil, server.URL, "orders")
+	orders, err := fencehttp.NewClient(server.URL, "orders", fencehttp.ClientConfig{Secret: secret})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(orders.Claim(ctx, 42))
+	highest, err := orders.Highest(ctx)
 	fmt.Println(highest, err)
-	fmt.Println(errors.Is(fencehttp.Claim(ctx, nil, server.URL, secret, "orders", 41), fence.ErrStale))
+	write := func(token fence.Token) {
+		r, _ := http.NewRequest(http.MethodPost, server.URL+"/orders/7", strings.NewReader("{}"))
+		resp, err := orders.Write(ctx, token, r)
+		if err != nil {
+			fmt.Println(errors.Is(err, fence.ErrStale))
+			return
+		}
+		defer resp.Body.Close()
+		fmt.Println(resp.Status)
+	}
+	write(42)
+	write(41)
 	// Output:
 	// <nil>
 	// 42 <nil>
+	// 200 OK
 	// true
 }
 
@@ -77,7 +94,7 @@ func ExampleNewProxy() {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") }))
 	defer upstream.Close()
 
-	guard, _ := fence.NewGuard(new(fence.Memory), fence.GuardConfig{Resources: []fence.Resource{"orders"}})
+	guard, _ := fence.NewGuard(new(fence.Memory), []fence.Resource{"orders"}, fence.GuardConfig{})
 	at, _ := url.Parse(upstream.URL)
 	proxy, err := fencehttp.NewProxy(guard, at, nil, fencehttp.Config{MayClaim: fencehttp.Anyone})
 	if err != nil {
@@ -101,7 +118,7 @@ func ExampleSettle() {
 	kept := new(fence.Memory)
 	_ = kept.Raise(context.Background(), "orders", 41) // by the process before, which was killed
 	mark := fencehttp.Settle(kept, time.Hour)
-	guard, err := fence.NewGuard(mark, fence.GuardConfig{Resources: []fence.Resource{"orders"}})
+	guard, err := fence.NewGuard(mark, []fence.Resource{"orders"}, fence.GuardConfig{})
 	if err != nil {
 		panic(err)
 	}

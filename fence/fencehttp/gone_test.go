@@ -35,7 +35,7 @@ func TestLingerShorterThanLost(t *testing.T) {
 			_ = resp.Body.Close()
 			t.Error("it was answered")
 		}
-		if err := fencehttp.Claim(t.Context(), s.client, "http://front", fencehttp.Secret{}, "r", 6); err != nil {
+		if err := claim(t.Context(), s.client, "http://front", fencehttp.Secret{}, "r", 6); err != nil {
 			t.Error(err)
 		}
 		select {

@@ -16,11 +16,11 @@ import (
 const (
 	// ClaimPath is where a [Handler] takes claims: POST, with the header [Header]. It
 	// answers 204 and the same header when the mark is raised and no work of a smaller
-	// token is left. See [Claim].
+	// token is left. See [Client.Claim].
 	ClaimPath = "/.well-known/fencing/claim"
 
 	// StatusPath is where a [Handler] tells the mark of a resource: GET, with the
-	// query resource=NAME. The answer is JSON. See [Highest].
+	// query resource=NAME. The answer is JSON. See [Client.Highest].
 	StatusPath = "/.well-known/fencing/status"
 )
 
@@ -138,7 +138,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, shown, result, err)
 	case claim:
 		if err := h.guard.Claim(r.Context(), shown.Resource, shown.Token); err != nil {
-			h.refuse(w, shown, fence.ResultOf(err), err) // [Claim] knows what failed means
+			h.refuse(w, shown, fence.ResultOf(err), err) // [Client.Claim] knows what failed means
 			return
 		}
 		SetHeader(w.Header(), shown)

@@ -21,12 +21,9 @@ import (
 
 const patience = 20 * time.Second
 
-func newGuard(t *testing.T, mark fence.Mark, cfg fence.GuardConfig) *fence.Guard {
+func newGuard(t *testing.T, mark fence.Mark, cfg fence.GuardConfig, more ...fence.Resource) *fence.Guard {
 	t.Helper()
-	if cfg.Resources == nil {
-		cfg.Resources = []fence.Resource{"r"}
-	}
-	g, err := fence.NewGuard(mark, cfg)
+	g, err := fence.NewGuard(mark, append(more, "r"), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +112,7 @@ func TestRefusals(t *testing.T) {
 			var mu sync.Mutex
 			var results []fence.Result
 			observe := func(d fence.Decision) { mu.Lock(); defer mu.Unlock(); results = append(results, d.Result) }
-			g := newGuard(t, new(fence.Memory), fence.GuardConfig{Resources: []fence.Resource{"r", "busy"}, Drain: -1, Patience: time.Millisecond, Observe: observe})
+			g := newGuard(t, new(fence.Memory), fence.GuardConfig{Drain: -1, Patience: time.Millisecond, Observe: observe}, "busy")
 			if err := g.Claim(t.Context(), "r", 7); err != nil {
 				t.Fatal(err)
 			}
@@ -185,7 +182,7 @@ func TestMarkThatFails(t *testing.T) {
 	if err == nil || errors.Is(err, fence.ErrStale) || errors.Is(err, fence.ErrUnknownOutcome) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := fencehttp.Highest(t.Context(), nil, s.URL, "r"); err == nil || strings.Contains(err.Error(), "secret") {
+	if _, err := highest(t.Context(), nil, s.URL, "r"); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("the status says %v", err)
 	}
 }
@@ -194,16 +191,16 @@ func TestClaimAndStatus(t *testing.T) {
 	g := newGuard(t, new(fence.Memory), fence.GuardConfig{})
 	for _, protocol := range []string{"", "h2", "h2c"} {
 		s := serve(t, fencehttp.NewHandler(g, nil, fencehttp.Config{MayClaim: fencehttp.Anyone}), protocol)
-		if err := fencehttp.Claim(t.Context(), s.Client(), s.URL+"/app?x", fencehttp.Secret{}, "r", 7); err != nil {
+		if err := claim(t.Context(), s.Client(), s.URL+"/app?x", fencehttp.Secret{}, "r", 7); err != nil {
 			t.Error(err)
 		}
-		if err := fencehttp.Claim(t.Context(), leader(s), s.URL, fencehttp.Secret{}, "r", 6); !errors.Is(err, fence.ErrStale) {
+		if err := claim(t.Context(), leader(s), s.URL, fencehttp.Secret{}, "r", 6); !errors.Is(err, fence.ErrStale) {
 			t.Errorf("a smaller one: %v", err)
 		}
-		if highest, err := fencehttp.Highest(t.Context(), s.Client(), s.URL, "r"); highest != 7 || err != nil {
+		if highest, err := highest(t.Context(), s.Client(), s.URL, "r"); highest != 7 || err != nil {
 			t.Errorf("the mark is %v, %v", highest, err)
 		}
-		if _, err := fencehttp.Highest(t.Context(), s.Client(), s.URL, "s"); !errors.Is(err, fence.ErrResource) {
+		if _, err := highest(t.Context(), s.Client(), s.URL, "s"); !errors.Is(err, fence.ErrResource) {
 			t.Errorf("the mark of another: %v", err)
 		}
 		for path, method := range map[string]string{fencehttp.ClaimPath: http.MethodGet, fencehttp.StatusPath: http.MethodPost} {
@@ -220,15 +217,15 @@ func TestClaimAndStatus(t *testing.T) {
 	}
 	// Who answers everything with 204 guards nothing.
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }), "")
-	if err := fencehttp.Claim(t.Context(), nil, s.URL, fencehttp.Secret{}, "r", 7); !errors.Is(err, fence.ErrUnknownOutcome) {
+	if err := claim(t.Context(), nil, s.URL, fencehttp.Secret{}, "r", 7); !errors.Is(err, fence.ErrUnknownOutcome) {
 		t.Errorf("a claim of who guards nothing: %v", err)
 	}
 	for base, want := range map[string]error{"": nil, "ftp://x": nil, "http://": nil} {
-		if err := fencehttp.Claim(t.Context(), nil, base, fencehttp.Secret{}, "r", 7); err == nil {
+		if err := claim(t.Context(), nil, base, fencehttp.Secret{}, "r", 7); err == nil {
 			t.Errorf("base %q: %v", base, want)
 		}
 	}
-	if err := fencehttp.Claim(t.Context(), nil, s.URL, fencehttp.Secret{}, "r", 0); !errors.Is(err, fence.ErrMissing) {
+	if err := claim(t.Context(), nil, s.URL, fencehttp.Secret{}, "r", 0); !errors.Is(err, fence.ErrMissing) {
 		t.Errorf("a claim of nobody: %v", err)
 	}
 }
@@ -273,7 +270,7 @@ func TestOpen(t *testing.T) {
 func claimed(t *testing.T, s *httptest.Server, token fence.Token) <-chan error {
 	t.Helper()
 	done := make(chan error, 1)
-	go func() { done <- fencehttp.Claim(t.Context(), s.Client(), s.URL, fencehttp.Secret{}, "r", token) }()
+	go func() { done <- claim(t.Context(), s.Client(), s.URL, fencehttp.Secret{}, "r", token) }()
 	return done
 }
 
@@ -505,4 +502,22 @@ func TestTransportIsNotFooled(t *testing.T) {
 	if _, err := send(t, &http.Client{Transport: &fencehttp.Transport{Resource: "a b"}}, url, 5, nil); !errors.Is(err, fence.ErrResource) {
 		t.Errorf("no resource: %v", err)
 	}
+}
+
+// claim claims by a client of its own.
+func claim(ctx context.Context, by *http.Client, base string, secret fencehttp.Secret, resource fence.Resource, token fence.Token) error {
+	c, err := fencehttp.NewClient(base, resource, fencehttp.ClientConfig{HTTP: by, Secret: secret})
+	if err != nil {
+		return err
+	}
+	return c.Claim(ctx, token)
+}
+
+// highest asks for a mark by a client of its own.
+func highest(ctx context.Context, by *http.Client, base string, resource fence.Resource) (fence.Token, error) {
+	c, err := fencehttp.NewClient(base, resource, fencehttp.ClientConfig{HTTP: by})
+	if err != nil {
+		return 0, err
+	}
+	return c.Highest(ctx)
 }

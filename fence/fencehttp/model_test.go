@@ -122,7 +122,7 @@ func playProxy(t *testing.T, seed uint64) (served int) {
 			ctx, cancel := context.WithTimeout(fence.NewContext(t.Context(), token), gives)
 			defer cancel()
 			if claims {
-				if err := fencehttp.Claim(ctx, s.client, "http://proxy", fencehttp.Secret{}, "r", token); err == nil {
+				if err := claim(ctx, s.client, "http://proxy", fencehttp.Secret{}, "r", token); err == nil {
 					mu.Lock()
 					admit(token, "has claimed")
 					newest = max(newest, token)

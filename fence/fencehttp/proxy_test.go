@@ -313,7 +313,7 @@ func TestProxyWaitsForWhomNobodyWaits(t *testing.T) {
 		t.Errorf("who gave up got %v; want that it is not known what came of it", err)
 	}
 	claimed := make(chan error, 1)
-	go func() { claimed <- fencehttp.Claim(t.Context(), nil, at, fencehttp.Secret{}, "r", 6) }()
+	go func() { claimed <- claim(t.Context(), nil, at, fencehttp.Secret{}, "r", 6) }()
 	<-raised
 	select {
 	case err := <-claimed:

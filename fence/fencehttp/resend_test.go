@@ -164,7 +164,7 @@ func TestProxySendsOnce(t *testing.T) {
 // request.
 func TestClaimAtAMarkThatFails(t *testing.T) {
 	s := serve(t, fencehttp.NewHandler(newGuard(t, failing{}, fence.GuardConfig{}), nil, fencehttp.Config{MayClaim: fencehttp.Anyone}), "")
-	err := fencehttp.Claim(t.Context(), nil, s.URL, fencehttp.Secret{}, "r", 7)
+	err := claim(t.Context(), nil, s.URL, fencehttp.Secret{}, "r", 7)
 	if !errors.Is(err, fence.ErrUnknownOutcome) || errors.Is(err, fence.ErrStale) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "nothing") {
 		t.Errorf("got %v; want an unknown outcome", err)
 	}

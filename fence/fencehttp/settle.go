@@ -35,8 +35,8 @@ const settledPatience = 5 * time.Second
 // The token that the mark is at waits likewise, unless the process before had let it in:
 // that one may have been killed while the token still waited for smaller ones. A
 // [fence.Guard] tells when it lets a token in ([fence.Clearer]), and a second mark keeps
-// that, named as the resource with "@settled" after it. If the mark has a method Add, as
-// those of fencefile and fenceetcd, the second one is added by it. Where there can be no
+// that, named as the resource with "@settled" after it. If the mark has a method Install, as
+// those of fencefile and fenceetcd, the second one is installed by it. Where there can be no
 // such mark (the name would be too long, or the place refuses it), the token waits after
 // each start.
 //
@@ -54,9 +54,9 @@ type settling struct {
 
 var _ fence.Clearer = (*settling)(nil)
 
-// adder is a mark whose resources have to be added before they can be claimed.
-type adder interface {
-	Add(ctx context.Context, resource fence.Resource) error
+// installer is a mark whose resources have to be installed before they can be claimed.
+type installer interface {
+	Install(ctx context.Context, resource fence.Resource) error
 }
 
 // Raise implements [fence.Mark].
@@ -92,7 +92,7 @@ func (s *settling) Cleared(ctx context.Context, resource fence.Resource, token f
 	}
 	second := Settled(resource)
 	err := s.Mark.Raise(ctx, second, token) // if it fails the next process waits
-	if to, ok := s.Mark.(adder); ok && errors.Is(err, fence.ErrResource) && to.Add(ctx, second) == nil {
+	if to, ok := s.Mark.(installer); ok && errors.Is(err, fence.ErrResource) && to.Install(ctx, second) == nil {
 		_ = s.Mark.Raise(ctx, second, token)
 	}
 }

@@ -21,7 +21,8 @@ type Config struct {
 	Observe func(fence.Decision)
 
 	// Logger gets claims at level Info; at level Warn refusals, with their [fence.Result],
-	// and writes and claims that have failed or whose outcome is not known. nil: silence.
+	// writes and claims that have failed or whose outcome is not known, and the warnings of
+	// Install. nil: silence.
 	Logger *slog.Logger
 }
 

@@ -22,18 +22,22 @@ type State struct {
 	Warnings []string
 }
 
-// Install makes the mark of the resource, unless there is one, and loads the scripts. What
-// can be lost is said by the warnings of its [State].
-func (g *Guard) Install(ctx context.Context) (State, error) {
+// Install makes the mark of the resource, unless there is one, and loads the scripts. It logs
+// the warnings of [State].
+func (g *Guard) Install(ctx context.Context) error {
 	if err := g.client.SetNX(ctx, g.mark, "0", 0).Err(); err != nil {
-		return State{}, fmt.Errorf("fenceredis: %s: %w", g.resource, err)
+		return fmt.Errorf("fenceredis: %s: %w", g.resource, err)
 	}
 	for _, script := range []*Script{g.single, g.several} {
 		if err := g.client.ScriptLoad(ctx, script.source).Err(); err != nil {
-			return State{}, fmt.Errorf("fenceredis: %s: %w", g.resource, err)
+			return fmt.Errorf("fenceredis: %s: %w", g.resource, err)
 		}
 	}
-	return g.Status(ctx)
+	s, err := g.Status(ctx)
+	for _, w := range s.Warnings {
+		g.cfg.Logger.Warn(w)
+	}
+	return err
 }
 
 // Uninstall removes the mark. Then nothing is known of the tokens that the resource has

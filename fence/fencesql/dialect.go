@@ -13,12 +13,12 @@ type dialect interface {
 	quote(name string) string
 	statements(table string) statements
 
-	install(ctx context.Context, f *Fence) error
+	install(ctx context.Context, m *Mark) error
 
 	// warnings are the settings of the server that may lose marks, a sentence each.
-	warnings(ctx context.Context, f *Fence) ([]string, error)
+	warnings(ctx context.Context, m *Mark) ([]string, error)
 
-	uninstall(ctx context.Context, f *Fence) error
+	uninstall(ctx context.Context, m *Mark) error
 
 	// begin begins the transaction of a claim: one that sees what was committed when it
 	// has waited for a lock, that waits for it no longer than patience, and whose commit
@@ -27,10 +27,10 @@ type dialect interface {
 	begin(ctx context.Context, conn *sql.Conn, patience time.Duration) (tx *sql.Tx, session int64, end func() error, err error)
 
 	// holders are the sessions whose transactions a session waits for.
-	holders(ctx context.Context, f *Fence, session int64) ([]holder, error)
+	holders(ctx context.Context, m *Mark, session int64) ([]holder, error)
 
 	// terminate ends the connection of a holder.
-	terminate(ctx context.Context, f *Fence, h holder) error
+	terminate(ctx context.Context, m *Mark, h holder) error
 
 	// classify says what an error of the database means.
 	classify(err error) verdict
@@ -38,9 +38,9 @@ type dialect interface {
 
 // guarder is a dialect that can guard tables with triggers.
 type guarder interface {
-	guard(ctx context.Context, f *Fence, resource fence.Resource, tables []string) error
-	unguard(ctx context.Context, f *Fence, resource fence.Resource, tables []string) error
-	tables(ctx context.Context, f *Fence) (map[fence.Resource][]string, error)
+	guard(ctx context.Context, m *Mark, resource fence.Resource, tables []string) error
+	unguard(ctx context.Context, m *Mark, resource fence.Resource, tables []string) error
+	tables(ctx context.Context, m *Mark) (map[fence.Resource][]string, error)
 }
 
 // statements are those that all databases have in common but for their wording. Each is

@@ -10,22 +10,22 @@ import (
 	"github.com/electd/elect/fence/fencesql"
 )
 
-// A leader claims before it reads, and writes in guarded transactions. The table was
-// installed and the resource added before, once, by Install and Add.
+// A leader claims before it reads, and writes in guarded transactions. The resource was
+// installed before, once, by Install or elect fence install.
 func Example() {
 	var (
 		db  *sql.DB         // with any driver
 		ctx context.Context // of the term
 	)
 	lead := func(token fence.Token) error {
-		f, err := fencesql.New(db, fencesql.PostgreSQL, fencesql.Config{})
+		guard, err := fencesql.New(db, fencesql.PostgreSQL, "orders", fencesql.Config{})
 		if err != nil {
 			return err
 		}
-		if err := f.Claim(ctx, "orders", token); err != nil {
+		if err := guard.Claim(ctx, token); err != nil {
 			return err
 		}
-		err = f.Tx(ctx, "orders", token, nil, func(tx *sql.Tx) error {
+		err = guard.Write(ctx, token, nil, func(tx *sql.Tx) error {
 			_, err := tx.ExecContext(ctx, `UPDATE orders SET state = 'shipped' WHERE id = 7`)
 			return err
 		})

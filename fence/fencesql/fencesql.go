@@ -1,20 +1,23 @@
 // Package fencesql guards what is in an SQL database against leaders that were replaced.
-// It keeps a table with a row for each guarded resource, which holds the greatest token
-// that was claimed: the mark.
+// A [Guard] stands for one resource. It keeps a row in a table, which holds the greatest
+// token that was claimed: the mark.
 //
-// A new leader calls [Fence.Claim] before it reads anything. That raises the mark, and
-// waits for transactions of earlier leaders that are open. From then on each of its
-// writes is a transaction that begins with a check of the mark, which holds it where it
-// is until the transaction ends: [Fence.Tx], or [Fence.Check] in a transaction of the
-// caller's own. A transaction with a smaller token is refused with a fence.StaleError.
+// [Guard.Install] makes the table and the row, once. A new leader calls [Guard.Claim] before
+// it reads anything. That raises the mark, and waits for transactions of earlier leaders
+// that are open. From then on each of its writes is a transaction that begins with a check
+// of the mark, which holds it where it is until the transaction ends: [Guard.Write], or
+// [Guard.Check] in a transaction of the caller's own. A transaction with a smaller token is
+// refused with a fence.StaleError.
 //
-// It imports no driver and works with any of database/sql. A [Fence] may be used by
-// several goroutines at once, and so may several of them, in several processes, with
-// one table. When the database does not answer, nothing is written: all errors are
-// refusals, or match fence.ErrUnknownOutcome where a commit was sent and not answered.
+// A [Mark] is the table as a mark of a fence.Guard, for what is not in the database.
+//
+// It imports no driver and works with any of database/sql. A Guard may be used by several
+// goroutines at once, and several of them, in several processes, may share one table. When
+// the database does not answer, nothing is written: all errors are refusals, or match
+// fence.ErrUnknownOutcome where a commit was sent and not answered.
 //
 // The mark is as durable as the database's commits, and as old as a backup that is
-// restored: see [ErrUnclaimed].
+// restored: see fence.ErrUnclaimed.
 package fencesql
 
 import (
@@ -39,7 +42,7 @@ const (
 	SQLite     Dialect = "sqlite"
 )
 
-// Config is what a Fence may be told. The zero value of each field is its documented
+// Config is what a Guard or a Mark may be told. The zero value of each field is its documented
 // default.
 type Config struct {
 	// Table is the table of marks: a name, or schema.name, of small letters, digits and
@@ -58,19 +61,18 @@ type Config struct {
 	// Their work is rolled back. It takes a second connection of the pool. MariaDB does
 	// not tell apart transactions that have checked and written nothing yet: where others
 	// have locks at the same time, none of these is ended. SQLite has no connections to
-	// end. What holds a shared mark ([Fence.Mark]) must not be ended, for the work that it
+	// end. What holds a shared mark ([Mark]) must not be ended, for the work that it
 	// is held for is not in the database. PostgreSQL tells such holds apart; with MySQL
 	// leave Terminate out.
 	Terminate bool
 
-	// Observe is told of each decision of Claim, Check and Tx, and of invalid tokens at
+	// Observe is told of each decision of Claim, Check and Write, and of invalid tokens at
 	// SetToken, by several goroutines at once, as [fence.GuardConfig] has it. It must not
-	// block. A refusal with [ErrUnclaimed] has the result [Unclaimed]. What a trigger
-	// refuses is in the server's log, and not told here. nil: nobody.
+	// block. What a trigger refuses is in the server's log, and not told here. nil: nobody.
 	Observe func(fence.Decision)
 
 	// Logger gets claims at level Info, and at level Warn refusals, connections that were
-	// ended, and the warnings of [Fence.Install]. nil: silence.
+	// ended, and the warnings of Install. nil: silence.
 	Logger *slog.Logger
 }
 
@@ -79,31 +81,27 @@ const (
 	defaultLockTimeout = 10 * time.Second
 )
 
-// ErrUnclaimed is [fence.ErrUnclaimed].
-var ErrUnclaimed = fence.ErrUnclaimed
-
-// Unclaimed is [fence.Unclaimed].
-const Unclaimed = fence.Unclaimed
-
-// Fence guards the resources of one table of marks.
-type Fence struct {
+// Mark is a table of marks, for what is not in the database, and is written through a
+// fence.Guard. It is a [fence.Sharer]: several guards, in several processes, may have it in
+// common. Decisions are logged and observed by the guards ([fence.GuardConfig]).
+type Mark struct {
 	db      *sql.DB
 	dialect dialect
 	say     statements
 	cfg     Config
 }
 
-// New returns a Fence. It does not ask the database anything. The caller keeps db, and
-// closes it.
-func New(db *sql.DB, d Dialect, cfg Config) (*Fence, error) {
-	f := &Fence{db: db}
+// NewMark returns the marks of a table. It does not ask the database anything. The caller
+// keeps db, and closes it.
+func NewMark(db *sql.DB, d Dialect, cfg Config) (*Mark, error) {
+	m := &Mark{db: db}
 	switch d {
 	case PostgreSQL:
-		f.dialect = postgresql{}
+		m.dialect = postgresql{}
 	case MySQL:
-		f.dialect = mysql{}
+		m.dialect = mysql{}
 	case SQLite:
-		f.dialect = sqlite{}
+		m.dialect = sqlite{}
 	default:
 		return nil, fmt.Errorf("fencesql: dialect %q; want %s, %s or %s", string(d), PostgreSQL, MySQL, SQLite)
 	}
@@ -125,9 +123,9 @@ func New(db *sql.DB, d Dialect, cfg Config) (*Fence, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	f.cfg = cfg
-	f.say = f.dialect.statements(f.table())
-	return f, nil
+	m.cfg = cfg
+	m.say = m.dialect.statements(m.table())
+	return m, nil
 }
 
 // maxName leaves room, within the 63 characters that PostgreSQL tells apart, for what is
@@ -153,82 +151,75 @@ func validTable(name string) bool {
 }
 
 // table is the table's name as statements have it.
-func (f *Fence) table() string {
-	parts := strings.Split(f.cfg.Table, ".")
+func (m *Mark) table() string {
+	parts := strings.Split(m.cfg.Table, ".")
 	for i, part := range parts {
-		parts[i] = f.dialect.quote(part)
+		parts[i] = m.dialect.quote(part)
 	}
 	return strings.Join(parts, ".")
 }
 
-// Install makes the table, and whatever the dialect needs beside it, unless they are
-// there. It needs the right to create them. It logs the [Fence.Warnings].
-func (f *Fence) Install(ctx context.Context) error {
-	if err := f.dialect.install(ctx, f); err != nil {
-		return fmt.Errorf("fencesql: installing %s: %w", f.cfg.Table, err)
+// Install makes the table, unless it is there, and a row for the resource. Its mark is 0,
+// unless it was installed before: then it stays what it is. Install needs the right to
+// create tables, and logs the warnings of [State].
+func (m *Mark) Install(ctx context.Context, resource fence.Resource) error {
+	if _, err := fence.ParseResource(string(resource)); err != nil {
+		return err
 	}
-	warnings, err := f.Warnings(ctx)
+	if err := m.dialect.install(ctx, m); err != nil {
+		return fmt.Errorf("fencesql: installing %s: %w", m.cfg.Table, err)
+	}
+	if _, err := m.db.ExecContext(ctx, m.say.add, string(resource)); err != nil {
+		return m.failed(err, "installing %s", resource)
+	}
+	warnings, err := m.warnings(ctx)
 	for _, w := range warnings {
-		f.cfg.Logger.Warn(w)
+		m.cfg.Logger.Warn(w)
 	}
 	return err
 }
 
-// Warnings says which settings of the server may lose marks, or take them back, a sentence
-// each. None is the rule, and no proof that all is well: of standbys nothing is known.
-func (f *Fence) Warnings(ctx context.Context) ([]string, error) {
-	all, err := f.dialect.warnings(ctx, f)
+func (m *Mark) warnings(ctx context.Context) ([]string, error) {
+	all, err := m.dialect.warnings(ctx, m)
 	if err != nil {
 		return nil, fmt.Errorf("fencesql: reading the settings of the server: %w", err)
 	}
 	return all, nil
 }
 
-// Uninstall drops what [Fence.Install] has made, and all marks with it. It is refused
-// while tables are guarded.
-func (f *Fence) Uninstall(ctx context.Context) error {
-	guarded, err := f.guarded(ctx)
-	if err != nil {
-		return err
-	}
-	for resource, tables := range guarded {
-		return fmt.Errorf("fencesql: uninstalling %s: %s is guarded by %s; want Unguard first", f.cfg.Table, strings.Join(tables, ", "), resource)
-	}
-	if err := f.dialect.uninstall(ctx, f); err != nil {
-		return fmt.Errorf("fencesql: uninstalling %s: %w", f.cfg.Table, err)
-	}
-	return nil
-}
-
-// Add makes a resource one that can be claimed. Its mark is 0, unless it was added
-// before: then it stays what it is.
-func (f *Fence) Add(ctx context.Context, resource fence.Resource) error {
+// Uninstall removes a resource and its mark, and waits for transactions that have checked
+// it. From then on all that is written for it is refused with fence.ErrResource. If it is
+// installed again, every old token passes again once it is claimed. Uninstall is refused
+// while triggers on tables check the mark ([Guard.InstallTriggers]).
+func (m *Mark) Uninstall(ctx context.Context, resource fence.Resource) error {
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return err
 	}
-	if _, err := f.db.ExecContext(ctx, f.say.add, string(resource)); err != nil {
-		return f.failed(err, "adding %s", resource)
-	}
-	return nil
-}
-
-// Remove forgets a resource and its mark; it waits for transactions that have checked
-// it. From then on all that is written for it is refused with fence.ErrResource. If it
-// is added again, every old token passes again once it is claimed. It is refused while
-// tables are guarded by the resource.
-func (f *Fence) Remove(ctx context.Context, resource fence.Resource) error {
-	if _, err := fence.ParseResource(string(resource)); err != nil {
-		return err
-	}
-	guarded, err := f.guarded(ctx)
+	guarded, err := m.guarded(ctx)
 	if err != nil {
 		return err
 	}
 	if tables := guarded[resource]; len(tables) > 0 {
-		return fmt.Errorf("fencesql: removing %s: it guards %s; want Unguard first", resource, strings.Join(tables, ", "))
+		return fmt.Errorf("fencesql: uninstalling %s: it guards %s; want UninstallTriggers first", resource, strings.Join(tables, ", "))
 	}
-	if _, err := f.db.ExecContext(ctx, f.say.remove, string(resource)); err != nil {
-		return f.failed(err, "removing %s", resource)
+	if _, err := m.db.ExecContext(ctx, m.say.remove, string(resource)); err != nil {
+		return m.failed(err, "uninstalling %s", resource)
+	}
+	return nil
+}
+
+// Drop removes the table with all marks, and what [Mark.Install] has made beside it. It is
+// refused while triggers on tables check a mark.
+func (m *Mark) Drop(ctx context.Context) error {
+	guarded, err := m.guarded(ctx)
+	if err != nil {
+		return err
+	}
+	for resource, tables := range guarded {
+		return fmt.Errorf("fencesql: dropping %s: %s is guarded by %s; want UninstallTriggers first", m.cfg.Table, strings.Join(tables, ", "), resource)
+	}
+	if err := m.dialect.uninstall(ctx, m); err != nil {
+		return fmt.Errorf("fencesql: dropping %s: %w", m.cfg.Table, err)
 	}
 	return nil
 }
@@ -236,21 +227,29 @@ func (f *Fence) Remove(ctx context.Context, resource fence.Resource) error {
 // State is what is known of a resource.
 type State struct {
 	Resource fence.Resource
-	Highest  fence.Token // the mark; 0: never claimed
+	Highest  fence.Token // the mark, 0 before the first claim
 	Claimed  time.Time   // when the mark was raised last, by the database's clock; zero: never
-	Tables   []string    // that are guarded by a trigger
+	Tables   []string    // whose triggers check the mark
+
+	// Warnings say which settings of the server may lose marks, or take them back, a sentence
+	// each. None is no proof that all is well: of standbys nothing is known.
+	Warnings []string
 }
 
-// Status returns what is known of all resources, by name. Where nothing was installed it
-// is refused with fence.ErrResource.
-func (f *Fence) Status(ctx context.Context) ([]State, error) {
-	guarded, err := f.guarded(ctx)
+// List returns what is known of all resources, by name. Where nothing was installed it is
+// refused with fence.ErrResource.
+func (m *Mark) List(ctx context.Context) ([]State, error) {
+	guarded, err := m.guarded(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := f.db.QueryContext(ctx, f.say.status)
+	warnings, err := m.warnings(ctx)
 	if err != nil {
-		return nil, f.failed(err, "status")
+		return nil, err
+	}
+	rows, err := m.db.QueryContext(ctx, m.say.status)
+	if err != nil {
+		return nil, m.failed(err, "status")
 	}
 	defer rows.Close()
 	var all []State
@@ -266,68 +265,36 @@ func (f *Fence) Status(ctx context.Context) ([]State, error) {
 		if claimed.Valid {
 			s.Claimed = time.UnixMilli(claimed.Int64)
 		}
-		s.Tables = guarded[s.Resource]
+		s.Tables, s.Warnings = guarded[s.Resource], warnings
 		all = append(all, s)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, f.failed(err, "status")
+		return nil, m.failed(err, "status")
 	}
 	return all, nil
 }
 
-// Guard has the database itself check the mark of the resource at every statement that
-// writes to the tables, for programs that cannot be changed, or that forget to check. The
-// names are as in a statement. It is not an error if a table is guarded by the resource
-// already. Guard waits for transactions that have written to them, for
-// [Config.LockTimeout] at most.
-//
-// The token of a statement is the run-time parameter elect.token. A program of one term
-// connects with it: PGOPTIONS="-c elect.token=42" in its environment, or the parameter
-// options=-c%20elect.token%3D42 in its URL; in Go with pgx
-//
-//	cfg.RuntimeParams["elect.token"] = term.Token().String()
-//	db := stdlib.OpenDB(*cfg)
-//
-// Such a pool belongs to that term and is closed with it. To keep it longer does no harm:
-// the token of an older term is refused, whoever shows it. But later connections of the
-// same pool must not begin with the token of a later term: work of the older one that is
-// still on its way would be given one of them, and pass. A program that outlives terms and
-// has one pool sets the token in each transaction: [Fence.SetToken].
-//
-// A partitioned table is guarded together with the partitions that it has now. What
-// drops or alters a table is not checked.
-//
-// It is for PostgreSQL; elsewhere the error matches errors.ErrUnsupported.
-func (f *Fence) Guard(ctx context.Context, resource fence.Resource, tables ...string) error {
-	return f.guarding(ctx, resource, tables, guarder.guard)
-}
-
-// Unguard undoes [Fence.Guard].
-func (f *Fence) Unguard(ctx context.Context, resource fence.Resource, tables ...string) error {
-	return f.guarding(ctx, resource, tables, guarder.unguard)
-}
-
-func (f *Fence) guarding(ctx context.Context, resource fence.Resource, tables []string, do func(guarder, context.Context, *Fence, fence.Resource, []string) error) error {
+func (m *Mark) guarding(ctx context.Context, resource fence.Resource, tables []string, do func(guarder, context.Context, *Mark, fence.Resource, []string) error) error {
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return err
 	}
 	if len(tables) == 0 {
 		return errors.New("fencesql: no tables; want at least one")
 	}
-	g, ok := f.dialect.(guarder)
+	g, ok := m.dialect.(guarder)
 	if !ok {
-		return fmt.Errorf("fencesql: guarding tables with triggers: %w by this dialect; want Check or Tx", errors.ErrUnsupported)
+		return fmt.Errorf("fencesql: guarding tables with triggers: %w by this dialect; want Check or Write", errors.ErrUnsupported)
 	}
-	return do(g, ctx, f, resource, tables)
+	return do(g, ctx, m, resource, tables)
 }
 
 // guarded is which tables are guarded by which resource.
-func (f *Fence) guarded(ctx context.Context) (map[fence.Resource][]string, error) {
-	g, ok := f.dialect.(guarder)
+func (m *Mark) guarded(ctx context.Context) (map[fence.Resource][]string, error) {
+	g, ok := m.dialect.(guarder)
 	if !ok {
 		return nil, nil
 	}
-	all, err := g.tables(ctx, f)
+	all, err := g.tables(ctx, m)
 	if err != nil {
 		return nil, fmt.Errorf("fencesql: looking for guarded tables: %w", err)
 	}
@@ -335,21 +302,21 @@ func (f *Fence) guarded(ctx context.Context) (map[fence.Resource][]string, error
 }
 
 // tell logs and counts a decision.
-func (f *Fence) tell(resource fence.Resource, shown, highest fence.Token, err error) {
-	fence.DecisionOf(resource, shown, highest, err).Report(f.cfg.Logger, f.cfg.Observe, err)
+func (m *Mark) tell(resource fence.Resource, shown, highest fence.Token, err error) {
+	fence.DecisionOf(resource, shown, highest, err).Report(m.cfg.Logger, m.cfg.Observe, err)
 }
 
-func (f *Fence) observe(d fence.Decision) {
-	if f.cfg.Observe != nil {
-		f.cfg.Observe(d)
+func (m *Mark) observe(d fence.Decision) {
+	if m.cfg.Observe != nil {
+		m.cfg.Observe(d)
 	}
 }
 
 // failed says what has failed, and where the table of marks is absent, what to do.
-func (f *Fence) failed(err error, doing string, args ...any) error {
+func (m *Mark) failed(err error, doing string, args ...any) error {
 	doing = fmt.Sprintf(doing, args...)
-	if f.dialect.classify(err) == absent {
-		return fmt.Errorf("fencesql: %s: %w: there is no table %s; want Install, or elect fence install (%w)", doing, fence.ErrResource, f.cfg.Table, err)
+	if m.dialect.classify(err) == absent {
+		return fmt.Errorf("fencesql: %s: %w: there is no table %s; want Install, or elect fence install (%w)", doing, fence.ErrResource, m.cfg.Table, err)
 	}
 	return fmt.Errorf("fencesql: %s: %w", doing, err)
 }

@@ -29,25 +29,28 @@ func TestNew(t *testing.T) {
 		{Table: "guards.marks_2", LockTimeout: time.Millisecond},
 	} {
 		for _, d := range []fencesql.Dialect{fencesql.PostgreSQL, fencesql.MySQL, fencesql.SQLite} {
-			if _, err := fencesql.New(db, d, cfg); err != nil {
+			if _, err := fencesql.New(db, d, "orders", cfg); err != nil {
 				t.Errorf("%s, %+v: %v", d, cfg, err)
 			}
 		}
 	}
 	for _, name := range []string{".", "a.", ".a", "a.b.c", "Marks", "1a", `a"b`, "a b", "a;b", strings.Repeat("a", 49)} {
-		if _, err := fencesql.New(db, fencesql.PostgreSQL, fencesql.Config{Table: name}); err == nil {
+		if _, err := fencesql.New(db, fencesql.PostgreSQL, "orders", fencesql.Config{Table: name}); err == nil {
 			t.Errorf("table %q was accepted", name)
 		}
 	}
 	for _, d := range []time.Duration{-1, time.Millisecond - 1} {
-		if _, err := fencesql.New(db, fencesql.PostgreSQL, fencesql.Config{LockTimeout: d}); err == nil {
+		if _, err := fencesql.New(db, fencesql.PostgreSQL, "orders", fencesql.Config{LockTimeout: d}); err == nil {
 			t.Errorf("a lock timeout of %v was accepted", d)
 		}
 	}
-	if _, err := fencesql.New(db, "oracle", fencesql.Config{}); err == nil {
+	if _, err := fencesql.New(db, fencesql.PostgreSQL, "two words", fencesql.Config{}); !errors.Is(err, fence.ErrResource) {
+		t.Errorf("a malformed name: %v", err)
+	}
+	if _, err := fencesql.New(db, "oracle", "orders", fencesql.Config{}); err == nil {
 		t.Error("an unknown dialect was accepted")
 	}
-	if _, err := fencesql.New(nil, fencesql.PostgreSQL, fencesql.Config{}); err == nil {
+	if _, err := fencesql.New(nil, fencesql.PostgreSQL, "orders", fencesql.Config{}); err == nil {
 		t.Error("no database was accepted")
 	}
 }
@@ -70,7 +73,7 @@ func TestRefusal(t *testing.T) {
 		{coded{"LF002", ""}, fence.ErrMissing},
 		{coded{"LF003", ""}, fence.ErrToken},
 		{coded{"LF004", ""}, fence.ErrResource},
-		{coded{"LF005", ""}, fencesql.ErrUnclaimed},
+		{coded{"LF005", ""}, fence.ErrUnclaimed},
 		{other, other},
 	} {
 		got := fencesql.Refusal(fmt.Errorf("writing: %w", tt.err))
@@ -113,11 +116,11 @@ func TestCommit(t *testing.T) {
 	} {
 		s := &script{mark: 7, commit: tt.err}
 		db := sql.OpenDB(s)
-		f, err := fencesql.New(db, fencesql.PostgreSQL, fencesql.Config{})
+		f, err := fencesql.New(db, fencesql.PostgreSQL, "orders", fencesql.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = f.Tx(t.Context(), "orders", 7, nil, func(*sql.Tx) error { return nil })
+		err = f.Write(t.Context(), 7, nil, func(*sql.Tx) error { return nil })
 		if err == nil || errors.Is(err, fence.ErrUnknownOutcome) == tt.known || errors.Is(err, fence.ErrStale) || !errors.Is(err, tt.err) {
 			t.Errorf("a commit that ends with %v: %v; want it known: %v", tt.err, err, tt.known)
 		}
@@ -130,13 +133,13 @@ func TestNotSent(t *testing.T) {
 	s := &script{mark: 7}
 	db := sql.OpenDB(s)
 	defer db.Close()
-	f, err := fencesql.New(db, fencesql.PostgreSQL, fencesql.Config{})
+	f, err := fencesql.New(db, fencesql.PostgreSQL, "orders", fencesql.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("leadership lost")
-	err = f.Tx(ctx, "orders", 7, nil, func(*sql.Tx) error { cancel(why); return nil })
+	err = f.Write(ctx, 7, nil, func(*sql.Tx) error { cancel(why); return nil })
 	if !errors.Is(err, why) || errors.Is(err, fence.ErrUnknownOutcome) || s.commits != 0 {
 		t.Errorf("%v, %d commits", err, s.commits)
 	}
@@ -148,17 +151,17 @@ func TestSerialized(t *testing.T) {
 	s := &script{mark: 7, fail: 3}
 	db := sql.OpenDB(s)
 	defer db.Close()
-	f, err := fencesql.New(db, fencesql.PostgreSQL, fencesql.Config{})
+	f, err := fencesql.New(db, fencesql.PostgreSQL, "orders", fencesql.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ran := 0
 	work := func(*sql.Tx) error { ran++; return coded{"40001", "could not serialize access"} }
-	if err := f.Tx(t.Context(), "orders", 7, nil, work); err == nil || ran != 1 || s.begins != 4 || s.commits != 0 {
+	if err := f.Write(t.Context(), 7, nil, work); err == nil || ran != 1 || s.begins != 4 || s.commits != 0 {
 		t.Errorf("%v; %d times, %d transactions, %d commits", err, ran, s.begins, s.commits)
 	}
 	s.fail = 1000
-	if err := f.Tx(t.Context(), "orders", 7, nil, work); err == nil || ran != 1 {
+	if err := f.Write(t.Context(), 7, nil, work); err == nil || ran != 1 {
 		t.Errorf("%v; %d times", err, ran)
 	}
 }
@@ -166,34 +169,32 @@ func TestSerialized(t *testing.T) {
 // TestObserve: each refusal is logged and told, with what is known; what passes is told.
 func TestObserve(t *testing.T) {
 	for _, tt := range []struct {
-		resource fence.Resource
-		token    fence.Token
-		highest  fence.Token
-		fail     int
-		result   fence.Result
+		token   fence.Token
+		highest fence.Token
+		fail    int
+		result  fence.Result
 	}{
-		{"orders", 7, 7, 0, fence.Passed},
-		{"orders", 7, 7, 3, fence.Passed}, // a check that is made anew is one
-		{"orders", 7, 0, 1000, fence.Failed},
-		{"orders", 8, 7, 0, fencesql.Unclaimed},
-		{"orders", 0, 0, 0, fence.Missing},
-		{"orders", 1 << 48, 0, 0, fence.Malformed},
-		{"orders", 1 << 63, 0, 0, fence.Malformed},
-		{"orders", 1<<64 - 1, 0, 0, fence.Malformed}, // -1
-		{"two words", 7, 0, 0, fence.Foreign},
+		{7, 7, 0, fence.Passed},
+		{7, 7, 3, fence.Passed}, // a check that is made anew is one
+		{7, 0, 1000, fence.Failed},
+		{8, 7, 0, fence.Unclaimed},
+		{0, 0, 0, fence.Missing},
+		{1 << 48, 0, 0, fence.Malformed},
+		{1 << 63, 0, 0, fence.Malformed},
+		{1<<64 - 1, 0, 0, fence.Malformed}, // -1
 	} {
 		var told []fence.Decision
 		var log strings.Builder
 		s := &script{mark: 7, fail: tt.fail}
 		db := sql.OpenDB(s)
-		f, err := fencesql.New(db, fencesql.PostgreSQL, fencesql.Config{
+		f, err := fencesql.New(db, fencesql.PostgreSQL, "orders", fencesql.Config{
 			Observe: func(d fence.Decision) { told = append(told, d) }, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = f.Tx(t.Context(), tt.resource, tt.token, nil, func(*sql.Tx) error { return nil })
-		want := fence.Decision{Resource: tt.resource, Shown: tt.token, Highest: tt.highest, Result: tt.result}
+		err = f.Write(t.Context(), tt.token, nil, func(*sql.Tx) error { return nil })
+		want := fence.Decision{Resource: "orders", Shown: tt.token, Highest: tt.highest, Result: tt.result}
 		if len(told) != 1 || told[0] != want || (err == nil) != (tt.result == fence.Passed) {
 			t.Errorf("%v; told %+v; want %+v", err, told, want)
 		}
@@ -214,13 +215,13 @@ func TestObserveUnknown(t *testing.T) {
 	var log strings.Builder
 	db := sql.OpenDB(&script{mark: 7, commit: io.ErrUnexpectedEOF})
 	defer db.Close()
-	f, err := fencesql.New(db, fencesql.SQLite, fencesql.Config{
+	f, err := fencesql.New(db, fencesql.SQLite, "orders", fencesql.Config{
 		Observe: func(d fence.Decision) { told = append(told, d.Result) }, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = f.Claim(t.Context(), "orders", 8)
+	err = f.Claim(t.Context(), 8)
 	if text := log.String(); !errors.Is(err, fence.ErrUnknownOutcome) || !slices.Equal(told, []fence.Result{fence.Failed}) ||
 		!strings.Contains(text, `msg="outcome unknown" resource=orders shown=8 highest=7 `) || strings.Contains(text, "refused") {
 		t.Errorf("%v; told %q; logged %s", err, told, text)

@@ -7,35 +7,27 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Mark returns the table as a mark that several guards may have in common, in several
-// processes: for what is not in the database, and is written through a fence.Guard.
-//
-// Share holds a transaction open, with a connection of its own, from the check until
-// release: db needs at least as many connections as there are requests at once, and one
-// for Raise. Share never returns [ErrUnclaimed]: where the mark is below its token, it
-// raises it first. With SQLite a Share is the one writer, so that each waits for the other.
-//
-// Decisions are logged and observed by the guards ([fence.GuardConfig]), not by the Fence.
-func (f *Fence) Mark() fence.Sharer { return mark{f} }
-
-type mark struct{ *Fence }
+var _ fence.Sharer = (*Mark)(nil)
 
 // Raise implements [fence.Mark].
-func (m mark) Raise(ctx context.Context, resource fence.Resource, token fence.Token) error {
+func (m *Mark) Raise(ctx context.Context, resource fence.Resource, token fence.Token) error {
 	_, err := m.claimDurably(ctx, resource, token)
 	return err
 }
 
 // Highest implements [fence.Mark].
-func (m mark) Highest(ctx context.Context, resource fence.Resource) (fence.Token, error) {
+func (m *Mark) Highest(ctx context.Context, resource fence.Resource) (fence.Token, error) {
 	if _, err := fence.ParseResource(string(resource)); err != nil {
 		return 0, err
 	}
 	return m.committed(ctx, resource)
 }
 
-// Share implements [fence.Sharer].
-func (m mark) Share(ctx context.Context, resource fence.Resource, token fence.Token) (release func() error, err error) {
+// Share implements [fence.Sharer]. It never returns fence.ErrUnclaimed: where the mark is below
+// the token, it raises it first. It holds a transaction open, with a connection of its own,
+// until release: db needs at least as many connections as there are requests at once, and
+// one for Raise. With SQLite a Share is the one writer, so that each waits for the other.
+func (m *Mark) Share(ctx context.Context, resource fence.Resource, token fence.Token) (release func() error, err error) {
 	if _, err := m.claim(ctx, resource, token); err != nil {
 		return nil, err
 	}

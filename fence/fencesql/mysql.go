@@ -43,21 +43,21 @@ func (mysql) statements(table string) statements {
 	}
 }
 
-func (mysql) install(ctx context.Context, f *Fence) error {
-	_, err := f.db.ExecContext(ctx, strings.ReplaceAll(`CREATE TABLE IF NOT EXISTS {table} (
+func (mysql) install(ctx context.Context, m *Mark) error {
+	_, err := m.db.ExecContext(ctx, strings.ReplaceAll(`CREATE TABLE IF NOT EXISTS {table} (
 		resource   VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
 		token      BIGINT NOT NULL DEFAULT 0 CHECK (token = 0 OR token > 0 AND (token & 281474976710655) <> 0),
 		claimed_ms BIGINT NULL
-	) ENGINE=InnoDB`, "{table}", f.table()))
+	) ENGINE=InnoDB`, "{table}", m.table()))
 	if err != nil {
 		return err
 	}
 	var engine string
-	schema, name, ok := strings.Cut(f.cfg.Table, ".")
+	schema, name, ok := strings.Cut(m.cfg.Table, ".")
 	if !ok {
 		schema, name = "", schema
 	}
-	err = f.db.QueryRowContext(ctx, `SELECT engine FROM information_schema.tables
+	err = m.db.QueryRowContext(ctx, `SELECT engine FROM information_schema.tables
 		WHERE table_schema = COALESCE(NULLIF(?, ''), DATABASE()) AND table_name = ?`, schema, name).Scan(&engine)
 	if err != nil {
 		return err
@@ -68,8 +68,8 @@ func (mysql) install(ctx context.Context, f *Fence) error {
 	return nil
 }
 
-func (mysql) warnings(ctx context.Context, f *Fence) ([]string, error) {
-	rows, err := f.db.QueryContext(ctx, `SHOW GLOBAL VARIABLES WHERE variable_name IN ('innodb_flush_log_at_trx_commit', 'wsrep_on')`)
+func (mysql) warnings(ctx context.Context, m *Mark) ([]string, error) {
+	rows, err := m.db.QueryContext(ctx, `SHOW GLOBAL VARIABLES WHERE variable_name IN ('innodb_flush_log_at_trx_commit', 'wsrep_on')`)
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +90,8 @@ func (mysql) warnings(ctx context.Context, f *Fence) ([]string, error) {
 	return all, rows.Err()
 }
 
-func (mysql) uninstall(ctx context.Context, f *Fence) error {
-	_, err := f.db.ExecContext(ctx, `DROP TABLE IF EXISTS `+f.table())
+func (mysql) uninstall(ctx context.Context, m *Mark) error {
+	_, err := m.db.ExecContext(ctx, `DROP TABLE IF EXISTS `+m.table())
 	return err
 }
 
@@ -156,7 +156,7 @@ const mysqlHolders = `SELECT t.processlist_id, false, 1, LEFT(l.lock_mode, 1), l
 // What the server shows it takes down anew when nobody has looked for 0.1 seconds
 // (CACHE_MIN_IDLE_TIME in its trx0i_s.cc). So those who look again and again wait for
 // longer than that, and not all of them equally long.
-func (mysql) holders(ctx context.Context, f *Fence, session int64) ([]holder, error) {
+func (mysql) holders(ctx context.Context, m *Mark, session int64) ([]holder, error) {
 	wait := time.NewTimer(120*time.Millisecond + rand.N(200*time.Millisecond))
 	defer wait.Stop()
 	select {
@@ -165,14 +165,14 @@ func (mysql) holders(ctx context.Context, f *Fence, session int64) ([]holder, er
 	case <-wait.C:
 	}
 	var version string
-	if err := f.db.QueryRowContext(ctx, `SELECT VERSION()`).Scan(&version); err != nil {
+	if err := m.db.QueryRowContext(ctx, `SELECT VERSION()`).Scan(&version); err != nil {
 		return nil, err
 	}
 	query := mysqlHolders
 	if strings.Contains(version, "MariaDB") {
 		query = mariadbHolders
 	}
-	rows, err := f.db.QueryContext(ctx, query, (f.cfg.LockTimeout / 4).Milliseconds(), session, session)
+	rows, err := m.db.QueryContext(ctx, query, (m.cfg.LockTimeout / 4).Milliseconds(), session, session)
 	if err != nil {
 		return nil, err
 	}
@@ -208,8 +208,8 @@ func (mysql) holders(ctx context.Context, f *Fence, session int64) ([]holder, er
 	return all, rows.Err()
 }
 
-func (mysql) terminate(ctx context.Context, f *Fence, h holder) error {
-	_, err := f.db.ExecContext(ctx, fmt.Sprintf(`KILL %d`, h.session))
+func (mysql) terminate(ctx context.Context, m *Mark, h holder) error {
+	_, err := m.db.ExecContext(ctx, fmt.Sprintf(`KILL %d`, h.session))
 	if numbered(err, 1094) { // ER_NO_SUCH_THREAD: it has gone by itself
 		return nil
 	}

@@ -115,34 +115,34 @@ END
 $check$`
 
 // beside is the name of something in the schema of the table, and named after it.
-func (d postgresql) beside(f *Fence, suffix string) string {
-	schema, name, ok := strings.Cut(f.cfg.Table, ".")
+func (d postgresql) beside(m *Mark, suffix string) string {
+	schema, name, ok := strings.Cut(m.cfg.Table, ".")
 	if !ok {
-		return d.quote(f.cfg.Table + suffix)
+		return d.quote(m.cfg.Table + suffix)
 	}
 	return d.quote(schema) + "." + d.quote(name+suffix)
 }
 
-func (postgresql) triggerName(f *Fence) string {
-	_, name, ok := strings.Cut(f.cfg.Table, ".")
+func (postgresql) triggerName(m *Mark) string {
+	_, name, ok := strings.Cut(m.cfg.Table, ".")
 	if !ok {
-		name = f.cfg.Table
+		name = m.cfg.Table
 	}
 	return name
 }
 
-func (d postgresql) install(ctx context.Context, f *Fence) error {
-	return d.change(ctx, f, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, strings.ReplaceAll(postgresqlTable, "{table}", f.table())); err != nil {
+func (d postgresql) install(ctx context.Context, m *Mark) error {
+	return d.change(ctx, m, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, strings.ReplaceAll(postgresqlTable, "{table}", m.table())); err != nil {
 			return err
 		}
 		var schema, table string
 		err := tx.QueryRowContext(ctx, `SELECT quote_ident(n.nspname), quote_ident(c.relname)
-			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`, f.table()).Scan(&schema, &table)
+			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($1)`, m.table()).Scan(&schema, &table)
 		if err != nil {
 			return err
 		}
-		check := schema + "." + d.quote(d.triggerName(f)+"_check")
+		check := schema + "." + d.quote(d.triggerName(m)+"_check")
 		text := strings.NewReplacer("{table}", schema+"."+table, "{check}", check, "{lock}", postgresqlLock).Replace(postgresqlCheck)
 		if _, err := tx.ExecContext(ctx, text); err != nil {
 			return err
@@ -152,9 +152,9 @@ func (d postgresql) install(ctx context.Context, f *Fence) error {
 	})
 }
 
-func (postgresql) warnings(ctx context.Context, f *Fence) ([]string, error) {
+func (postgresql) warnings(ctx context.Context, m *Mark) ([]string, error) {
 	var fsync string
-	if err := f.db.QueryRowContext(ctx, `SELECT current_setting('fsync')`).Scan(&fsync); err != nil {
+	if err := m.db.QueryRowContext(ctx, `SELECT current_setting('fsync')`).Scan(&fsync); err != nil {
 		return nil, err
 	}
 	if fsync != "on" {
@@ -163,24 +163,24 @@ func (postgresql) warnings(ctx context.Context, f *Fence) ([]string, error) {
 	return nil, nil
 }
 
-func (d postgresql) uninstall(ctx context.Context, f *Fence) error {
-	return d.change(ctx, f, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `DROP FUNCTION IF EXISTS `+d.beside(f, "_check")+`()`); err != nil {
+func (d postgresql) uninstall(ctx context.Context, m *Mark) error {
+	return d.change(ctx, m, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `DROP FUNCTION IF EXISTS `+d.beside(m, "_check")+`()`); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `DROP TABLE IF EXISTS `+f.table())
+		_, err := tx.ExecContext(ctx, `DROP TABLE IF EXISTS `+m.table())
 		return err
 	})
 }
 
 // change changes definitions, one at a time, and waits for locks as long as a claim does.
-func (d postgresql) change(ctx context.Context, f *Fence, do func(*sql.Tx) error) error {
-	tx, err := f.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+func (d postgresql) change(ctx context.Context, m *Mark, do func(*sql.Tx) error) error {
+	tx, err := m.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() // does nothing after a commit
-	if _, err := tx.ExecContext(ctx, `SELECT set_config('lock_timeout', $1, true)`, milliseconds(f.cfg.LockTimeout)); err != nil {
+	if _, err := tx.ExecContext(ctx, `SELECT set_config('lock_timeout', $1, true)`, milliseconds(m.cfg.LockTimeout)); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(installing)); err != nil {
@@ -189,7 +189,7 @@ func (d postgresql) change(ctx context.Context, f *Fence, do func(*sql.Tx) error
 	if err := do(tx); err != nil {
 		return err
 	}
-	return f.commit(ctx, tx)
+	return m.commit(ctx, tx)
 }
 
 func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
@@ -219,8 +219,8 @@ func (postgresql) begin(ctx context.Context, conn *sql.Conn, patience time.Durat
 // on the table is a RowShareLock), and claims that have the row and do nothing with it.
 // What holds a shared mark ([Fence.Mark]) is never ended: that would take back nothing of
 // the work that it is held for, which goes on somewhere else.
-func (postgresql) holders(ctx context.Context, f *Fence, session int64) ([]holder, error) {
-	rows, err := f.db.QueryContext(ctx, `WITH RECURSIVE sharers AS MATERIALIZED (
+func (postgresql) holders(ctx context.Context, m *Mark, session int64) ([]holder, error) {
+	rows, err := m.db.QueryContext(ctx, `WITH RECURSIVE sharers AS MATERIALIZED (
 			SELECT DISTINCT pid FROM pg_locks WHERE pid IS NOT NULL AND granted AND locktype = 'relation' AND mode = 'RowShareLock'
 				AND relation = to_regclass($2) AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 		), way AS (
@@ -231,7 +231,7 @@ func (postgresql) holders(ctx context.Context, f *Fence, session int64) ([]holde
 				a.state, 'open for ' || round(extract(epoch FROM clock_timestamp() - a.xact_start), 1) || ' s'),
 			coalesce(a.application_name, '') <> 'elect fence hold' AND (way.pid IN (SELECT pid FROM sharers) OR
 				coalesce(a.state LIKE 'idle in transaction%' AND a.state_change < clock_timestamp() - $3::bigint * interval '1 millisecond', false))
-		FROM way LEFT JOIN pg_stat_activity a ON a.pid = way.pid ORDER BY way.pid`, int32(session), f.table(), (f.cfg.LockTimeout / 4).Milliseconds())
+		FROM way LEFT JOIN pg_stat_activity a ON a.pid = way.pid ORDER BY way.pid`, int32(session), m.table(), (m.cfg.LockTimeout / 4).Milliseconds())
 	if err != nil {
 		return nil, err
 	}
@@ -252,8 +252,8 @@ func (postgresql) holders(ctx context.Context, f *Fence, session int64) ([]holde
 	return all, rows.Err()
 }
 
-func (postgresql) terminate(ctx context.Context, f *Fence, h holder) error {
-	_, err := f.db.ExecContext(ctx, `SELECT pg_terminate_backend($1)`, int32(h.session))
+func (postgresql) terminate(ctx context.Context, m *Mark, h holder) error {
+	_, err := m.db.ExecContext(ctx, `SELECT pg_terminate_backend($1)`, int32(h.session))
 	return err
 }
 
@@ -320,22 +320,22 @@ func (d postgresql) relations(ctx context.Context, tx *sql.Tx, table string) ([]
 	return all, rows.Err()
 }
 
-func (d postgresql) guard(ctx context.Context, f *Fence, resource fence.Resource, tables []string) error {
-	err := d.change(ctx, f, func(tx *sql.Tx) error {
-		if _, err := f.highest(ctx, tx, f.say.highest, resource); err != nil {
+func (d postgresql) guard(ctx context.Context, m *Mark, resource fence.Resource, tables []string) error {
+	err := d.change(ctx, m, func(tx *sql.Tx) error {
+		if _, err := m.highest(ctx, tx, m.say.highest, resource); err != nil {
 			return err
 		}
-		return d.each(ctx, tx, f, tables, func(table string, by fence.Resource) error {
+		return d.each(ctx, tx, m, tables, func(table string, by fence.Resource) error {
 			switch by {
 			case resource:
 				return nil
 			case "":
 			default:
-				return fmt.Errorf("%s is guarded by %s; want Unguard first", table, by)
+				return fmt.Errorf("%s is guarded by %s; want UninstallTriggers first", table, by)
 			}
-			trigger := d.quote(d.triggerName(f))
+			trigger := d.quote(d.triggerName(m))
 			if _, err := tx.ExecContext(ctx, `CREATE TRIGGER `+trigger+` BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON `+table+
-				` FOR EACH STATEMENT EXECUTE FUNCTION `+d.beside(f, "_check")+`('`+string(resource)+`')`); err != nil {
+				` FOR EACH STATEMENT EXECUTE FUNCTION `+d.beside(m, "_check")+`('`+string(resource)+`')`); err != nil {
 				return err
 			}
 			// session_replication_role is no way around it.
@@ -349,9 +349,9 @@ func (d postgresql) guard(ctx context.Context, f *Fence, resource fence.Resource
 	return nil
 }
 
-func (d postgresql) unguard(ctx context.Context, f *Fence, resource fence.Resource, tables []string) error {
-	err := d.change(ctx, f, func(tx *sql.Tx) error {
-		return d.each(ctx, tx, f, tables, func(table string, by fence.Resource) error {
+func (d postgresql) unguard(ctx context.Context, m *Mark, resource fence.Resource, tables []string) error {
+	err := d.change(ctx, m, func(tx *sql.Tx) error {
+		return d.each(ctx, tx, m, tables, func(table string, by fence.Resource) error {
 			switch by {
 			case "":
 				return nil
@@ -359,7 +359,7 @@ func (d postgresql) unguard(ctx context.Context, f *Fence, resource fence.Resour
 			default:
 				return fmt.Errorf("%s is guarded by %s", table, by)
 			}
-			_, err := tx.ExecContext(ctx, `DROP TRIGGER `+d.quote(d.triggerName(f))+` ON `+table)
+			_, err := tx.ExecContext(ctx, `DROP TRIGGER `+d.quote(d.triggerName(m))+` ON `+table)
 			return err
 		})
 	})
@@ -371,7 +371,7 @@ func (d postgresql) unguard(ctx context.Context, f *Fence, resource fence.Resour
 
 // each calls do for each of the tables and their partitions, with the resource that guards
 // it now, "" for none.
-func (d postgresql) each(ctx context.Context, tx *sql.Tx, f *Fence, tables []string, do func(table string, by fence.Resource) error) error {
+func (d postgresql) each(ctx context.Context, tx *sql.Tx, m *Mark, tables []string, do func(table string, by fence.Resource) error) error {
 	for _, given := range tables {
 		names, err := d.relations(ctx, tx, given)
 		if err != nil {
@@ -380,7 +380,7 @@ func (d postgresql) each(ctx context.Context, tx *sql.Tx, f *Fence, tables []str
 		for _, name := range names {
 			var args []byte
 			err := tx.QueryRowContext(ctx, `SELECT tgargs FROM pg_trigger WHERE tgrelid = to_regclass($1) AND tgname = $2 AND tgfoid = to_regprocedure($3) AND NOT tgisinternal`,
-				name, d.triggerName(f), d.beside(f, "_check")+"()").Scan(&args)
+				name, d.triggerName(m), d.beside(m, "_check")+"()").Scan(&args)
 			if err != nil && !errors.Is(err, sql.ErrNoRows) {
 				return err
 			}
@@ -398,10 +398,10 @@ func argument(args []byte) fence.Resource {
 	return fence.Resource(first)
 }
 
-func (d postgresql) tables(ctx context.Context, f *Fence) (map[fence.Resource][]string, error) {
-	rows, err := f.db.QueryContext(ctx, `SELECT tgargs, tgrelid::regclass::text FROM pg_trigger
+func (d postgresql) tables(ctx context.Context, m *Mark) (map[fence.Resource][]string, error) {
+	rows, err := m.db.QueryContext(ctx, `SELECT tgargs, tgrelid::regclass::text FROM pg_trigger
 		WHERE tgname = $1 AND tgfoid = to_regprocedure($2) AND NOT tgisinternal AND tgenabled <> 'D' ORDER BY 2`,
-		d.triggerName(f), d.beside(f, "_check")+"()")
+		d.triggerName(m), d.beside(m, "_check")+"()")
 	if err != nil {
 		return nil, err
 	}

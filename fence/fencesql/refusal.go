@@ -7,8 +7,8 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Refusal reads the error of a statement that wrote to a guarded table ([Fence.Guard]). If
-// the trigger has refused it, what Refusal returns matches what [Fence.Check] would have
+// Refusal reads the error of a statement that wrote to a guarded table ([Guard.InstallTriggers]). If
+// the trigger has refused it, what Refusal returns matches what [Guard.Check] would have
 // returned, a *fence.StaleError among others, and err. Any other error it returns as it
 // is.
 //
@@ -28,7 +28,7 @@ func Refusal(err error) error {
 	case stateForeign:
 		return fmt.Errorf("%w (%w)", fence.ErrResource, err)
 	case stateUnclaimed:
-		return fmt.Errorf("%w (%w)", ErrUnclaimed, err)
+		return fmt.Errorf("%w (%w)", fence.ErrUnclaimed, err)
 	}
 	return err
 }

@@ -35,18 +35,18 @@ func (sqlite) statements(table string) statements {
 	}
 }
 
-func (sqlite) install(ctx context.Context, f *Fence) error {
-	_, err := f.db.ExecContext(ctx, strings.ReplaceAll(`CREATE TABLE IF NOT EXISTS {table} (
+func (sqlite) install(ctx context.Context, m *Mark) error {
+	_, err := m.db.ExecContext(ctx, strings.ReplaceAll(`CREATE TABLE IF NOT EXISTS {table} (
 		resource   TEXT NOT NULL PRIMARY KEY,
 		token      INTEGER NOT NULL DEFAULT 0 CHECK (typeof(token) = 'integer' AND (token = 0 OR token > 0 AND (token & 281474976710655) <> 0)),
 		claimed_ms INTEGER
-	)`, "{table}", f.table()))
+	)`, "{table}", m.table()))
 	return err
 }
 
-func (sqlite) warnings(ctx context.Context, f *Fence) ([]string, error) {
+func (sqlite) warnings(ctx context.Context, m *Mark) ([]string, error) {
 	var mode string
-	if err := f.db.QueryRowContext(ctx, `PRAGMA journal_mode`).Scan(&mode); err != nil {
+	if err := m.db.QueryRowContext(ctx, `PRAGMA journal_mode`).Scan(&mode); err != nil {
 		return nil, err
 	}
 	if mode == "off" || mode == "memory" {
@@ -55,8 +55,8 @@ func (sqlite) warnings(ctx context.Context, f *Fence) ([]string, error) {
 	return nil, nil
 }
 
-func (sqlite) uninstall(ctx context.Context, f *Fence) error {
-	_, err := f.db.ExecContext(ctx, `DROP TABLE IF EXISTS `+f.table())
+func (sqlite) uninstall(ctx context.Context, m *Mark) error {
+	_, err := m.db.ExecContext(ctx, `DROP TABLE IF EXISTS `+m.table())
 	return err
 }
 
@@ -94,9 +94,9 @@ func (sqlite) begin(ctx context.Context, conn *sql.Conn, patience time.Duration)
 }
 
 // holders has nobody to ask: a lock on a file has no session.
-func (sqlite) holders(context.Context, *Fence, int64) ([]holder, error) { return nil, nil }
+func (sqlite) holders(context.Context, *Mark, int64) ([]holder, error) { return nil, nil }
 
-func (sqlite) terminate(context.Context, *Fence, holder) error { return nil }
+func (sqlite) terminate(context.Context, *Mark, holder) error { return nil }
 
 // classify goes by the text, which drivers take from the library. A commit that was refused
 // leaves the transaction open; drivers of database/sql roll it back then, as they must.

@@ -1,12 +1,19 @@
-// Package race tells tests whether the race detector is on. What runs in one
-// goroutine takes ten times as long under it and shows nothing more, so such tests do
-// less there; CI runs them at their full size without it.
+// Package race tells tests whether the race detector is on. Code that runs in one
+// goroutine takes ten times as long under it and shows nothing more.
 package race
 
-// Or is all, or few under the race detector: how many times a test does something.
-func Or[T any](all, few T) T {
+import (
+	"fmt"
+	"testing"
+)
+
+// Main runs the tests of a package, for its TestMain: none of them under the race
+// detector. It is for packages whose code runs in one goroutine, and for those that
+// only start real programs and servers.
+func Main(m *testing.M) int {
 	if Enabled {
-		return few
+		fmt.Println("nothing here is for the race detector")
+		return 0
 	}
-	return all
+	return m.Run()
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 // worlds are explored for every change: 3 nodes, terms up to 3, 4 messages in flight, 1 crash, all
@@ -44,7 +44,7 @@ func small() []World {
 
 // TestExhaust explores all worlds.
 func TestExhaust(t *testing.T) {
-	all, full := worlds(), !testing.Short() && !race.Enabled
+	all, full := worlds(), long.Many()
 	if !full {
 		all = slices.DeleteFunc(small(), func(w World) bool { return w.Name == "witness" }) // most of the states are its
 	}
@@ -90,7 +90,7 @@ func tiny() []World {
 func TestCores(t *testing.T) {
 	for _, w := range tiny() {
 		var first Progress
-		for cores := 1; cores <= race.Or(3, 2); cores++ {
+		for cores := 1; cores <= long.Or(3, 2); cores++ {
 			r, err := Explore(w, Options{Cores: cores})
 			if err != nil {
 				t.Fatal(err)

@@ -1,5 +1,7 @@
 package sim
 
+//go:generate go test -run ^TestDocumentedCatalogue$ . -rewrite
+
 // Fault describes a kind of operation.
 type Fault struct {
 	Kind  OpKind `json:"kind"`

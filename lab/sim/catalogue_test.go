@@ -1,11 +1,9 @@
 package sim
 
 import (
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,39 +59,6 @@ func TestCatalogue(t *testing.T) {
 			if c.list[name] != says {
 				t.Errorf("%s: %s is listed as %q, and declared as %q", c.what, name, c.list[name], says)
 			}
-		}
-	}
-}
-
-// TestDocumentedFaults: the tables of the document match the catalogue, row by row, in order and
-// words.
-func TestDocumentedFaults(t *testing.T) {
-	text, err := os.ReadFile("../../docs/simulator.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(text), "\n### Faults\n")
-	section, _, _ = strings.Cut(section, "\nThose marked as beyond the model")
-	got := strings.FieldsFunc(section, func(c rune) bool { return c == '\n' })
-	var want []string
-	group := ""
-	for _, f := range Faults() {
-		if f.Group != group {
-			group = f.Group
-			want = append(want, fmt.Sprintf("| %s | |", group), "|---|---|")
-		}
-		want = append(want, fmt.Sprintf("| `%s` | %s |", f.Kind, f.Says))
-	}
-	for i := range max(len(got), len(want)) {
-		g, w := "nothing", "nothing"
-		if i < len(got) {
-			g = got[i]
-		}
-		if i < len(want) {
-			w = want[i]
-		}
-		if g != w {
-			t.Fatalf("the document has\n%s\nwant\n%s", g, w)
 		}
 	}
 }

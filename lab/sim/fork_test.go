@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/lab/sim"
 	"github.com/electd/elect/lab/sim/protocols"
 )
@@ -84,11 +84,11 @@ func TestHistoryOfProtocols(t *testing.T) {
 				end := run(t, p, s)
 				r := rand.New(rand.NewPCG(seed, 1))
 				want := map[uint64]*moment{0: nil, end.Events: nil}
-				for range race.Or(400, 20) {
+				for range long.Or(400, 20) {
 					want[r.Uint64N(end.Events)] = nil
 				}
 				// The walk back and forward is over events in a row.
-				middle, row := end.Events/2, race.Or[uint64](100, 5)
+				middle, row := end.Events/2, long.Or[uint64](100, 5)
 				for i := range row {
 					want[middle-i] = nil
 				}

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 // When the faults are over the core is whole: processes, links, disks, clocks. What is outside of
@@ -103,10 +103,10 @@ func TestHealAllOrNone(t *testing.T) {
 // Every kind of operation works with every other, and any subset of a schedule's operations is a
 // schedule.
 func TestSubsets(t *testing.T) {
-	for seed := range race.Or[uint64](4, 2) {
+	for seed := range long.Or[uint64](4, 2) {
 		s := troubled(seed)
 		r := (&World{schedule: s}).stream("subsets")
-		for range race.Or(12, 5) {
+		for range long.Or(12, 5) {
 			part := *s
 			part.Ops = nil
 			p := r.Float64()

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/lab/sim"
 )
 
@@ -45,7 +45,7 @@ func TestThreeBecomeFive(t *testing.T) {
 	}
 	const promise = time.Second
 	longest := time.Duration(0)
-	for seed := range uint64(race.Or(300, 5)) {
+	for seed := range uint64(long.Or(300, 5)) {
 		r := become(seed+1, "quiet")
 		worst, _ := r.Stats.Takeover(1)
 		longest = max(longest, worst)
@@ -56,7 +56,7 @@ func TestThreeBecomeFive(t *testing.T) {
 	}
 	t.Logf("without faults: the longest gap %v", longest)
 	var stats sim.Stats
-	done, runs := 0, race.Or(300, 5)
+	done, runs := 0, long.Or(300, 5)
 	for seed := range uint64(runs) {
 		for _, profile := range []string{"swarm", "storm"} {
 			r := become(seed+1, profile)
@@ -70,7 +70,7 @@ func TestThreeBecomeFive(t *testing.T) {
 		}
 	}
 	t.Logf("among faults: %d of %d clusters replaced in time, %d elections, %d writes, judged live %d", done, runs, stats.Elections, stats.Writes, stats.Judged)
-	if !race.Enabled && done < runs/2 {
+	if long.Many() && done < runs/2 {
 		t.Errorf("%d of %d clusters were replaced among faults; want at least half", done, runs)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/lab/sim"
 	"github.com/electd/elect/lab/sim/protocols"
 )
@@ -67,7 +67,7 @@ func TestSuite(t *testing.T) {
 			var stats sim.Stats
 			var events uint64
 			for _, g := range grounds(p) {
-				for seed := range uint64(race.Or(g.seeds, max(g.seeds/20, 2))) {
+				for seed := range uint64(long.Or(g.seeds, max(g.seeds/20, 2))) {
 					s, err := sim.Generate(p, seed+1, g.options)
 					if err != nil {
 						t.Fatalf("%s: %v", g.name, err)
@@ -86,7 +86,7 @@ func TestSuite(t *testing.T) {
 				}
 			}
 			t.Logf("%d events, %d elections, %d tenures in %v of virtual time", events, stats.Elections, stats.Tenures, stats.Time)
-			if race.Enabled {
+			if !long.Many() {
 				return // too few runs to reach every situation
 			}
 			if p.Replaces != nil && (!seen.Has(sim.SawTwinReplaced) || !seen.Has(sim.SawTwinRefused)) {
@@ -171,7 +171,7 @@ func TestBeyondEverything(t *testing.T) {
 			if p.Leaseless {
 				seeds = 60
 			}
-			for seed := range uint64(race.Or(seeds, seeds/20)) {
+			for seed := range uint64(long.Or(seeds, seeds/20)) {
 				s, err := sim.Generate(p, seed+1, sim.Options{Beyond: true})
 				if err != nil {
 					t.Fatal(err)
@@ -293,8 +293,8 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// few is n, or one under the race detector.
-func few(n uint64) uint64 { return race.Or(n, 1) }
+// few is n, or one in a quick run.
+func few(n uint64) uint64 { return long.Or(n, 1) }
 
 // observers is n, or none for a protocol without observers: the classic ones.
 func observers(p *sim.Protocol, n int) int {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 func hashOf(t *testing.T, s *Schedule) (uint64, uint64) {
@@ -30,7 +30,7 @@ func hashOf(t *testing.T, s *Schedule) (uint64, uint64) {
 // give other runs.
 func TestSameSeedSameRun(t *testing.T) {
 	seen := map[uint64]uint64{}
-	for seed := range race.Or[uint64](6, 1) {
+	for seed := range long.Or[uint64](6, 1) {
 		s := troubled(seed)
 		want, events := hashOf(t, s)
 		if other, ok := seen[want]; ok {
@@ -57,7 +57,7 @@ func TestSameSeedSameRun(t *testing.T) {
 
 // A fork continues as the original does, whenever it is made, and does not affect it.
 func TestFork(t *testing.T) {
-	for seed := range race.Or[uint64](3, 1) {
+	for seed := range long.Or[uint64](3, 1) {
 		s := troubled(seed)
 		want, events := hashOf(t, s)
 		w, err := New(pulses(), s)
@@ -66,7 +66,7 @@ func TestFork(t *testing.T) {
 		}
 		var forks []*World
 		for i := uint64(0); w.Step(); i++ {
-			if i%(events/race.Or[uint64](25, 4)) == 0 {
+			if i%(events/long.Or[uint64](25, 4)) == 0 {
 				f := w.Fork()
 				forks = append(forks, f)
 				// It runs ahead for a while, and so does a fork of it.
@@ -269,7 +269,7 @@ func TestPanicIsTold(t *testing.T) {
 		w.Run()
 		r := w.Result()
 		v := r.Failure(NoPanic)
-		if v == nil || v.Node != "n2" || !strings.Contains(v.Says, "kaboom") || !strings.Contains(v.Says, "lab/sim/world_test.go:") || !strings.Contains(v.Says, `"from":"n1"`) {
+		if v == nil || v.Node != "n2" || !strings.Contains(v.Says, "kaboom") || !strings.Contains(v.Says, "sim/world_test.go:") || !strings.Contains(v.Says, `"from":"n1"`) {
 			t.Fatalf("%v", v)
 		}
 		if (r.Violation == nil) != may {

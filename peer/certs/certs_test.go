@@ -281,7 +281,7 @@ func TestReload(t *testing.T) {
 	if _, _, err := shake(t, n1.Server(), n2.Client("n1")); err != nil {
 		t.Fatal(err)
 	}
-	says(t, n1.Stale(), "n1.crt", "private key does not match")
+	says(t, n1.ReloadError(), "n1.crt", "private key does not match")
 	if !n1.Expires().Equal(before) {
 		t.Fatal("half a renewal is in force")
 	}
@@ -289,7 +289,7 @@ func TestReload(t *testing.T) {
 	if _, _, err := shake(t, n1.Server(), n2.Client("n1")); err != nil {
 		t.Fatal(err)
 	}
-	if err := n1.Stale(); err != nil {
+	if err := n1.ReloadError(); err != nil {
 		t.Fatal(err)
 	}
 	if !n1.Expires().After(before) {
@@ -299,9 +299,9 @@ func TestReload(t *testing.T) {
 	// Somebody else's files, or none, change nothing.
 	move(t, filepath.Join(renewed, "n2.crt"), filepath.Join(dir, "n1.crt"))
 	move(t, filepath.Join(renewed, "n2.key"), filepath.Join(dir, "n1.key"))
-	says(t, n1.Stale(), "is now for n2 of cluster prod", "want n1 of cluster prod")
+	says(t, n1.ReloadError(), "is now for n2 of cluster prod", "want n1 of cluster prod")
 	move(t, filepath.Join(dir, "n1.crt"), filepath.Join(renewed, "n1.crt"))
-	says(t, n1.Stale(), "no such file")
+	says(t, n1.ReloadError(), "no such file")
 	if _, _, err := shake(t, n1.Server(), n2.Client("n1")); err != nil {
 		t.Fatal(err)
 	}
@@ -562,7 +562,7 @@ func BenchmarkHandshake(b *testing.B) {
 // TestLoadRoot: what was read of an open directory stays, whatever becomes of it.
 func TestLoadRoot(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "certs")
-	long := certs.Options{Cluster: "prod", Nodes: nodes("n1"), Operators: []certs.Person{{Role: certs.Administer}}, Valid: 3 * certs.ValidCA}
+	long := certs.Options{Cluster: "prod", Nodes: nodes("n1"), Operators: []certs.OperatorSpec{{Role: certs.Administer}}, Valid: 3 * certs.ValidCA}
 	if err := certs.Make(dir, long); err != nil {
 		t.Fatal(err)
 	}
@@ -595,7 +595,7 @@ func TestLoadRoot(t *testing.T) {
 	if _, _, err := shake(t, n1.Server(), operator.Client("n1")); err != nil {
 		t.Error(err)
 	}
-	if all := n1.Warnings(); len(all) > 0 || n1.Stale() != nil {
-		t.Errorf("%q, %v", all, n1.Stale())
+	if all := n1.Warnings(); len(all) > 0 || n1.ReloadError() != nil {
+		t.Errorf("%q, %v", all, n1.ReloadError())
 	}
 }

@@ -266,9 +266,9 @@ func (i *Identity) Version() uint64 {
 	return i.reads
 }
 
-// Stale checks the files, and returns why their present contents are not in force, or
+// ReloadError checks the files, and returns why their present contents are not in force, or
 // nil if they are.
-func (i *Identity) Stale() error {
+func (i *Identity) ReloadError() error {
 	i.current()
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -294,9 +294,9 @@ const (
 	soonAuthority = 90 * 24 * time.Hour
 )
 
-// Soon reports whether a certificate should have been renewed at a time: in the last 30
+// ExpiresSoon reports whether a certificate should have been renewed at a time: in the last 30
 // days of its life, an authority's in the last 90, and never before its last third.
-func Soon(cert *x509.Certificate, at time.Time) bool {
+func ExpiresSoon(cert *x509.Certificate, at time.Time) bool {
 	before := soon
 	if cert.IsCA {
 		before = soonAuthority
@@ -310,7 +310,7 @@ func Soon(cert *x509.Certificate, at time.Time) bool {
 func (i *Identity) Warnings() (all []string) {
 	m := i.current()
 	leaf := m.pair.Leaf
-	if err := i.Stale(); err != nil {
+	if err := i.ReloadError(); err != nil {
 		all = append(all, fmt.Sprintf("what the files hold now is not in force, and the next start will fail: %v", err))
 	}
 	now := time.Now()
@@ -319,7 +319,7 @@ func (i *Identity) Warnings() (all []string) {
 	case !leaf.NotAfter.After(now):
 		all = append(all, fmt.Sprintf("%s: it expired on %s: no new connection is accepted with it, and the next start will fail; want a new one: %s",
 			i.files[1], date, remedy(leaf)))
-	case leaf.NotAfter.Before(m.caEnd) && Soon(leaf, now):
+	case leaf.NotAfter.Before(m.caEnd) && ExpiresSoon(leaf, now):
 		all = append(all, fmt.Sprintf("%s: it expires on %s; want a new one: %s", i.files[1], date, remedy(leaf)))
 	}
 	if m.caEnd.Sub(now) < min(soonAuthority, m.caLife()/3) {

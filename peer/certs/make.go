@@ -36,9 +36,9 @@ const (
 	certExt, keyExt      = ".crt", ".key"
 )
 
-// Person is an operator to issue a certificate to. Without a Name the files are
+// OperatorSpec is an operator to issue a certificate to. Without a Name the files are
 // called operator for [Operate] and as the role otherwise.
-type Person struct {
+type OperatorSpec struct {
 	Role Role
 	Name string // for logs; may be empty
 }
@@ -57,7 +57,7 @@ type Options struct {
 	Nodes   []Node
 	// Operators are the people to issue certificates to; nil is one without a name
 	// and with the role [Operate].
-	Operators []Person
+	Operators []OperatorSpec
 	// Valid is how long the certificates of nodes and operators are valid; 0 is
 	// [DefaultValid]. None outlives its authority, which is made for [ValidCA],
 	// or for Valid if that is longer.
@@ -178,7 +178,7 @@ func (o *Options) subjects() (all []subjectOf) {
 	}
 	people := o.Operators
 	if people == nil {
-		people = []Person{{Role: Operate}}
+		people = []OperatorSpec{{Role: Operate}}
 	}
 	for _, p := range people {
 		all = append(all, subjectOf{OperatorID(p.Role, p.Name), fileOf(p.Role, p.Name), nil})

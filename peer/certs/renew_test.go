@@ -29,7 +29,7 @@ func leaf(t *testing.T, dir, name string) *x509.Certificate {
 // open goes on with the new ones.
 func TestRenew(t *testing.T) {
 	dir := made(t, "prod", "n1", "n2")
-	if err := certs.Make(dir, certs.Options{Cluster: "prod", Operators: []certs.Person{{Role: certs.Observe, Name: "alice"}}, Valid: time.Hour}); err != nil {
+	if err := certs.Make(dir, certs.Options{Cluster: "prod", Operators: []certs.OperatorSpec{{Role: certs.Observe, Name: "alice"}}, Valid: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	n1, alice := load(t, dir, "n1"), load(t, dir, "~observe/alice")

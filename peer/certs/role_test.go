@@ -55,7 +55,7 @@ func TestRoles(t *testing.T) {
 // TestOperators: each role has files of its own, and a certificate that says it.
 func TestOperators(t *testing.T) {
 	dir := made(t, "prod", "n1")
-	o := certs.Options{Cluster: "prod", Operators: []certs.Person{
+	o := certs.Options{Cluster: "prod", Operators: []certs.OperatorSpec{
 		{Role: certs.Observe}, {Role: certs.Administer}, {Role: certs.Operate, Name: "alice"}, {Role: certs.Observe, Name: "prometheus"},
 	}}
 	if err := certs.Make(dir, o); err != nil {
@@ -84,12 +84,12 @@ func TestOperators(t *testing.T) {
 		t.Errorf("%v; want fs.ErrExist", err)
 	}
 	// A file that is somebody else's is not taken for the one that is wanted.
-	says(t, certs.Make(dir, certs.Options{Cluster: "prod", Operators: []certs.Person{{Role: certs.Observe, Name: "alice"}}}),
+	says(t, certs.Make(dir, certs.Options{Cluster: "prod", Operators: []certs.OperatorSpec{{Role: certs.Observe, Name: "alice"}}}),
 		"alice.crt is there already", "the operator alice (role operate) of cluster prod", "want the operator alice (role observe)")
 	says(t, certs.Make(dir, certs.Options{Cluster: "prod", Nodes: nodes("alice")}), "want alice of cluster prod in a file of another name")
-	for _, bad := range []certs.Person{{}, {Role: "root"}, {Role: certs.Observe, Name: "a/b"}, {Role: certs.Observe, Name: ".."}, {Role: certs.Observe, Name: "CA"}, {Role: certs.Observe, Name: "operate"}} {
+	for _, bad := range []certs.OperatorSpec{{}, {Role: "root"}, {Role: certs.Observe, Name: "a/b"}, {Role: certs.Observe, Name: ".."}, {Role: certs.Observe, Name: "CA"}, {Role: certs.Observe, Name: "operate"}} {
 		empty := filepath.Join(t.TempDir(), "certs")
-		says(t, certs.Make(empty, certs.Options{Cluster: "prod", Operators: []certs.Person{bad}}), "want ")
+		says(t, certs.Make(empty, certs.Options{Cluster: "prod", Operators: []certs.OperatorSpec{bad}}), "want ")
 		if _, err := os.Lstat(empty); err == nil {
 			t.Errorf("%+v: it made something all the same", bad)
 		}
@@ -102,7 +102,7 @@ func TestStrongest(t *testing.T) {
 	dir := made(t, "prod", "n1")
 	make := func(role certs.Role, name string) {
 		t.Helper()
-		if err := certs.Make(dir, certs.Options{Cluster: "prod", Operators: []certs.Person{{role, name}}}); err != nil {
+		if err := certs.Make(dir, certs.Options{Cluster: "prod", Operators: []certs.OperatorSpec{{role, name}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -90,6 +90,7 @@ func (e *Elector) Limits() driver.Limits {
 		Exclusive: true,
 		Abilities: []driver.Ability{
 			driver.AbilityConfirm, driver.AbilityTransfer, driver.AbilityRecall, driver.AbilityAppoint, driver.AbilityPriority,
+			driver.AbilityMetadata,
 		},
 		Assumes: "all participants are in one process",
 	}
@@ -205,7 +206,8 @@ func (e *Elector) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
 }
 
 func changed(a, b driver.State) bool {
-	return a.Stale != b.Stale || token(a.Leader) != token(b.Leader)
+	return a.Stale != b.Stale || token(a.Leader) != token(b.Leader) ||
+		a.Leader != nil && !maps.Equal(a.Leader.Metadata, b.Leader.Metadata)
 }
 
 func token(l *driver.Leader) fence.Token {

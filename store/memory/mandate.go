@@ -167,6 +167,24 @@ func (m *mandate) Confirm(ctx context.Context) error {
 	return err
 }
 
+// SetMetadata implements [driver.MetadataSetter].
+func (m *mandate) SetMetadata(ctx context.Context, metadata map[string]string) error {
+	if err := driver.CheckMetadata(metadata); err != nil {
+		return err
+	}
+	if err := m.Check(); err != nil {
+		return err
+	}
+	ctx, done := m.e.bound(ctx)
+	defer done()
+	a, err := m.e.link.call(ctx, func() answer { return m.e.link.store.publish(m.e.cfg.Name, m.nonce, metadata) })
+	if err == nil && !a.granted {
+		m.lose(fmt.Errorf("%w: the lease is not ours any more", driver.ErrSuperseded))
+		return m.Check()
+	}
+	return err
+}
+
 // Release implements [driver.Mandate].
 func (m *mandate) Release(ctx context.Context) error { return m.leave(ctx, "") }
 

@@ -245,6 +245,19 @@ func (s *Store) renew(name, nonce string, lease time.Duration) answer {
 	return s.describe(r, true)
 }
 
+// publish replaces the metadata of the leader if nonce holds the register.
+func (s *Store) publish(name, nonce string, metadata map[string]string) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.register(name)
+	if r.holder != nonce {
+		return s.describe(r, false)
+	}
+	r.leader.Metadata = metadata
+	s.broadcast()
+	return s.describe(r, true)
+}
+
 // release frees the register if nonce holds it, and keeps it for the candidate
 // called successor, or the one that was appointed, if any, for one lease.
 func (s *Store) release(name, nonce, successor string) answer {

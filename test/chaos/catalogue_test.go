@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/network"
@@ -28,7 +28,7 @@ type scenario struct {
 
 	disks  func(dir string) (disk.Disk, error) // each node's disk; nil: a plain directory
 	clocks bool                                // nodes have clocks of their own: programs built for that
-	short  bool                                // also in go test -short
+	short  bool                                // in CI, too
 
 	script func(*trial)
 	parts  []part
@@ -89,8 +89,8 @@ func cut(shape network.Links, d time.Duration) func(*trial) {
 	}
 }
 
-// long is a time in which all timeouts pass several times.
-const long = 5 * promise
+// lengthy is a time that lets all timeouts pass several times.
+const lengthy = 5 * promise
 
 // catalogue is all scenarios.
 func catalogue() []scenario {
@@ -102,7 +102,7 @@ func partitions() []scenario {
 	return []scenario{
 		{
 			name: "minority-leader", story: "The leader is cut off with a minority; later all is healed.",
-			nodes: 5, short: true, script: cut(network.Halves(5, 0, 1), long),
+			nodes: 5, short: true, script: cut(network.Halves(5, 0, 1), lengthy),
 			parts: []part{
 				{on: quorum, expected: "the lease of the cut off leader is over before another one's begins", judge: handedOn},
 				plain(raft, "a stale leader leads beside the new one until all is healed", stale),
@@ -111,7 +111,7 @@ func partitions() []scenario {
 		},
 		{
 			name: "rejoin", story: "A follower is cut off, and comes back.",
-			nodes: 5, short: true, script: cut(network.Isolate(5, 4), long),
+			nodes: 5, short: true, script: cut(network.Isolate(5, 4), lengthy),
 			parts: []part{
 				{on: quorum, expected: calmly, judge: undisturbed},
 				plain(raft, "the one that comes back has a higher term, which deposes the leader", deposed),
@@ -119,7 +119,7 @@ func partitions() []scenario {
 		},
 		{
 			name: "ping-pong", story: "Two cannot see each other, and both see the rest; one of them leads.",
-			nodes: 5, script: cut(network.Partial(5, 0, 1), long),
+			nodes: 5, script: cut(network.Partial(5, 0, 1), lengthy),
 			parts: []part{
 				{on: quorum, expected: calmly, judge: undisturbed},
 				plain(raft, "the two depose each other for as long as it lasts", toAndFro(0, 1)),
@@ -127,7 +127,7 @@ func partitions() []scenario {
 		},
 		{
 			name: "quorum-loss", story: "All lose all links but those to one hub, which alone sees a majority, and does not lead.",
-			nodes: 5, script: cut(network.Hub(5, 2), long),
+			nodes: 5, script: cut(network.Hub(5, 2), lengthy),
 			parts: []part{
 				{on: quorum, expected: "the leader gives up, and the hub is elected", judge: hubLeads},
 				plain(preVote, "deadlock: the leader reaches one of the other four, and leads on", func(s *trial) { s.fenced(); s.steady(s.fault, s.heal) }),
@@ -145,7 +145,7 @@ func partitions() []scenario {
 		},
 		{
 			name: "chain", story: "Of three in a row the outer two cannot see each other; one of them leads.",
-			nodes: 3, short: true, script: cut(network.Partial(3, 0, 2), long),
+			nodes: 3, short: true, script: cut(network.Partial(3, 0, 2), lengthy),
 			parts: []part{
 				{on: quorum, expected: calmly, judge: undisturbed},
 				plain(raft, "the outer two depose each other for as long as it lasts", toAndFro(0, 2)),
@@ -153,7 +153,7 @@ func partitions() []scenario {
 		},
 		{
 			name: "cloudflare-2020", story: "Three see each other; a fourth sees the second only, and a fifth the third.",
-			nodes: 5, script: cut(network.Cloudflare2020(), long),
+			nodes: 5, script: cut(network.Cloudflare2020(), lengthy),
 			parts: []part{
 				{on: quorum, expected: calmly, judge: undisturbed},
 				plain(raft, "never stable: some node does not hear the leader, and deposes it", turmoil),
@@ -161,7 +161,7 @@ func partitions() []scenario {
 		},
 		{
 			name: "deaf-leader", story: "The leader is heard by all, and hears nobody.",
-			nodes: 5, short: true, script: cut(network.Deaf(5, 0), long),
+			nodes: 5, short: true, script: cut(network.Deaf(5, 0), lengthy),
 			parts: []part{
 				{on: quorum, net: proxies, expected: "the lease of the deaf one is over before another one's begins", judge: handedOn},
 				// For the kernel's TCP, a node that hears no acknowledgement is soon mute, too.
@@ -172,7 +172,7 @@ func partitions() []scenario {
 		},
 		{
 			name: "mute-leader", story: "The leader hears all, and is heard by nobody.",
-			nodes: 5, script: cut(network.Mute(5, 0), long),
+			nodes: 5, script: cut(network.Mute(5, 0), lengthy),
 			parts: []part{{on: quorum, expected: "the lease of the mute one is over before another one's begins", judge: handedOn}},
 		},
 		{
@@ -205,12 +205,12 @@ func hubLeads(s *trial) {
 // TestScenarios runs the catalogue: each scenario with real processes, networks, disks and signals.
 // A single one: -run TestScenarios/rejoin.
 func TestScenarios(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it breaks a cluster of real processes")
 	programs := builder(t)
 	for _, sc := range catalogue() {
 		t.Run(sc.name, func(t *testing.T) {
-			if testing.Short() && !sc.short {
-				t.Skip("left out in -short")
+			if !sc.short {
+				long.Full(t, "CI has others of its kind")
 			}
 			t.Parallel()
 			t.Log(sc.story)

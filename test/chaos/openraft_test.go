@@ -13,7 +13,7 @@ func openraft() []scenario {
 	return []scenario{
 		{
 			name: "connected-quorum", story: "Three of five see each other. The leader is not among them: it sees one of the three, the bridge, and the fifth sees nobody.",
-			nodes: 5, script: cut(oldLeader, long),
+			nodes: 5, script: cut(oldLeader, lengthy),
 			parts: []part{
 				{on: quorum, expected: "the leader gives up, and one of the three is elected", judge: func(s *trial) {
 					s.safe()

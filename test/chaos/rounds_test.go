@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/proc"
-	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/judge"
@@ -39,11 +39,9 @@ type round struct {
 // kills, stops and resumes parts of the leader: the child, the elect above it, the keeper between
 // them. At no instant may members of two families be alive, and tokens rise.
 func TestOneFamilyAtATime(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it breaks a cluster of real processes")
 	rounds := number(t, "ELECT_CHAOS_ROUNDS", 200)
-	if testing.Short() {
-		rounds = min(rounds, 20)
-	}
+	rounds = long.FullOr(rounds, min(rounds, 20))
 	sc := &scenario{name: "one family at a time", nodes: 20, on: nowhere}
 	var done map[string]int
 	p := &part{
@@ -75,13 +73,13 @@ func TestOneFamilyAtATime(t *testing.T) {
 // own, and drops their packets, kills and stops them, and fills their disks. At no instant may
 // members of two families be alive; tokens rise; and each time there is a leader again in time.
 func TestPeersUnderPacketLoss(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it breaks a cluster of real processes")
 	const span = 40 * time.Second
 	limit, rounds := span, number(t, "ELECT_CHAOS_ROUNDS", 1000)
 	if os.Getenv("ELECT_CHAOS_ROUNDS") != "" {
 		limit = time.Hour
-	} else if testing.Short() {
-		limit = span / 4
+	} else {
+		limit = long.FullOr(span, span/4)
 	}
 	sc := &scenario{
 		name: "packet loss", nodes: 3, on: namespaces,

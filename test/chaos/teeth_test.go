@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
 	"github.com/electd/elect/test/chaos/judge"
@@ -88,10 +88,7 @@ func slowAnswers(s *trial) {
 // break one rule each. In the same play nothing is found without that, and a broken promise is
 // found with it.
 func TestTeeth(t *testing.T) {
-	race.Alone(t)
-	if testing.Short() {
-		t.Skip("left out in -short")
-	}
+	long.Test(t, "it breaks a cluster of real processes")
 	programs := builder(t)("mutants", "chaos")
 	for _, tooth := range teeth() {
 		t.Run(tooth.mutant, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
 )
 
@@ -12,10 +13,7 @@ import (
 // world judges orders and reloads; here: one vote and one leader in a term where
 // nothing is forgotten, and one leader for all when all is well again.
 func TestRandom(t *testing.T) {
-	seeds := 60
-	if testing.Short() {
-		seeds = 12
-	}
+	seeds := long.Or(60, 12)
 	for _, mode := range []Mode{Scouting, Sticky, Naive} {
 		for _, durable := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/durable=%t", mode, durable), func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 // The net is a quick random test of the protocol: a few machines, a register, and faults. It is
@@ -688,7 +688,7 @@ func (n *net) run() error {
 
 func TestNet(t *testing.T) {
 	wins := 0
-	for seed := range uint64(*netRuns) / race.Or[uint64](1, 4) {
+	for seed := range uint64(*netRuns) / long.Or[uint64](1, 4) {
 		n := newNet(seed, nil)
 		if err := n.run(); err != nil {
 			n = newNet(seed, nil)

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 // reloaded is a copy of a machine by way of its encoding.
@@ -36,7 +36,7 @@ func same(a, b *protocol.Effects) bool {
 // TestReload drives a copy beside each machine of the net; before each step the copy is loaded from
 // the machine's state.
 func TestReload(t *testing.T) {
-	for seed := range race.Or[uint64](20, 4) {
+	for seed := range long.Or[uint64](20, 4) {
 		n := newNet(seed, nil)
 		n.w.length = 30 * time.Second
 		states := make(map[*Machine][]byte)

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 // twin records all that happened to one incarnation of a machine and derives from it, each time
@@ -171,7 +171,7 @@ func (w *twin) count(version uint64) uint64 {
 }
 
 func TestTwin(t *testing.T) {
-	for seed := range race.Or[uint64](12, 3) {
+	for seed := range long.Or[uint64](12, 3) {
 		n := newNet(seed, nil)
 		n.w.length = 15 * time.Second
 		twins := make(map[*Machine]*twin)

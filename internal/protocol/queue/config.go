@@ -73,7 +73,7 @@ type Config struct {
 	TTL time.Duration `json:"ttl,omitzero"`
 	// Hold is how long a tenure may go on after its entry was last known to exist, and so how long
 	// the next winner waits unless the tenure ended in good order (Q6). At most TTL and MaxHold.
-	// The default is half of TTL, or MaxHold if that is less, and none with ServersMended. It may
+	// The default is half of TTL, or MaxHold if that is less, and none with ServersFixed. It may
 	// differ between participants: each winner waits for the longer of its own and that of the last
 	// tenure, which is in the queue's mark.
 	Hold time.Duration `json:"hold,omitzero"`
@@ -81,12 +81,12 @@ type Config struct {
 	// election: a winner waits for it where no mark tells the last tenure's hold, as in a new
 	// queue. The default is 5 s; a longer Hold is refused.
 	MaxHold time.Duration `json:"max_hold,omitzero"`
-	// ServersMended says that each of etcd's servers is known to have the fix of its issue 15247:
+	// ServersFixed says that each of etcd's servers is known to have the fix of its issue 15247:
 	// version 3.4.31 or a later 3.4, 3.5.13 or a later 3.5, or 3.6.0 or later. Then claims depend
 	// on the TTL alone, and Hold may be 0. Without a Hold, a single server without the fix is
 	// enough for two leaders at one time. So all participants must have the same setting, and it is
 	// false unless the versions were checked. It must be false in ZooKeeper's dialect.
-	ServersMended bool `json:"servers_mended,omitzero"`
+	ServersFixed bool `json:"servers_mended,omitzero"`
 	// Drift is the assumption about clocks; the default is protocol.DefaultDrift.
 	Drift protocol.Drift `json:"drift,omitzero"`
 	// ServerElection is E, the election timeout of etcd's servers; the default is 1 s, as theirs. A
@@ -117,9 +117,9 @@ func (c Config) withDefaults() Config {
 		c.MaxHold = defaultMaxHold
 	}
 	if c.Dialect == Etcd && c.mutants.Has("servers-taken-for-mended") {
-		c.ServersMended = true
+		c.ServersFixed = true
 	}
-	if c.Hold == 0 && !c.ServersMended {
+	if c.Hold == 0 && !c.ServersFixed {
 		c.Hold = min((c.TTL / 2).Truncate(time.Millisecond), c.MaxHold)
 	}
 	if c.Drift == (protocol.Drift{}) {
@@ -168,7 +168,7 @@ func (c Config) Validate() error {
 		if c.ServerElection != 0 {
 			return fmt.Errorf("queue: server_election of %v is for etcd; want 0 in ZooKeeper's dialect", c.ServerElection)
 		}
-		if c.ServersMended {
+		if c.ServersFixed {
 			return fmt.Errorf("queue: servers_mended is for etcd; want false in ZooKeeper's dialect")
 		}
 	default:
@@ -181,7 +181,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("queue: a hold of %v; want at most the TTL of %v, or a leader goes on after the store has ended its session", c.Hold, c.TTL)
 	case c.Hold > c.MaxHold:
 		return fmt.Errorf("queue: a hold of %v is above max_hold, %v; raise max_hold at every participant first, or other participants would not wait long enough in a new queue", c.Hold, c.MaxHold)
-	case c.Hold == 0 && !c.ServersMended:
+	case c.Hold == 0 && !c.ServersFixed:
 		return fmt.Errorf("queue: no hold; want more than 0 and at most the TTL of %v: only etcd's servers that are known to have the fix need none (servers_mended)", c.TTL)
 	}
 	if c.Backoff <= 0 || c.Backoff > MaxTTL || c.Poll <= 0 || c.Poll > 24*time.Hour {

@@ -24,8 +24,8 @@ func TestConfig(t *testing.T) {
 		{Config{Self: "n1", Dialect: ZooKeeper, TTL: 400 * ms}, ""},
 		{Config{Self: "n1", Dialect: ZooKeeper, TTL: 10 * s, Hold: 10 * s, MaxHold: 10 * s}, ""},
 		{Config{Self: "n1", Dialect: ZooKeeper, TTL: 30 * s}, ""},
-		{Config{Self: "n1", Dialect: Etcd, ServersMended: true}, ""},
-		{Config{Self: "n1", Dialect: Etcd, ServersMended: true, Hold: s}, ""},
+		{Config{Self: "n1", Dialect: Etcd, ServersFixed: true}, ""},
+		{Config{Self: "n1", Dialect: Etcd, ServersFixed: true, Hold: s}, ""},
 
 		{Config{Dialect: Etcd}, "self"},
 		{Config{Self: "a/b", Dialect: Etcd}, "self"},
@@ -46,7 +46,7 @@ func TestConfig(t *testing.T) {
 		{Config{Self: "n1", Dialect: ZooKeeper, Hold: 6 * s}, "raise max_hold"},
 		{Config{Self: "n1", Dialect: Etcd, MaxHold: -s}, "max_hold of -1s"},
 		{Config{Self: "n1", Dialect: Etcd, MaxHold: 301 * s}, "max_hold of 5m1s"},
-		{Config{Self: "n1", Dialect: ZooKeeper, ServersMended: true}, "want false in ZooKeeper's dialect"},
+		{Config{Self: "n1", Dialect: ZooKeeper, ServersFixed: true}, "want false in ZooKeeper's dialect"},
 		{Config{Self: "n1", Dialect: Etcd, Drift: protocol.Drift{PPM: 300_000}}, "300000 ppm"},
 		{Config{Self: "n1", Dialect: Etcd, Drift: protocol.Drift{Guard: 1 << 62}}, "a guard of"},
 		{Config{Self: "n1", Dialect: Etcd, TTL: 2 * s, KeepAliveEvery: 2 * s}, "not more than keep_alive_every, 2s"},
@@ -87,7 +87,7 @@ func TestWorstTakeover(t *testing.T) {
 		cfg  Config
 		want time.Duration
 	}{
-		{Config{Dialect: Etcd, TTL: 19 * time.Second, ServersMended: true}, 20 * time.Second},
+		{Config{Dialect: Etcd, TTL: 19 * time.Second, ServersFixed: true}, 20 * time.Second},
 		{Config{Dialect: Etcd, TTL: 14 * time.Second}, 20 * time.Second}, // and 5 s of hold
 		{Config{Dialect: ZooKeeper, TTL: 9500 * ms, Hold: 9500 * ms, MaxHold: 9500 * ms}, 20 * time.Second},
 	} {

@@ -38,7 +38,7 @@
 // mark tells it, for MaxHold. So holds may differ between participants, as they do while a setting
 // is rolled out.
 //
-// etcd with ServersMended needs no hold. A key goes with its lease, and that lives for TTL/(1+ρ)
+// etcd with ServersFixed needs no hold. A key goes with its lease, and that lives for TTL/(1+ρ)
 // after the server saw the request; the claim counts from before that request was sent. So the
 // claim ends before the key goes, and the next candidate is first only after that.
 //
@@ -47,7 +47,7 @@
 // With a hold, nothing is assumed about the times of sessions. That is the default in both
 // dialects.
 //
-// Of etcd with ServersMended and without a hold: the clocks of its servers stay within ρ, too;
+// Of etcd with ServersFixed and without a hold: the clocks of its servers stay within ρ, too;
 // heartbeats between them and their answers are prompt; and a leader that hung or was paused learns
 // of its successor, or asks a majority whether it still leads, before it renews or revokes a lease.
 // Only then is a deposed leader silent two election timeouts after it was last heard (config.go,
@@ -78,7 +78,7 @@
 // lease. Without a hold the next candidate then leads at once, and the leader ends when its watch
 // or its next check reports it. A clock beyond ρ, in a store's server or here, breaks the claim;
 // then only the token protects. Candidates of other programs in the same queue keep the order, but
-// know no hold-off and no mark. ServersMended has to be the same in all participants, because one
+// know no hold-off and no mark. ServersFixed has to be the same in all participants, because one
 // without a hold writes no mark either. MaxHold has to be raised in all of them before any Hold is
 // raised above it.
 //

@@ -18,7 +18,7 @@ func TestMutants(t *testing.T) {
 		t.Run(mut.Name, func(t *testing.T) {
 			if mut.Name == "wrong-predecessor" {
 				// The only effect is the number of candidates that wake.
-				cfg := Config{Self: "n1", Dialect: Etcd, ServersMended: true}
+				cfg := Config{Self: "n1", Dialect: Etcd, ServersFixed: true}
 				cfg.Mutate(mut.Name)
 				if got := watches(t, cfg); got == [2]uint64{8, 9} {
 					t.Errorf("%s survived: it watches %v", mut.Rule, got)

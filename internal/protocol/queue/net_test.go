@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 // world is a few machines around one store, with faults: a quick test before the simulator's. Time
@@ -603,7 +603,7 @@ func describeEffects(fx *protocol.Effects) string {
 // settings are the configurations that the net runs with.
 func settings() map[string]Config {
 	return map[string]Config{
-		"etcd":      {Self: "n0", Dialect: Etcd, ServersMended: true},
+		"etcd":      {Self: "n0", Dialect: Etcd, ServersFixed: true},
 		"etcd-hold": {Self: "n0", Dialect: Etcd, Hold: 5 * time.Second},
 		"zookeeper": {Self: "n0", Dialect: ZooKeeper},
 	}
@@ -639,7 +639,7 @@ func TestNet(t *testing.T) {
 			t.Parallel()
 			wins, leads := 0, 0
 			seen := make(map[string]int)
-			for seed := range *seeds / race.Or[uint64](1, 4) {
+			for seed := range *seeds / long.Or[uint64](1, 4) {
 				w := one(seed+1, cfg, options{twins: true})
 				wins += w.wins
 				leads += w.leads
@@ -661,7 +661,7 @@ func TestNet(t *testing.T) {
 func TestNetReloaded(t *testing.T) {
 	for name, cfg := range settings() {
 		t.Run(name, func(t *testing.T) {
-			for seed := uint64(1); seed <= race.Or[uint64](3, 1); seed++ {
+			for seed := uint64(1); seed <= long.Or[uint64](3, 1); seed++ {
 				want := one(seed, cfg, options{traced: true})
 				got := one(seed, cfg, options{traced: true, reload: true})
 				for i, line := range want.trace {

@@ -139,8 +139,8 @@ func TestGrantedOtherwise(t *testing.T) {
 		granted time.Duration
 		halts   bool
 	}{
-		{Config{Self: "n1", Dialect: Etcd, TTL: 3 * time.Second, ServersMended: true}, 5 * time.Second, true},
-		{Config{Self: "n1", Dialect: Etcd, TTL: 3 * time.Second, ServersMended: true}, 0, true},
+		{Config{Self: "n1", Dialect: Etcd, TTL: 3 * time.Second, ServersFixed: true}, 5 * time.Second, true},
+		{Config{Self: "n1", Dialect: Etcd, TTL: 3 * time.Second, ServersFixed: true}, 0, true},
 		{Config{Self: "n1", Dialect: ZooKeeper, Hold: 5 * time.Second}, 4 * time.Second, true},
 		{Config{Self: "n1", Dialect: ZooKeeper, Hold: 5 * time.Second}, 5 * time.Second, false},
 		{Config{Self: "n1", Dialect: ZooKeeper, Hold: 5 * time.Second}, 40 * time.Second, false},
@@ -179,7 +179,7 @@ func TestOrderTooGreat(t *testing.T) {
 
 // Q3: only the candidate behind the entry that went is woken.
 func TestWatchesThePredecessor(t *testing.T) {
-	if got := watches(t, Config{Self: "n1", Dialect: Etcd, ServersMended: true}); got != [2]uint64{8, 9} {
+	if got := watches(t, Config{Self: "n1", Dialect: Etcd, ServersFixed: true}); got != [2]uint64{8, 9} {
 		t.Errorf("watches %v; want the one before it, 8, and its own, 9", got)
 	}
 }
@@ -258,7 +258,7 @@ func TestConfirm(t *testing.T) {
 // A winner whose claim lapsed during the wait renews first, and leaves if that answer comes too
 // late as well.
 func TestTooSlowToLead(t *testing.T) {
-	s := newScript(t, Config{Self: "n1", Dialect: Etcd, ServersMended: true})
+	s := newScript(t, Config{Self: "n1", Dialect: Etcd, ServersFixed: true})
 	s.enter(9)
 	list := s.asked(protocol.List)
 	s.after(20 * time.Second)
@@ -271,7 +271,7 @@ func TestTooSlowToLead(t *testing.T) {
 	s.answer(verify, protocol.Answer{Entry: s.m.own})
 	s.want(closing)
 
-	s = newScript(t, Config{Self: "n1", Dialect: Etcd, ServersMended: true})
+	s = newScript(t, Config{Self: "n1", Dialect: Etcd, ServersFixed: true})
 	s.enter(9)
 	list = s.asked(protocol.List)
 	s.after(20 * time.Second)

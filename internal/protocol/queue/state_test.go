@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 // pair is a machine and a copy that is loaded from its state before each step; both must do the
@@ -206,11 +206,11 @@ func TestReloaded(t *testing.T) {
 	for name, cfg := range settings() {
 		t.Run(name, func(t *testing.T) {
 			leads := 0
-			for seed := range race.Or[uint64](100, 10) {
+			for seed := range long.Or[uint64](100, 10) {
 				rng := rand.New(rand.NewPCG(seed, 3))
 				leads += chaotic(t, cfg, 1500, rng.Uint64)
 			}
-			if leads < race.Or(100, 5) {
+			if leads < long.Or(100, 5) {
 				t.Errorf("%d tenures in all that; the inputs reach too little", leads)
 			}
 			t.Logf("%d tenures", leads)
@@ -224,7 +224,7 @@ func FuzzStep(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0, 1, 2, 3, 250, 17}, 200), uint8(1))
 	f.Add(bytes.Repeat([]byte{9, 200, 31, 64, 5}, 300), uint8(2))
 	f.Fuzz(func(t *testing.T, data []byte, which uint8) {
-		cfg := []Config{{Self: "n0", Dialect: Etcd, ServersMended: true}, {Self: "n0", Dialect: Etcd, Hold: 5 * time.Second}, {Self: "n0", Dialect: ZooKeeper}}[which%3]
+		cfg := []Config{{Self: "n0", Dialect: Etcd, ServersFixed: true}, {Self: "n0", Dialect: Etcd, Hold: 5 * time.Second}, {Self: "n0", Dialect: ZooKeeper}}[which%3]
 		rng := rand.New(rand.NewPCG(uint64(len(data)), 4))
 		word := func() uint64 {
 			w := rng.Uint64() &^ 0xff

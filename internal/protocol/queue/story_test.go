@@ -65,7 +65,7 @@ func (s *story) command(c *golden.Command) error {
 		if err != nil {
 			return err
 		}
-		s.world(Config{Self: "n0", Dialect: d, Hold: hold, ServersMended: hold == 0 && d == Etcd})
+		s.world(Config{Self: "n0", Dialect: d, Hold: hold, ServersFixed: hold == 0 && d == Etcd})
 		return nil
 	}
 	if c.Name == "run" {

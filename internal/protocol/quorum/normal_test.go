@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 // shadow is a machine that is normalised after every step of another machine, and gets the same
@@ -88,10 +88,7 @@ func (s *shadow) equal(m *Machine, fx, own *protocol.Effects, now protocol.Readi
 // TestNormalize runs each machine of random worlds beside one that is
 // normalised after every step, and again later, and once for a hundred steps.
 func TestNormalize(t *testing.T) {
-	seeds := race.Or[uint64](200, 30)
-	if testing.Short() {
-		seeds = 15
-	}
+	seeds := long.Or[uint64](200, 15)
 	steps := 0
 	for seed := uint64(1); seed <= seeds; seed++ {
 		w := chaos(seed, func(c *Config) { c.Unclocked = true })
@@ -240,7 +237,7 @@ func TestDeaf(t *testing.T) {
 		deaf bool
 	}
 	tried := 0
-	for seed := uint64(1); seed <= race.Or[uint64](60, 15); seed++ {
+	for seed := uint64(1); seed <= long.Or[uint64](60, 15); seed++ {
 		w := chaos(seed, nil)
 		if w.jumps {
 			continue

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 // bend makes a node's clock run at another rate from now on. The clock does not jump.
@@ -207,7 +207,7 @@ func toldApart(t *testing.T, change func(*Config)) string {
 // or jump, and whose messages are late, doubled and lost: no clock is ever found apart.
 func TestNobodyIsFoundApart(t *testing.T) {
 	samples := 0
-	for seed := uint64(1); seed <= race.Or[uint64](200, 30); seed++ {
+	for seed := uint64(1); seed <= long.Or[uint64](200, 30); seed++ {
 		w := chaos(seed, nil)
 		w.after = func(n *node, in *protocol.Input, _ *protocol.Effects) {
 			if in.Kind != protocol.Receive || in.Message.Type != HeartbeatAck {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 var (
@@ -273,7 +273,7 @@ func (w *world) canLead() bool {
 // node must come to lead, and keep leading.
 func TestRandom(t *testing.T) {
 	wins, leads, changes := 0, 0, 0
-	for seed := *first; seed < *first+*seeds/race.Or[uint64](1, 4); seed++ {
+	for seed := *first; seed < *first+*seeds/long.Or[uint64](1, 4); seed++ {
 		w := chaos(seed, nil)
 		w.run(chaosTime + 700*time.Millisecond)
 		w.heal()

@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 // TestStateIsComplete repeats each step of random worlds in a machine that was loaded from the
 // state before it: the effects and the state after it must be the same.
 func TestStateIsComplete(t *testing.T) {
 	steps := 0
-	for seed := uint64(1); seed <= race.Or[uint64](25, 5); seed++ {
+	for seed := uint64(1); seed <= long.Or[uint64](25, 5); seed++ {
 		w := chaos(seed, nil)
 		before := make(map[*node][]byte)
 		w.after = func(n *node, in *protocol.Input, fx *protocol.Effects) {

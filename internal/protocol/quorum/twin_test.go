@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 // twin derives what a machine keeps up to date from the whole history of one incarnation, each time
@@ -353,7 +353,7 @@ func kth(all []protocol.Instant, n, k int, least bool) protocol.Instant {
 // TestTwin compares machine and twin after each step of random worlds.
 func TestTwin(t *testing.T) {
 	compared := 0
-	for seed := *first; seed < *first+*seeds/race.Or[uint64](5, 25); seed++ {
+	for seed := *first; seed < *first+*seeds/long.Or[uint64](5, 25); seed++ {
 		n, diff := compare(seed, nil)
 		if diff != "" {
 			t.Fatal(diff)

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 // both runs a test for both forms.
@@ -140,7 +140,7 @@ func TestFrozen(t *testing.T) {
 // that do not stand in the end. If any stands, one leads, and it is calm.
 func TestSomeStand(t *testing.T) {
 	both(t, func(t *testing.T, change func(*Config)) {
-		for seed := range race.Or[uint64](60, 10) {
+		for seed := range long.Or[uint64](60, 10) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			n := 1 + r.IntN(6)
 			w := newNet(t, n, change)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/classictest"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 // settled is a perfect network in which everybody knows its successor, and
@@ -199,7 +199,7 @@ func TestAlone(t *testing.T) {
 // well one leads and all follow it, with the latest token.
 func TestRandom(t *testing.T) {
 	steps := 0
-	for seed := uint64(1); seed <= race.Or[uint64](120, 20); seed++ {
+	for seed := uint64(1); seed <= long.Or[uint64](120, 20); seed++ {
 		n := 2 + int(seed%4)
 		if seed%10 == 0 {
 			n = 13 // more than are asked at a time

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 )
 
 // patience is for one run of one program. A verifier needs a few seconds; it is
@@ -268,9 +268,7 @@ func run(t *testing.T, dir, name string, args ...string) string {
 // tools skips the test where spin or the compiler is missing.
 func tools(t *testing.T) {
 	t.Helper()
-	if testing.Short() || race.Enabled {
-		t.Skip("goes through some ten million states, in no code of Go")
-	}
+	long.Test(t, "spin goes through some ten million states")
 	for _, name := range []string{"spin", "gcc"} {
 		if _, err := exec.LookPath(name); err != nil {
 			if os.Getenv("CI") == "true" {

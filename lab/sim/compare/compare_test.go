@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/lab/sim"
 )
 
@@ -114,11 +114,8 @@ func TestOneRun(t *testing.T) {
 // Whoever has no two leaders has somebody lead for no longer than quorum: with
 // everybody's defaults, and when all notice a silent leader equally soon.
 func TestQuorumIsAhead(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes seconds")
-	}
 	for _, detection := range []time.Duration{0, time.Second} {
-		r, err := Run(t.Context(), Options{Protocols: []string{"quorum", "lease", "queue", "queue-zookeeper", "raft-checkquorum", "blazingmq", "bully"}, Seeds: race.Or[uint64](100, 20), Detection: detection, Jobs: 2})
+		r, err := Run(t.Context(), Options{Protocols: []string{"quorum", "lease", "queue", "queue-zookeeper", "raft-checkquorum", "blazingmq", "bully"}, Seeds: long.Or[uint64](100, 20), Detection: detection, Jobs: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

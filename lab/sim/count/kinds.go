@@ -133,7 +133,7 @@ func queueKind(name string, d queue.Dialect) kind {
 	return kind{
 		name: name, least: 2, most: MaxNodes, why: whyTwo, requests: true,
 		make: func(ids []protocol.NodeID, i int, _ *Spec) (protocol.Machine, error) {
-			return queue.New(queue.Config{Self: ids[i], Dialect: d, ServersMended: d == queue.Etcd})
+			return queue.New(queue.Config{Self: ids[i], Dialect: d, ServersFixed: d == queue.Etcd})
 		},
 		play: playQueue,
 		formula: func(*Spec) ([]Kind, string) {

@@ -91,7 +91,7 @@ func (st *stage) sleep(ops ...sim.Op) {
 
 // mended says of etcd's servers that no hold is needed.
 type mended struct {
-	ServersMended bool `json:"servers_mended"`
+	ServersFixed bool `json:"servers_mended"`
 }
 
 // gcPause raises tokens to 5 first: each of the first four leaders resigns.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/lab/sim"
 	"github.com/electd/elect/lab/sim/protocols"
 )
@@ -20,8 +20,8 @@ func each(t *testing.T, test func(t *testing.T, s *Scenario, protocol string)) {
 	for _, s := range All() {
 		for _, p := range s.Protocols() {
 			t.Run(s.Name+"/"+p, func(t *testing.T) {
-				if race.Enabled && p != "quorum" {
-					t.Skip("without the race detector")
+				if p != "quorum" && !*rewrite {
+					long.Test(t, "the classic protocols take longer")
 				}
 				t.Parallel()
 				test(t, s, p)

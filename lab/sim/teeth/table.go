@@ -136,7 +136,7 @@ by itself, and one candidacy has one entry in one session.
 		}
 	}
 	fmt.Fprintf(w, "\n## Grounds\n\n"+`On each ground the machine as it is has to hold for %d times as many seeds as the hardest of the mutants that died there took, and
-for %d at least: TestGroundsAreFair reads from this table how many. (Under the race detector, and with -short, it is a few.)
+for %d at least: TestGroundsAreFair reads from this table how many. (Without ELECT_LONG, and under the race detector, it is 2.)
 `+"`make sim-long` takes 10,000 of each, and of each profile; [the track record](track-record.md#long-runs) has what came of it."+`
 
 | protocol | ground | hardest mutant | its seeds | seeds of the machine as it is |

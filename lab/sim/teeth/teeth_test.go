@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/lab/sim"
 	"github.com/electd/elect/lab/sim/protocols"
 )
@@ -21,10 +21,8 @@ import (
 // TestHunt hunts every mutant, in a build that has them, and compares the table
 // with docs/teeth.md. A survivor fails it.
 func TestHunt(t *testing.T) {
-	if testing.Short() || race.Enabled {
-		t.Skip("builds a program of its own, without the race detector, and hunts for a minute or two")
-	}
-	page := filepath.Join("..", "..", "docs", "teeth.md")
+	long.Test(t, "it hunts for minutes")
+	page := filepath.Join("..", "..", "..", "docs", "teeth.md")
 	out, err := exec.CommandContext(t.Context(), "go", "run", "-tags", "mutants", "./hunt", "-check", page).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -87,7 +85,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-var long = flag.Int("seeds", 0, "have the machines as they are hold for so many seeds of each ground, and of each profile; 0 is as docs/teeth.md says")
+var exactly = flag.Int("seeds", 0, "have the machines as they are hold for so many seeds of each ground, and of each profile; 0 is as docs/teeth.md says")
 
 // The machines as they are hold wherever mutants of them are hunted: a ground that
 // they fail on shows nothing. And they hold for longer than the hardest mutant does
@@ -99,12 +97,10 @@ func TestGroundsAreFair(t *testing.T) {
 			for _, g := range groundsOf(t, p.Name) {
 				seeds := enough[[2]string{p.Name, g.Name}]
 				switch {
-				case *long > 0:
-					seeds = *long
-				case race.Enabled:
+				case *exactly > 0:
+					seeds = *exactly
+				case !long.Many():
 					seeds = 2
-				case testing.Short():
-					seeds = Least
 				case seeds == 0:
 					continue // a profile, which TestSuite of package sim has
 				}
@@ -140,7 +136,7 @@ func holds(t *testing.T, p *sim.Protocol, g Ground, seeds int) {
 // profiles, too.
 func groundsOf(t *testing.T, name string) []Ground {
 	var all []Ground
-	if *long > 0 {
+	if *exactly > 0 {
 		for _, f := range sim.Profiles() {
 			all = append(all, Ground{Name: f.Name, Options: sim.Options{Profile: f.Name}})
 		}
@@ -165,7 +161,7 @@ func groundsOf(t *testing.T, name string) []Ground {
 // the one table that the hunt writes, TestHunt compares, and TestGroundsAreFair reads.
 func table(t *testing.T) map[[2]string]int {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "teeth.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "teeth.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,9 +30,6 @@ type ran struct {
 
 // TestTakeover kills the program that leads. Another goes on, with a greater token.
 func TestTakeover(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts a dozen processes")
-	}
 	url := voters(t) + "?profile=lan&data=" + t.TempDir()
 	jobs := make(chan ran, 1024)
 	start := func(id string) {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/race"
 )
 
 // all is more sectors than there are.
@@ -186,7 +186,7 @@ func TestKilledThenPowerFails(t *testing.T) {
 	checked := 0
 	for k := 1; k <= points(t); k++ {
 		for _, f := range []fault{die, dieHalf} {
-			for l := 1; ; l += race.Or(1, 13) {
+			for l := 1; ; l += long.Or(1, 13) {
 				at, c := newFakeDisk(), newClaims()
 				at.fault[k] = f
 				_, _ = live(at, c, script)
@@ -225,7 +225,7 @@ func TestDiskFails(t *testing.T) {
 	checked := 0
 	for k := 1; k <= points(t); k++ {
 		for _, f := range []fault{eio, enospc} {
-			for l := k + 1; ; l += race.Or(1, 13) {
+			for l := k + 1; ; l += long.Or(1, 13) {
 				at, c := newFakeDisk(), newClaims()
 				at.fault[k], at.fault[l] = f, dieHalf
 				if d, err := live(at, c, script); err == nil && c.saved < 5 || err != nil && !at.dead {

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
-	"github.com/electd/elect/peer/cable"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/wire"
 )

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/peer/cable"
+	"github.com/electd/elect/internal/cable"
 )
 
 // said returns what has been logged until now, and not been waited for.

@@ -99,7 +99,7 @@ func TestConnectionsOutliveACertificate(t *testing.T) {
 	w := secure(t, "n1")
 	const valid = 5 * time.Second // time enough to connect on a busy machine
 	if err := certs.Make(w.dir, certs.Options{
-		Cluster: "test", Nodes: []certs.Node{{ID: "n2"}}, Operators: []certs.Person{{Role: certs.Observe, Name: "alice"}}, Valid: valid,
+		Cluster: "test", Nodes: []certs.Node{{ID: "n2"}}, Operators: []certs.OperatorSpec{{Role: certs.Observe, Name: "alice"}}, Valid: valid,
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/peer/cable"
 	"github.com/electd/elect/peer/internal/wire"
 )
 

@@ -136,7 +136,7 @@ func (c *Cluster) prepare() (err error) {
 // certify makes a certificate for each node, and one for an operator, which also changes
 // memberships.
 func (c *Cluster) certify() error {
-	o := certs.Options{Cluster: cluster, Operators: []certs.Person{{Role: certs.Administer}}}
+	o := certs.Options{Cluster: cluster, Operators: []certs.OperatorSpec{{Role: certs.Administer}}}
 	for i := range c.cfg.Size {
 		o.Nodes = append(o.Nodes, certs.Node{ID: protocol.NodeID(c.ID(i)), Hosts: c.cfg.Network.Hosts(i)})
 	}

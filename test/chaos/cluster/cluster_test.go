@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/proc"
-	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/network"
 )
@@ -52,7 +52,7 @@ func kind(i int) Kind { return kinds()[i%3] }
 
 // TestCluster runs clusters of real processes, all of the same programs.
 func TestCluster(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it breaks a cluster of real processes")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	programs, err := Build(ctx, t.TempDir(), "chaos")

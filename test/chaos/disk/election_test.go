@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/chaos/disk"
 )
 
@@ -29,12 +29,9 @@ func tearing(chance *rand.Rand) disk.Fault {
 // TestOutages: of three voters one, two or all lose power at a random moment, 50
 // times. Each time they come up again and elect; no term and no token falls.
 func TestOutages(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it cuts the power of real processes again and again")
 	v := newVoters(t, build(t), quick)
-	rounds := 50
-	if testing.Short() {
-		rounds = 5
-	}
+	rounds := long.FullOr(50, 5)
 	v.start()
 	v.calm()
 	calm, killed := 0, 0
@@ -73,12 +70,9 @@ func TestOutages(t *testing.T) {
 // TestFoundingInOutages: the voters lose power again and again while they found
 // their election. In the end it is founded, once.
 func TestFoundingInOutages(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it cuts the power of real processes again and again")
 	v := newVoters(t, build(t), quick)
-	rounds := 25
-	if testing.Short() {
-		rounds = 4
-	}
+	rounds := long.FullOr(25, 4)
 	v.start()
 	for range rounds {
 		v.fault(tearing(v.chance))
@@ -96,7 +90,7 @@ func TestFoundingInOutages(t *testing.T) {
 // another one leads: with syncs of 300 ms after a term or two, and with such as two
 // of which take longer than a promise after some more.
 func TestSlowDisks(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it cuts the power of real processes again and again")
 	elect := build(t)
 	for _, delay := range []time.Duration{300 * time.Millisecond, 600 * time.Millisecond} {
 		t.Run(delay.String(), func(t *testing.T) {
@@ -131,7 +125,7 @@ func TestSlowDisks(t *testing.T) {
 // reason; but nobody new is elected, until disks are well again. What was said
 // meanwhile is true after a loss of power.
 func TestDisksThatFail(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it cuts the power of real processes again and again")
 	elect := build(t)
 	for name, f := range map[string]disk.Fault{
 		"sync-error":  {SyncError: true},
@@ -178,7 +172,7 @@ func TestDisksThatFail(t *testing.T) {
 // TestFullDisks: disks without a byte left stand in nobody's way: neither of who
 // leads, nor of an election, nor of a node that is started again.
 func TestFullDisks(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it cuts the power of real processes again and again")
 	v := newVoters(t, build(t), quick)
 	v.start()
 	v.calm()
@@ -199,7 +193,7 @@ func TestFullDisks(t *testing.T) {
 // started: it says so and ends. Only a disk that is full is none of these to a node
 // that has its files. When the disk is well again, it comes up.
 func TestStartOnBadDisks(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it cuts the power of real processes again and again")
 	faults := []struct {
 		name  string
 		fault disk.Fault

@@ -11,6 +11,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/long"
 )
 
 // TestSyncDelay: a sync takes its time, everything else does not, and when the
@@ -363,6 +365,7 @@ func TestPrograms(t *testing.T) {
 // TestCopies: snapshots, restoring, wiping, and what is left at the end, on all
 // kinds of disks.
 func TestCopies(t *testing.T) {
+	long.Test(t, "it mounts disks")
 	kinds := map[string]func(string) (Disk, error){
 		"fuse":  NewFUSE,
 		"tmpfs": func(dir string) (Disk, error) { return NewTmpfs(dir, 1<<20) },
@@ -427,6 +430,7 @@ func TestCopies(t *testing.T) {
 // TestSmallDisk: a tmpfs that is full stays full when something is removed, and
 // has space again when it is well.
 func TestSmallDisk(t *testing.T) {
+	long.Test(t, "it mounts disks")
 	d, err := NewTmpfs(t.TempDir(), 256<<10)
 	b := benchOn(t, d, err)
 	f := b.create(b.at("f"), "there")
@@ -447,6 +451,7 @@ func TestSmallDisk(t *testing.T) {
 
 // TestUnable: what a disk cannot do it says, and does not.
 func TestUnable(t *testing.T) {
+	long.Test(t, "it mounts disks")
 	plain, err := NewPlain(t.TempDir())
 	b := benchOn(t, plain, err)
 	for _, f := range []Fault{{SyncDelay: 1}, {SyncError: true}, {WriteError: true}, {Full: true}, {ReadOnly: true}, {Torn: true}, {Luck: 1}} {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/chaos/disk"
 )
 
@@ -105,12 +105,9 @@ func (m *machine) leader() *node {
 // moment, 40 times, and no token is used twice. In between, one of two that dies is
 // followed by the other, by the locks of the disk.
 func TestFileElectionInOutages(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it cuts the power of real processes again and again")
 	m := newMachine(t, build(t))
-	rounds := 40
-	if testing.Short() {
-		rounds = 5
-	}
+	rounds := long.FullOr(40, 5)
 	m.start()
 	m.leads(0)
 	before := uint64(0)
@@ -150,7 +147,7 @@ func TestFileElectionInOutages(t *testing.T) {
 // follow it leads on a disk that is slow, tries again on one that is full or fails,
 // until it is well, and ends where it can only read.
 func TestFileElectionOnBadDisks(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it cuts the power of real processes again and again")
 	tests := []struct {
 		name  string
 		fault disk.Fault

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,6 +26,7 @@ type bench struct {
 // skipped, but not in CI: there it must run.
 func newBench(t *testing.T) *bench {
 	t.Helper()
+	long.Test(t, "it takes the power from a disk")
 	d, err := NewFUSE(t.TempDir())
 	return benchOn(t, d, err)
 }
@@ -416,9 +418,7 @@ func TestPowerLossInSync(t *testing.T) {
 // TestInUse: a power loss while somebody lives is refused, says who, and loses
 // nothing.
 func TestInUse(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it waits for a process to end that does not")
-	}
+	long.Full(t, "it waits for a process to end that does not")
 	t.Parallel()
 	b := newBench(t)
 	b.create(b.at("f"), "not synced")

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/electd/elect/internal/long"
 	"golang.org/x/sys/unix"
 )
 
@@ -181,10 +182,7 @@ func TestTwin(t *testing.T) {
 	chance := rand.New(rand.NewPCG(Seed(t), 0))
 	b := newBench(t)
 	w := &twin{root: newDir()}
-	steps := 2500
-	if testing.Short() {
-		steps = 400
-	}
+	steps := long.FullOr(2500, 400)
 	var last []string
 	counts := map[string]int{}
 	for range steps {

@@ -13,6 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/chaos/register"
 )
 
@@ -100,10 +101,7 @@ func crowded(rng *rand.Rand) []register.Operation {
 // the rest in pieces changes no verdict. The whole is judged by porcupine with
 // everything that is open tried everywhere.
 func TestPiecesAreTheWhole(t *testing.T) {
-	rounds := 12_000
-	if testing.Short() {
-		rounds = 2_000
-	}
+	rounds := long.FullOr(12_000, 2_000)
 	var good, bad, cut, open, settled int
 	for seed := range rounds {
 		rng := rand.New(rand.NewPCG(uint64(seed), 1))

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/chaos/lives"
 	"github.com/electd/elect/test/chaos/network"
 )
@@ -177,10 +178,7 @@ func random(seed uint64) *script {
 // TestRandomRunsPass: whatever befalls a run that keeps its promises, the judge
 // finds nothing.
 func TestRandomRunsPass(t *testing.T) {
-	seeds := uint64(80)
-	if testing.Short() {
-		seeds = 20
-	}
+	seeds := long.FullOr[uint64](80, 20)
 	var all Report
 	for seed := range seeds {
 		s := random(seed)

@@ -17,8 +17,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/electd/elect/internal/race"
 )
 
 // shapes are all of them for five nodes, by name.
@@ -170,7 +168,6 @@ func TestResetDualStack(t *testing.T) {
 
 // TestResetAmidTraffic: an end whose numbers move all the time is reset too.
 func TestResetAmidTraffic(t *testing.T) {
-	race.Alone(t)
 	kinds(t, 2, func(t *testing.T, w *town) {
 		var all []wire
 		for range 4 {
@@ -196,7 +193,6 @@ func TestResetAmidTraffic(t *testing.T) {
 
 // TestResetWhileStopped: what a process does not read yet is reset all the same.
 func TestResetWhileStopped(t *testing.T) {
-	race.Alone(t)
 	kinds(t, 2, func(t *testing.T, w *town) {
 		c := w.connect(0, 1)
 		if err := c.to.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -236,7 +232,6 @@ func TestOperator(t *testing.T) {
 }
 
 func TestLoss(t *testing.T) {
-	race.Alone(t)
 	w := newTown(t, 3, NewNamespaces)
 	const packets = 4000
 	sender, receiver := w.nodes[0], w.nodes[1]
@@ -273,7 +268,6 @@ func TestLossyConnection(t *testing.T) {
 }
 
 func TestDelay(t *testing.T) {
-	race.Alone(t)
 	w := newTown(t, 3, NewProxies)
 	const delay = 80 * time.Millisecond
 	for _, c := range []wire{w.connect(0, 1), w.connect(1, 0)} {
@@ -306,7 +300,6 @@ func TestDelay(t *testing.T) {
 // TestJitter: words over one connection stay in order, and two over different
 // connections overtake each other.
 func TestJitter(t *testing.T) {
-	race.Alone(t)
 	w := newTown(t, 3, NewProxies)
 	first, second := w.connect(0, 1), w.connect(0, 2)
 	w.set(Slow(3, 0, 50*time.Millisecond))
@@ -371,7 +364,6 @@ func TestSet(t *testing.T) {
 // TestSetIsFast: in a change of all links of five nodes nobody notices that it is
 // not one instant.
 func TestSetIsFast(t *testing.T) {
-	race.Alone(t)
 	kinds(t, 5, func(t *testing.T, w *town) {
 		const quick = 20 * time.Millisecond
 		// Some changes, and more if the machine had something else to do.

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/electd/elect/peer/cable"
+	"github.com/electd/elect/internal/cable"
 )
 
 // proxies are a network on loopback. Others call a node at its front, which finds

@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/race"
 )
 
@@ -294,6 +295,7 @@ func kinds(t *testing.T, n int, f func(*testing.T, *town)) {
 
 func newTown(t *testing.T, n int, build func(string, int) (Network, error)) *town {
 	t.Helper()
+	long.Test(t, "it makes networks between processes")
 	dir := t.TempDir()
 	w, err := build(dir, n)
 	able(t, err)

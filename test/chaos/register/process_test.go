@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/long"
 )
 
 const dirEnv = "REGISTER_TEST_DIR"
@@ -44,10 +45,7 @@ func writeForEver(dir string) {
 // on; and of each operation the logs tell whether it was carried out, to the last
 // one: they add up to what the server has counted.
 func TestKilledClients(t *testing.T) {
-	rounds := 40
-	if testing.Short() {
-		rounds = 5
-	}
+	rounds := long.Or(40, 5)
 	dir, s := serve(t)
 	reader := open(t, dir, "reader")
 	for round := range rounds {
@@ -113,7 +111,7 @@ func TestKilledClients(t *testing.T) {
 		t.Errorf("the logs tell of %+v, and the server counted %+v", told, s.Stats())
 	}
 	t.Logf("%+v in %d rounds; %d outcomes that only the server knew, %d requests that never arrived", told, rounds, resolved, never)
-	if resolved == 0 && !testing.Short() {
+	if resolved == 0 && long.Many() {
 		t.Error("no client was killed in mid-request: nothing was tested")
 	}
 	if _, err := reader.Read(t.Context()); err == nil || errors.Is(err, ErrNotCalled) {

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/judge"
 	"github.com/electd/elect/test/chaos/storm"
@@ -122,7 +122,7 @@ func TestJudgeNothing(t *testing.T) {
 
 // TestCommand: what is said to repeat a storm is what make knows.
 func TestCommand(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it breaks a cluster of real processes")
 	text, err := os.ReadFile("../../../Makefile")
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func runs(t *testing.T, look func(line string, p *os.Process), program string, a
 // TestProgram runs the program as people do: each exit code comes about, and what is
 // printed beside it is what it has done.
 func TestProgram(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it breaks a cluster of real processes")
 	dir := t.TempDir()
 	program := filepath.Join(dir, "run")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-race=false", "-buildvcs=false", "-o", program, ".").CombinedOutput(); err != nil {

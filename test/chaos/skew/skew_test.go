@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/chaos/skew"
 )
 
@@ -125,7 +125,7 @@ func newClock(t *testing.T) *skew.Clock {
 }
 
 func TestClock(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it builds programs and bends their clocks")
 	c := newClock(t)
 	cmd := exec.Command(build(t, "./show", "chaos"))
 	cmd.Env = append(os.Environ(), c.Env())
@@ -273,6 +273,7 @@ func able(t *testing.T) {
 // TestNothingIsLeft: an ordinary build of the command has nothing of what tests
 // can change in theirs.
 func TestNothingIsLeft(t *testing.T) {
+	long.Test(t, "it builds programs")
 	marks := []string{"ELECT_CHAOS_CLOCK", "ELECT_MUTANT", "electd/elect/internal/mutation.", "internal/clock/warp.", "internal/mutant.On"}
 	in := func(path string) (found []string) {
 		t.Helper()

@@ -3,7 +3,10 @@
 package storm
 
 import (
+	"cmp"
 	"encoding/json"
+	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -249,22 +252,49 @@ func TestSaveAndLoad(t *testing.T) {
 	}
 }
 
-// TestTable: the table of faults is valid, and the document has each of them.
+var rewrite = flag.Bool("rewrite", false, "write the table of docs/catalogue.md")
+
+// TestTable: the table of faults is valid, and docs/catalogue.md has it.
 func TestTable(t *testing.T) {
-	doc, err := os.ReadFile("../../../docs/chaos.md")
+	const path, begin, end = "../../../docs/catalogue.md", "<!-- Generated: go test ./test/chaos/storm -run TestTable -rewrite -->\n", "<!-- The end of these. -->\n"
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	head, rest, ok := strings.Cut(string(text), begin)
+	got, tail, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has nothing between %q and %q", path, begin, end)
+	}
+	words := map[Ability]string{FUSE: "FUSE", Filling: "FUSE or tmpfs", Clocks: "own clocks", Quota: "control groups", Next: "two versions"}
 	seen := map[string]bool{}
 	families := map[string]bool{}
+	want := "\n| fault | of | what it does | needs |\n|---|---|---|---|\n"
 	for _, f := range Faults() {
 		if seen[f.Name] || f.Name == "" || f.Text == "" {
 			t.Errorf("%q is there twice, or empty", f.Name)
 		}
 		seen[f.Name], families[f.Family] = true, true
-		if !strings.Contains(string(doc), "| `"+f.Name+"` | "+f.Text+" |") {
-			t.Errorf("docs/chaos.md has no row for %s: %s", f.Name, f.Text)
+		var needs []string
+		if f.Peers {
+			needs = append(needs, "peers")
 		}
+		for _, a := range f.Needs {
+			needs = append(needs, cmp.Or(words[a], string(a)))
+		}
+		if f.Asked {
+			needs = append(needs, "to be asked for")
+		}
+		want += fmt.Sprintf("| `%s` | %s | %s | %s |\n", f.Name, f.Family, f.Text, strings.Join(needs, ", "))
+	}
+	want += "\n"
+	switch {
+	case *rewrite:
+		if err := os.WriteFile(path, []byte(head+begin+want+end+tail), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	case got != want:
+		t.Errorf("%s has another table; run: go test ./test/chaos/storm -run TestTable -rewrite", path)
 	}
 	if want := []string{"clock", "disk", "network", "operator", "process", "processor"}; !slices.Equal(slices.Sorted(maps.Keys(families)), want) {
 		t.Errorf("families %v; want %v", families, want)

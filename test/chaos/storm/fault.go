@@ -2,6 +2,8 @@
 
 package storm
 
+//go:generate go test -run ^TestTable$ . -rewrite
+
 import (
 	"fmt"
 	"slices"

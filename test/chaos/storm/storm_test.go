@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/judge"
 )
@@ -87,7 +87,7 @@ func TestWhole(t *testing.T) {
 
 // TestStorm runs real storms, of each setup and over each network.
 func TestStorm(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it breaks a cluster of real processes")
 	this, next := programs(t)
 	for _, o := range []Options{
 		{Setup: "peers-lan", Network: "namespaces", Seed: 5, For: 30 * time.Second},
@@ -98,9 +98,7 @@ func TestStorm(t *testing.T) {
 			if o.Network == "namespaces" && os.Geteuid() != 0 {
 				unlessHere(t, "network namespaces are for root")
 			}
-			if testing.Short() {
-				o.For /= 3
-			}
+			o.For = long.FullOr(o.For, o.For/3)
 			o.Dir, o.Programs, o.Next = filepath.Join(t.ArtifactDir(), "run"), this, next
 			var last Progress
 			o.Progress = func(p Progress) { last = p; t.Log(p) }
@@ -144,7 +142,7 @@ func TestStorm(t *testing.T) {
 
 // TestStormInterrupted: an interrupted storm undoes its faults, and what exists is judged.
 func TestStormInterrupted(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it breaks a cluster of real processes")
 	this, next := programs(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -49,9 +49,6 @@ const patience = time.Minute
 
 func newFleet(t *testing.T, kinds []cluster.Kind) *fleet {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("left out in -short")
-	}
 	n := len(kinds)
 	f := &fleet{t: t, dir: t.TempDir(), next: make([]bool, n), voters: n, terms: make([]uint64, n)}
 	for i, tags := range [][]string{nil, {"chaosnext"}} {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/chaos/cluster"
 )
 
@@ -27,7 +27,7 @@ const (
 // newer version where both know it. Leadership changes when the leader itself is
 // restarted, and at no other time.
 func TestRollingUpgrade(t *testing.T) {
-	race.Alone(t)
+	long.Full(t, "it rolls an election of real processes to another version")
 	kinds := []cluster.Kind{cluster.Command, cluster.Library, cluster.Guarded}
 	f := newFleet(t, kinds)
 	f.calm()
@@ -49,7 +49,7 @@ func TestRollingUpgrade(t *testing.T) {
 // TestUpgradeOfMembers has nodes of both versions added to an election of the
 // other one, and removed.
 func TestUpgradeOfMembers(t *testing.T) {
-	race.Alone(t)
+	long.Full(t, "it rolls an election of real processes to another version")
 	f := newFleet(t, []cluster.Kind{cluster.Command, cluster.Command, cluster.Library, cluster.Library})
 	f.voters = 3
 	f.calm()
@@ -68,7 +68,7 @@ func TestUpgradeOfMembers(t *testing.T) {
 // keeper, of the leader's version, tells the voters that the leader is dead, and
 // they take its word.
 func TestDeathAmongVersions(t *testing.T) {
-	race.Alone(t)
+	long.Full(t, "it rolls an election of real processes to another version")
 	f := newFleet(t, []cluster.Kind{cluster.Command, cluster.Command, cluster.Command})
 	f.calm()
 	for _, next := range []bool{true, false} {

@@ -17,26 +17,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/internal/proc"
-	"github.com/electd/elect/internal/race"
 	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/lives"
 	"github.com/electd/elect/test/chaos/register"
 )
 
-func skipShort(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("it starts a dozen processes")
-	}
-}
-
 // TestLife runs the life of a command under a real elect run: it stamps and writes
 // with its token, and its descendant stamps; both are dead before the next one
 // begins, whatever is killed.
 func TestLife(t *testing.T) {
-	race.Alone(t)
-	skipShort(t)
+	long.Full(t, "it starts a dozen processes")
 	programs, err := cluster.Build(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -84,8 +76,7 @@ func TestLife(t *testing.T) {
 // TestGuarded kills programs that embed the library, in all ways, on a file
 // election; a watcher sees each leader.
 func TestGuarded(t *testing.T) {
-	race.Alone(t)
-	skipShort(t)
+	long.Full(t, "it starts a dozen processes")
 	for _, kind := range []lives.Kind{lives.Library, lives.Guarded} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
@@ -182,8 +173,7 @@ func (r *run) counted(l lives.Life, p *process) {
 // goes on it leads no more and knows it; under a keeper it is dead by then. What it
 // had been about to write the fence refuses.
 func TestPeers(t *testing.T) {
-	race.Alone(t)
-	skipShort(t)
+	long.Full(t, "it starts a dozen processes")
 	for _, kind := range []lives.Kind{lives.Library, lives.Guarded} {
 		t.Run(kind.String(), func(t *testing.T) {
 			r := newRun(t)
@@ -282,8 +272,7 @@ func voters(t *testing.T) string {
 
 // TestRunGone: whatever was forgotten ends when the run has gone.
 func TestRunGone(t *testing.T) {
-	race.Alone(t)
-	skipShort(t)
+	long.Full(t, "it starts a dozen processes")
 	r := newRun(t)
 	t.Setenv("ELECT_TOKEN", "3")
 	at := []string{"--election", "file:" + filepath.Join(r.dir, "elections"), "--name", "once"}
@@ -307,7 +296,7 @@ func TestRunGone(t *testing.T) {
 
 // TestBurn: it spins, and not for longer than who has started it lives.
 func TestBurn(t *testing.T) {
-	skipShort(t)
+	long.Full(t, "it starts a dozen processes")
 	cmd := exec.Command("sh", "-c", `"$0" burn 2 & echo $!; read x`, os.Args[0])
 	cmd.Env = append(os.Environ(), underTest+"=1")
 	in, err := cmd.StdinPipe()
@@ -354,8 +343,7 @@ func TestBurn(t *testing.T) {
 
 // TestTools serves and prints what a person would look at.
 func TestTools(t *testing.T) {
-	race.Alone(t)
-	skipShort(t)
+	long.Full(t, "it starts a dozen processes")
 	dir := t.TempDir()
 	env := append(os.Environ(), underTest+"=1", "CHAOS_DIR="+dir, "GORACE=atexit_sleep_ms=0")
 	server := exec.Command(os.Args[0], "register")

@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/fence/fenceetcd"
 )
 
 // proxy is one in front of etcd that has sent the first transaction on, and then says that
@@ -67,7 +66,7 @@ func TestSentAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		_, err = fenceetcd.New(client, fenceetcd.Config{}).Write(ctx, "r", 5, clientv3.OpPut("k", "applied"))
+		_, err = guard(t, client, "r").Write(ctx, 5, clientv3.OpPut("k", "applied"))
 		cancel()
 		_ = client.Close()
 		s.Stop()

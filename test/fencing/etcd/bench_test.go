@@ -15,9 +15,9 @@ import (
 // BenchmarkWrite puts a key with each guard and without one, at the same server.
 func BenchmarkWrite(b *testing.B) {
 	c := server.StartEtcd(b).Client(b)
-	f := fenceetcd.New(c, fenceetcd.Config{})
+	f := guard(b, c, "r")
 	ctx := b.Context()
-	if err := f.Add(ctx, "r"); err != nil {
+	if err := f.Install(ctx); err != nil {
 		b.Fatal(err)
 	}
 	grant, err := c.Grant(ctx, 3600)
@@ -30,7 +30,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	key := fenceetcd.Key{Name: "election/leader", Revision: made.Header.Revision}
 	for name, guarded := range map[string]func(clientv3.Op) error{
-		"mark": func(op clientv3.Op) error { _, err := f.Write(ctx, "r", 42, op); return err },
+		"mark": func(op clientv3.Op) error { _, err := f.Write(ctx, 42, op); return err },
 		"key":  func(op clientv3.Op) error { _, err := key.Write(ctx, c, op); return err },
 	} {
 		b.Run(name, func(b *testing.B) {

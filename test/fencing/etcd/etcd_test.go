@@ -18,7 +18,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fenceetcd"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 )
 
@@ -41,21 +41,31 @@ func put(t *testing.T, c *clientv3.Client, key, text string) {
 	}
 }
 
-// TestFence tries what a mark is to do and to refuse.
-func TestFence(t *testing.T) {
+// guard is the guard of a resource.
+func guard(t testing.TB, c *clientv3.Client, resource fence.Resource) *fenceetcd.Guard {
+	t.Helper()
+	g, err := fenceetcd.New(c, resource, fenceetcd.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// TestGuard tries what a mark is to do and to refuse.
+func TestGuard(t *testing.T) {
 	c := server.StartEtcd(t).Client(t)
-	f := fenceetcd.New(c, fenceetcd.Config{})
+	f := guard(t, c, "r")
 	write := func(token fence.Token, ops ...clientv3.Op) error {
-		_, err := f.Write(t.Context(), "r", token, append(ops, clientv3.OpPut("k", token.String()))...)
+		_, err := f.Write(t.Context(), token, append(ops, clientv3.OpPut("k", token.String()))...)
 		return err
 	}
 	if err := write(1); !errors.Is(err, fence.ErrResource) {
 		t.Errorf("a write before the resource was added: %v", err)
 	}
-	if err := f.Add(t.Context(), "r"); err != nil {
+	if err := f.Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Add(t.Context(), "s"); err != nil {
+	if err := guard(t, c, "s").Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	last := fence.Token(0)
@@ -75,30 +85,31 @@ func TestFence(t *testing.T) {
 		if got := get(t, c, "k"); got != token.String() {
 			t.Fatalf("a refused write was applied: %s", got)
 		}
-		if err := f.Add(t.Context(), "r"); err != nil {
+		if err := f.Install(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		last = token
 	}
-	all, err := f.Status(t.Context())
-	if err != nil || len(all) != 2 || all[0].Resource != "r" || all[0].Highest != fence.MaxToken || all[1].Resource != "s" || all[1].Highest != 0 {
-		t.Errorf("the status: %v, %v", all, err)
+	for resource, want := range map[fence.Resource]fence.Token{"r": fence.MaxToken, "s": 0} {
+		if s, err := guard(t, c, resource).Status(t.Context()); err != nil || s.Highest != want || s.Revision == 0 {
+			t.Errorf("the status of %s: %+v, %v; want %v", resource, s, err, want)
+		}
 	}
 	for token, want := range map[fence.Token]error{0: fence.ErrMissing, 1 << 48: fence.ErrToken, 1 << 63: fence.ErrToken, 1<<64 - 1: fence.ErrToken} {
 		if err := write(token); !errors.Is(err, want) {
 			t.Errorf("%d: %v; want %v", uint64(token), err, want)
 		}
 	}
-	if _, err := f.Write(t.Context(), "no name", 1); !errors.Is(err, fence.ErrResource) {
+	if _, err := fenceetcd.New(c, "no name", fenceetcd.Config{}); !errors.Is(err, fence.ErrResource) {
 		t.Errorf("a malformed resource: %v", err)
 	}
-	if err := f.Remove(t.Context(), "r"); err != nil {
+	if err := f.Uninstall(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := write(fence.MaxToken); !errors.Is(err, fence.ErrResource) {
 		t.Errorf("a write after the resource was removed: %v", err)
 	}
-	if _, err := f.Highest(t.Context(), "r"); !errors.Is(err, fence.ErrResource) {
+	if _, err := f.Status(t.Context()); !errors.Is(err, fence.ErrResource) {
 		t.Errorf("the mark of a resource that was removed: %v", err)
 	}
 }
@@ -107,14 +118,12 @@ func TestFence(t *testing.T) {
 // nothing, wherever among the operations it stands; responses are those of the operations.
 func TestOperations(t *testing.T) {
 	c := server.StartEtcd(t).Client(t)
-	f := fenceetcd.New(c, fenceetcd.Config{})
-	for _, r := range []fence.Resource{"r", "s"} {
-		if err := f.Add(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+	f := guard(t, c, "r")
+	if err := f.Install(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	put(t, c, "k", "before")
-	resp, err := f.Write(t.Context(), "r", 5, clientv3.OpGet("k"), clientv3.OpPut("k", "after"))
+	resp, err := f.Write(t.Context(), 5, clientv3.OpGet("k"), clientv3.OpPut("k", "after"))
 	if err != nil || len(resp.Responses) != 2 || string(resp.Responses[0].GetResponseRange().Kvs[0].Value) != "before" {
 		t.Errorf("%v, %v", resp, err)
 	}
@@ -129,34 +138,34 @@ func TestOperations(t *testing.T) {
 		want error
 		ops  []clientv3.Op
 	}{
-		"puts the mark":              {rpctypes.ErrDuplicateKey, []clientv3.Op{clientv3.OpPut(f.MarkKey("r"), fence.Token(1).Fixed())}},
-		"deletes the mark":           {rpctypes.ErrDuplicateKey, []clientv3.Op{clientv3.OpDelete(f.MarkKey("r"))}},
+		"puts the mark":              {rpctypes.ErrDuplicateKey, []clientv3.Op{clientv3.OpPut(f.MarkKey(), fence.Token(1).Fixed())}},
+		"deletes the mark":           {rpctypes.ErrDuplicateKey, []clientv3.Op{clientv3.OpDelete(f.MarkKey())}},
 		"deletes all marks":          {rpctypes.ErrDuplicateKey, []clientv3.Op{clientv3.OpDelete(fenceetcd.DefaultPrefix, clientv3.WithPrefix())}},
-		"puts the mark further in":   {rpctypes.ErrDuplicateKey, []clientv3.Op{clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpPut(f.MarkKey("r"), "0")}, nil)}},
+		"puts the mark further in":   {rpctypes.ErrDuplicateKey, []clientv3.Op{clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpPut(f.MarkKey(), "0")}, nil)}},
 		"more operations than 127":   {rpctypes.ErrTooManyOps, slices.Repeat([]clientv3.Op{clientv3.OpGet("k")}, 128)},
 		"a lease that has gone":      {rpctypes.ErrLeaseNotFound, []clientv3.Op{clientv3.OpPut("leased", "", clientv3.WithLease(grant.ID))}},
 		"a key that is not there":    {rpctypes.ErrKeyNotFound, []clientv3.Op{clientv3.OpPut("no key", "", clientv3.WithIgnoreValue())}},
 		"a revision that is to come": {rpctypes.ErrFutureRev, []clientv3.Op{clientv3.OpGet("k", clientv3.WithRev(1<<40))}},
 	} {
 		for _, ops := range [][]clientv3.Op{append(slices.Clone(refused.ops), clientv3.OpPut("k", name)), append([]clientv3.Op{clientv3.OpPut("k", name)}, refused.ops...)} {
-			_, err := f.Write(t.Context(), "r", 6, ops...)
+			_, err := f.Write(t.Context(), 6, ops...)
 			if !errors.Is(err, refused.want) || errors.Is(err, fence.ErrUnknownOutcome) {
 				t.Errorf("%s: %v; want %v", name, err, refused.want)
 			}
 		}
 	}
-	if highest, err := f.Highest(t.Context(), "r"); highest != 5 || err != nil || get(t, c, "k") != "after" {
-		t.Errorf("the mark is %v, %v, and the key %q", highest, err, get(t, c, "k"))
+	if s, err := f.Status(t.Context()); s.Highest != 5 || err != nil || get(t, c, "k") != "after" {
+		t.Errorf("the mark is %v, %v, and the key %q", s.Highest, err, get(t, c, "k"))
 	}
 }
 
 // TestForeignMarks: what somebody has put by hand lets nobody pass.
 func TestForeignMarks(t *testing.T) {
 	c := server.StartEtcd(t).Client(t)
-	f := fenceetcd.New(c, fenceetcd.Config{})
+	f := guard(t, c, "r")
 	for _, text := range []string{"", "0", "7", "42", "9223372036854775808", "forty-two"} {
-		put(t, c, f.MarkKey("r"), text)
-		_, err := f.Write(t.Context(), "r", 50, clientv3.OpPut("k", "applied"))
+		put(t, c, f.MarkKey(), text)
+		_, err := f.Write(t.Context(), 50, clientv3.OpPut("k", "applied"))
 		if err == nil || errors.Is(err, fence.ErrStale) || errors.Is(err, fence.ErrUnknownOutcome) || get(t, c, "k") != "" {
 			t.Errorf("with the mark %q: %v", text, err)
 		}
@@ -256,14 +265,14 @@ func TestKey(t *testing.T) {
 // TestKilled kills etcd at random moments of guarded writes. What was answered is there
 // afterwards, and the mark is that of the value beside it.
 func TestKilled(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it starts a real server and freezes processes")
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("the seed is %d", seed)
 	etcd := server.StartEtcd(t)
 	c := etcd.Client(t)
-	f := fenceetcd.New(c, fenceetcd.Config{})
-	if err := f.Add(t.Context(), "r"); err != nil {
+	f := guard(t, c, "r")
+	if err := f.Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	token, unknown := fence.Token(0), 0
@@ -274,7 +283,7 @@ func TestKilled(t *testing.T) {
 		go func() {
 			for n := token + 1; ; n++ {
 				shown.Store(uint64(n))
-				_, err := f.Write(ctx, "r", n, clientv3.OpPut("k", strconv.FormatUint(uint64(n), 10)))
+				_, err := f.Write(ctx, n, clientv3.OpPut("k", strconv.FormatUint(uint64(n), 10)))
 				if err != nil {
 					done <- err
 					return
@@ -297,10 +306,11 @@ func TestKilled(t *testing.T) {
 			t.Errorf("a write that was not answered: %v", err)
 		}
 		etcd.Start(t)
-		highest, err := f.Highest(t.Context(), "r")
+		s, err := f.Status(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
+		highest := s.Highest
 		if highest < fence.Token(answered.Load()) || highest > fence.Token(shown.Load()) {
 			t.Errorf("%d was answered and %d was shown, and the mark is %v", answered.Load(), shown.Load(), highest)
 		}
@@ -311,7 +321,7 @@ func TestKilled(t *testing.T) {
 			unknown++
 		}
 		if highest > 1 {
-			if err := f.Claim(t.Context(), "r", highest-1); !errors.Is(err, fence.ErrStale) {
+			if err := f.Claim(t.Context(), highest-1); !errors.Is(err, fence.ErrStale) {
 				t.Errorf("%v after %v: %v", highest-1, highest, err)
 			}
 		}

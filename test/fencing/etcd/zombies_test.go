@@ -19,7 +19,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fenceetcd"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 	"github.com/electd/elect/test/fencing/zombie"
 )
@@ -36,7 +36,7 @@ const (
 // register is a number in etcd.
 type register struct {
 	client *clientv3.Client
-	fence  *fenceetcd.Fence
+	fence  *fenceetcd.Guard
 	form   string
 
 	// Of the forms with an election in etcd.
@@ -58,7 +58,8 @@ func open(form string) zombie.Opener {
 		if err != nil {
 			return nil, err
 		}
-		return &register{client: client, fence: fenceetcd.New(client, fenceetcd.Config{}), form: form}, nil
+		guard, err := fenceetcd.New(client, "register", fenceetcd.Config{})
+		return &register{client: client, fence: guard, form: form}, err
 	}
 }
 
@@ -66,7 +67,7 @@ func (r *register) Close() error { return r.client.Close() }
 
 func (r *register) Claim(ctx context.Context, token fence.Token) error {
 	if r.election == nil && (r.form == "mark" || r.form == "asks") {
-		return r.fence.Claim(ctx, "register", token)
+		return r.fence.Claim(ctx, token)
 	}
 	if token != r.token {
 		if err := r.campaign(ctx, token); err != nil {
@@ -127,18 +128,18 @@ func (r *register) Write(ctx context.Context, token fence.Token, to int64) error
 	put := clientv3.OpPut(value, text)
 	switch r.form {
 	case "mark":
-		_, err := r.fence.Write(ctx, "register", token, put)
+		_, err := r.fence.Write(ctx, token, put)
 		return err
 	case "key":
 		_, err := r.key.Write(ctx, r.client, put)
 		return err
 	case "asks":
-		highest, err := r.fence.Highest(ctx, "register")
+		s, err := r.fence.Status(ctx)
 		if err != nil {
 			return err
 		}
-		if token < highest {
-			return &fence.StaleError{Shown: token, Highest: highest}
+		if token < s.Highest {
+			return &fence.StaleError{Shown: token, Highest: s.Highest}
 		}
 	case "asks who leads":
 		leader, err := r.election.Leader(ctx)
@@ -166,8 +167,8 @@ func prepare(t *testing.T) (url string, read func(context.Context) (int64, error
 	t.Helper()
 	etcd := server.StartEtcd(t, quick...)
 	client := etcd.Client(t)
-	f := fenceetcd.New(client, fenceetcd.Config{})
-	if err := f.Add(t.Context(), "register"); err != nil {
+	f := guard(t, client, "register")
+	if err := f.Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return etcd.URL, (&register{client: client}).Read
@@ -211,14 +212,14 @@ func TestOvertaken(t *testing.T) {
 
 // TestZombies freezes an older leader before every step of its claim and its write.
 func TestZombies(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it starts a real server and freezes processes")
 	for _, form := range []string{
 		"mark", // the tokens are those of another election
 		"key",  // the older leader's lease in etcd runs out while it is frozen
 	} {
 		t.Run(form, func(t *testing.T) {
-			if testing.Short() && form == "key" {
-				t.Skip("sessions of etcd take long to run out")
+			if form == "key" {
+				long.Full(t, "sessions of etcd take long to run out")
 			}
 			url, read := prepare(t)
 			r := zombie.Prove(t, zombie.Config{Opener: form, Where: url, Read: read, Wait: 15 * time.Second})
@@ -231,11 +232,11 @@ func TestZombies(t *testing.T) {
 
 // TestUnsafeZombies: the same leaders, who ask first and write afterwards.
 func TestUnsafeZombies(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it starts a real server and freezes processes")
 	for _, form := range []string{"asks", "asks who leads"} {
 		t.Run(form, func(t *testing.T) {
-			if testing.Short() && form == "asks who leads" {
-				t.Skip("sessions of etcd take long to run out")
+			if form == "asks who leads" {
+				long.Full(t, "sessions of etcd take long to run out")
 			}
 			url, read := prepare(t)
 			zombie.Disprove(t, zombie.Config{Opener: form, Where: url, Read: read, Wait: 15 * time.Second})

@@ -22,7 +22,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 )
 
@@ -36,7 +36,7 @@ const (
 // TestExactlyOnce kills and freezes schedulers: those that are in the midst of a job, when
 // they call the service, and any of them at any moment.
 func TestExactlyOnce(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it starts a real server and freezes processes")
 	p := server.StartPostgres(t)
 	url := p.Database(t)
 	s := &scene{t: t, url: url, program: build(t), kept: map[string]int{}}

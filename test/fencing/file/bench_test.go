@@ -20,11 +20,15 @@ import (
 func BenchmarkReplace(b *testing.B) {
 	dir, content, ctx := b.TempDir(), make([]byte, 4096), context.Background()
 	path := filepath.Join(dir, "guarded")
-	if err := errors.Join(fencefile.Install(ctx, path), fencefile.Claim(ctx, path, 5)); err != nil {
+	guard, err := fencefile.New(path, fencefile.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := errors.Join(guard.Install(ctx), guard.Claim(ctx, 5)); err != nil {
 		b.Fatal(err)
 	}
 	guarded := func() error {
-		return fencefile.Replace(ctx, path, 5, func(w io.Writer) error {
+		return guard.Write(ctx, 5, func(w io.Writer) error {
 			_, err := w.Write(content)
 			return err
 		})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencefile"
+	"github.com/electd/elect/internal/place"
 )
 
 // envJob is the job of a process that works on a disk for the test: whose server must not
@@ -54,7 +55,7 @@ func work(text string) int {
 	}
 	out, in := json.NewEncoder(os.Stdout), bufio.NewReader(os.Stdin)
 	var r report
-	ctx := fencefile.WithTrace(context.Background(), func(operation string) {
+	ctx := place.WithTrace(context.Background(), func(operation string) error {
 		if r.Operations == j.Stop {
 			_ = out.Encode(report{At: operation})
 			if _, err := in.ReadString('\n'); err != nil {
@@ -62,6 +63,7 @@ func work(text string) int {
 			}
 		}
 		r.Operations++
+		return nil
 	})
 	if err := j.do(ctx, &r); err != nil {
 		r.Err, r.Stale, r.Unknown = err.Error(), errors.Is(err, fence.ErrStale), errors.Is(err, fence.ErrUnknownOutcome)
@@ -74,13 +76,17 @@ func work(text string) int {
 
 func (j job) do(ctx context.Context, r *report) error {
 	path := filepath.Join(j.Dir, "value")
+	guard, err := fencefile.New(path, fencefile.Config{})
+	if err != nil {
+		return err
+	}
 	switch j.Do {
 	case "install":
-		return fencefile.Install(ctx, path)
+		return guard.Install(ctx)
 	case "claim":
-		return fencefile.Claim(ctx, path, j.Token)
+		return guard.Claim(ctx, j.Token)
 	case "replace":
-		return fencefile.Replace(ctx, path, j.Token, func(w io.Writer) error {
+		return guard.Write(ctx, j.Token, func(w io.Writer) error {
 			for part := range strings.SplitAfterSeq(j.Content, "\n") {
 				if _, err := io.WriteString(w, part); err != nil {
 					return err
@@ -91,18 +97,18 @@ func (j job) do(ctx context.Context, r *report) error {
 	case "unsynced", "unnamed":
 		return j.careless(ctx)
 	}
-	mark, err := fencefile.NewMark(j.Dir)
+	mark, err := fencefile.NewMark(j.Dir, fencefile.Config{})
 	if err != nil {
 		return err
 	}
 	switch j.Do {
 	case "add":
-		return mark.Add(ctx, "r")
+		return mark.Install(ctx, "r")
 	case "raise":
 		return mark.Raise(ctx, "r", j.Token)
 	}
 	var s fencefile.State
-	if s, err = fencefile.Status(ctx, path); err != nil && !errors.Is(err, fence.ErrResource) {
+	if s, err = guard.Status(ctx); err != nil && !errors.Is(err, fence.ErrResource) {
 		return err
 	}
 	r.Mark = s.Highest
@@ -125,11 +131,11 @@ func (j job) careless(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(elsewhere)
-	mark, err := fencefile.NewMark(elsewhere)
+	mark, err := fencefile.NewMark(elsewhere, fencefile.Config{})
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(mark.Add(ctx, "r"), mark.Raise(ctx, "r", j.Token)); err != nil {
+	if err := errors.Join(mark.Install(ctx, "r"), mark.Raise(ctx, "r", j.Token)); err != nil {
 		return err
 	}
 	b, err := os.ReadFile(filepath.Join(elsewhere, "mark-r"))

@@ -16,7 +16,8 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencefile"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
+	"github.com/electd/elect/internal/place"
 	"github.com/electd/elect/test/fencing/zombie"
 )
 
@@ -34,23 +35,28 @@ func TestMain(m *testing.M) {
 // register is a file with a number in it.
 type register struct {
 	path  string
+	guard *fencefile.Guard
 	steps *zombie.Steps
 	write func(context.Context, *register, fence.Token, int64) error
 }
 
 func opener(write func(context.Context, *register, fence.Token, int64) error) zombie.Opener {
 	return func(_ context.Context, where string, steps *zombie.Steps) (zombie.Resource, error) {
-		return &register{where, steps, write}, nil
+		guard, err := fencefile.New(where, fencefile.Config{})
+		return &register{where, guard, steps, write}, err
 	}
 }
 
 // stepped makes each operation on the file system a step.
 func (r *register) stepped(ctx context.Context) context.Context {
-	return fencefile.WithTrace(ctx, func(string) { r.steps.Step() })
+	return place.WithTrace(ctx, func(string) error {
+		r.steps.Step()
+		return nil
+	})
 }
 
 func (r *register) Claim(ctx context.Context, token fence.Token) error {
-	return fencefile.Claim(r.stepped(ctx), r.path, token)
+	return r.guard.Claim(r.stepped(ctx), token)
 }
 
 func (r *register) Read(context.Context) (int64, error) {
@@ -76,7 +82,7 @@ func (r *register) Write(ctx context.Context, token fence.Token, value int64) er
 func (r *register) Close() error { return nil }
 
 func guarded(ctx context.Context, r *register, token fence.Token, value int64) error {
-	return fencefile.Replace(r.stepped(ctx), r.path, token, func(w io.Writer) error {
+	return r.guard.Write(r.stepped(ctx), token, func(w io.Writer) error {
 		_, err := fmt.Fprint(w, value)
 		return err
 	})
@@ -84,7 +90,7 @@ func guarded(ctx context.Context, r *register, token fence.Token, value int64) e
 
 // looksFirst is unsafe: a claim comes between the look and the rename.
 func looksFirst(ctx context.Context, r *register, token fence.Token, value int64) error {
-	s, err := fencefile.Status(r.stepped(ctx), r.path)
+	s, err := r.guard.Status(r.stepped(ctx))
 	if err != nil {
 		return err
 	}
@@ -107,7 +113,11 @@ func bare(_ context.Context, r *register, token fence.Token, value int64) error 
 func stage(t *testing.T, name string) zombie.Config {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "value")
-	if err := fencefile.Install(t.Context(), path); err != nil {
+	guard, err := fencefile.New(path, fencefile.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return zombie.Config{
@@ -119,7 +129,7 @@ func stage(t *testing.T, name string) zombie.Config {
 // TestZombie: a leader that is frozen before any operation of its claim and its write
 // changes nothing afterwards. Where it is frozen with the lock, the newer one waits.
 func TestZombie(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it freezes real processes before each step of a write")
 	r := zombie.Prove(t, stage(t, "guarded"))
 	if r.Waited == 0 || r.Waited == r.Plays {
 		t.Errorf("the newer leader waited in %d of %d plays; want it to, where the older one has the lock", r.Waited, r.Plays)
@@ -128,7 +138,7 @@ func TestZombie(t *testing.T) {
 
 // TestUnsafe: to look at the mark first and rename afterwards is no fencing.
 func TestUnsafe(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it freezes real processes before each step of a write")
 	for _, name := range []string{"looks-first", "bare"} {
 		t.Run(name, func(t *testing.T) {
 			zombie.Disprove(t, stage(t, name))

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/chaos/disk"
 )
 
@@ -83,7 +83,7 @@ func wantWhole(t *testing.T, j job, where string, confirmed bool) {
 // TestPowerLoss: the power goes in front of every operation of a claim, a replacement and
 // a raised mark, and takes away what was not synced, all of it or by chance.
 func TestPowerLoss(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it freezes real processes before each step of a write")
 	d := newDisk(t)
 	dir := settled(t, d)
 	for _, j := range []job{
@@ -92,7 +92,7 @@ func TestPowerLoss(t *testing.T) {
 		{Do: "raise", Dir: dir, Token: 6},
 	} {
 		cases := 0
-		for luck := range uint64(race.Or(4, 2)) {
+		for luck := range uint64(long.Or(4, 2)) {
 			for j.Stop = 0; ; j.Stop++ {
 				if err := d.Restore("settled"); err != nil {
 					t.Fatal(err)
@@ -123,7 +123,7 @@ func TestPowerLoss(t *testing.T) {
 // confirmed has not happened, unless the error says that this is not known; and done again
 // when the disk is well, it is confirmed, and survives the loss of power.
 func TestFailingDisk(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it freezes real processes before each step of a write")
 	d := newDisk(t)
 	dir := settled(t, d)
 	for name, fault := range map[string]disk.Fault{

@@ -24,7 +24,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencegrpc"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/compare"
 	"github.com/electd/elect/test/fencing/zombie"
 )
@@ -53,7 +53,7 @@ const (
 
 // serve is a register in memory, and its mark beside it.
 func serve(form string) error {
-	guard, err := fence.NewGuard(new(fence.Memory), fence.GuardConfig{Resources: []fence.Resource{"register"}})
+	guard, err := fence.NewGuard(new(fence.Memory), []fence.Resource{"register"}, fence.GuardConfig{})
 	if err != nil {
 		return err
 	}
@@ -163,29 +163,35 @@ func start(t testing.TB, form string) string {
 
 // register is one number, at the server.
 type register struct {
-	conn *grpc.ClientConn
-	long bool
+	client *fencegrpc.Client
+	conn   *grpc.ClientConn
+	long   bool
 }
 
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-func connect(where string, dial dialer) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+where, append(fencegrpc.Client{Resource: "register"}.DialOptions(),
+func connect(where string, dial dialer) (*fencegrpc.Client, *grpc.ClientConn, error) {
+	client, err := fencegrpc.NewClient("register")
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := grpc.NewClient("passthrough:///"+where, append(client.DialOptions(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, "tcp", address) }))...)
+	return client, conn, err
 }
 
 func open(long bool) zombie.Opener {
 	return func(_ context.Context, where string, steps *zombie.Steps) (zombie.Resource, error) {
-		conn, err := connect(where, steps.Dial)
-		return &register{conn, long}, err
+		client, conn, err := connect(where, steps.Dial)
+		return &register{client, conn, long}, err
 	}
 }
 
 func (r *register) Close() error { return r.conn.Close() }
 
 func (r *register) Claim(ctx context.Context, token fence.Token) error {
-	return fencegrpc.Claim(ctx, r.conn, "register", token)
+	return r.client.Claim(ctx, r.conn, token)
 }
 
 func (r *register) Read(ctx context.Context) (int64, error) {
@@ -225,7 +231,7 @@ func (r *register) Write(ctx context.Context, token fence.Token, value int64) er
 func prepare(t *testing.T, form string) (where string, read func(context.Context) (int64, error)) {
 	t.Helper()
 	where = start(t, form)
-	conn, err := connect(where, new(net.Dialer).DialContext)
+	_, conn, err := connect(where, new(net.Dialer).DialContext)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +242,7 @@ func prepare(t *testing.T, form string) (where string, read func(context.Context
 // TestZombies freezes an older leader before every step of its claim and its write: of a
 // call, and of a long stream, which is ended at the server.
 func TestZombies(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it freezes real processes before each step of a write")
 	for _, form := range []string{"unary", "stream"} {
 		t.Run(form, func(t *testing.T) {
 			where, read := prepare(t, "guarded")
@@ -259,7 +265,7 @@ func TestZombies(t *testing.T) {
 func TestUnsafeZombies(t *testing.T) {
 	for form, want := range map[string]int64{"checks at the start": 120, "guarded": 150} {
 		where, read := prepare(t, form)
-		conn, err := connect(where, new(net.Dialer).DialContext)
+		client, conn, err := connect(where, new(net.Dialer).DialContext)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +281,7 @@ func TestUnsafeZombies(t *testing.T) {
 		if err := s.RecvMsg(new(wrapperspb.Int64Value)); err != nil {
 			t.Fatal(err)
 		}
-		if err := fencegrpc.Claim(newer, conn, "register", 6); err != nil {
+		if err := client.Claim(newer, conn, 6); err != nil {
 			t.Fatalf("%s: %v", form, err)
 		}
 		if err := conn.Invoke(newer, writeMethod, wrapperspb.Int64(150), new(wrapperspb.Int64Value)); err != nil {
@@ -299,7 +305,7 @@ func TestUnsafeZombies(t *testing.T) {
 func BenchmarkUnary(b *testing.B) {
 	ctx := fence.NewContext(b.Context(), 42)
 	write := func(form string) func() error {
-		conn, err := connect(start(b, form), new(net.Dialer).DialContext)
+		_, conn, err := connect(start(b, form), new(net.Dialer).DialContext)
 		if err != nil {
 			b.Fatal(err)
 		}

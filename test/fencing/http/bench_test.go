@@ -36,11 +36,11 @@ func BenchmarkProxy(b *testing.B) {
 				p.SetURL(at)
 				p.SetXForwarded()
 			}}
-			mark, err := fencefile.NewMark(b.TempDir())
+			mark, err := fencefile.NewMark(b.TempDir(), fencefile.Config{})
 			if err != nil {
 				b.Fatal(err)
 			}
-			if err := mark.Add(b.Context(), register); err != nil {
+			if err := mark.Install(b.Context(), register); err != nil {
 				b.Fatal(err)
 			}
 			urls := [2]string{serve(b, bare), serveProxy(b, upstream, mark, fence.GuardConfig{})}

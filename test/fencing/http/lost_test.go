@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 )
 
 // TestLost: the connection between a proxy and its upstream breaks, as a firewall or a load
@@ -19,7 +19,7 @@ import (
 // proxy answers 502 at once, and lets a newer leader in when the upstream cannot be at
 // work any more. Without that the older write lands last.
 func TestLost(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it freezes real processes before each step of a write")
 	elect := build(t)
 	for drain, want := range map[string]int64{"0": 5, "4s": 6} {
 		t.Run(drain, func(t *testing.T) {

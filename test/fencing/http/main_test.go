@@ -227,7 +227,7 @@ func startProxy(t testing.TB, elect, upstream, marks string, flags ...string) (*
 // claim claims as a new leader does.
 func claim(t testing.TB, at string, token fence.Token) {
 	t.Helper()
-	if err := fencehttp.Claim(t.Context(), nil, at, secret, register, token); err != nil {
+	if err := claimBy(t.Context(), nil, at, secret, token); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -330,7 +330,7 @@ func opener(protocol string, size int) zombie.Opener {
 // Claim begins with a connection of its own, which is among the steps.
 func (c *client) Claim(ctx context.Context, token fence.Token) error {
 	c.transport.CloseIdleConnections()
-	return fencehttp.Claim(ctx, c.fenced, c.base, secret, register, token)
+	return claimBy(ctx, c.fenced, c.base, secret, token)
 }
 
 func (c *client) Read(ctx context.Context) (int64, error) {
@@ -403,8 +403,7 @@ func serveProxy(t testing.TB, upstream string, mark fence.Mark, cfg fence.GuardC
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Resources = []fence.Resource{register}
-	guard, err := fence.NewGuard(mark, cfg)
+	guard, err := fence.NewGuard(mark, []fence.Resource{register}, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -424,4 +423,22 @@ func serve(t testing.TB, h http.Handler) string {
 	s.Start()
 	t.Cleanup(func() { s.CloseClientConnections(); _ = s.Listener.Close() }) // nobody waits for a leader that stands still
 	return s.URL
+}
+
+// claimBy claims by a client.
+func claimBy(ctx context.Context, by *http.Client, at string, shown fencehttp.Secret, token fence.Token) error {
+	c, err := fencehttp.NewClient(at, register, fencehttp.ClientConfig{HTTP: by, Secret: shown})
+	if err != nil {
+		return err
+	}
+	return c.Claim(ctx, token)
+}
+
+// highest is the mark of the register.
+func highest(ctx context.Context, at string) (fence.Token, error) {
+	c, err := fencehttp.NewClient(at, register, fencehttp.ClientConfig{})
+	if err != nil {
+		return 0, err
+	}
+	return c.Highest(ctx)
 }

@@ -12,14 +12,13 @@ import (
 	"time"
 
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/fence/fencehttp"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/zombie"
 )
 
 // TestProxy is what the finished command holds.
 func TestProxy(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it freezes real processes before each step of a write")
 	elect := build(t)
 	t.Run("zombies", func(t *testing.T) { testZombies(t, elect) })
 	t.Run("stream", func(t *testing.T) { testStream(t, elect) })
@@ -61,7 +60,7 @@ func testStream(t *testing.T, elect string) {
 			t.Fatal(err)
 		}
 	}
-	if err := fencehttp.Claim(newer, client, at, secret, register, 6); err != nil {
+	if err := claimBy(newer, client, at, secret, 6); err != nil {
 		t.Fatal(err)
 	}
 	if err := say(older, conn, 100); err == nil {
@@ -92,9 +91,9 @@ func testKilled(t *testing.T, elect string) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	client := leader(&http.Transport{DisableKeepAlives: true})
 	token, admitted, unknown := fence.Token(0), fence.Token(0), 0
-	for range race.Or(25, 10) {
+	for range long.Or(25, 10) {
 		p, at := startProxy(t, elect, upstream, marks, "--drain", "0", "--settle", "0")
-		highest, err := fencehttp.Highest(t.Context(), nil, at, register)
+		highest, err := highest(t.Context(), at)
 		if err != nil || highest < admitted {
 			t.Fatalf("the mark is %v, %v; %v was admitted before", highest, err, admitted)
 		}
@@ -112,7 +111,7 @@ func testKilled(t *testing.T, elect string) {
 		}()
 		for alive := true; alive; {
 			token++
-			err := fencehttp.Claim(t.Context(), client, at, secret, register, token)
+			err := claimBy(t.Context(), client, at, secret, token)
 			if err == nil {
 				admitted = token
 				err = write(fence.NewContext(t.Context(), token), client, at+"/", int64(token), 0)

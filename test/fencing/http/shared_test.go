@@ -15,8 +15,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/fence/fencehttp"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 	"github.com/electd/elect/test/fencing/zombie"
 )
@@ -24,7 +23,7 @@ import (
 // TestSharedMark: two proxies of the finished command in front of one upstream, whose mark is
 // a table that both use.
 func TestSharedMark(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it freezes real processes before each step of a write")
 	elect, pg := build(t), server.StartPostgres(t)
 	start := func(t *testing.T) (mark, upstream, one, other string) {
 		t.Helper()
@@ -77,7 +76,7 @@ func TestSharedMark(t *testing.T) {
 		}
 		eventually(t, "the older leader's request holds the mark", sessions(`application_name = 'elect fence hold' AND state = 'idle in transaction'`))
 		claimed := make(chan error, 1)
-		go func() { claimed <- fencehttp.Claim(t.Context(), nil, other, secret, register, 6) }()
+		go func() { claimed <- claimBy(t.Context(), nil, other, secret, 6) }()
 		eventually(t, "the newer leader's claim waits for it", sessions(`wait_event_type = 'Lock'`))
 		select {
 		case err := <-claimed:

@@ -14,14 +14,14 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencehttp"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/zombie"
 )
 
 // TestWithoutWaiting: a proxy that compares tokens and forwards, and does not know what is
 // in flight, lets the second half of an older upload land after the newer leader's write.
 func TestWithoutWaiting(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it freezes real processes before each step of a write")
 	upstream := startUpstream(t)
 	at, err := url.Parse(upstream)
 	if err != nil {
@@ -56,7 +56,7 @@ func TestWithoutWaiting(t *testing.T) {
 
 // TestTwoMarks: two proxies with a mark each guard nothing.
 func TestTwoMarks(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it freezes real processes before each step of a write")
 	upstream := startUpstream(t)
 	one, other := serveProxy(t, upstream, new(fence.Memory), fence.GuardConfig{}), serveProxy(t, upstream, new(fence.Memory), fence.GuardConfig{})
 	zombie.Disprove(t, zombie.Config{Opener: "http1", Where: one + "," + other, Read: directly(upstream)})
@@ -66,7 +66,7 @@ func TestTwoMarks(t *testing.T) {
 // the one does not know what is in flight at the other. A mark that is held while a
 // request is at work is the cure.
 func TestMarkThatIsNotHeld(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it freezes real processes before each step of a write")
 	t.Run("not held", func(t *testing.T) {
 		upstream, mark := startUpstream(t), new(fence.Memory)
 		one, other := serveProxy(t, upstream, mark, fence.GuardConfig{}), serveProxy(t, upstream, mark, fence.GuardConfig{})
@@ -192,7 +192,7 @@ func TestCuttingIsNotEnough(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- write(fence.NewContext(t.Context(), 5), client, at+"/?after=2s", 5, 0) }()
 			eventually(t, "the write is at the upstream", func() bool { return busy(t, upstream) == 1 })
-			if err := fencehttp.Claim(t.Context(), client, at, fencehttp.Secret{}, register, 6); err != nil {
+			if err := claimBy(t.Context(), client, at, fencehttp.Secret{}, 6); err != nil {
 				t.Fatal(err)
 			}
 			if err := write(fence.NewContext(t.Context(), 6), client, at+"/", 6, 0); err != nil {

@@ -21,7 +21,7 @@ func BenchmarkTransactions(b *testing.B) {
 			work := sqltest.Transfer(ctx, d, "accounts", statements)
 			compare.Guarded(b, 1,
 				func() error { return sqltest.Bare(ctx, db, work) },
-				func() error { return f.Tx(ctx, "accounts", 1, nil, work) })
+				func() error { return f.Write(ctx, 1, nil, work) })
 		})
 	}
 }

@@ -103,7 +103,7 @@ func testIdentical(t *testing.T, d sqltest.Database) {
 			// The clock of its sessions stands still, so that two claims write the same.
 			db := d.Connect(t, fmt.Sprintf("%s?timestamp=1000000000&clientFoundRows=%v", d.Make(t), found))
 			f := d.Installed(t, db, fencesql.Config{}, "orders")
-			sqltest.Claim(t, f, "orders", 4)
+			sqltest.Claim(t, f, 4)
 
 			// The same claim is made by another connection, between the claim's look and its
 			// UPDATE, which waits for the row meanwhile.
@@ -111,7 +111,7 @@ func testIdentical(t *testing.T, d sqltest.Database) {
 			tx := sqltest.Begin(t, db, sql.LevelDefault)
 			sqltest.In(t, tx, raise)
 			done := make(chan error, 1)
-			go func() { done <- f.Claim(t.Context(), "orders", 5) }()
+			go func() { done <- f.Claim(t.Context(), 5) }()
 			d.Wait(t, db, 1)
 			if err := tx.Commit(); err != nil {
 				t.Fatal(err)
@@ -142,10 +142,10 @@ func testIdentical(t *testing.T, d sqltest.Database) {
 			if n, err = result.RowsAffected(); err != nil || (n == 1) != found {
 				t.Errorf("the leader's own rewrite has affected %d rows, %v", n, err)
 			}
-			if err := f.Tx(t.Context(), "orders", 5, nil, func(tx *sql.Tx) error { sqltest.In(t, tx, `UPDATE orders SET n = 1`); return nil }); err != nil {
+			if err := f.Write(t.Context(), 5, nil, func(tx *sql.Tx) error { sqltest.In(t, tx, `UPDATE orders SET n = 1`); return nil }); err != nil {
 				t.Error(err)
 			}
-			sqltest.Stale(t, f.Tx(t.Context(), "orders", 4, nil, func(*sql.Tx) error { t.Error("the work was run"); return nil }), 4, 5)
+			sqltest.Stale(t, f.Write(t.Context(), 4, nil, func(*sql.Tx) error { t.Error("the work was run"); return nil }), 4, 5)
 		})
 	}
 }
@@ -156,10 +156,11 @@ func testAmbiguous(t *testing.T, d sqltest.Database) {
 	at := d.Make(t)
 	db, older := d.Connect(t, at), d.Connect(t, at)
 	f := d.Installed(t, db, fencesql.Config{LockTimeout: 2 * time.Second, Terminate: true}, "orders", "stock")
-	sqltest.Claim(t, f, "orders", 1)
-	sqltest.Claim(t, f, "stock", 9)
-	tx, beside := sqltest.Checked(t, f, older, "orders", 1), sqltest.Checked(t, f, older, "stock", 9)
-	err := f.Claim(t.Context(), "orders", 2)
+	stock := d.Guard(t, db, fencesql.Config{}, "stock")
+	sqltest.Claim(t, f, 1)
+	sqltest.Claim(t, stock, 9)
+	tx, beside := sqltest.Checked(t, f, older, 1), sqltest.Checked(t, stock, older, 9)
+	err := f.Claim(t.Context(), 2)
 	sqltest.Is(t, err, fence.ErrBusy)
 	if !strings.Contains(fmt.Sprint(err), "or 1 others of these") {
 		t.Errorf("%v; want it to say that it is not sure", err)
@@ -174,23 +175,23 @@ func testAmbiguous(t *testing.T, d sqltest.Database) {
 func testDirty(t *testing.T, d sqltest.Database) {
 	db := d.Connect(t, d.Make(t)+"?tx_isolation='READ-UNCOMMITTED'")
 	f := d.Installed(t, db, fencesql.Config{LockTimeout: time.Second}, "orders")
-	sqltest.Claim(t, f, "orders", 1)
+	sqltest.Claim(t, f, 1)
 	tx := sqltest.Begin(t, db, sql.LevelDefault)
 	sqltest.In(t, tx, `UPDATE elect_fence SET token = 9`)
 	if n := sqltest.Number(t, db, `SELECT token FROM elect_fence`); n != 9 {
 		t.Fatalf("the mark is read as %d: this shows nothing", n)
 	}
-	if n, err := f.Mark().Highest(t.Context(), "orders"); n != 1 || err != nil {
+	if n, err := d.Mark(t, db, fencesql.Config{}).Highest(t.Context(), "orders"); n != 1 || err != nil {
 		t.Errorf("the mark is %v, %v; want 1", n, err)
 	}
-	sqltest.Claim(t, f, "orders", 1)
+	sqltest.Claim(t, f, 1)
 	for _, token := range []fence.Token{8, 9} { // neither stale nor done
-		sqltest.Is(t, f.Claim(t.Context(), "orders", token), fence.ErrBusy)
+		sqltest.Is(t, f.Claim(t.Context(), token), fence.ErrBusy)
 	}
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	sqltest.Claim(t, f, "orders", 8)
+	sqltest.Claim(t, f, 8)
 }
 
 // testSession: a claim leaves the settings of the connection as they were, whatever came of
@@ -208,16 +209,16 @@ func testSession(t *testing.T, d sqltest.Database) {
 			t.Errorf("the claim left %d", n)
 		}
 	}
-	sqltest.Claim(t, f, "orders", 2)
+	sqltest.Claim(t, f, 2)
 	left()
 	var seen string
 	if err := db.QueryRowContext(t.Context(), `SELECT setting FROM seen`).Scan(&seen); err != nil || seen != "1 1" {
 		t.Errorf("the claim was made with %q, %v; want a second each", seen, err)
 	}
-	sqltest.Stale(t, f.Claim(t.Context(), "orders", 1), 1, 2)
+	sqltest.Stale(t, f.Claim(t.Context(), 1), 1, 2)
 	left()
-	tx := sqltest.Checked(t, f, other, "orders", 2)
-	sqltest.Is(t, f.Claim(t.Context(), "orders", 3), fence.ErrBusy)
+	tx := sqltest.Checked(t, f, other, 2)
+	sqltest.Is(t, f.Claim(t.Context(), 3), fence.ErrBusy)
 	left()
 
 	// Somebody changes the definition of the table, and waits for tx. The claim would wait
@@ -235,14 +236,14 @@ func testSession(t *testing.T, d sqltest.Database) {
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
-	sqltest.Is(t, f.Claim(t.Context(), "orders", 3), fence.ErrBusy) // gives up by itself
+	sqltest.Is(t, f.Claim(t.Context(), 3), fence.ErrBusy) // gives up by itself
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-altered; err != nil {
 		t.Fatal(err)
 	}
-	sqltest.Claim(t, f, "orders", 3)
+	sqltest.Claim(t, f, 3)
 }
 
 // testSnapshot: a transaction whose snapshot is older than a claim. The check does not
@@ -256,7 +257,7 @@ func testSnapshot(t *testing.T, d sqltest.Database) {
 		f := d.Installed(t, db, fencesql.Config{}, "orders")
 		sqltest.Execute(t, db, `CREATE TABLE IF NOT EXISTS orders (n INT)`)
 		for _, level := range []sql.IsolationLevel{sql.LevelReadUncommitted, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
-			sqltest.Claim(t, f, "orders", token)
+			sqltest.Claim(t, f, token)
 			tx := sqltest.Begin(t, db, level)
 			sqltest.Number(t, tx, `SELECT COUNT(*) FROM information_schema.innodb_trx`)
 			if level != sql.LevelSerializable { // whose reads would hold the row
@@ -264,8 +265,8 @@ func testSnapshot(t *testing.T, d sqltest.Database) {
 					t.Fatalf("the mark is %d", n)
 				}
 			}
-			sqltest.Claim(t, f, "orders", token+1)
-			switch err := f.Check(t.Context(), tx, "orders", token); {
+			sqltest.Claim(t, f, token+1)
+			switch err := f.Check(t.Context(), tx, token); {
 			case at == strict && level == sql.LevelRepeatableRead:
 				if err == nil || errors.Is(err, fence.ErrStale) {
 					t.Errorf("a row that is newer than the snapshot: %v", err)
@@ -274,7 +275,7 @@ func testSnapshot(t *testing.T, d sqltest.Database) {
 				sqltest.Stale(t, err, token, token+1)
 			}
 			_ = tx.Rollback()
-			if err := f.Tx(t.Context(), "orders", token+1, &sql.TxOptions{Isolation: level}, func(tx *sql.Tx) error { return nil }); err != nil {
+			if err := f.Write(t.Context(), token+1, &sql.TxOptions{Isolation: level}, func(tx *sql.Tx) error { return nil }); err != nil {
 				t.Error(err)
 			}
 			token += 2
@@ -291,10 +292,10 @@ func testPredicate(t *testing.T, d sqltest.Database) {
 	}{{sql.LevelReadCommitted, false}, {sql.LevelRepeatableRead, true}} {
 		db, f := d.New(t, fencesql.Config{LockTimeout: time.Second}, "orders")
 		sqltest.Execute(t, db, `CREATE TABLE orders (n INT)`, `INSERT INTO orders VALUES (0)`)
-		sqltest.Claim(t, f, "orders", 1)
+		sqltest.Claim(t, f, 1)
 		tx := sqltest.Begin(t, db, tt.level)
 		sqltest.In(t, tx, `UPDATE orders SET n = 1 WHERE EXISTS (SELECT 1 FROM elect_fence WHERE resource = 'orders' AND token <= ?)`, 1)
-		err := f.Claim(t.Context(), "orders", 2)
+		err := f.Claim(t.Context(), 2)
 		if tt.safe {
 			sqltest.Is(t, err, fence.ErrBusy)
 			continue
@@ -316,10 +317,10 @@ func testPredicate(t *testing.T, d sqltest.Database) {
 func testImplicitCommit(t *testing.T, d sqltest.Database) {
 	db, f := d.New(t, fencesql.Config{}, "orders")
 	sqltest.Execute(t, db, `CREATE TABLE orders (n INT)`)
-	sqltest.Claim(t, f, "orders", 1)
-	if err := f.Tx(t.Context(), "orders", 1, nil, func(tx *sql.Tx) error {
+	sqltest.Claim(t, f, 1)
+	if err := f.Write(t.Context(), 1, nil, func(tx *sql.Tx) error {
 		sqltest.In(t, tx, `CREATE TABLE others (n INT)`)
-		sqltest.Claim(t, f, "orders", 2) // does not wait
+		sqltest.Claim(t, f, 2) // does not wait
 		sqltest.In(t, tx, `INSERT INTO orders VALUES (1)`)
 		return nil
 	}); err != nil {
@@ -339,11 +340,11 @@ func testTriggers(t *testing.T, d sqltest.Database) {
 	sqltest.Execute(t, db, `CREATE TABLE customers (id INT PRIMARY KEY)`,
 		`CREATE TABLE orders (customer INT, FOREIGN KEY (customer) REFERENCES customers (id) ON DELETE CASCADE)`,
 		`INSERT INTO customers VALUES (1), (2)`, `INSERT INTO orders VALUES (1), (2)`)
-	sqltest.Is(t, f.Guard(t.Context(), "orders", "orders"), errors.ErrUnsupported)
-	sqltest.Is(t, f.Unguard(t.Context(), "orders", "orders"), errors.ErrUnsupported)
+	sqltest.Is(t, f.InstallTriggers(t.Context(), "orders"), errors.ErrUnsupported)
+	sqltest.Is(t, f.UninstallTriggers(t.Context(), "orders"), errors.ErrUnsupported)
 	const body = ` ON orders FOR EACH ROW IF NOT EXISTS (SELECT 1 FROM elect_fence WHERE resource = 'orders' AND token = @elect_token LOCK IN SHARE MODE) THEN SIGNAL SQLSTATE '45000'; END IF`
 	sqltest.Execute(t, db, `CREATE TRIGGER i BEFORE INSERT`+body, `CREATE TRIGGER d BEFORE DELETE`+body)
-	sqltest.Claim(t, f, "orders", 1)
+	sqltest.Claim(t, f, 1)
 	const insert = `INSERT INTO orders VALUES (2)`
 	if _, err := db.ExecContext(t.Context(), insert); err == nil {
 		t.Fatal("the trigger does nothing: this shows nothing")
@@ -385,22 +386,22 @@ func (s *said) Enabled(context.Context, slog.Level) bool { return true }
 // testServer: what Install wants of the server, and of the table.
 func testServer(t *testing.T, d sqltest.Database) {
 	db := d.Connect(t, d.Make(t))
-	elsewhere := d.Installed(t, db, fencesql.Config{Table: path.Base(d.Make(t)) + ".marks"}, "orders")
-	sqltest.Claim(t, elsewhere, "orders", 5)
-	if err := elsewhere.Uninstall(t.Context()); err != nil {
+	elsewhere := fencesql.Config{Table: path.Base(d.Make(t)) + ".marks"}
+	sqltest.Claim(t, d.Installed(t, db, elsewhere, "orders"), 5)
+	if err := d.Mark(t, db, elsewhere).Drop(t.Context()); err != nil {
 		t.Error(err)
 	}
 
 	// A table of an engine that has no transactions is refused.
 	sqltest.Execute(t, db, `CREATE TABLE elect_fence (resource VARCHAR(128) PRIMARY KEY, token BIGINT, claimed_ms BIGINT) ENGINE=MyISAM`)
-	if err := d.Fence(t, db, fencesql.Config{}).Install(t.Context()); err == nil || !strings.Contains(err.Error(), "MyISAM") {
+	if err := d.Guard(t, db, fencesql.Config{}, "orders").Install(t.Context()); err == nil || !strings.Contains(err.Error(), "MyISAM") {
 		t.Errorf("a table of MyISAM: %v", err)
 	}
 	sqltest.Execute(t, db, `DROP TABLE elect_fence`)
 
 	// A server that does not sync commits is warned of.
 	s := &said{Handler: slog.DiscardHandler}
-	loud := d.Fence(t, db, fencesql.Config{Logger: slog.New(s)})
+	loud := d.Guard(t, db, fencesql.Config{Logger: slog.New(s)}, "orders")
 	for _, value := range []int{1, 2, 0, 3} {
 		s.text = nil
 		sqltest.Execute(t, db, fmt.Sprintf(`SET GLOBAL innodb_flush_log_at_trx_commit = %d`, value))

@@ -39,7 +39,7 @@ func transactions(b *testing.B, settings ...string) {
 		work, watched := sqltest.Transfer(ctx, d, "accounts", statements), sqltest.Transfer(ctx, d, "watched", statements)
 		forms := []compare.Form{
 			{Name: "bare", Do: func() error { return sqltest.Bare(ctx, plain, work) }},
-			{Name: "tx", Do: func() error { return f.Tx(ctx, "accounts", 1, nil, work) }},
+			{Name: "tx", Do: func() error { return f.Write(ctx, 1, nil, work) }},
 			{Name: "trigger", Do: func() error {
 				return sqltest.Bare(ctx, setting, func(tx *sql.Tx) error {
 					if err := f.SetToken(ctx, tx, 1); err != nil {
@@ -55,11 +55,11 @@ func transactions(b *testing.B, settings ...string) {
 }
 
 // accounts makes them twice: triggers guard those that are named watched.
-func accounts(b *testing.B, d sqltest.Database, at string) (*sql.DB, *fencesql.Fence) {
+func accounts(b *testing.B, d sqltest.Database, at string) (*sql.DB, *fencesql.Guard) {
 	b.Helper()
 	db, f := sqltest.Accounts(b, d, at)
 	sqltest.Execute(b, db, `CREATE TABLE watched (LIKE accounts INCLUDING ALL)`, `INSERT INTO watched SELECT * FROM accounts`)
-	if err := f.Guard(b.Context(), "accounts", "watched"); err != nil {
+	if err := f.InstallTriggers(b.Context(), "watched"); err != nil {
 		b.Fatal(err)
 	}
 	return db, f

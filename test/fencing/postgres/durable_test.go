@@ -22,14 +22,14 @@ func TestClaimAgain(t *testing.T) {
 	d := database(server.StartPostgres(t))
 	db := d.Connect(t, d.Make(t))
 	f := d.Installed(t, db, fencesql.Config{}, "orders")
-	sqltest.Claim(t, f, "orders", 1)
+	sqltest.Claim(t, f, 1)
 	sqltest.Execute(t, db, `ALTER SYSTEM SET synchronous_standby_names = 'nobody'`, `SELECT pg_reload_conf()`)
 	alone := func() { sqltest.Execute(t, db, `ALTER SYSTEM RESET ALL`, `SELECT pg_reload_conf()`) }
 	defer alone() // else nothing can be dropped
 	shown(t, db, "nobody")
 	for name, claim := range map[string]func(context.Context) error{
-		"claim": func(ctx context.Context) error { return f.Claim(ctx, "orders", 2) },
-		"mark":  func(ctx context.Context) error { return f.Mark().Raise(ctx, "orders", 2) },
+		"claim": func(ctx context.Context) error { return f.Claim(ctx, 2) },
+		"mark":  func(ctx context.Context) error { return d.Mark(t, db, fencesql.Config{}).Raise(ctx, "orders", 2) },
 	} {
 		for range 2 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -41,7 +41,7 @@ func TestClaimAgain(t *testing.T) {
 	}
 	alone()
 	shown(t, db, "")
-	sqltest.Claim(t, f, "orders", 2)
+	sqltest.Claim(t, f, 2)
 }
 
 // shown waits until new transactions have the setting.
@@ -68,25 +68,26 @@ func TestPreparedTransaction(t *testing.T) {
 	url := d.Make(t)
 	db := d.Connect(t, url)
 	f := d.Installed(t, db, fencesql.Config{LockTimeout: 500 * time.Millisecond}, "orders", "bills")
-	sqltest.Claim(t, f, "orders", 1)
-	sqltest.Claim(t, f, "bills", 1)
-	tx := sqltest.Checked(t, f, db, "bills", 1)
+	bills := d.Guard(t, db, fencesql.Config{LockTimeout: 500 * time.Millisecond}, "bills")
+	sqltest.Claim(t, f, 1)
+	sqltest.Claim(t, bills, 1)
+	tx := sqltest.Checked(t, bills, db, 1)
 	sqltest.In(t, tx, `PREPARE TRANSACTION 'bills'`)
 	_ = tx.Rollback() // there is none any more
 	defer sqltest.Execute(t, db, `ROLLBACK PREPARED 'bills'`)
-	if err := f.Claim(t.Context(), "bills", 2); !errors.Is(err, fence.ErrBusy) || !strings.Contains(err.Error(), "held by a prepared transaction") {
+	if err := bills.Claim(t.Context(), 2); !errors.Is(err, fence.ErrBusy) || !strings.Contains(err.Error(), "held by a prepared transaction") {
 		t.Errorf("got %v; want that a prepared transaction is in the way", err)
 	}
 	// A claim behind another one that waits for a transaction which stands still.
-	still := sqltest.Checked(t, f, d.Connect(t, url), "orders", 1)
+	still := sqltest.Checked(t, f, d.Connect(t, url), 1)
 	defer still.Rollback()
-	patient := d.Fence(t, db, fencesql.Config{LockTimeout: 30 * time.Second})
+	patient := d.Guard(t, db, fencesql.Config{LockTimeout: 30 * time.Second}, "orders")
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error, 1)
-	go func() { first <- patient.Claim(ctx, "orders", 2) }()
+	go func() { first <- patient.Claim(ctx, 2) }()
 	d.Wait(t, db, 1)
-	ending := d.Fence(t, db, fencesql.Config{LockTimeout: 5 * time.Second, Terminate: true})
-	if err := ending.Claim(t.Context(), "orders", 3); err != nil {
+	ending := d.Guard(t, db, fencesql.Config{LockTimeout: 5 * time.Second, Terminate: true}, "orders")
+	if err := ending.Claim(t.Context(), 3); err != nil {
 		t.Error(err)
 	}
 	cancel()

@@ -80,7 +80,7 @@ func testBusy(t *testing.T, d sqltest.Database) {
 
 func testRows(t *testing.T, d sqltest.Database) {
 	sqltest.Rows(t, d, `ALTER TABLE elect_fence DROP CONSTRAINT elect_fence_token_check, ALTER COLUMN token DROP NOT NULL`)
-	db, _ := d.New(t, fencesql.Config{})
+	db, _ := d.New(t, fencesql.Config{}, "orders")
 	for _, name := range []string{"''", "'two words'", "NULL"} {
 		if _, err := db.ExecContext(t.Context(), `INSERT INTO elect_fence VALUES (`+name+`, 0)`); err == nil {
 			t.Errorf("the table takes %s for a resource", name)
@@ -98,7 +98,7 @@ func testDurable(t *testing.T, d sqltest.Database) {
 		`CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			INSERT INTO seen VALUES (current_setting('synchronous_commit')), (current_setting('transaction_isolation')), (current_setting('lock_timeout')); RETURN NULL; END $$`,
 		`CREATE TRIGGER see AFTER UPDATE ON elect_fence EXECUTE FUNCTION see()`)
-	sqltest.Claim(t, f, "orders", 1)
+	sqltest.Claim(t, f, 1)
 	var seen, left string
 	if err := db.QueryRowContext(t.Context(), `SELECT string_agg(setting, ' ') FROM seen`).Scan(&seen); err != nil || seen != "on read committed 10s" {
 		t.Errorf("the claim was made with %q, %v", seen, err)
@@ -115,12 +115,12 @@ func testSnapshot(t *testing.T, d sqltest.Database) {
 	sqltest.Execute(t, db, `CREATE TABLE orders (n int)`)
 	token := fence.Token(1)
 	for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {
-		sqltest.Claim(t, f, "orders", token)
+		sqltest.Claim(t, f, token)
 		checked, bare := sqltest.Begin(t, db, level), sqltest.Begin(t, db, level)
 		sqltest.In(t, checked, `SELECT count(*) FROM orders`)
 		sqltest.In(t, bare, `SELECT count(*) FROM orders`)
-		sqltest.Claim(t, f, "orders", token+1)
-		if err := f.Check(t.Context(), checked, "orders", token); err == nil {
+		sqltest.Claim(t, f, token+1)
+		if err := f.Check(t.Context(), checked, token); err == nil {
 			t.Errorf("%v: a stale token passed on an old snapshot", level)
 		}
 		_ = checked.Rollback()
@@ -140,25 +140,26 @@ func testUninstall(t *testing.T, d sqltest.Database) {
 	db := d.Connect(t, d.Make(t))
 	sqltest.Execute(t, db, `CREATE SCHEMA guards`, `CREATE TABLE orders (n int)`)
 	f := d.Installed(t, db, fencesql.Config{Table: "guards.marks"}, "orders")
-	sqltest.Claim(t, f, "orders", 5)
-	if err := f.Guard(t.Context(), "orders", "public.orders"); err != nil {
+	sqltest.Claim(t, f, 5)
+	if err := f.InstallTriggers(t.Context(), "public.orders"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.ExecContext(t.Context(), `INSERT INTO orders VALUES (1)`); !errors.Is(fencesql.Refusal(err), fence.ErrMissing) {
 		t.Error(err)
 	}
-	if err := f.Remove(t.Context(), "orders"); err == nil {
-		t.Error("removed while it guards a table")
-	}
+	mark := d.Mark(t, db, fencesql.Config{Table: "guards.marks"})
 	if err := f.Uninstall(t.Context()); err == nil {
-		t.Error("uninstalled while a table is guarded")
+		t.Error("uninstalled while it guards a table")
+	}
+	if err := mark.Drop(t.Context()); err == nil {
+		t.Error("dropped while a table is guarded")
 	}
 	for range 2 {
-		if err := f.Unguard(t.Context(), "orders", "public.orders"); err != nil {
+		if err := f.UninstallTriggers(t.Context(), "public.orders"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(f.Remove(t.Context(), "orders"), f.Uninstall(t.Context())); err != nil {
+	if err := errors.Join(f.Uninstall(t.Context()), mark.Drop(t.Context())); err != nil {
 		t.Error(err)
 	}
 	if n := sqltest.Number(t, db, `SELECT count(*) FROM pg_proc WHERE proname LIKE 'marks%'`) + sqltest.Number(t, db, `SELECT count(*) FROM pg_class WHERE relname LIKE 'marks%'`); n != 0 {

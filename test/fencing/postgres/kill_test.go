@@ -5,13 +5,13 @@ package postgres_test
 import (
 	"testing"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 	"github.com/electd/elect/test/fencing/sqltest"
 )
 
 func TestKilledServer(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it starts a real server and freezes processes")
 	pg := server.StartPostgres(t)
 	sqltest.Kill(t, database(pg), func() { pg.Kill(t); pg.Start(t) })
 }

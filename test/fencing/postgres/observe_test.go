@@ -30,18 +30,18 @@ func TestObserve(t *testing.T) {
 	f := d.Installed(t, db, cfg, "orders")
 	tx := func(token fence.Token) func() error {
 		return func() error {
-			return f.Tx(t.Context(), "orders", token, nil, func(*sql.Tx) error { return nil })
+			return f.Write(t.Context(), token, nil, func(*sql.Tx) error { return nil })
 		}
 	}
 	check := func(resource fence.Resource, token fence.Token) func() error {
 		return func() error {
 			tx := sqltest.Begin(t, db, sql.LevelDefault)
 			defer tx.Rollback()
-			return f.Check(t.Context(), tx, resource, token)
+			return d.Guard(t, db, cfg, resource).Check(t.Context(), tx, token)
 		}
 	}
 	claims := func(token fence.Token) func() error {
-		return func() error { return f.Claim(t.Context(), "orders", token) }
+		return func() error { return f.Claim(t.Context(), token) }
 	}
 	decision := func(shown, highest fence.Token, result fence.Result) fence.Decision {
 		return fence.Decision{Resource: "orders", Shown: shown, Highest: highest, Result: result}
@@ -59,20 +59,20 @@ func TestObserve(t *testing.T) {
 		{"a stale write", tx(6), []fence.Decision{decision(6, 7, fence.Stale)}},
 		{"a check", check("orders", 7), []fence.Decision{decision(7, 7, fence.Passed)}},
 		{"a stale check", check("orders", 6), []fence.Decision{decision(6, 7, fence.Stale)}},
-		{"not claimed, or forgotten by a restore", tx(8), []fence.Decision{decision(8, 7, fencesql.Unclaimed)}},
+		{"not claimed, or forgotten by a restore", tx(8), []fence.Decision{decision(8, 7, fence.Unclaimed)}},
 		{"of another resource", check("stock", 7), []fence.Decision{{Resource: "stock", Shown: 7, Result: fence.Foreign}}},
 		{"a claim while another transaction goes on", func() error {
 			older := sqltest.Begin(t, db, sql.LevelDefault)
 			defer older.Rollback()
 			sqltest.In(t, older, `SELECT 1 FROM elect_fence WHERE resource = 'orders' FOR SHARE`)
-			return f.Claim(t.Context(), "orders", 8)
+			return f.Claim(t.Context(), 8)
 		}, []fence.Decision{decision(8, 7, fence.Busy)}},
 		{"no token for the triggers", func() error {
 			tx := sqltest.Begin(t, db, sql.LevelDefault)
 			defer tx.Rollback()
 			return errors.Join(f.SetToken(t.Context(), tx, 0), f.SetToken(t.Context(), tx, 1<<63))
-		}, []fence.Decision{{Result: fence.Missing}, {Shown: 1 << 63, Result: fence.Malformed}}},
-		{"a mark that guards have in common", func() error { return f.Mark().Raise(t.Context(), "orders", 6) }, nil},
+		}, []fence.Decision{decision(0, 0, fence.Missing), decision(1<<63, 0, fence.Malformed)}},
+		{"a mark that guards have in common", func() error { return d.Mark(t, db, cfg).Raise(t.Context(), "orders", 6) }, nil},
 	} {
 		told = nil
 		err := tt.do()

@@ -39,14 +39,14 @@ func TestOptions(t *testing.T) {
 
 // guardedOrders makes a table that triggers guard, and a role that may write to it and no
 // more. It returns the fence, a pool of the table's owner, and where the role connects.
-func guardedOrders(t *testing.T, d sqltest.Database) (f *fencesql.Fence, owner *sql.DB, app string) {
+func guardedOrders(t *testing.T, d sqltest.Database) (f *fencesql.Guard, owner *sql.DB, app string) {
 	t.Helper()
 	url := d.Make(t)
 	owner = d.Connect(t, url)
 	f = d.Installed(t, owner, fencesql.Config{}, "orders")
 	sqltest.Execute(t, owner, `CREATE TABLE orders (n int)`,
 		`DO 'BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = ''app'') THEN CREATE ROLE app LOGIN; END IF; END'`, `GRANT INSERT ON orders TO app`)
-	if err := f.Guard(t.Context(), "orders", "orders"); err != nil {
+	if err := f.InstallTriggers(t.Context(), "orders"); err != nil {
 		t.Fatal(err)
 	}
 	return f, owner, strings.Replace(url, "//elect@", "//app@", 1)
@@ -94,7 +94,7 @@ func testStartup(t *testing.T, d sqltest.Database) {
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			f, owner, app := guardedOrders(t, d)
-			sqltest.Claim(t, f, "orders", 7)
+			sqltest.Claim(t, f, 7)
 			db := way.open(t, app+"&default_query_exec_mode=simple_protocol") // DISCARD ALL drops what a driver has prepared
 			conn, err := db.Conn(t.Context())
 			if err != nil {
@@ -141,7 +141,7 @@ func testStartup(t *testing.T, d sqltest.Database) {
 				t.Fatal(err)
 			}
 			done := make(chan error, 1)
-			go func() { done <- f.Claim(t.Context(), "orders", 8) }()
+			go func() { done <- f.Claim(t.Context(), 8) }()
 			d.Wait(t, owner, 1)
 			if err := tx.Commit(); err != nil {
 				t.Error(err)
@@ -157,12 +157,12 @@ func testStartup(t *testing.T, d sqltest.Database) {
 	}
 	// Nothing, nothing that can be, and what a pooler that drops parameters leaves of it.
 	f, _, app := guardedOrders(t, d)
-	sqltest.Claim(t, f, "orders", 7)
+	sqltest.Claim(t, f, 7)
 	sqltest.Is(t, insert(t, d.Connect(t, app)), fence.ErrMissing)
 	sqltest.Is(t, insert(t, d.Connect(t, app+"&options=-c%20elect.token%3D")), fence.ErrMissing)
 	sqltest.Is(t, insert(t, d.Connect(t, app+"&options=-c%20elect.token%3Dseven")), fence.ErrToken)
 	sqltest.Is(t, insert(t, d.Connect(t, app+"&options=-c%20elect.token%3D-1")), fence.ErrToken)
-	sqltest.Is(t, insert(t, d.Connect(t, app+"&options=-c%20elect.token%3D8")), fencesql.ErrUnclaimed)
+	sqltest.Is(t, insert(t, d.Connect(t, app+"&options=-c%20elect.token%3D8")), fence.ErrUnclaimed)
 	t.Setenv("PGOPTIONS", options)
 	sqltest.Is(t, insert(t, d.Connect(t, app+"&options=-c%20work_mem%3D1MB")), fence.ErrMissing) // its own go before PGOPTIONS
 }
@@ -171,7 +171,7 @@ func testStartup(t *testing.T, d sqltest.Database) {
 // whoever has kept it.
 func testTermPool(t *testing.T, d sqltest.Database) {
 	f, owner, app := guardedOrders(t, d)
-	sqltest.Claim(t, f, "orders", 1)
+	sqltest.Claim(t, f, 1)
 	older := forTerm(t, app, 1)
 	if err := insert(t, older); err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func testTermPool(t *testing.T, d sqltest.Database) {
 		t.Fatal(err)
 	}
 	defer kept.Close()
-	sqltest.Claim(t, f, "orders", 2)
+	sqltest.Claim(t, f, 2)
 	newer := forTerm(t, app, 2)
 	if err := insert(t, newer); err != nil {
 		t.Error(err)
@@ -225,13 +225,13 @@ func testSharedPool(t *testing.T, d sqltest.Database) {
 	pool.SetMaxIdleConns(0)
 	work := func() error { return insert(t, pool) } // of term 1, for ever
 	term.Store(1)
-	sqltest.Claim(t, f, "orders", 1)
+	sqltest.Claim(t, f, 1)
 	if err := work(); err != nil {
 		t.Fatal(err)
 	}
-	sqltest.Claim(t, f, "orders", 2) // another process leads meanwhile
+	sqltest.Claim(t, f, 2) // another process leads meanwhile
 	sqltest.Stale(t, work(), 1, 2)
-	sqltest.Claim(t, f, "orders", 3) // this one leads again
+	sqltest.Claim(t, f, 3) // this one leads again
 	term.Store(3)
 	if err := work(); err != nil {
 		t.Errorf("%v; if this is refused, the documentation is wrong", err)
@@ -283,13 +283,13 @@ func testUnmodified(t *testing.T, d sqltest.Database) {
 	}
 }
 
-func highest(t *testing.T, f *fencesql.Fence) fence.Token {
+func highest(t *testing.T, f *fencesql.Guard) fence.Token {
 	t.Helper()
-	all, err := f.Status(t.Context())
-	if err != nil || len(all) != 1 {
-		t.Fatalf("%+v, %v", all, err)
+	s, err := f.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	return all[0].Highest
+	return s.Highest
 }
 
 // findPsql is where psql is.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencesql"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 	"github.com/electd/elect/test/fencing/sqltest"
 )
@@ -20,7 +20,7 @@ import (
 // TestOverlap is about claims that meet transactions of an older leader which overlap, so that
 // there is never a moment without one.
 func TestOverlap(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it starts a real server and freezes processes")
 	d := database(server.StartPostgres(t))
 	t.Run("tx", func(t *testing.T) { testOverlap(t, d, overlapTx) })
 	t.Run("trigger", func(t *testing.T) { testOverlap(t, d, overlapTrigger) })
@@ -35,14 +35,14 @@ const hold = `SELECT pg_sleep(0.03)`
 // overlapPatience is how long a claim may wait on a machine that has much to do.
 const overlapPatience = 20 * time.Second
 
-func overlapTx(ctx context.Context, f *fencesql.Fence, _ *sql.DB) error {
-	return f.Tx(ctx, "orders", 1, nil, func(tx *sql.Tx) error {
+func overlapTx(ctx context.Context, f *fencesql.Guard, _ *fencesql.Mark, _ *sql.DB) error {
+	return f.Write(ctx, 1, nil, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, hold)
 		return err
 	})
 }
 
-func overlapTrigger(ctx context.Context, _ *fencesql.Fence, term *sql.DB) error {
+func overlapTrigger(ctx context.Context, _ *fencesql.Guard, _ *fencesql.Mark, term *sql.DB) error {
 	tx, err := term.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -57,8 +57,8 @@ func overlapTrigger(ctx context.Context, _ *fencesql.Fence, term *sql.DB) error 
 	return tx.Commit()
 }
 
-func overlapMark(ctx context.Context, f *fencesql.Fence, term *sql.DB) error {
-	release, err := f.Mark().Share(ctx, "orders", 1)
+func overlapMark(ctx context.Context, _ *fencesql.Guard, mark *fencesql.Mark, term *sql.DB) error {
+	release, err := mark.Share(ctx, "orders", 1)
 	if err != nil {
 		return err
 	}
@@ -67,15 +67,16 @@ func overlapMark(ctx context.Context, f *fencesql.Fence, term *sql.DB) error {
 }
 
 // testOverlap has transactions of a leader overlap, by one of the ways to write.
-func testOverlap(t *testing.T, d sqltest.Database, write func(context.Context, *fencesql.Fence, *sql.DB) error) {
+func testOverlap(t *testing.T, d sqltest.Database, write func(context.Context, *fencesql.Guard, *fencesql.Mark, *sql.DB) error) {
 	url := d.Make(t)
 	f := d.Installed(t, d.Connect(t, url), fencesql.Config{LockTimeout: overlapPatience}, "orders")
 	sqltest.Execute(t, d.Connect(t, url), `CREATE TABLE orders (n int)`)
-	if err := f.Guard(t.Context(), "orders", "orders"); err != nil {
+	if err := f.InstallTriggers(t.Context(), "orders"); err != nil {
 		t.Fatal(err)
 	}
-	older, term := d.Fence(t, d.Connect(t, url), fencesql.Config{LockTimeout: overlapPatience}), forTerm(t, url, 1)
-	sqltest.Overlap(t, f, func(ctx context.Context) error { return write(ctx, older, term) })
+	db, cfg := d.Connect(t, url), fencesql.Config{LockTimeout: overlapPatience}
+	older, mark, term := d.Guard(t, db, cfg, "orders"), d.Mark(t, db, cfg), forTerm(t, url, 1)
+	sqltest.Overlap(t, f, func(ctx context.Context) error { return write(ctx, older, mark, term) })
 }
 
 // testChain: programs may check by hand with FOR SHARE alone. They do not queue behind a
@@ -87,7 +88,7 @@ func testChain(t *testing.T, d sqltest.Database) {
 	db := d.Connect(t, url)
 	const patience = 300 * time.Millisecond
 	f := d.Installed(t, d.Connect(t, url+"&application_name=claimer"), fencesql.Config{LockTimeout: patience}, "orders")
-	sqltest.Claim(t, f, "orders", 1)
+	sqltest.Claim(t, f, 1)
 	lock := func(ctx context.Context) (*sql.Tx, error) {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
@@ -118,7 +119,7 @@ func testChain(t *testing.T, d sqltest.Database) {
 		}
 	}()
 	began := time.Now()
-	err = f.Claim(t.Context(), "orders", 2)
+	err = f.Claim(t.Context(), 2)
 	took := time.Since(began)
 	sqltest.Is(t, err, fence.ErrBusy)
 	if took > patience+10*time.Second {
@@ -132,7 +133,7 @@ func testChain(t *testing.T, d sqltest.Database) {
 	if n := sqltest.Number(t, db, `SELECT token FROM elect_fence`); n != 1 {
 		t.Errorf("the mark is %d after a claim that was given up", n)
 	}
-	sqltest.Claim(t, f, "orders", 2)
+	sqltest.Claim(t, f, 2)
 }
 
 // testCancelled: a claim that its caller gives up while it waits is known not to have been
@@ -141,15 +142,15 @@ func testCancelled(t *testing.T, d sqltest.Database) {
 	url := d.Make(t)
 	db := d.Connect(t, url)
 	f := d.Installed(t, d.Connect(t, url+"&application_name=claimer"), fencesql.Config{LockTimeout: time.Minute}, "orders")
-	sqltest.Claim(t, f, "orders", 1)
-	older := d.Installed(t, db, fencesql.Config{})
+	sqltest.Claim(t, f, 1)
+	older := d.Guard(t, db, fencesql.Config{}, "orders")
 	tx := sqltest.Begin(t, db, sql.LevelDefault)
-	if err := older.Check(t.Context(), tx, "orders", 1); err != nil {
+	if err := older.Check(t.Context(), tx, 1); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- f.Claim(ctx, "orders", 2) }()
+	go func() { done <- f.Claim(ctx, 2) }()
 	d.Wait(t, db, 1)
 	cancel()
 	err := <-done
@@ -165,10 +166,10 @@ func testCancelled(t *testing.T, d sqltest.Database) {
 		t.Errorf("the mark is %d after a claim that was cancelled", n)
 	}
 	// Checks of the older leader wait for nobody any more.
-	if err := older.Tx(t.Context(), "orders", 1, nil, func(*sql.Tx) error { return nil }); err != nil {
+	if err := older.Write(t.Context(), 1, nil, func(*sql.Tx) error { return nil }); err != nil {
 		t.Error(err)
 	}
-	sqltest.Claim(t, f, "orders", 2)
+	sqltest.Claim(t, f, 2)
 }
 
 // gone returns when the claimer's sessions are idle or have ended.

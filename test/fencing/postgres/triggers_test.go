@@ -17,22 +17,23 @@ import (
 
 func testTriggers(t *testing.T, d sqltest.Database) {
 	db, f := d.New(t, fencesql.Config{LockTimeout: time.Second}, "orders", "stock")
+	guard := func(resource fence.Resource) *fencesql.Guard { return d.Guard(t, db, fencesql.Config{}, resource) }
 	sqltest.Execute(t, db, `CREATE TABLE orders (n int)`)
-	sqltest.Is(t, f.Guard(t.Context(), "others", "orders"), fence.ErrResource)
+	sqltest.Is(t, guard("others").InstallTriggers(t.Context(), "orders"), fence.ErrResource)
 	for _, name := range []string{"nothing", "elect_fence_token_check", "pg_stat_activity", "orders; DROP TABLE orders"} {
-		if err := f.Guard(t.Context(), "orders", name); err == nil {
+		if err := f.InstallTriggers(t.Context(), name); err == nil {
 			t.Errorf("%q was guarded", name)
 		}
 	}
 	for range 2 {
-		if err := f.Guard(t.Context(), "orders", "orders"); err != nil {
+		if err := f.InstallTriggers(t.Context(), "orders"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := f.Guard(t.Context(), "stock", "orders"); err == nil {
+	if err := guard("stock").InstallTriggers(t.Context(), "orders"); err == nil {
 		t.Error("one table is guarded twice")
 	}
-	all, err := f.Status(t.Context())
+	all, err := d.Mark(t, db, fencesql.Config{}).List(t.Context())
 	if err != nil || len(all) != 2 || !slices.Equal(all[0].Tables, []string{"orders"}) || all[1].Tables != nil {
 		t.Errorf("status: %+v, %v", all, err)
 	}
@@ -48,7 +49,7 @@ func testTriggers(t *testing.T, d sqltest.Database) {
 		}
 		return tx.Commit()
 	}
-	sqltest.Claim(t, f, "orders", 7)
+	sqltest.Claim(t, f, 7)
 	for _, tt := range []struct {
 		setting, state string
 		want           error
@@ -63,7 +64,7 @@ func testTriggers(t *testing.T, d sqltest.Database) {
 		{"9223372036854775808", "LF003", fence.ErrToken},
 		{"99999999999999999999", "LF003", fence.ErrToken},
 		{"6", "LF001", fence.ErrStale},
-		{"9223372036854775807", "LF005", fencesql.ErrUnclaimed},
+		{"9223372036854775807", "LF005", fence.ErrUnclaimed},
 	} {
 		err := write(tt.setting)
 		sqltest.Is(t, fencesql.Refusal(err), tt.want)
@@ -77,20 +78,20 @@ func testTriggers(t *testing.T, d sqltest.Database) {
 			t.Error(err)
 		}
 	}
-	sqltest.Claim(t, f, "orders", fence.MaxToken)
+	sqltest.Claim(t, f, fence.MaxToken)
 	sqltest.Stale(t, fencesql.Refusal(write("9223372036854775806")), fence.MaxToken-1, fence.MaxToken)
 	if err := write("9223372036854775807"); err != nil {
 		t.Error(err)
 	}
-	// Tx and Check make the token known to the triggers.
-	if err := f.Tx(t.Context(), "orders", fence.MaxToken, nil, func(tx *sql.Tx) error {
+	// Write and Check make the token known to the triggers.
+	if err := f.Write(t.Context(), fence.MaxToken, nil, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `INSERT INTO orders VALUES (1)`)
 		return err
 	}); err != nil {
 		t.Error(err)
 	}
-	// Tx reads the refusal of a trigger.
-	if err := f.Tx(t.Context(), "orders", fence.MaxToken, nil, func(tx *sql.Tx) error {
+	// Write reads the refusal of a trigger.
+	if err := f.Write(t.Context(), fence.MaxToken, nil, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `SELECT set_config('elect.token', '3', true)`)
 		if err == nil {
 			_, err = tx.ExecContext(t.Context(), `INSERT INTO orders VALUES (1)`)
@@ -120,10 +121,10 @@ func testEverything(t *testing.T, d sqltest.Database) {
 		`INSERT INTO customers VALUES (1)`, `INSERT INTO orders VALUES (1, 1)`,
 		`CREATE ROLE app`, `GRANT ALL ON orders, customers, log, log_1, open_orders TO app`)
 	t.Cleanup(func() { _, _ = db.Exec(`DROP OWNED BY app; DROP ROLE app`) })
-	if err := f.Guard(t.Context(), "orders", "orders", "log"); err != nil {
+	if err := f.InstallTriggers(t.Context(), "orders", "log"); err != nil {
 		t.Fatal(err)
 	}
-	sqltest.Claim(t, f, "orders", 1)
+	sqltest.Claim(t, f, 1)
 	statements := []string{
 		`INSERT INTO orders VALUES (2, 1)`,
 		`INSERT INTO orders SELECT 2, 1 WHERE false`,
@@ -177,7 +178,7 @@ func testEverything(t *testing.T, d sqltest.Database) {
 		`CREATE FUNCTION evil.no(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT false'`,
 		`CREATE OPERATOR evil.<> (FUNCTION = evil.no, LEFTARG = bigint, RIGHTARG = bigint)`,
 		`CREATE TABLE evil.elect_fence AS SELECT 'orders' AS resource, 1::bigint AS token`)
-	sqltest.Claim(t, f, "orders", 2)
+	sqltest.Claim(t, f, 2)
 	evil := d.Connect(t, url+"&search_path=evil,pg_catalog,public")
 	tx := sqltest.Begin(t, evil, sql.LevelDefault)
 	sqltest.In(t, tx, `SET LOCAL elect.token = '1'`)
@@ -191,7 +192,7 @@ func testEverything(t *testing.T, d sqltest.Database) {
 		t.Error("a program may lower marks")
 	}
 	_ = tx.Rollback()
-	if err := f.Unguard(t.Context(), "orders", "orders", "log"); err != nil {
+	if err := f.UninstallTriggers(t.Context(), "orders", "log"); err != nil {
 		t.Fatal(err)
 	}
 	sqltest.Execute(t, db, statements[0], `INSERT INTO log_1 VALUES (1)`)
@@ -204,16 +205,16 @@ func testLeaks(t *testing.T, d sqltest.Database) {
 	db := d.Connect(t, url)
 	f := d.Installed(t, db, fencesql.Config{}, "orders")
 	sqltest.Execute(t, db, `CREATE TABLE orders (n int)`)
-	if err := f.Guard(t.Context(), "orders", "orders"); err != nil {
+	if err := f.InstallTriggers(t.Context(), "orders"); err != nil {
 		t.Fatal(err)
 	}
-	sqltest.Claim(t, f, "orders", 1)
+	sqltest.Claim(t, f, 1)
 	for _, tt := range []struct {
 		set  func(tx *sql.Tx) error
 		leak bool
 	}{
 		{func(tx *sql.Tx) error { return f.SetToken(t.Context(), tx, 1) }, false},
-		{func(tx *sql.Tx) error { return f.Check(t.Context(), tx, "orders", 1) }, false},
+		{func(tx *sql.Tx) error { return f.Check(t.Context(), tx, 1) }, false},
 		{func(tx *sql.Tx) error { _, err := tx.Exec(`SET LOCAL elect.token = '1'`); return err }, false},
 		{func(tx *sql.Tx) error { _, err := tx.Exec(`SET elect.token = '1'`); return err }, true},
 		{func(tx *sql.Tx) error { _, err := tx.Exec(`SELECT set_config('elect.token', '1', false)`); return err }, true},
@@ -241,10 +242,10 @@ func testLeaks(t *testing.T, d sqltest.Database) {
 func testTriggerAfterSavepoint(t *testing.T, d sqltest.Database) {
 	db, f := d.New(t, fencesql.Config{}, "orders")
 	sqltest.Execute(t, db, `CREATE TABLE orders (n int)`)
-	if err := f.Guard(t.Context(), "orders", "orders"); err != nil {
+	if err := f.InstallTriggers(t.Context(), "orders"); err != nil {
 		t.Fatal(err)
 	}
-	sqltest.Claim(t, f, "orders", 2)
+	sqltest.Claim(t, f, 2)
 	tx := sqltest.Begin(t, db, sql.LevelDefault)
 	if err := f.SetToken(t.Context(), tx, 2); err != nil {
 		t.Fatal(err)
@@ -252,7 +253,7 @@ func testTriggerAfterSavepoint(t *testing.T, d sqltest.Database) {
 	sqltest.In(t, tx, `SAVEPOINT s`)
 	sqltest.In(t, tx, `INSERT INTO orders VALUES (2)`)
 	sqltest.In(t, tx, `ROLLBACK TO SAVEPOINT s`)
-	sqltest.Claim(t, f, "orders", 3) // does not wait
+	sqltest.Claim(t, f, 3) // does not wait
 	_, err := tx.ExecContext(t.Context(), `INSERT INTO orders VALUES (2)`)
 	sqltest.Stale(t, fencesql.Refusal(err), 2, 3)
 }

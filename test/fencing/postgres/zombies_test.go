@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 	"github.com/electd/elect/test/fencing/sqltest"
 )
@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) { sqltest.Main(m, database(nil)) }
 
 func TestZombies(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it starts a real server and freezes processes")
 	sqltest.Zombies(t, database(server.StartPostgres(t)),
 		sqltest.Play{Name: "read committed", Form: sqltest.Tx, Isolation: sql.LevelReadCommitted},
 		sqltest.Play{Name: "repeatable read", Form: sqltest.Tx, Isolation: sql.LevelRepeatableRead},
@@ -28,7 +28,7 @@ func TestZombies(t *testing.T) {
 }
 
 func TestUnsafeZombies(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it starts a real server and freezes processes")
 	sqltest.UnsafeZombies(t, database(server.StartPostgres(t)),
 		sqltest.Play{Name: "a bare predicate", Form: sqltest.Predicate, Isolation: sql.LevelReadCommitted},
 		sqltest.Play{Name: "a bare predicate at repeatable read", Form: sqltest.Predicate, Isolation: sql.LevelRepeatableRead},

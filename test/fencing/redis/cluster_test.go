@@ -86,7 +86,10 @@ func TestCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := g.Install(ctx)
+	if err := g.Install(ctx); err != nil {
+		t.Fatal(err)
+	}
+	state, err := g.Status(ctx)
 	if err != nil || len(state.Warnings) == 0 || !strings.Contains(state.Warnings[0], "failover of the cluster") {
 		t.Fatalf("%+v, %v; want a warning", state, err)
 	}

@@ -14,14 +14,14 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fenceredis"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 )
 
 // TestKill: the server is killed at random moments of guarded writes. The mark is never
 // below what was confirmed, nor is a value older, and no value stands without its mark.
 func TestKill(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it starts a real server and freezes processes")
 	r := server.StartRedis(t)
 	client := r.Client(t)
 	g := installed(t, client, "orders")

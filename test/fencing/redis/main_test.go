@@ -12,7 +12,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fenceredis"
-	"github.com/electd/elect/internal/race"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/server"
 	"github.com/electd/elect/test/fencing/zombie"
 )
@@ -121,7 +121,7 @@ func installed(t testing.TB, client *redis.Client, name fence.Resource) *fencere
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := guard.Install(context.Background()); err != nil {
+	if err := guard.Install(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	return guard
@@ -130,7 +130,7 @@ func installed(t testing.TB, client *redis.Client, name fence.Resource) *fencere
 // TestZombie: a leader that is frozen before any step of its claim and its write changes
 // nothing afterwards.
 func TestZombie(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it starts a real server and freezes processes")
 	if r := zombie.Prove(t, stage(t, "guarded")); r.Waited > 0 {
 		t.Errorf("the newer leader waited in %d plays; nothing holds a lock", r.Waited)
 	}
@@ -138,7 +138,7 @@ func TestZombie(t *testing.T) {
 
 // TestUnsafe: to look first and write afterwards is no fencing, in a transaction neither.
 func TestUnsafe(t *testing.T) {
-	race.Alone(t)
+	long.Test(t, "it starts a real server and freezes processes")
 	for _, name := range []string{"get-set", "no-watch", "bare"} {
 		t.Run(name, func(t *testing.T) {
 			zombie.Disprove(t, stage(t, name))

@@ -15,6 +15,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/electd/elect/internal/long"
 )
 
 // Etcd is an etcd of one member. Its methods belong to the test's goroutine.
@@ -28,6 +30,7 @@ type Etcd struct {
 // with further flags. It syncs what it commits.
 func StartEtcd(t testing.TB, flags ...string) *Etcd {
 	t.Helper()
+	long.Test(t, "it starts a real server")
 	bin := etcdBin(t)
 	p, own, peers := newProcess(t, "etcd"), "http://"+FreeAddress(t), "http://"+FreeAddress(t)
 	e := &Etcd{p, own, append([]string{

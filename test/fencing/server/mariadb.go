@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/electd/elect/internal/long"
 )
 
 // MariaDB is a MariaDB server. Its methods belong to the test's goroutine.
@@ -21,6 +23,7 @@ type MariaDB struct {
 // it commits. Further settings are arguments of mariadbd: "--name=value".
 func StartMariaDB(t testing.TB, settings ...string) *MariaDB {
 	t.Helper()
+	long.Test(t, "it starts a real server")
 	bin := mariadbBin(t)
 	m := &MariaDB{newProcess(t, "MariaDB"), bin, freePort(t), settings}
 	install := m.unprivileged("mariadb-install-db", "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db",

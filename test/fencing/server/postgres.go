@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver
+
+	"github.com/electd/elect/internal/long"
 )
 
 // Postgres is a PostgreSQL server. Its methods belong to the test's goroutine.
@@ -23,6 +25,7 @@ type Postgres struct {
 // commits. Further settings are as in postgresql.conf: "name=value".
 func StartPostgres(t testing.TB, settings ...string) *Postgres {
 	t.Helper()
+	long.Test(t, "it starts a real server")
 	bin := postgresBin(t)
 	p := &Postgres{newProcess(t, "PostgreSQL"), bin, freePort(t)}
 	if out, err := p.unprivileged(filepath.Join(bin, "initdb"), "-D", p.data(), "-U", "elect", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput(); err != nil {

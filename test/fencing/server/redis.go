@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/electd/elect/internal/long"
 )
 
 // Redis is a redis-server. Its methods belong to the test's goroutine.
@@ -27,6 +29,7 @@ type Redis struct {
 // Further settings are as on its command line: "--name", "value".
 func StartRedis(t testing.TB, settings ...string) *Redis {
 	t.Helper()
+	long.Test(t, "it starts a real server")
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {
 		Absent(t, "there is no redis-server in PATH; on Debian: apt-get install redis-server")

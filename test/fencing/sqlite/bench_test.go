@@ -23,7 +23,7 @@ func BenchmarkTransactions(b *testing.B) {
 			}
 			compare.Guarded(b, 1,
 				func() error { return sqltest.Bare(ctx, db, work) },
-				func() error { return f.Tx(ctx, "orders", 1, nil, work) })
+				func() error { return f.Write(ctx, 1, nil, work) })
 		})
 	}
 }

@@ -53,28 +53,28 @@ func TestFence(t *testing.T) {
 const set = `UPDATE orders SET n = ?`
 
 // orders makes a table with one number, 0, and claims it with token 1.
-func orders(t testing.TB, d sqltest.Database) (*sql.DB, *fencesql.Fence) {
+func orders(t testing.TB, d sqltest.Database) (*sql.DB, *fencesql.Guard) {
 	t.Helper()
 	db, f := d.New(t, fencesql.Config{}, "orders")
 	sqltest.Execute(t, db, `CREATE TABLE orders (n INT)`, `INSERT INTO orders VALUES (0)`)
-	sqltest.Claim(t, f, "orders", 1)
+	sqltest.Claim(t, f, 1)
 	return db, f
 }
 
 // testBusy: a claim waits for the transaction that has checked, and is refused if that goes on.
 func testBusy(t *testing.T, d sqltest.Database) {
 	db, f := orders(t, d)
-	impatient := d.Fence(t, db, fencesql.Config{LockTimeout: 100 * time.Millisecond})
-	tx := sqltest.Checked(t, f, db, "orders", 1)
+	impatient := d.Guard(t, db, fencesql.Config{LockTimeout: 100 * time.Millisecond}, "orders")
+	tx := sqltest.Checked(t, f, db, 1)
 	sqltest.Execute(t, db, `PRAGMA busy_timeout = 100`) // of the connection that is free
 	if _, err := db.ExecContext(t.Context(), set, 9); err == nil {
 		t.Error("the check alone does not make the transaction the writer")
 	}
 	sqltest.In(t, tx, set, 1)
-	sqltest.Is(t, impatient.Claim(t.Context(), "orders", 2), fence.ErrBusy)
-	sqltest.Claim(t, f, "orders", 1) // has nothing to wait for
+	sqltest.Is(t, impatient.Claim(t.Context(), 2), fence.ErrBusy)
+	sqltest.Claim(t, f, 1) // has nothing to wait for
 	done := make(chan error, 1)
-	go func() { done <- f.Claim(t.Context(), "orders", 2) }()
+	go func() { done <- f.Claim(t.Context(), 2) }()
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +88,8 @@ func testBusy(t *testing.T, d sqltest.Database) {
 	// nobody could overtake it.
 	tx = sqltest.Begin(t, db, sql.LevelDefault)
 	sqltest.Number(t, tx, `SELECT n FROM orders`)
-	if err := impatient.Claim(t.Context(), "orders", 3); err == nil {
-		if err := f.Check(t.Context(), tx, "orders", 2); err == nil {
+	if err := impatient.Claim(t.Context(), 3); err == nil {
+		if err := f.Check(t.Context(), tx, 2); err == nil {
 			t.Error("a stale token passed on an old snapshot")
 		}
 	} else {
@@ -108,8 +108,8 @@ func testRows(t *testing.T, d sqltest.Database) {
 
 func testLeft(t *testing.T, d sqltest.Database) {
 	db, f := orders(t, d)
-	sqltest.Is(t, f.Guard(t.Context(), "orders", "orders"), errors.ErrUnsupported)
-	if err := f.Uninstall(t.Context()); err != nil {
+	sqltest.Is(t, f.InstallTriggers(t.Context(), "orders"), errors.ErrUnsupported)
+	if err := d.Mark(t, db, fencesql.Config{}).Drop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := sqltest.Number(t, db, `SELECT COUNT(*) FROM sqlite_schema WHERE name LIKE 'elect%'`); n != 0 {
@@ -172,10 +172,10 @@ func TestDurable(t *testing.T) {
 		dsn := strings.NewReplacer("_synchronous=FULL", fmt.Sprintf("_synchronous=%d", level), "_busy_timeout=10000", "_busy_timeout=777").Replace(at)
 		db := sql.OpenDB(asking{connector{dsn, func() {}}, &levels})
 		db.SetMaxOpenConns(1)
-		f := d.Fence(t, db, fencesql.Config{})
+		f := d.Guard(t, db, fencesql.Config{}, "orders")
 		token++
-		sqltest.Claim(t, f, "orders", token)
-		if err := f.Tx(t.Context(), "orders", token, nil, func(*sql.Tx) error { return nil }); err != nil {
+		sqltest.Claim(t, f, token)
+		if err := f.Write(t.Context(), token, nil, func(*sql.Tx) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(levels, []int64{want, level}) {
@@ -194,10 +194,10 @@ func TestBusyCommit(t *testing.T) {
 	db, f := orders(t, d)
 	reader := sqltest.Begin(t, db, sql.LevelDefault)
 	sqltest.Number(t, reader, `SELECT n FROM orders`) // holds SHARED
-	impatient := d.Fence(t, db, fencesql.Config{LockTimeout: 100 * time.Millisecond})
-	sqltest.Is(t, impatient.Claim(t.Context(), "orders", 2), fence.ErrBusy)
+	impatient := d.Guard(t, db, fencesql.Config{LockTimeout: 100 * time.Millisecond}, "orders")
+	sqltest.Is(t, impatient.Claim(t.Context(), 2), fence.ErrBusy)
 	sqltest.Execute(t, db, `PRAGMA busy_timeout = 100`) // of the one connection that is free
-	err := f.Tx(t.Context(), "orders", 1, nil, func(tx *sql.Tx) error { sqltest.In(t, tx, set, 7); return nil })
+	err := f.Write(t.Context(), 1, nil, func(tx *sql.Tx) error { sqltest.In(t, tx, set, 7); return nil })
 	if e, ok := errors.AsType[sqlite3.Error](err); !ok || e.Code != sqlite3.ErrBusy || errors.Is(err, fence.ErrUnknownOutcome) {
 		t.Errorf("%v; want it to be known that the commit was refused", err)
 	}
@@ -207,5 +207,5 @@ func TestBusyCommit(t *testing.T) {
 	if n := sqltest.Number(t, db, `SELECT n FROM orders`); n != 0 {
 		t.Errorf("the value is %d; want 0", n)
 	}
-	sqltest.Claim(t, f, "orders", 2)
+	sqltest.Claim(t, f, 2)
 }

@@ -17,7 +17,7 @@ func Absent(t *testing.T, d Database, says string, tables ...string) {
 	t.Helper()
 	db := d.Connect(t, d.Make(t))
 	for _, table := range tables {
-		for name, err := range Everything(t, d.Fence(t, db, fencesql.Config{Table: table}), db) {
+		for name, err := range Everything(t, d, db, fencesql.Config{Table: table}) {
 			Is(t, err, fence.ErrResource)
 			if err != nil && (!strings.Contains(err.Error(), "want Install, or elect fence install") || !strings.Contains(err.Error(), says)) {
 				t.Errorf("%s without %q: %v", name, table, err)
@@ -27,19 +27,20 @@ func Absent(t *testing.T, d Database, says string, tables ...string) {
 }
 
 // Everything is what comes of all that needs the table.
-func Everything(t *testing.T, f *fencesql.Fence, db *sql.DB) map[string]error {
+func Everything(t *testing.T, d Database, db *sql.DB, cfg fencesql.Config) map[string]error {
 	t.Helper()
+	f, mark := d.Guard(t, db, cfg, "orders"), d.Mark(t, db, cfg)
 	_, status := f.Status(t.Context())
-	_, highest := f.Mark().Highest(t.Context(), "orders")
-	_, share := f.Mark().Share(t.Context(), "orders", 1)
+	_, list := mark.List(t.Context())
+	_, highest := mark.Highest(t.Context(), "orders")
+	_, share := mark.Share(t.Context(), "orders", 1)
 	tx := Begin(t, db, sql.LevelDefault)
 	defer tx.Rollback()
 	return map[string]error{
-		"status": status, "highest": highest, "share": share,
-		"add":    f.Add(t.Context(), "orders"),
-		"remove": f.Remove(t.Context(), "orders"),
-		"claim":  f.Claim(t.Context(), "orders", 1),
-		"check":  f.Check(t.Context(), tx, "orders", 1),
-		"tx":     f.Tx(t.Context(), "orders", 1, nil, nothing),
+		"status": status, "list": list, "highest": highest, "share": share,
+		"uninstall": f.Uninstall(t.Context()),
+		"claim":     f.Claim(t.Context(), 1),
+		"check":     f.Check(t.Context(), tx, 1),
+		"write":     f.Write(t.Context(), 1, nil, nothing),
 	}
 }

@@ -12,14 +12,14 @@ import (
 
 // Accounts makes a thousand accounts in an empty database, as a resource that is claimed
 // with token 1.
-func Accounts(t testing.TB, d Database, at string) (*sql.DB, *fencesql.Fence) {
+func Accounts(t testing.TB, d Database, at string) (*sql.DB, *fencesql.Guard) {
 	t.Helper()
 	db := d.Connect(t, at)
 	f := d.Installed(t, db, fencesql.Config{}, "accounts")
 	Execute(t, db, `CREATE TABLE accounts (id INT PRIMARY KEY, balance BIGINT NOT NULL)`,
 		`INSERT INTO accounts WITH RECURSIVE n (id) AS (SELECT 0 UNION ALL SELECT id + 1 FROM n WHERE id < 999) SELECT id, 0 FROM n`,
 		`CREATE TABLE transfers (id SERIAL PRIMARY KEY, account INT, amount BIGINT)`)
-	Claim(t, f, "accounts", 1)
+	Claim(t, f, 1)
 	return db, f
 }
 

@@ -41,27 +41,28 @@ func Conformance(t *testing.T, d Database) {
 }
 
 func testClaims(t *testing.T, d Database) {
-	db, f := d.New(t, fencesql.Config{}, "orders", "stock")
-	Claim(t, f, "orders", 5)
-	Claim(t, f, "orders", 5)
-	Stale(t, f.Claim(t.Context(), "orders", 4), 4, 5)
-	Claim(t, f, "stock", 3) // has a mark of its own
-	Claim(t, f, "orders", fence.MaxToken)
-	Stale(t, f.Claim(t.Context(), "orders", fence.MaxToken-1), fence.MaxToken-1, fence.MaxToken)
-	all, err := f.Status(t.Context())
-	if err != nil || len(all) != 2 || all[0].Resource != "orders" || all[0].Highest != fence.MaxToken || all[1].Highest != 3 {
-		t.Fatalf("status: %+v, %v", all, err)
+	db, f := d.New(t, fencesql.Config{}, "orders", "stock", "many")
+	stock, many := d.Guard(t, db, fencesql.Config{}, "stock"), d.Guard(t, db, fencesql.Config{}, "many")
+	Claim(t, f, 5)
+	Claim(t, f, 5)
+	Stale(t, f.Claim(t.Context(), 4), 4, 5)
+	Claim(t, stock, 3) // has a mark of its own
+	Claim(t, f, fence.MaxToken)
+	Stale(t, f.Claim(t.Context(), fence.MaxToken-1), fence.MaxToken-1, fence.MaxToken)
+	all, err := d.Mark(t, db, fencesql.Config{}).List(t.Context())
+	if err != nil || len(all) != 3 || all[1].Resource != "orders" || all[1].Highest != fence.MaxToken || all[2].Highest != 3 {
+		t.Fatalf("the marks: %+v, %v", all, err)
 	}
-	if since := time.Since(all[0].Claimed); since < -time.Minute || since > time.Minute {
+	if s, err := f.Status(t.Context()); err != nil || s.Highest != fence.MaxToken || !s.Claimed.Equal(all[1].Claimed) {
+		t.Errorf("status: %+v, %v", s, err)
+	}
+	if since := time.Since(all[1].Claimed); since < -time.Minute || since > time.Minute {
 		t.Errorf("claimed %v ago", since)
 	}
 	// Claims at the same time: the greatest stays, and each other one has passed or is stale.
-	if err := f.Add(t.Context(), "many"); err != nil {
-		t.Fatal(err)
-	}
 	errs := make(chan error)
 	for i := range fence.Token(8) {
-		go func() { errs <- f.Claim(t.Context(), "many", i+1) }()
+		go func() { errs <- many.Claim(t.Context(), i+1) }()
 	}
 	for range 8 {
 		if err := <-errs; err != nil && !errors.Is(err, fence.ErrStale) {
@@ -75,9 +76,10 @@ func testClaims(t *testing.T, d Database) {
 
 func testShown(t *testing.T, d Database) {
 	db, f := d.New(t, fencesql.Config{}, "orders", "a.Z_9-/:@")
-	Claim(t, f, "orders", 7)
-	Claim(t, f, "a.Z_9-/:@", 7)
-	if err := f.Tx(t.Context(), "a.Z_9-/:@", 7, nil, nothing); err != nil {
+	Claim(t, f, 7)
+	odd := d.Guard(t, db, fencesql.Config{}, "a.Z_9-/:@")
+	Claim(t, odd, 7)
+	if err := odd.Write(t.Context(), 7, nil, nothing); err != nil {
 		t.Error(err)
 	}
 	for _, tt := range []struct {
@@ -89,22 +91,33 @@ func testShown(t *testing.T, d Database) {
 		{"orders", 1 << 63, fence.ErrToken},
 		{"orders", 1<<64 - 1, fence.ErrToken}, // -1
 		{"orders", 1 << 48, fence.ErrToken},
-		{"orders' OR true --", 7, fence.ErrResource},
-		{"", 7, fence.ErrResource},
 		{"others", 7, fence.ErrResource},
 		{"ORDERS", 7, fence.ErrResource}, // case counts
-		{"orders", 8, fencesql.ErrUnclaimed},
+		{"orders", 8, fence.ErrUnclaimed},
 	} {
-		Is(t, f.Tx(t.Context(), tt.resource, tt.token, nil, never(t)), tt.want)
+		f := d.Guard(t, db, fencesql.Config{}, tt.resource)
+		Is(t, f.Write(t.Context(), tt.token, nil, never(t)), tt.want)
 		tx := Begin(t, db, sql.LevelDefault)
-		Is(t, f.Check(t.Context(), tx, tt.resource, tt.token), tt.want)
+		Is(t, f.Check(t.Context(), tx, tt.token), tt.want)
 		_ = tx.Rollback()
-		if tt.want != fencesql.ErrUnclaimed {
-			Is(t, f.Claim(t.Context(), tt.resource, tt.token), tt.want)
+		if tt.want != fence.ErrUnclaimed {
+			Is(t, f.Claim(t.Context(), tt.token), tt.want)
 		}
 	}
-	Stale(t, f.Tx(t.Context(), "orders", 6, nil, never(t)), 6, 7)
-	if err := f.Tx(t.Context(), "orders", 7, &sql.TxOptions{ReadOnly: true}, nil); err == nil {
+	for _, name := range []fence.Resource{"orders' OR true --", ""} {
+		_, err := fencesql.New(db, d.Dialect, name, fencesql.Config{})
+		Is(t, err, fence.ErrResource)
+		m := d.Mark(t, db, fencesql.Config{})
+		Is(t, m.Install(t.Context(), name), fence.ErrResource)
+		Is(t, m.Uninstall(t.Context(), name), fence.ErrResource)
+		Is(t, m.Raise(t.Context(), name, 7), fence.ErrResource)
+		_, err = m.Highest(t.Context(), name)
+		Is(t, err, fence.ErrResource)
+		_, err = m.Share(t.Context(), name, 7)
+		Is(t, err, fence.ErrResource)
+	}
+	Stale(t, f.Write(t.Context(), 6, nil, never(t)), 6, 7)
+	if err := f.Write(t.Context(), 7, &sql.TxOptions{ReadOnly: true}, nil); err == nil {
 		t.Error("a read only transaction was begun")
 	}
 }
@@ -113,33 +126,33 @@ func testShown(t *testing.T, d Database) {
 // leader is refused until it has claimed anew, and so is the one that the backup knew.
 func testForgotten(t *testing.T, d Database) {
 	db, f := d.New(t, fencesql.Config{}, "orders")
-	Claim(t, f, "orders", 42)
+	Claim(t, f, 42)
 	Execute(t, db, `UPDATE elect_fence SET token = 41`) // as the backup had it
-	Is(t, f.Tx(t.Context(), "orders", 42, nil, never(t)), fencesql.ErrUnclaimed)
-	Claim(t, f, "orders", 42)
-	if err := f.Tx(t.Context(), "orders", 42, nil, nothing); err != nil {
+	Is(t, f.Write(t.Context(), 42, nil, never(t)), fence.ErrUnclaimed)
+	Claim(t, f, 42)
+	if err := f.Write(t.Context(), 42, nil, nothing); err != nil {
 		t.Error(err)
 	}
-	Stale(t, f.Tx(t.Context(), "orders", 41, nil, never(t)), 41, 42)
+	Stale(t, f.Write(t.Context(), 41, nil, never(t)), 41, 42)
 }
 
 // testEras: the store of the election was restored, and counts from below. Its tokens are
 // refused, with what is known, until the era is raised.
 func testEras(t *testing.T, d Database) {
 	_, f := d.New(t, fencesql.Config{}, "orders")
-	Claim(t, f, "orders", 1_000_000)
-	Stale(t, f.Claim(t.Context(), "orders", 500), 500, 1_000_000)
+	Claim(t, f, 1_000_000)
+	Stale(t, f.Claim(t.Context(), 500), 500, 1_000_000)
 	next, err := fence.NewToken(1, 501)
 	if err != nil {
 		t.Fatal(err)
 	}
-	Claim(t, f, "orders", next)
+	Claim(t, f, next)
 }
 
 func testTransactions(t *testing.T, d Database) {
 	db, f := d.New(t, fencesql.Config{}, "orders")
 	Execute(t, db, `CREATE TABLE orders (n INT)`)
-	Claim(t, f, "orders", 1)
+	Claim(t, f, 1)
 	insert := func(n int) func(*sql.Tx) error {
 		return func(tx *sql.Tx) error {
 			_, err := tx.ExecContext(t.Context(), d.bind(`INSERT INTO orders VALUES (?)`), n)
@@ -147,7 +160,7 @@ func testTransactions(t *testing.T, d Database) {
 		}
 	}
 	do := func(ctx context.Context, work func(*sql.Tx) error) error {
-		return f.Tx(ctx, "orders", 1, nil, work)
+		return f.Write(ctx, 1, nil, work)
 	}
 	if err := do(t.Context(), insert(1)); err != nil {
 		t.Fatal(err)
@@ -167,13 +180,13 @@ func testTransactions(t *testing.T, d Database) {
 	if n := Number(t, db, `SELECT SUM(n) FROM orders`); n != 1 {
 		t.Errorf("rows that add up to %d; want the first one only", n)
 	}
-	Claim(t, f, "orders", 2) // nothing is held any more
+	Claim(t, f, 2) // nothing is held any more
 }
 
 func testInstall(t *testing.T, d Database) {
 	db := d.Connect(t, d.Make(t))
-	f := d.Fence(t, db, fencesql.Config{Table: "marks"})
-	if err := f.Claim(t.Context(), "orders", 1); err == nil || errors.Is(err, fence.ErrStale) {
+	f := d.Guard(t, db, fencesql.Config{Table: "marks"}, "orders")
+	if err := f.Claim(t.Context(), 1); err == nil || errors.Is(err, fence.ErrStale) {
 		t.Errorf("a claim without a table: %v", err)
 	}
 	errs := make(chan error)
@@ -186,17 +199,20 @@ func testInstall(t *testing.T, d Database) {
 		}
 	}
 	for range 2 {
-		if err := f.Add(t.Context(), "orders"); err != nil {
+		if err := f.Install(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		Claim(t, f, "orders", 5)
+		Claim(t, f, 5)
 	}
-	if err := f.Remove(t.Context(), "orders"); err != nil {
+	if err := f.Uninstall(t.Context()); err != nil {
 		t.Error(err)
 	}
-	Is(t, f.Claim(t.Context(), "orders", 6), fence.ErrResource)
+	Is(t, f.Claim(t.Context(), 6), fence.ErrResource)
+	_, err := f.Status(t.Context())
+	Is(t, err, fence.ErrResource)
+	mark := d.Mark(t, db, fencesql.Config{Table: "marks"})
 	for range 2 {
-		if err := f.Uninstall(t.Context()); err != nil {
+		if err := mark.Drop(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -208,8 +224,8 @@ func RefusedCommit(t *testing.T, d Database) {
 	db, f := d.New(t, fencesql.Config{}, "orders")
 	db.SetMaxOpenConns(1)
 	Execute(t, db, `CREATE TABLE orders (id INTEGER PRIMARY KEY)`, `CREATE TABLE items (id INTEGER REFERENCES orders (id) DEFERRABLE INITIALLY DEFERRED)`)
-	Claim(t, f, "orders", 1)
-	err := f.Tx(t.Context(), "orders", 1, nil, func(tx *sql.Tx) error {
+	Claim(t, f, 1)
+	err := f.Write(t.Context(), 1, nil, func(tx *sql.Tx) error {
 		In(t, tx, `INSERT INTO orders VALUES (1)`)
 		In(t, tx, `INSERT INTO items VALUES (2)`)
 		return nil
@@ -220,7 +236,7 @@ func RefusedCommit(t *testing.T, d Database) {
 	if n := Number(t, db, `SELECT COUNT(*) FROM orders`); n != 0 {
 		t.Errorf("%d rows of a commit that was refused", n)
 	}
-	Claim(t, f, "orders", 2)
+	Claim(t, f, 2)
 }
 
 // Rows puts into the table of marks what no claim has written, as far as it takes that:
@@ -236,8 +252,8 @@ func Rows(t *testing.T, d Database, alter string) {
 	for _, value := range []string{"-5", "NULL", "281474976710656"} {
 		Execute(t, db, `UPDATE elect_fence SET token = `+value)
 		for name, err := range map[string]error{
-			"claim": f.Claim(t.Context(), "orders", fence.MaxToken),
-			"tx":    f.Tx(t.Context(), "orders", fence.MaxToken, nil, never(t)),
+			"claim": f.Claim(t.Context(), fence.MaxToken),
+			"tx":    f.Write(t.Context(), fence.MaxToken, nil, never(t)),
 		} {
 			if err == nil || errors.Is(err, fence.ErrStale) {
 				t.Errorf("%s with a mark of %s: %v", name, value, err)

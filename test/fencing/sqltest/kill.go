@@ -30,7 +30,7 @@ func Kill(t *testing.T, d Database, again func()) {
 	defer leaders.Wait()
 	defer stop()
 	for range 2 {
-		f := d.Fence(t, d.Connect(t, at), fencesql.Config{})
+		f := d.Guard(t, d.Connect(t, at), fencesql.Config{}, "journal")
 		leaders.Go(func() { j.lead(ctx, f) })
 	}
 	seed := rand.Uint64()
@@ -86,7 +86,7 @@ func (j *journal) enough() bool {
 
 // lead is elected again and again, and writes until it is refused, or has written enough.
 // It does not know that the other one was elected meanwhile.
-func (j *journal) lead(ctx context.Context, f *fencesql.Fence) {
+func (j *journal) lead(ctx context.Context, f *fencesql.Guard) {
 	pause := time.NewTicker(5 * time.Millisecond)
 	defer pause.Stop()
 	for ctx.Err() == nil {
@@ -94,8 +94,8 @@ func (j *journal) lead(ctx context.Context, f *fencesql.Fence) {
 		j.tokens++
 		token := j.tokens
 		j.mu.Unlock()
-		err := f.Claim(ctx, "journal", token)
-		for ; err != nil && !errors.Is(err, fence.ErrStale) && ctx.Err() == nil; err = f.Claim(ctx, "journal", token) {
+		err := f.Claim(ctx, token)
+		for ; err != nil && !errors.Is(err, fence.ErrStale) && ctx.Err() == nil; err = f.Claim(ctx, token) {
 			<-pause.C // the server is down
 		}
 		if err == nil {
@@ -104,7 +104,7 @@ func (j *journal) lead(ctx context.Context, f *fencesql.Fence) {
 			j.mu.Unlock()
 		}
 		for n := int64(0); n < 20 && !errors.Is(err, fence.ErrStale) && ctx.Err() == nil; n++ {
-			err = f.Tx(ctx, "journal", token, nil, func(tx *sql.Tx) error {
+			err = f.Write(ctx, token, nil, func(tx *sql.Tx) error {
 				_, err := tx.ExecContext(ctx, j.insert, int64(token), n)
 				return err
 			})

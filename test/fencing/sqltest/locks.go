@@ -35,12 +35,13 @@ func Busy(t *testing.T, d Database) (said string) {
 	db, older := d.Connect(t, at), d.Connect(t, at)
 	f := d.Installed(t, db, fencesql.Config{LockTimeout: time.Second}, "orders", "stock")
 	Execute(t, db, `CREATE TABLE orders (n INT)`, `CREATE TABLE elsewhere (n INT)`, `INSERT INTO elsewhere VALUES (1)`)
-	Claim(t, f, "orders", 1)
-	Claim(t, f, "stock", 9)
+	stock := d.Guard(t, db, fencesql.Config{LockTimeout: time.Second}, "stock")
+	Claim(t, f, 1)
+	Claim(t, stock, 9)
 
-	tx := Checked(t, f, older, "orders", 1)
+	tx := Checked(t, f, older, 1)
 	session := Number(t, tx, d.Session)
-	err := f.Claim(t.Context(), "orders", 2)
+	err := f.Claim(t.Context(), 2)
 	Is(t, err, fence.ErrBusy)
 	said = fmt.Sprint(err)
 	if !strings.Contains(said, fmt.Sprintf(" %d (user ", session)) {
@@ -48,9 +49,9 @@ func Busy(t *testing.T, d Database) (said string) {
 	}
 
 	// With patience it waits, and has the row when the transaction has ended.
-	patient := d.Fence(t, db, fencesql.Config{LockTimeout: time.Minute})
+	patient := d.Guard(t, db, fencesql.Config{LockTimeout: time.Minute}, "orders")
 	done := make(chan error, 1)
-	go func() { done <- patient.Claim(t.Context(), "orders", 2) }()
+	go func() { done <- patient.Claim(t.Context(), 2) }()
 	d.Wait(t, db, 1)
 	In(t, tx, `INSERT INTO orders VALUES (1)`)
 	if err := tx.Commit(); err != nil {
@@ -62,13 +63,13 @@ func Busy(t *testing.T, d Database) (said string) {
 
 	// Terminate: those with the smaller token are ended, whether they have written or not;
 	// another resource's is not, and neither is one that only reads.
-	ending := d.Fence(t, db, fencesql.Config{LockTimeout: 4 * time.Second, Terminate: true})
-	beside, reader := Checked(t, f, older, "stock", 9), Begin(t, older, sql.LevelRepeatableRead)
+	ending := d.Guard(t, db, fencesql.Config{LockTimeout: 4 * time.Second, Terminate: true}, "orders")
+	beside, reader := Checked(t, stock, older, 9), Begin(t, older, sql.LevelRepeatableRead)
 	In(t, beside, `UPDATE elsewhere SET n = 2`)
 	Number(t, reader, `SELECT COUNT(*) FROM elsewhere`)
-	olders := []*sql.Tx{Checked(t, f, older, "orders", 2), Checked(t, f, older, "orders", 2), Checked(t, f, older, "orders", 2)}
+	olders := []*sql.Tx{Checked(t, f, older, 2), Checked(t, f, older, 2), Checked(t, f, older, 2)}
 	In(t, olders[2], `INSERT INTO orders VALUES (2)`)
-	Claim(t, ending, "orders", 3)
+	Claim(t, ending, 3)
 	for _, tx := range olders {
 		if err := tx.Commit(); err == nil {
 			t.Error("an older transaction was committed")
@@ -86,7 +87,7 @@ func Busy(t *testing.T, d Database) (said string) {
 	// A claim that has the row and does nothing with it.
 	tx = Begin(t, older, sql.LevelDefault)
 	In(t, tx, `UPDATE elect_fence SET token = 4 WHERE resource = 'orders'`)
-	Claim(t, ending, "orders", 5)
+	Claim(t, ending, 5)
 	if err := tx.Commit(); err == nil {
 		t.Error("the frozen claim was committed")
 	}
@@ -96,9 +97,9 @@ func Busy(t *testing.T, d Database) (said string) {
 // testOwn: a leader whose transactions are open may claim again.
 func testOwn(t *testing.T, d Database) {
 	db, f := d.New(t, fencesql.Config{LockTimeout: time.Second}, "orders")
-	Claim(t, f, "orders", 1)
-	tx := Checked(t, f, db, "orders", 1)
-	Claim(t, f, "orders", 1)
+	Claim(t, f, 1)
+	tx := Checked(t, f, db, 1)
+	Claim(t, f, 1)
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
@@ -110,9 +111,9 @@ func testOneConnection(t *testing.T, d Database) {
 	db, older := d.Connect(t, at), d.Connect(t, at)
 	db.SetMaxOpenConns(1)
 	f := d.Installed(t, db, fencesql.Config{LockTimeout: time.Second, Terminate: true}, "orders")
-	Claim(t, f, "orders", 1)
-	tx := Checked(t, f, older, "orders", 1)
-	err := f.Claim(t.Context(), "orders", 2)
+	Claim(t, f, 1)
+	tx := Checked(t, f, older, 1)
+	err := f.Claim(t.Context(), 2)
 	Is(t, err, fence.ErrBusy)
 	if !strings.Contains(fmt.Sprint(err), "not known") {
 		t.Errorf("%v; want it to say that it does not know who is in the way", err)
@@ -120,7 +121,7 @@ func testOneConnection(t *testing.T, d Database) {
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	Claim(t, f, "orders", 2)
+	Claim(t, f, 2)
 }
 
 // testSavepoint: a hold that was taken within a savepoint goes with it, if the savepoint was
@@ -128,33 +129,33 @@ func testOneConnection(t *testing.T, d Database) {
 func testSavepoint(t *testing.T, d Database) {
 	db, f := d.New(t, fencesql.Config{LockTimeout: time.Second}, "orders")
 	Execute(t, db, `CREATE TABLE orders (n INT)`)
-	Claim(t, f, "orders", 1)
+	Claim(t, f, 1)
 	tx := Begin(t, db, sql.LevelDefault)
 	In(t, tx, `SAVEPOINT s`)
-	if err := f.Check(t.Context(), tx, "orders", 1); err != nil {
+	if err := f.Check(t.Context(), tx, 1); err != nil {
 		t.Fatal(err)
 	}
 	In(t, tx, `ROLLBACK TO SAVEPOINT s`)
-	Claim(t, f, "orders", 2) // does not wait
+	Claim(t, f, 2) // does not wait
 	In(t, tx, `INSERT INTO orders VALUES (1)`)
 	if err := tx.Commit(); err != nil {
 		t.Errorf("%v; the trap is none any more, and the documentation wrong", err)
 	}
 
 	// A check before the savepoint stays.
-	tx = Checked(t, f, db, "orders", 2)
+	tx = Checked(t, f, db, 2)
 	In(t, tx, `SAVEPOINT s`)
 	In(t, tx, `INSERT INTO orders VALUES (2)`)
 	In(t, tx, `ROLLBACK TO SAVEPOINT s`)
-	Is(t, f.Claim(t.Context(), "orders", 3), fence.ErrBusy)
+	Is(t, f.Claim(t.Context(), 3), fence.ErrBusy)
 }
 
 // testNotAnswered: a commit whose session was ended.
 func testNotAnswered(t *testing.T, d Database) {
 	db, f := d.New(t, fencesql.Config{}, "orders")
 	Execute(t, db, `CREATE TABLE orders (n INT)`)
-	Claim(t, f, "orders", 1)
-	err := f.Tx(t.Context(), "orders", 1, nil, func(tx *sql.Tx) error {
+	Claim(t, f, 1)
+	err := f.Write(t.Context(), 1, nil, func(tx *sql.Tx) error {
 		In(t, tx, `INSERT INTO orders VALUES (1)`)
 		d.End(t, db, Number(t, tx, d.Session))
 		return nil
@@ -165,16 +166,16 @@ func testNotAnswered(t *testing.T, d Database) {
 	if n := Number(t, db, `SELECT COUNT(*) FROM orders`); n != 0 {
 		t.Errorf("%d rows of a session that was ended before the commit", n)
 	}
-	Claim(t, f, "orders", 2) // nothing is held any more
+	Claim(t, f, 2) // nothing is held any more
 }
 
 // testMark: two guards with one mark.
 func testMark(t *testing.T, d Database) {
 	at := d.Make(t)
 	db := d.Connect(t, at)
-	f := d.Installed(t, db, fencesql.Config{LockTimeout: time.Minute}, "device")
-	other := d.Fence(t, d.Connect(t, at), fencesql.Config{LockTimeout: time.Minute})
-	mark := f.Mark()
+	d.Installed(t, db, fencesql.Config{LockTimeout: time.Minute}, "device")
+	mark := d.Mark(t, db, fencesql.Config{LockTimeout: time.Minute})
+	other := d.Mark(t, d.Connect(t, at), fencesql.Config{LockTimeout: time.Minute})
 	if n, err := mark.Highest(t.Context(), "device"); n != 0 || err != nil {
 		t.Errorf("never claimed: %v, %v", n, err)
 	}
@@ -188,7 +189,7 @@ func testMark(t *testing.T, d Database) {
 	}
 	cancel() // does not end the hold
 	done := make(chan error, 1)
-	go func() { done <- other.Mark().Raise(t.Context(), "device", 2) }()
+	go func() { done <- other.Raise(t.Context(), "device", 2) }()
 	d.Wait(t, db, 1)
 	select {
 	case err := <-done:
@@ -208,7 +209,7 @@ func testMark(t *testing.T, d Database) {
 	single := d.Connect(t, at)
 	single.SetMaxOpenConns(1)
 	session := Number(t, single, d.Session)
-	release, err = d.Fence(t, single, fencesql.Config{}).Mark().Share(t.Context(), "device", 2)
+	release, err = d.Mark(t, single, fencesql.Config{}).Share(t.Context(), "device", 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +232,7 @@ func testMark(t *testing.T, d Database) {
 	if err := tx.Rollback(); err != nil {
 		t.Error(err)
 	}
-	testGuards(t, d, db, [2]fence.Mark{mark, other.Mark()})
+	testGuards(t, d, db, [2]fence.Mark{mark, other})
 }
 
 // testGuards: guards in two processes, with one mark of 2. The older one's work ends before
@@ -241,7 +242,7 @@ func testGuards(t *testing.T, d Database, db *sql.DB, marks [2]fence.Mark) {
 	var guards [2]*fence.Guard
 	for i, m := range marks {
 		var err error
-		if guards[i], err = fence.NewGuard(m, fence.GuardConfig{Resources: []fence.Resource{"device"}}); err != nil {
+		if guards[i], err = fence.NewGuard(m, []fence.Resource{"device"}, fence.GuardConfig{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,9 +16,9 @@ import (
 // so that there is next to no moment without one. A claim with token 2 comes to its turn
 // all the same, and the older leader is refused from then on. write is one transaction, of
 // some 30 ms, and is called by eight goroutines until it fails.
-func Overlap(t *testing.T, f *fencesql.Fence, write func(context.Context) error) {
+func Overlap(t *testing.T, f *fencesql.Guard, write func(context.Context) error) {
 	t.Helper()
-	Claim(t, f, "orders", 1)
+	Claim(t, f, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	const writers = 8
 	var work sync.WaitGroup
@@ -45,7 +45,7 @@ func Overlap(t *testing.T, f *fencesql.Fence, write func(context.Context) error)
 		}
 	}
 	began, before := time.Now(), written.Load()
-	err := f.Claim(ctx, "orders", 2)
+	err := f.Claim(ctx, 2)
 	took, ahead := time.Since(began), written.Load()-before
 	if err != nil {
 		t.Fatalf("after %v and %d transactions of the older leader: %v", took, ahead, err)

@@ -46,36 +46,46 @@ func (d Database) Connect(t testing.TB, at string) *sql.DB {
 	return db
 }
 
-// Fence returns a Fence. It installs nothing.
-func (d Database) Fence(t testing.TB, db *sql.DB, cfg fencesql.Config) *fencesql.Fence {
+// Guard returns the guard of a resource. It installs nothing.
+func (d Database) Guard(t testing.TB, db *sql.DB, cfg fencesql.Config, resource fence.Resource) *fencesql.Guard {
 	t.Helper()
-	f, err := fencesql.New(db, d.Dialect, cfg)
+	g, err := fencesql.New(db, d.Dialect, resource, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f
+	return g
 }
 
-// Installed installs the table of marks, and adds resources.
-func (d Database) Installed(t testing.TB, db *sql.DB, cfg fencesql.Config, resources ...fence.Resource) *fencesql.Fence {
+// Installed installs resources, and returns the guard of the first one.
+func (d Database) Installed(t testing.TB, db *sql.DB, cfg fencesql.Config, resources ...fence.Resource) (first *fencesql.Guard) {
 	t.Helper()
-	f := d.Fence(t, db, cfg)
-	if err := f.Install(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	for _, r := range resources {
-		if err := f.Add(t.Context(), r); err != nil {
+		g := d.Guard(t, db, cfg, r)
+		if err := g.Install(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		if first == nil {
+			first = g
+		}
 	}
-	return f
+	return first
 }
 
-// New makes a database with a table of marks in it, and resources.
-func (d Database) New(t testing.TB, cfg fencesql.Config, resources ...fence.Resource) (*sql.DB, *fencesql.Fence) {
+// New makes a database with resources installed in it, and returns the guard of the first one.
+func (d Database) New(t testing.TB, cfg fencesql.Config, resources ...fence.Resource) (*sql.DB, *fencesql.Guard) {
 	t.Helper()
 	db := d.Connect(t, d.Make(t))
 	return db, d.Installed(t, db, cfg, resources...)
+}
+
+// Mark returns the table of marks. It installs nothing.
+func (d Database) Mark(t testing.TB, db *sql.DB, cfg fencesql.Config) *fencesql.Mark {
+	t.Helper()
+	m, err := fencesql.NewMark(db, d.Dialect, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 // Wait returns when so many sessions wait for a lock. It looks seldom enough for InnoDB,
@@ -149,20 +159,20 @@ func Begin(t testing.TB, db *sql.DB, level sql.IsolationLevel) *sql.Tx {
 }
 
 // Checked begins a transaction with a check.
-func Checked(t testing.TB, f *fencesql.Fence, db *sql.DB, resource fence.Resource, token fence.Token) *sql.Tx {
+func Checked(t testing.TB, f *fencesql.Guard, db *sql.DB, token fence.Token) *sql.Tx {
 	t.Helper()
 	tx := Begin(t, db, sql.LevelDefault)
-	if err := f.Check(t.Context(), tx, resource, token); err != nil {
+	if err := f.Check(t.Context(), tx, token); err != nil {
 		t.Fatal(err)
 	}
 	return tx
 }
 
 // Claim makes a claim that must succeed.
-func Claim(t testing.TB, f *fencesql.Fence, resource fence.Resource, token fence.Token) {
+func Claim(t testing.TB, f *fencesql.Guard, token fence.Token) {
 	t.Helper()
-	if err := f.Claim(t.Context(), resource, token); err != nil {
-		t.Fatalf("claim of %s with %v: %v", resource, token, err)
+	if err := f.Claim(t.Context(), token); err != nil {
+		t.Fatalf("claim with %v: %v", token, err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/fence/fencesql"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/test/fencing/zombie"
 )
 
@@ -62,7 +63,7 @@ func Main(m *testing.M, d Database) {
 		if r.db, err = d.Open(r.At, steps); err != nil {
 			return nil, err
 		}
-		r.fence, err = fencesql.New(r.db, d.Dialect, fencesql.Config{Terminate: r.Terminate, LockTimeout: r.Timeout})
+		r.fence, err = fencesql.New(r.db, d.Dialect, "register", fencesql.Config{Terminate: r.Terminate, LockTimeout: r.Timeout})
 		return r, err
 	}})
 }
@@ -73,7 +74,7 @@ type register struct {
 	database Database
 	steps    *zombie.Steps
 	db       *sql.DB
-	fence    *fencesql.Fence
+	fence    *fencesql.Guard
 	terms    map[fence.Token]*sql.DB // of Connection
 	later    fence.Token             // of ReadsFirst: what is to be claimed when it has read
 }
@@ -91,13 +92,13 @@ func (r *register) Claim(ctx context.Context, token fence.Token) error {
 		r.later = token
 		return nil
 	}
-	return r.fence.Claim(ctx, "register", token)
+	return r.fence.Claim(ctx, token)
 }
 
 func (r *register) Read(ctx context.Context) (value int64, err error) {
 	err = r.db.QueryRowContext(ctx, `SELECT value FROM register`).Scan(&value)
 	if err == nil && r.later != 0 {
-		err = r.fence.Claim(ctx, "register", r.later)
+		err = r.fence.Claim(ctx, r.later)
 	}
 	return value, err
 }
@@ -132,7 +133,7 @@ func (r *register) Write(ctx context.Context, token fence.Token, value int64) er
 	opts, db := &sql.TxOptions{Isolation: r.Isolation}, r.db
 	switch r.Form {
 	case Tx, ReadsFirst:
-		return r.fence.Tx(ctx, "register", token, opts, func(tx *sql.Tx) error { return r.set(ctx, tx, value) })
+		return r.fence.Write(ctx, token, opts, func(tx *sql.Tx) error { return r.set(ctx, tx, value) })
 	case AsksBefore:
 		return r.ask(ctx, r.db, token, value, "")
 	}
@@ -202,7 +203,7 @@ func stage(t *testing.T, d Database, play Play) zombie.Config {
 	f := d.Installed(t, db, fencesql.Config{}, "register")
 	Execute(t, db, `CREATE TABLE register (value BIGINT NOT NULL)`, `INSERT INTO register VALUES (0)`)
 	if play.Form == Trigger || play.Form == Connection {
-		if err := f.Guard(t.Context(), "register", "register"); err != nil {
+		if err := f.InstallTriggers(t.Context(), "register"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,8 +221,8 @@ func Zombies(t *testing.T, d Database, plays ...Play) {
 	t.Helper()
 	for _, play := range plays {
 		t.Run(play.Name, func(t *testing.T) {
-			if testing.Short() && (play.Isolation == sql.LevelRepeatableRead || play.Isolation == sql.LevelSerializable) {
-				t.Skip("as at read committed, and longer")
+			if play.Isolation == sql.LevelRepeatableRead || play.Isolation == sql.LevelSerializable {
+				long.Full(t, "as at read committed, and longer")
 			}
 			cfg := stage(t, d, play)
 			if play.Terminate {

@@ -101,7 +101,11 @@ func (c *zombie) do(ctx context.Context, what command) (a answer, err error) {
 
 // prepare claims, reads what is there, and checks that it may write.
 func (c *zombie) prepare(ctx context.Context, pays int, a *answer) error {
-	if err := fencehttp.Claim(ctx, c.http, c.guarded, c.secret, account, c.term.Token()); err != nil {
+	guarded, err := fencehttp.NewClient(c.guarded, account, fencehttp.ClientConfig{HTTP: c.http, Secret: c.secret})
+	if err != nil {
+		return err
+	}
+	if err := guarded.Claim(ctx, c.term.Token()); err != nil {
 		return err
 	}
 	there, err := readAccount(ctx, c.http, c.guarded)
@@ -179,14 +183,14 @@ func readAccount(ctx context.Context, client *http.Client, store string) (int, e
 func Store(dir string, checks bool, out io.Writer) error {
 	var handler http.Handler = store(dir)
 	if checks {
-		mark, err := fencefile.NewMark(filepath.Join(dir, "marks"))
+		mark, err := fencefile.NewMark(filepath.Join(dir, "marks"), fencefile.Config{})
 		if err != nil {
 			return err
 		}
-		if err := mark.Add(context.Background(), account); err != nil {
+		if err := mark.Install(context.Background(), account); err != nil {
 			return err
 		}
-		guard, err := fence.NewGuard(mark, fence.GuardConfig{Resources: []fence.Resource{account}})
+		guard, err := fence.NewGuard(mark, []fence.Resource{account}, fence.GuardConfig{})
 		if err != nil {
 			return err
 		}

@@ -41,20 +41,20 @@ func openFile(u *url.URL, cfg Config) (p filePlace, err error) {
 	return p, nil
 }
 
-// context says to package fencefile whether the place is shared.
-func (p filePlace) context(ctx context.Context) context.Context {
-	if p.shared {
-		return fencefile.WithSharedPlace(ctx)
-	}
-	return ctx
-}
+func (p filePlace) config() fencefile.Config { return fencefile.Config{SharedPlace: p.shared} }
 
-func (p filePlace) open(ctx context.Context) (*fencefile.Mark, error) {
-	return fencefile.OpenMark(p.context(ctx), p.path)
+func (p filePlace) open() (*fencefile.Mark, error) { return fencefile.NewMark(p.path, p.config()) }
+
+// guard is that of one file.
+func (p filePlace) guard() (*fencefile.Guard, error) {
+	if err := p.one(); err != nil {
+		return nil, err
+	}
+	return fencefile.New(p.path, p.config())
 }
 
 // marks are those of a directory that is there.
-func (p filePlace) marks(ctx context.Context) (*fencefile.Mark, error) {
+func (p filePlace) marks() (*fencefile.Mark, error) {
 	at, err := os.Stat(p.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -64,7 +64,7 @@ func (p filePlace) marks(ctx context.Context) (*fencefile.Mark, error) {
 	case !at.IsDir():
 		return nil, fmt.Errorf("%w: %s is no directory, and a file has no resource beside itself; leave the name out", ErrURL, p.path)
 	}
-	return p.open(ctx)
+	return p.open()
 }
 
 // one refuses a directory, whose marks have names: a file that is guarded itself is none.
@@ -87,22 +87,23 @@ func (p filePlace) Install(ctx context.Context, resource fence.Resource, tables 
 		return nil, err
 	}
 	if resource != "" {
-		marks, err := p.open(ctx)
+		marks, err := p.open()
 		if err != nil {
 			return nil, err
 		}
-		if err := marks.Add(ctx, resource); err != nil {
+		if err := marks.Install(ctx, resource); err != nil {
 			return marks.Warnings(), err
 		}
 		return marks.Warnings(), p.makeSecret()
 	}
-	if err := p.one(); err != nil {
+	g, err := p.guard()
+	if err != nil {
 		return nil, err
 	}
-	if err := fencefile.Install(p.context(ctx), p.path); err != nil {
+	if err := g.Install(ctx); err != nil {
 		return nil, err
 	}
-	s, err := fencefile.Status(p.context(ctx), p.path)
+	s, err := g.Status(ctx)
 	return s.Warnings, err
 }
 
@@ -111,30 +112,35 @@ func (p filePlace) Uninstall(ctx context.Context, resource fence.Resource, table
 		return err
 	}
 	if resource != "" {
-		marks, err := p.marks(ctx)
+		marks, err := p.marks()
 		if err != nil {
 			return err
 		}
 		if _, err := marks.Highest(ctx, resource); errors.Is(err, fence.ErrResource) {
 			return err
 		}
-		if err := marks.Remove(ctx, resource); err != nil { // a damaged one is removed, too
+		if err := marks.Uninstall(ctx, resource); err != nil { // a damaged one is removed, too
 			return err
 		}
-		return marks.Remove(ctx, fencehttp.Settled(resource)) // else a restarted proxy would trust it
+		return marks.Uninstall(ctx, fencehttp.Settled(resource)) // else a restarted proxy would trust it
 	}
-	return fencefile.Uninstall(p.context(ctx), p.path)
+	g, err := fencefile.New(p.path, p.config())
+	if err != nil {
+		return err
+	}
+	return g.Uninstall(ctx)
 }
 
 func (p filePlace) Status(ctx context.Context, resource fence.Resource) ([]State, error) {
 	if resource == "" {
-		if err := p.one(); err != nil {
+		g, err := p.guard()
+		if err != nil {
 			return nil, err
 		}
-		s, err := fencefile.Status(p.context(ctx), p.path)
+		s, err := g.Status(ctx)
 		return []State{{Highest: s.Highest, Warnings: s.Warnings}}, err
 	}
-	marks, err := p.marks(ctx)
+	marks, err := p.marks()
 	if err != nil {
 		return nil, err
 	}
@@ -144,10 +150,11 @@ func (p filePlace) Status(ctx context.Context, resource fence.Resource) ([]State
 
 func (p filePlace) Claim(ctx context.Context, resource fence.Resource, token fence.Token) error {
 	if resource == "" {
-		if err := p.one(); err != nil {
+		g, err := p.guard()
+		if err != nil {
 			return err
 		}
-		return fencefile.Claim(p.context(ctx), p.path, token)
+		return g.Claim(ctx, token)
 	}
 	// Who guards with these marks, such as elect fence proxy, does not look at them again for
 	// a token that it knows, and has work of it under way.

@@ -75,7 +75,11 @@ func (p *httpPlace) Status(ctx context.Context, resource fence.Resource) ([]Stat
 	if resource == "" {
 		return nil, fmt.Errorf("%w: a server does not list its resources; want the name of one", ErrURL)
 	}
-	highest, err := fencehttp.Highest(ctx, p.client, p.base, resource)
+	c, err := fencehttp.NewClient(p.base, resource, fencehttp.ClientConfig{HTTP: p.client})
+	if err != nil {
+		return nil, err
+	}
+	highest, err := c.Highest(ctx)
 	return []State{{Resource: resource, Highest: highest}}, err
 }
 
@@ -83,7 +87,11 @@ func (p *httpPlace) Claim(ctx context.Context, resource fence.Resource, token fe
 	if resource == "" {
 		return fmt.Errorf("%w: a server has several resources; want the name of one", ErrURL)
 	}
-	return fencehttp.Claim(ctx, p.client, p.base, p.secret, resource, token)
+	c, err := fencehttp.NewClient(p.base, resource, fencehttp.ClientConfig{HTTP: p.client, Secret: p.secret})
+	if err != nil {
+		return err
+	}
+	return c.Claim(ctx, token)
 }
 
 func (p *httpPlace) Close() error {

@@ -38,13 +38,13 @@ func Mark(at string, cfg Config, resources ...fence.Resource) (*Kept, error) {
 		if err != nil {
 			return nil, hide(err, password)
 		}
-		return &Kept{Mark: discreetMark{p.Mark(), password}, close: p.Close}, nil
+		return &Kept{Mark: discreetMark{p.mark, password}, close: p.Close}, nil
 	case "file":
 		p, err := openFile(u, cfg)
 		if err != nil {
 			return nil, err
 		}
-		marks, err := p.open(context.Background())
+		marks, err := p.open()
 		if err != nil {
 			return nil, err
 		}

@@ -44,7 +44,10 @@ func (p *redisPlace) Install(ctx context.Context, resource fence.Resource, table
 	if err != nil {
 		return nil, err
 	}
-	s, err := g.Install(ctx)
+	if err := g.Install(ctx); err != nil {
+		return nil, err
+	}
+	s, err := g.Status(ctx)
 	return s.Warnings, err
 }
 

@@ -19,8 +19,10 @@ import (
 
 // sqlPlace is a table of marks.
 type sqlPlace struct {
-	db *sql.DB
-	*fencesql.Fence
+	db      *sql.DB
+	dialect fencesql.Dialect
+	cfg     fencesql.Config
+	mark    *fencesql.Mark
 }
 
 // table is the parameter of the URL that names the table of marks, and goes to no
@@ -44,12 +46,12 @@ func openSQL(u *url.URL, cfg Config) (*sqlPlace, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := fencesql.New(db, dialect, fencesql.Config{Table: name, LockTimeout: cfg.Wait, Terminate: cfg.Terminate})
-	if err != nil {
+	p := &sqlPlace{db: db, dialect: dialect, cfg: fencesql.Config{Table: name, LockTimeout: cfg.Wait, Terminate: cfg.Terminate}}
+	if p.mark, err = fencesql.NewMark(db, dialect, p.cfg); err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("%w: %w", ErrURL, err)
 	}
-	return &sqlPlace{db, f}, nil
+	return p, nil
 }
 
 func openPostgres(u *url.URL) (*sql.DB, error) {
@@ -78,27 +80,34 @@ func openMySQL(u *url.URL) (*sql.DB, error) {
 
 var errWhich = fmt.Errorf("%w: a database has many resources; want the name of one", ErrURL)
 
-func (p *sqlPlace) Install(ctx context.Context, resource fence.Resource, tables []string) ([]string, error) {
+// guard wants a resource, of which a database has many.
+func (p *sqlPlace) guard(resource fence.Resource) (*fencesql.Guard, error) {
 	if resource == "" {
 		return nil, errWhich
 	}
-	if err := p.Fence.Install(ctx); err != nil {
+	return fencesql.New(p.db, p.dialect, resource, p.cfg)
+}
+
+func (p *sqlPlace) Install(ctx context.Context, resource fence.Resource, tables []string) ([]string, error) {
+	g, err := p.guard(resource)
+	if err != nil {
 		return nil, err
 	}
-	if err := p.Add(ctx, resource); err != nil {
+	if err := g.Install(ctx); err != nil {
 		return nil, err
 	}
 	if len(tables) > 0 {
-		if err := p.Guard(ctx, resource, tables...); err != nil {
+		if err := g.InstallTriggers(ctx, tables...); err != nil {
 			return nil, err
 		}
 	}
-	return p.Warnings(ctx)
+	s, err := g.Status(ctx)
+	return s.Warnings, err
 }
 
 func (p *sqlPlace) Uninstall(ctx context.Context, resource fence.Resource, tables []string) error {
 	if resource == "" {
-		marks, err := p.Fence.Status(ctx)
+		marks, err := p.mark.List(ctx)
 		if err != nil {
 			return err
 		}
@@ -109,50 +118,49 @@ func (p *sqlPlace) Uninstall(ctx context.Context, resource fence.Resource, table
 			}
 			return fmt.Errorf("still guarded there: %s; uninstall each by its name first", strings.Join(names, ", "))
 		}
-		return p.Fence.Uninstall(ctx)
+		return p.mark.Drop(ctx)
 	}
-	all, err := p.Status(ctx, resource)
+	g, err := p.guard(resource)
 	if err != nil {
 		return err
 	}
-	if len(tables) > 0 {
-		return p.Unguard(ctx, resource, tables...)
-	}
-	if guarded := all[0].Tables; len(guarded) > 0 {
-		if err := p.Unguard(ctx, resource, guarded...); err != nil {
+	s, err := g.Status(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(tables) > 0:
+		return g.UninstallTriggers(ctx, tables...)
+	case len(s.Tables) > 0:
+		if err := g.UninstallTriggers(ctx, s.Tables...); err != nil {
 			return err
 		}
 	}
-	return p.Remove(ctx, resource)
+	return g.Uninstall(ctx)
 }
 
 func (p *sqlPlace) Status(ctx context.Context, resource fence.Resource) ([]State, error) {
-	rows, err := p.Fence.Status(ctx)
-	if err != nil {
-		return nil, err
-	}
-	warnings, err := p.Warnings(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all := []State{}
-	for _, s := range rows {
-		if resource == "" || s.Resource == resource {
-			all = append(all, State{Resource: s.Resource, Highest: s.Highest, Claimed: s.Claimed, Tables: s.Tables, Warnings: warnings})
+	if resource != "" {
+		g, err := p.guard(resource)
+		if err != nil {
+			return nil, err
 		}
+		s, err := g.Status(ctx)
+		return []State{State(s)}, err
 	}
-	if resource != "" && len(all) == 0 {
-		return nil, fmt.Errorf("%w: %s has no mark there; want elect fence install %s", fence.ErrResource, resource, resource)
+	rows, err := p.mark.List(ctx)
+	all := make([]State, len(rows))
+	for i, s := range rows {
+		all[i] = State(s)
 	}
-	return all, nil
+	return all, err
 }
 
-// Claim wants a resource, of which a database has many.
 func (p *sqlPlace) Claim(ctx context.Context, resource fence.Resource, token fence.Token) error {
-	if resource == "" {
-		return errWhich
+	g, err := p.guard(resource)
+	if err != nil {
+		return err
 	}
-	return p.Fence.Claim(ctx, resource, token)
+	return g.Claim(ctx, token)
 }
 
 func (p *sqlPlace) Close() error { return p.db.Close() }

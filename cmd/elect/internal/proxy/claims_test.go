@@ -90,7 +90,7 @@ func TestCredentials(t *testing.T) {
 		{"the socket", bySocket, "http://socket", true},
 	} {
 		token := fence.Token(i + 1)
-		err := fencehttp.Claim(t.Context(), c.client, c.url, fencehttp.Secret{}, "r", token)
+		err := claim(t.Context(), c.client, c.url, fencehttp.Secret{}, "r", token)
 		if highest, _ := mark.Highest(t.Context(), "r"); (err == nil) != c.good || (highest == token) != c.good {
 			t.Errorf("%s: %v, and the mark is %v", c.name, err, highest)
 		}
@@ -98,4 +98,13 @@ func TestCredentials(t *testing.T) {
 	if r := s.end(t); r.err != nil {
 		t.Error(r.err)
 	}
+}
+
+// claim claims by a client of its own.
+func claim(ctx context.Context, by *http.Client, base string, secret fencehttp.Secret, resource fence.Resource, token fence.Token) error {
+	c, err := fencehttp.NewClient(base, resource, fencehttp.ClientConfig{HTTP: by, Secret: secret})
+	if err != nil {
+		return err
+	}
+	return c.Claim(ctx, token)
 }

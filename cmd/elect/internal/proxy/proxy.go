@@ -62,8 +62,8 @@ const (
 // reports how many requests were cut then. It closes all listeners.
 func Serve(ctx context.Context, l, metrics net.Listener, cfg Config) (cut int, err error) {
 	counted := newMetrics(cfg.Resources)
-	guard, err := fence.NewGuard(cfg.Mark, fence.GuardConfig{
-		Resources: cfg.Resources, Drain: cfg.Drain, Patience: cfg.Patience, Era: cfg.Era, MaxStep: cfg.MaxStep, Observe: counted.observe, Logger: cfg.Logger,
+	guard, err := fence.NewGuard(cfg.Mark, cfg.Resources, fence.GuardConfig{
+		Drain: cfg.Drain, Patience: cfg.Patience, Era: cfg.Era, MaxStep: cfg.MaxStep, Observe: counted.observe, Logger: cfg.Logger,
 	})
 	if err == nil {
 		err = counted.begin(ctx, guard)

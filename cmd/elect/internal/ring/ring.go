@@ -19,8 +19,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/electd/elect/internal/cable"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/peer/cable"
 	"github.com/electd/elect/peer/certs"
 )
 

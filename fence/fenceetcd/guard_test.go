@@ -19,12 +19,15 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// at is a Fence at an etcd in memory, that guards r.
-func at(t *testing.T, cfg Config) (*etcd, *Fence) {
+// at is the guard of r at an etcd in memory.
+func at(t *testing.T, cfg Config) (*etcd, *Guard) {
 	t.Helper()
 	e, kv := newEtcd()
-	f := New(kv, cfg)
-	if err := f.Add(t.Context(), "r"); err != nil {
+	f, err := New(kv, "r", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return e, f
@@ -53,11 +56,11 @@ func TestOrder(t *testing.T) {
 	for i, highest := range tokens {
 		for _, token := range tokens {
 			e, f := at(t, Config{})
-			if err := f.Claim(t.Context(), "r", highest); err != nil {
+			if err := f.Claim(t.Context(), highest); err != nil {
 				t.Fatal(err)
 			}
-			_, err := f.Write(t.Context(), "r", token, clientv3.OpPut("k", "applied"))
-			mark := e.text(f.MarkKey("r"))
+			_, err := f.Write(t.Context(), token, clientv3.OpPut("k", "applied"))
+			mark := e.text(f.MarkKey())
 			if token < highest {
 				wantStale(t, err, token, highest)
 				if e.text("k") != "" || mark != highest.Fixed() {
@@ -89,25 +92,25 @@ func TestNothingIsAsked(t *testing.T) {
 	for token, want := range map[fence.Token]error{
 		0: fence.ErrMissing, 1 << 48: fence.ErrToken, fence.MaxToken + 1: fence.ErrToken, fence.Token(negative): fence.ErrToken, 1<<64 - 1: fence.ErrToken,
 	} {
-		_, err := f.Write(t.Context(), "r", token, clientv3.OpPut("k", "applied"))
+		_, err := f.Write(t.Context(), token, clientv3.OpPut("k", "applied"))
 		wantError(t, err, want)
-		wantError(t, f.Claim(t.Context(), "r", token), want)
-		wantError(t, f.Mark().Raise(t.Context(), "r", token), want)
+		wantError(t, f.Claim(t.Context(), token), want)
+		wantError(t, f.mark.Raise(t.Context(), "r", token), want)
 	}
 	for _, name := range []fence.Resource{"", "no name", "r\n", "r\x00", "rö", "r*", fence.Resource(strings.Repeat("r", fence.MaxResource+1))} {
-		_, write := f.Write(t.Context(), name, 5)
-		_, highest := f.Highest(t.Context(), name)
-		for _, err := range []error{write, highest, f.Claim(t.Context(), name, 5), f.Add(t.Context(), name), f.Remove(t.Context(), name)} {
+		_, err := New(f.mark.kv, name, Config{})
+		_, highest := f.mark.Highest(t.Context(), name)
+		for _, err := range []error{err, highest, f.mark.Raise(t.Context(), name, 5), f.mark.Install(t.Context(), name), f.mark.Uninstall(t.Context(), name)} {
 			wantError(t, err, fence.ErrResource)
 		}
 	}
 	for _, none := range []Key{{}, {Name: "k"}, {Revision: 1}, {Name: "k", Revision: -1}} {
-		wantError(t, none.Claim(t.Context(), f.kv), fence.ErrMissing)
+		wantError(t, none.Claim(t.Context(), f.mark.kv), fence.ErrMissing)
 	}
 	for _, none := range []Key{{Name: "k", Revision: fence.MaxCount + 1}, {Name: "k", Revision: 1, Era: fence.MaxEra + 1}} {
-		wantError(t, none.Claim(t.Context(), f.kv), fence.ErrToken)
+		wantError(t, none.Claim(t.Context(), f.mark.kv), fence.ErrToken)
 	}
-	for _, err := range []error{f.Claim(ended, "r", 5), Key{Name: "k", Revision: 1}.Claim(ended, f.kv)} {
+	for _, err := range []error{f.Claim(ended, 5), Key{Name: "k", Revision: 1}.Claim(ended, f.mark.kv)} {
 		wantError(t, err, mine)
 		if errors.Is(err, fence.ErrUnknownOutcome) {
 			t.Errorf("%v; nothing was sent", err)
@@ -118,22 +121,22 @@ func TestNothingIsAsked(t *testing.T) {
 	}
 }
 
-// TestMissing: a resource that was not added, or was removed, lets nobody pass, and its
+// TestMissing: a resource that is not installed, or was removed, lets nobody pass, and its
 // mark is no 0.
 func TestMissing(t *testing.T) {
 	e, f := at(t, Config{Prefix: "marks/"})
-	if err := f.Claim(t.Context(), "r", 5); err != nil {
+	if err := f.Claim(t.Context(), 5); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Add(t.Context(), "r"); err != nil || e.text("marks/r") != fence.Token(5).Fixed() {
+	if err := f.mark.Install(t.Context(), "r"); err != nil || e.text("marks/r") != fence.Token(5).Fixed() {
 		t.Errorf("added again: %v, and the mark is %q", err, e.text("marks/r"))
 	}
-	if err := f.Remove(t.Context(), "r"); err != nil {
+	if err := f.mark.Uninstall(t.Context(), "r"); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []fence.Resource{"r", "never"} {
-		_, highest := f.Highest(t.Context(), name)
-		for _, err := range []error{f.Claim(t.Context(), name, fence.MaxToken), highest} {
+		_, highest := f.mark.Highest(t.Context(), name)
+		for _, err := range []error{f.mark.Raise(t.Context(), name, fence.MaxToken), highest} {
 			wantError(t, err, fence.ErrResource)
 			if !strings.Contains(err.Error(), "marks/") {
 				t.Errorf("%v; want it to name the key", err)
@@ -172,21 +175,21 @@ var marks = []struct {
 	{strings.Repeat("9", 1<<16), 0, false},
 }
 
-// TestForeignMarks: what no Fence has written is no mark, and is said to be none. etcd
+// TestForeignMarks: what no Guard has written is no mark, and is said to be none. etcd
 // compares it as text all the same: a token passes that is after it in that order, and
 // replaces it, and no other does.
 func TestForeignMarks(t *testing.T) {
 	for _, m := range marks {
 		e, f := at(t, Config{})
-		e.put(f.MarkKey("r"), m.text)
-		highest, err := f.Highest(t.Context(), "r")
+		e.put(f.MarkKey(), m.text)
+		highest, err := f.mark.Highest(t.Context(), "r")
 		_, all := f.Status(t.Context())
 		if m.ok != (err == nil) || m.ok != (all == nil) || highest != m.token || !m.ok && !errors.Is(err, errMark) {
 			t.Errorf("%.30q: %v, %v, %v", m.text, highest, err, all)
 		}
 		for _, token := range []fence.Token{1, 41, fence.MaxToken} {
-			e.put(f.MarkKey("r"), m.text)
-			_, err = f.Write(t.Context(), "r", token, clientv3.OpPut("k", token.String()))
+			e.put(f.MarkKey(), m.text)
+			_, err = f.Write(t.Context(), token, clientv3.OpPut("k", token.String()))
 			passes := m.text > below && m.text < (token+1).Fixed()
 			if passes != (err == nil) || passes != (e.text("k") == token.String()) || passes && m.ok && token < m.token {
 				t.Errorf("%.30q, written with %v: %v, and the key is %q", m.text, token, err, e.text("k"))
@@ -196,14 +199,9 @@ func TestForeignMarks(t *testing.T) {
 			}
 		}
 	}
-	e, f := at(t, Config{})
-	e.put(DefaultPrefix+"no name", fence.Token(1).Fixed())
-	if _, err := f.Status(t.Context()); !errors.Is(err, fence.ErrResource) || !strings.Contains(err.Error(), "no name") {
-		t.Errorf("%v; want it to name the key that belongs to no resource", err)
-	}
 }
 
-// FuzzParseMark: a mark is read only from what a Fence writes, and what is read is in the
+// FuzzParseMark: a mark is read only from what a Guard writes, and what is read is in the
 // order in which etcd compares it.
 func FuzzParseMark(f *testing.F) {
 	for _, m := range marks {
@@ -229,17 +227,11 @@ func FuzzParseMark(f *testing.F) {
 
 func TestStatus(t *testing.T) {
 	_, f := at(t, Config{})
-	for _, err := range []error{f.Add(t.Context(), "a/b"), f.Claim(t.Context(), "r", 7), f.Add(t.Context(), "Z")} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := f.Claim(t.Context(), 7); err != nil {
+		t.Fatal(err)
 	}
-	all, err := f.Status(t.Context())
-	if got := fmt.Sprint(all); err != nil || got != "[{Z 0 4} {a/b 0 2} {r 7 3}]" {
-		t.Errorf("%s, %v", got, err)
-	}
-	if highest, err := f.Mark().Highest(t.Context(), "r"); highest != 7 || err != nil {
-		t.Errorf("%v, %v", highest, err)
+	if s, err := f.Status(t.Context()); err != nil || s != (State{Highest: 7, Revision: 2}) {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 
@@ -298,11 +290,11 @@ func TestOutcome(t *testing.T) {
 		e.put("election/a", "leads")
 		key := Key{Name: "election/a", Revision: e.revision}
 		for name, do := range map[string]func() error{
-			"claim":           func() error { return f.Claim(t.Context(), "r", 5) },
-			"raise":           func() error { return f.Mark().Raise(t.Context(), "r", 5) },
-			"add":             func() error { return f.Add(t.Context(), "s") },
-			"remove":          func() error { return f.Remove(t.Context(), "s") },
-			"write of a term": func() error { _, err := key.Write(t.Context(), f.kv, clientv3.OpPut("k", "")); return err },
+			"claim":           func() error { return f.Claim(t.Context(), 5) },
+			"raise":           func() error { return f.mark.Raise(t.Context(), "r", 5) },
+			"add":             func() error { return f.mark.Install(t.Context(), "s") },
+			"remove":          func() error { return f.mark.Uninstall(t.Context(), "s") },
+			"write of a term": func() error { _, err := key.Write(t.Context(), f.mark.kv, clientv3.OpPut("k", "")); return err },
 		} {
 			e.answers = []lost{{err: c.err}}
 			err := do()
@@ -315,7 +307,7 @@ func TestOutcome(t *testing.T) {
 			}
 		}
 		e.answers = []lost{{err: c.err}}
-		if _, err := f.Highest(t.Context(), "r"); err == nil || errors.Is(err, fence.ErrUnknownOutcome) {
+		if _, err := f.mark.Highest(t.Context(), "r"); err == nil || errors.Is(err, fence.ErrUnknownOutcome) {
 			t.Errorf("a read, %v: %v; want its error, and nothing unknown of it", c.err, err)
 		}
 	}
@@ -326,10 +318,10 @@ func TestOutcome(t *testing.T) {
 func TestClaimedAgain(t *testing.T) {
 	e, f := at(t, Config{})
 	e.answers = []lost{{err: rpctypes.ErrGRPCTimeout, applied: true}}
-	wantError(t, f.Claim(t.Context(), "r", 5), fence.ErrUnknownOutcome)
-	_, err := f.Write(t.Context(), "r", 4, clientv3.OpPut("k", "late"))
+	wantError(t, f.Claim(t.Context(), 5), fence.ErrUnknownOutcome)
+	_, err := f.Write(t.Context(), 4, clientv3.OpPut("k", "late"))
 	wantStale(t, err, 4, 5)
-	wantError(t, f.Claim(t.Context(), "r", 5), nil)
+	wantError(t, f.Claim(t.Context(), 5), nil)
 }
 
 // TestLogged: what is logged, and as what, and what is counted. An unknown outcome is not
@@ -340,7 +332,7 @@ func TestLogged(t *testing.T) {
 	e, f := at(t, Config{Logger: slog.New(slog.NewJSONHandler(&lines, nil)), Observe: func(d fence.Decision) { counted = append(counted, d.Result) }})
 	do := func(name fence.Resource, token fence.Token, instead ...lost) {
 		e.answers = instead
-		_ = f.Claim(t.Context(), name, token)
+		_ = f.mark.Raise(t.Context(), name, token)
 	}
 	do("r", 5)
 	do("r", 4)

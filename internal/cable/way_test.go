@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/electd/elect/peer/cable"
+	"github.com/electd/elect/internal/cable"
 )
 
 func TestSet(t *testing.T) {

@@ -1,0 +1,77 @@
+// Package long tells tests how much to do. By default they do what takes seconds and
+// needs only Go. The variable ELECT_LONG of the environment asks for more:
+//
+//	ELECT_LONG=1    everything in full, as make long does
+//	ELECT_LONG=ci   the share of it that CI has time for
+//
+// Its functions may be called concurrently. Another value fails the test that asks.
+package long
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/electd/elect/internal/race"
+)
+
+type level int
+
+const (
+	quick level = iota
+	share
+	full
+)
+
+func asked() level {
+	switch value := os.Getenv("ELECT_LONG"); value {
+	case "":
+		return quick
+	case "ci":
+		return share
+	case "1":
+		return full
+	default:
+		panic(fmt.Sprintf("ELECT_LONG is %q; want 1, ci, or none", value))
+	}
+}
+
+// Asked reports whether the long tests run.
+func Asked() bool { return asked() >= share }
+
+// Test skips t unless the long tests run. It is for tests that start servers or a
+// cluster of processes, wait for real time, or take more than a few seconds.
+func Test(t testing.TB, why string) {
+	t.Helper()
+	if !Asked() {
+		t.Skip("a long test, run by make long: " + why)
+	}
+}
+
+// Full skips t unless the long tests run in full. CI does not run it.
+func Full(t testing.TB, why string) {
+	t.Helper()
+	if asked() < full {
+		t.Skip("run by make long, and not by CI: " + why)
+	}
+}
+
+// Many reports whether the long tests run, and the race detector is off: a loop in one
+// goroutine takes ten times as long under it and shows nothing more.
+func Many() bool { return Asked() && !race.Enabled }
+
+// Or is many where Many reports true, and otherwise few.
+func Or[T any](many, few T) T {
+	if Many() {
+		return many
+	}
+	return few
+}
+
+// FullOr is all if the long tests run in full, and otherwise some.
+func FullOr[T any](all, some T) T {
+	if asked() < full {
+		return some
+	}
+	return all
+}
