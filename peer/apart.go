@@ -58,7 +58,7 @@ func (n *Node) compareNotes(by protocol.NodeID, other *protocol.Membership) {
 		return
 	}
 	n.refusals[by] = refusal{&wire.Refusal{Code: wire.CodeDirectory, Says: fmt.Sprintf(
-		"%s knows it as an observer, in membership %v", by, other.ID())}, n.latest.Boot}
+		"%s knows it as an observer, in membership %v", by, other.ID())}, n.run.Latest().Boot}
 	n.parted()
 }
 
@@ -93,16 +93,14 @@ func (n *Node) parted() bool {
 // part ends this node's part in the election that it has founded, ms, or was about
 // to found. The work is told first.
 func (n *Node) part(ms *protocol.Membership, said string) {
-	says := fmt.Sprintf("the election that %s would found by its configuration is another one than that which the others are in: %s. %s", n.cfg.ID, said, n.remedy())
+	says := fmt.Sprintf("the election that %s would found by its configuration is another one than that which the others are in: %s. %s", n.cfg.ID, said, n.dialect.remedy())
 	if ms != nil {
-		says = fmt.Sprintf("%s has founded its election a second time (membership %v, %s), beside that which the others are in: %s. %s", n.cfg.ID, ms.ID(), who(ms), said, n.remedy())
+		says = fmt.Sprintf("%s has founded its election a second time (membership %v, %s), beside that which the others are in: %s. %s", n.cfg.ID, ms.ID(), who(ms), said, n.dialect.remedy())
 	}
 	n.apart.Store(true)
-	if t := n.tenure; t != nil {
-		t.m.lose(fmt.Errorf("%w: %s", driver.ErrSuperseded, says))
-	}
+	n.run.Lose(fmt.Errorf("%w: %s", driver.ErrSuperseded, says))
 	n.log.Error("this node takes no part any more", "says", says)
-	n.command(protocol.Command{Verb: protocol.Withdraw})
+	n.run.Command(protocol.Command{Verb: protocol.Withdraw})
 	n.refuse(n.cfg.ID, &wire.Refusal{Code: wire.CodeDirectory, Says: says, Final: true})
 	if ms == nil {
 		return // the directory has nothing in it that could be void
@@ -128,12 +126,12 @@ func (n *Node) early() bool {
 	if len(n.cfg.Voters) > 1 {
 		return false
 	}
-	rest := n.began.Add(max(loneFounder, n.plan.Promise)).Sub(n.latest.Boot)
+	rest := n.began.Add(max(loneFounder, n.plan.Promise)).Sub(n.run.Latest().Boot)
 	if rest <= 0 {
 		return false
 	}
 	if n.lone == nil {
-		n.lone = time.AfterFunc(rest, func() { n.inbox.put(item{do: n.found}) })
+		n.lone = time.AfterFunc(rest, func() { n.run.Do(n.found) })
 	}
 	return true
 }

@@ -160,7 +160,7 @@ func TestOneStrangerEndsNobody(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		nodes := v.openAll()
 		m := win(t, nodes[0])
-		nodes[0].call(func() {
+		nodes[0].run.Call(func() {
 			nodes[0].called("n9", protocol.ConfigID{Term: 99, Version: 9})
 			nodes[0].refused("n9", says)
 			nodes[0].refused("n2", says) // who has said no Hello with such a membership
@@ -174,7 +174,7 @@ func TestOneStrangerEndsNobody(t *testing.T) {
 	inVillage(t, 1, func(t *testing.T, v *village) {
 		m := grown(t, v)
 		n := v.node(t, "n2")
-		n.call(func() {
+		n.run.Call(func() {
 			for _, by := range names("n", 9)[3:] {
 				n.called(by, protocol.ConfigID{Term: 99, Version: 9})
 				n.refused(by, says)

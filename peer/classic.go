@@ -9,7 +9,6 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
-	"github.com/electd/elect/peer/internal/disk"
 )
 
 // classic is a protocol without a lease, by which an election among peers can be
@@ -32,12 +31,12 @@ type classic struct {
 	name string
 	// rises says of the token what holds, for people.
 	rises string
-	// majority: it takes a majority of the voters to elect. Else one is enough.
-	majority bool
+	// quorate: it takes a majority of the voters to elect.
+	quorate bool
 	// build makes a machine, and says what cannot hold.
 	build func(s *spec) (built, error)
-	// boots is the boot counter in a ballot.
-	boots func(data []byte) (uint64, error)
+	// boots says why Data of a Save is no ballot of this protocol.
+	boots func(data []byte) error
 }
 
 // spec is what a classic machine is to be like.
@@ -59,33 +58,6 @@ type built struct {
 	worst                time.Duration // see WorstTakeover of the machine's configuration
 }
 
-// checkProtocol refuses a protocol that there is not, and what a classic one
-// would not heed.
-func (c *Config) checkProtocol() error {
-	if c.Protocol == "" || c.Protocol == quorum.Name {
-		return nil
-	}
-	if classicOf(c.Protocol) == nil {
-		return fmt.Errorf("unknown protocol %q; want one of: %s", c.Protocol, strings.Join(Protocols(), ", "))
-	}
-	for _, o := range []struct {
-		set       bool
-		what, why string
-	}{
-		{len(c.Observers) > 0, "observers", "it knows voters only"},
-		{c.Join, "join", "who takes part is settled when the election is founded"},
-		{c.Priority != 0, "priority", "it has an order of its own"},
-		{c.Position != "", "position", "it elects without"},
-		{c.Locate != nil || c.LocateEvery != 0 || c.Compare != nil || c.CatchUp != nil, "Locate, LocateEvery, Compare and CatchUp", "it elects without positions"},
-		{c.Machine != nil, "Machine", "that makes machines of package quorum"},
-	} {
-		if o.set {
-			return fmt.Errorf("protocol=%s has no use for %s: %s; leave it out, or want protocol=%s", c.Protocol, o.what, o.why, quorum.Name)
-		}
-	}
-	return nil
-}
-
 // plan works out what the configuration comes to.
 func (k *classic) plan(c *Config) (Plan, error) {
 	ms := c.founding()
@@ -102,14 +74,14 @@ func (k *classic) plan(c *Config) (Plan, error) {
 func (k *classic) count(p *Plan, b *built, voters int) {
 	p.Heartbeat, p.Promise, p.patience, p.takeover = b.heartbeat, b.detection, b.most, b.worst
 	p.Voters, p.Quorum = voters, 1
-	if k.majority {
+	if k.quorate {
 		p.Quorum = voters/2 + 1
 	}
 	p.Tolerates, p.WorstTakeover = voters-p.Quorum, 0
 	if p.Tolerates > 0 {
 		p.WorstTakeover = p.takeover
 	}
-	if p.Warnings = nil; k.majority || voters == 1 {
+	if p.Warnings = nil; k.quorate || voters == 1 {
 		p.Warnings = warnings(voters)
 	}
 	p.Warnings = append(p.Warnings, fmt.Sprintf("protocol=%s proves no lease: two may lead at the same time; %s", k.name, k.rises))
@@ -143,11 +115,6 @@ func (k *classic) machine(c *Config, self protocol.Voter, ms *protocol.Membershi
 	return b.machine, b.from, err
 }
 
-func (k *classic) incarnation(data []byte) (uint64, error) { return k.boots(data) }
-
-// heartbeat: whatever a leader says tells of it.
-func (k *classic) heartbeat(_ *protocol.Message, elected bool) bool { return elected }
-
 // pausing: a machine that knows no operator is told that its owner is unwell.
 func (k *classic) pausing(on bool) protocol.Verb {
 	if on {
@@ -156,31 +123,36 @@ func (k *classic) pausing(on bool) protocol.Verb {
 	return protocol.Recover
 }
 
-// limits are those of an election by this protocol.
-func (k *classic) limits(p Plan) driver.Limits {
+func (k *classic) protocol() string { return k.name }
+func (k *classic) majority() bool   { return k.quorate }
+
+func (k *classic) limits(p Plan, _ bool) driver.Limits {
 	return driver.Limits{
 		Takeover: p.takeover, Abilities: []driver.Ability{driver.AbilityRecall},
 		Assumes: fmt.Sprintf("nothing: %s proves no lease, and two may lead at the same time; %s", k.name, k.rises),
 	}
 }
 
-// leaseless refuses what takes a lease.
-func (k *classic) leaseless() error {
-	return driver.Permanent(fmt.Errorf("%w: protocol=%s proves no lease, so that nobody can be told to lead alone; want protocol=%s, or elect.Config.NonExclusive (elect run --exclusive=false) if every effect of the work is fenced by its token",
-		driver.ErrUnsupported, k.name, quorum.Name))
-}
-
-// unsupported refuses what this protocol does not have.
-func (k *classic) unsupported(what, instead string) error {
-	return fmt.Errorf("%w: protocol=%s %s; %s", driver.ErrUnsupported, k.name, what, instead)
-}
-
-// remedy is what there is to do where a voter's memory is lost, for people.
-func (n *Node) remedy() string {
-	if n.classic == nil {
-		return disk.Remedy
+func (k *classic) lacks(what feature) error {
+	unsupported := func(what, instead string) error {
+		return fmt.Errorf("%w: protocol=%s %s; %s", driver.ErrUnsupported, k.name, what, instead)
 	}
+	switch what {
+	case leases:
+		return driver.Permanent(fmt.Errorf("%w: protocol=%s proves no lease, so that nobody can be told to lead alone; want protocol=%s, or elect.Config.NonExclusive (elect run --exclusive=false) if every effect of the work is fenced by its token",
+			driver.ErrUnsupported, k.name, quorum.Name))
+	case priorities:
+		return driver.Permanent(unsupported("knows no priorities", "want 0"))
+	case transfers:
+		return unsupported("cannot hand over to somebody", "elect resign has the leader step down, and another one is elected")
+	case memberships:
+		return unsupported("has no memberships that change: who takes part is settled by the founding", "to change it, stop all voters, empty their directories, and start them with the new list and a higher era")
+	}
+	return unsupported("has no use for a witness", "nobody waits for a lease")
+}
+
+func (k *classic) remedy() string {
 	return fmt.Sprintf("A voter that has forgotten what it said could help to elect a second leader of the same term, so it stays out; the others go on without it. "+
 		"Want the directory as it was, and never a backup of it. Without it begin anew with all, because protocol=%s has no memberships that change: "+
-		"stop all voters, empty their directories, and start them with a higher era", n.classic.name)
+		"stop all voters, empty their directories, and start them with a higher era", k.name)
 }

@@ -36,7 +36,7 @@ func TestClassicForReal(t *testing.T) {
 				t.Errorf("the client's limits are %+v", l)
 			}
 			later := func(l, than *driver.Leader) bool {
-				return l.ID != than.ID && (l.Token > than.Token || l.Token == than.Token && !k.majority)
+				return l.ID != than.ID && (l.Token > than.Token || l.Token == than.Token && !k.quorate)
 			}
 			led := func(what string, is func(*driver.Leader) bool) (seen *driver.Leader) {
 				t.Helper()

@@ -13,7 +13,7 @@ import (
 // When the sides meet one is left, possibly with the token that the other one had.
 func TestSplitBrain(t *testing.T) {
 	inClassicVillage(t, 3, func(t *testing.T, v *village, k *classic) {
-		if k.majority {
+		if k.quorate {
 			return
 		}
 		nodes := v.openAll()

@@ -3,12 +3,10 @@ package peer
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/electd/elect/internal/protocol/blazingmq"
 	"github.com/electd/elect/internal/protocol/bully"
-	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/internal/protocol/raft"
 	"github.com/electd/elect/internal/protocol/ring"
 )
@@ -30,44 +28,25 @@ func classics() []*classic {
 		{name: "ring-chang-roberts", rises: risesByEpoch, boots: ringBoots, build: func(s *spec) (built, error) {
 			return s.ring(true)
 		}},
-		{name: "raft", majority: true, rises: risesByVote, boots: raftBoots, build: func(s *spec) (built, error) {
+		{name: "raft", quorate: true, rises: risesByVote, boots: raftBoots, build: func(s *spec) (built, error) {
 			return s.raft(raft.Config{})
 		}},
-		{name: "raft-prevote", majority: true, rises: risesByVote, boots: raftBoots, build: func(s *spec) (built, error) {
+		{name: "raft-prevote", quorate: true, rises: risesByVote, boots: raftBoots, build: func(s *spec) (built, error) {
 			return s.raft(raft.Config{PreVote: true})
 		}},
-		{name: "raft-checkquorum", majority: true, rises: risesByVote, boots: raftBoots, build: func(s *spec) (built, error) {
+		{name: "raft-checkquorum", quorate: true, rises: risesByVote, boots: raftBoots, build: func(s *spec) (built, error) {
 			return s.raft(raft.Config{PreVote: true, CheckQuorum: true})
 		}},
-		{name: "blazingmq", majority: true, rises: risesByVote, boots: blazingmqBoots, build: func(s *spec) (built, error) {
+		{name: "blazingmq", quorate: true, rises: risesByVote, boots: blazingmqBoots, build: func(s *spec) (built, error) {
 			return s.blazingmq(blazingmq.Scouting)
 		}},
-		{name: "blazingmq-sticky", majority: true, rises: risesByVote, boots: blazingmqBoots, build: func(s *spec) (built, error) {
+		{name: "blazingmq-sticky", quorate: true, rises: risesByVote, boots: blazingmqBoots, build: func(s *spec) (built, error) {
 			return s.blazingmq(blazingmq.Sticky)
 		}},
-		{name: "blazingmq-naive", majority: true, rises: risesByVote, boots: blazingmqBoots, build: func(s *spec) (built, error) {
+		{name: "blazingmq-naive", quorate: true, rises: risesByVote, boots: blazingmqBoots, build: func(s *spec) (built, error) {
 			return s.blazingmq(blazingmq.Naive)
 		}},
 	}
-}
-
-// classicOf is the classic protocol of that name, nil if it is none.
-func classicOf(name string) *classic {
-	all := classics()
-	if i := slices.IndexFunc(all, func(k *classic) bool { return k.name == name }); i >= 0 {
-		return all[i]
-	}
-	return nil
-}
-
-// Protocols are the values of [Config].Protocol. The first one is the default,
-// and the only one with a lease.
-func Protocols() []string {
-	all := []string{quorum.Name}
-	for _, k := range classics() {
-		all = append(all, k.name)
-	}
-	return all
 }
 
 // bully: a silent coordinator is waited for 1 s by default, with ten heartbeats in
@@ -79,9 +58,9 @@ func (s *spec) bully() (built, error) {
 	return built{m, c, c.Heartbeat, c.Silence, c.Silence, c.WorstTakeover()}, err
 }
 
-func bullyBoots(data []byte) (uint64, error) {
-	b, err := bully.DecodeBallot(data)
-	return b.Incarnation, err
+func bullyBoots(data []byte) error {
+	_, err := bully.DecodeBallot(data)
+	return err
 }
 
 // ring: a silent successor is waited for 1 s by default, with ten heartbeats in it,
@@ -97,9 +76,9 @@ func (s *spec) ring(changRoberts bool) (built, error) {
 	return built{m, c, c.Heartbeat, c.Silence, c.Silence, c.WorstTakeover()}, err
 }
 
-func ringBoots(data []byte) (uint64, error) {
-	b, err := ring.DecodeBallot(data)
-	return b.Incarnation, err
+func ringBoots(data []byte) error {
+	_, err := ring.DecodeBallot(data)
+	return err
 }
 
 // raft: a silent leader is waited for one to two election timeouts, the paper's
@@ -112,9 +91,9 @@ func (s *spec) raft(c raft.Config) (built, error) {
 	return built{m, c, c.Heartbeat, c.ElectionTimeout, c.Silence(), c.WorstTakeover()}, err
 }
 
-func raftBoots(data []byte) (uint64, error) {
-	b, err := raft.DecodeBallot(data)
-	return b.Incarnation, err
+func raftBoots(data []byte) error {
+	_, err := raft.DecodeBallot(data)
+	return err
 }
 
 // blazingmq: a silent leader is waited for a whole number of heartbeats, three of
@@ -138,7 +117,7 @@ func (s *spec) blazingmq(mode blazingmq.Mode) (built, error) {
 	return built{m, c, c.Heartbeat, s.detection, c.LongestSilence(), c.WorstTakeover()}, err
 }
 
-func blazingmqBoots(data []byte) (uint64, error) {
-	b, err := blazingmq.DecodeBallot(data)
-	return b.Incarnation, err
+func blazingmqBoots(data []byte) error {
+	_, err := blazingmq.DecodeBallot(data)
+	return err
 }

@@ -79,14 +79,14 @@ func NewClient(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		cfg: cfg, limits: limits(plan, true), voters: len(cfg.Voters), dial: dialer(&cfg, show), tls: identity,
+		cfg: cfg, limits: cfg.dialect().limits(plan, true), voters: len(cfg.Voters), dial: dialer(&cfg, show), tls: identity,
 	}
 	for _, p := range slices.Concat(cfg.Voters, cfg.Observers) {
 		if p.Addr != "" {
 			c.nodes = append(c.nodes, p)
 		}
 	}
-	if classicOf(cfg.Protocol) == nil {
+	if cfg.dialect().lacks(transfers) == nil {
 		c.limits.Abilities = []driver.Ability{driver.AbilityRecall, driver.AbilityAppoint}
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())

@@ -4,19 +4,18 @@ import (
 	"slices"
 
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/protocol/quorum"
 )
 
 // clocks records what was logged of clocks that do not run alike. The loop owns it.
 type clocks struct {
-	voters uint16 // as [quorum.Machine.Apart] returns it
+	voters uint16 // as View.Apart
 	apart  []protocol.NodeID
 	aside  bool
 }
 
-// compare logs what has changed since the previous step.
-func (c *clocks) compare(n *Node, m *quorum.Machine) {
-	voters, aside := m.Apart()
+// compare logs what the latest view has changed.
+func (c *clocks) compare(n *Node) {
+	voters, aside := n.run.View().Apart, n.run.View().Aside
 	if aside != c.aside {
 		if c.aside = aside; aside {
 			n.log.Warn("the clock of this node does not run like those of the others; the node does not stand for election")
@@ -28,7 +27,7 @@ func (c *clocks) compare(n *Node, m *quorum.Machine) {
 		return
 	}
 	var apart []protocol.NodeID
-	for _, v := range m.Members(nil) {
+	for _, v := range n.members() {
 		if !v.Apart {
 			continue
 		}

@@ -198,6 +198,8 @@ type Config struct {
 	own string // the user's own certificates, once identity has been asked
 
 	// For tests: other links, other clocks, and disks that fail.
+	dialects []dialect // nil: all that there are
+
 	connect func(link.Config) (links, error)
 	dialer  func(ctx context.Context, to Peer) (conn, error) // as Client.dial
 	now     func() protocol.Reading

@@ -3,42 +3,166 @@ package peer
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/peer/internal/disk"
 )
 
-// dialect is what a node has to know of the protocol that its machine follows.
-// Everything else, from the links to the answers to clients, is one for all.
+// dialect is what a node knows of the protocol that its machine follows: a row of
+// the table of protocols. All else is the same for every protocol.
 type dialect interface {
+	// protocol is the name. It is empty in the Hello of the first of the table.
+	protocol() string
+	// plan works out what a configuration that was checked comes to.
+	plan(c *Config) (Plan, error)
+	// limits are those of an election by p.
+	limits(p Plan, voter bool) driver.Limits
+	// lacks is why the protocol has no such thing, nil if it has it.
+	lacks(what feature) error
+	// majority reports whether it takes a majority of the voters to elect. Else one is enough.
+	majority() bool
 	// machine makes one for self, and says what it was made from, for the flight
 	// recorder: what makes an equal machine again.
 	machine(c *Config, self protocol.Voter, ms *protocol.Membership) (m protocol.Machine, from any, err error)
-	// read reads what the data directory keeps: the newest membership, and the
-	// Data of the machine's last Save.
+	// read and write translate what the data directory keeps: the newest membership,
+	// and the Data of the machine's last Save. write appends to dst, or returns data.
 	read(kept []byte) (ms *protocol.Membership, data []byte, err error)
-	// incarnation is the boot counter in the Data of a Save.
-	incarnation(data []byte) (uint64, error)
-	// heartbeat reports whether a message is one with which its sender tells of
-	// its leadership; elected says that it leads.
-	heartbeat(m *protocol.Message, elected bool) bool
+	write(dst []byte, ms *protocol.Membership, data []byte) []byte
 	// pausing is the command that has a machine stand no more, or again.
 	pausing(on bool) protocol.Verb
+	// remedy is what there is to do where a voter's memory is lost, for people.
+	remedy() string
 }
 
-// dialectOf is the dialect of a configuration that was checked.
-func dialectOf(c *Config) dialect {
-	if k := classicOf(c.Protocol); k != nil {
-		return k
+// feature is what not every protocol has.
+type feature int
+
+const (
+	leases feature = iota
+	priorities
+	transfers
+	memberships
+	witnesses
+)
+
+// dialects is the table of protocols. The first is the default.
+func dialects() []dialect {
+	table := []dialect{quorumDialect{}}
+	for _, k := range classics() {
+		table = append(table, k)
 	}
-	return quorumDialect{}
+	return table
 }
 
-// protocolOf is the name of a configuration's protocol.
-func protocolOf(c *Config) string { return cmp.Or(c.Protocol, quorum.Name) }
+// Protocols are the values of [Config].Protocol. The first one is the default,
+// and the only one with a lease.
+func Protocols() (all []string) {
+	for _, d := range dialects() {
+		all = append(all, d.protocol())
+	}
+	return all
+}
+
+// protocols is the table that a configuration chooses from.
+func (c *Config) protocols() []dialect {
+	if c.dialects != nil {
+		return c.dialects
+	}
+	return dialects()
+}
+
+// dialect is that of the configuration's protocol, nil if there is none of that name.
+func (c *Config) dialect() dialect {
+	table := c.protocols()
+	name := cmp.Or(c.Protocol, table[0].protocol())
+	if i := slices.IndexFunc(table, func(d dialect) bool { return d.protocol() == name }); i >= 0 {
+		return table[i]
+	}
+	return nil
+}
+
+// checkProtocol refuses a protocol that there is not, and what it would not heed.
+func (c *Config) checkProtocol() error {
+	d := c.dialect()
+	if d == nil {
+		var names []string
+		for _, k := range c.protocols() {
+			names = append(names, k.protocol())
+		}
+		return fmt.Errorf("unknown protocol %q; want one of: %s", c.Protocol, strings.Join(names, ", "))
+	}
+	if d.lacks(memberships) == nil {
+		return nil
+	}
+	for _, o := range []struct {
+		set       bool
+		what, why string
+	}{
+		{len(c.Observers) > 0, "observers", "it knows voters only"},
+		{c.Join, "join", "who takes part is settled when the election is founded"},
+		{c.Priority != 0, "priority", "it has an order of its own"},
+		{c.Position != "", "position", "it elects without"},
+		{c.Locate != nil || c.LocateEvery != 0 || c.Compare != nil || c.CatchUp != nil, "Locate, LocateEvery, Compare and CatchUp", "it elects without positions"},
+		{c.Machine != nil, "Machine", "that makes machines of package quorum"},
+	} {
+		if o.set {
+			return fmt.Errorf("protocol=%s has no use for %s: %s; leave it out, or want protocol=%s", c.Protocol, o.what, o.why, quorum.Name)
+		}
+	}
+	return nil
+}
+
+// spoken is the protocol as a Hello has it: empty is the default.
+func (c *Config) spoken() string {
+	if name := c.dialect().protocol(); name != c.protocols()[0].protocol() {
+		return name
+	}
+	return ""
+}
 
 // quorumDialect is package quorum's: the ballot of its machine is what is kept.
 type quorumDialect struct{}
+
+func (quorumDialect) protocol() string    { return quorum.Name }
+func (quorumDialect) lacks(feature) error { return nil }
+func (quorumDialect) majority() bool      { return true }
+func (quorumDialect) remedy() string      { return disk.Remedy }
+
+func (quorumDialect) plan(c *Config) (Plan, error) {
+	qc, p, err := c.times()
+	if err != nil {
+		return Plan{}, err
+	}
+	if _, err := quorum.New(qc); err != nil {
+		return Plan{}, fmt.Errorf("these times cannot hold: %s", strings.TrimPrefix(err.Error(), "quorum: "))
+	}
+	if err := fits(qc.Membership); err != nil {
+		return Plan{}, err
+	}
+	p.count(&qc)
+	return p, nil
+}
+
+func (quorumDialect) limits(p Plan, voter bool) driver.Limits {
+	drift := protocol.DefaultDrift()
+	// Takeover is bounded while the back end answers, which needs a majority. So
+	// it is with one and two voters, where the plan promises none because nobody
+	// is left to take over; 0 would say that a hung leader stays for ever.
+	l := driver.Limits{
+		Lease: p.Lease, MinLease: 2 * time.Millisecond, MaxLease: drift.Claim(quorum.LongestPromise),
+		Takeover: p.takeover, Exclusive: true, Abilities: []driver.Ability{driver.AbilityRecall, driver.AbilityAppoint},
+		Assumes: fmt.Sprintf("a majority of the voters can reach each other, the rates of their clocks are true within %d %%, and no data directory is a copy or an older one", drift.PPM/10_000),
+	}
+	if voter {
+		l.Abilities = append(l.Abilities, driver.AbilityConfirm, driver.AbilityWitness, driver.AbilityTransfer, driver.AbilityPriority, driver.AbilityMetadata)
+	}
+	return l
+}
 
 func (quorumDialect) machine(c *Config, self protocol.Voter, ms *protocol.Membership) (protocol.Machine, any, error) {
 	qc, _, err := c.times()
@@ -69,17 +193,7 @@ func (quorumDialect) read(kept []byte) (*protocol.Membership, []byte, error) {
 	return b.Membership, kept, nil
 }
 
-func (quorumDialect) incarnation(data []byte) (uint64, error) {
-	b, err := quorum.DecodeBallot(data)
-	if err != nil {
-		return 0, fmt.Errorf("this machine saves no ballot of package quorum when it boots: %w; want a Config.Machine that does", err)
-	}
-	return b.Incarnation, nil
-}
-
-func (quorumDialect) heartbeat(m *protocol.Message, _ bool) bool {
-	return m.Type == quorum.Heartbeat
-}
+func (quorumDialect) write(_ []byte, _ *protocol.Membership, data []byte) []byte { return data }
 
 func (quorumDialect) pausing(on bool) protocol.Verb {
 	if on {

@@ -66,7 +66,7 @@ func (k *classic) read(kept []byte) (*protocol.Membership, []byte, error) {
 	if e.protocol != k.name {
 		return nil, nil, otherProtocol(e.protocol, k.name)
 	}
-	if _, err := k.incarnation(e.ballot); err != nil {
+	if err := k.boots(e.ballot); err != nil {
 		return nil, nil, fmt.Errorf("ballot of %s: %w", k.name, err)
 	}
 	return e.membership, e.ballot, nil

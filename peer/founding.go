@@ -47,11 +47,11 @@ func (n *Node) admit(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (*
 	}
 	welcome := &wire.Welcome{Program: n.cfg.Program}
 	switch {
-	case caller == wire.Node && e.Protocol != n.spoken():
+	case caller == wire.Node && e.Protocol != n.cfg.spoken():
 		return final(wire.CodeProtocol, "%s elects by protocol=%s, and the caller, %s, by protocol=%s; want one protocol at every participant",
-			n.cfg.ID, protocolOf(&n.cfg), from, cmp.Or(e.Protocol, quorum.Name))
-	case caller == wire.WitnessOf && n.classic != nil:
-		return final(wire.CodeProtocol, "%s elects by protocol=%s, and what a witness has to say, that a lease is over, means nothing there", n.cfg.ID, n.classic.name)
+			n.cfg.ID, n.dialect.protocol(), from, cmp.Or(e.Protocol, quorum.Name))
+	case caller == wire.WitnessOf && n.dialect.lacks(witnesses) != nil:
+		return final(wire.CodeProtocol, "%s elects by protocol=%s, and what a witness has to say, that a lease is over, means nothing there", n.cfg.ID, n.dialect.protocol())
 	case from == n.cfg.ID:
 		if caller == wire.WitnessOf {
 			return final(wire.CodeIdentity, "a witness of %s speaks to the others, not to %s", from, from)
@@ -69,7 +69,7 @@ func (n *Node) admit(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (*
 			return nil, n.noPart()
 		}
 		held := e.Held
-		n.inbox.put(item{do: func() { n.called(from, held) }})
+		n.run.Do(func() { n.called(from, held) })
 	}
 	ms := n.membership.Load()
 	voter, refusal := false, (*wire.Refusal)(nil)
@@ -83,7 +83,7 @@ func (n *Node) admit(from protocol.NodeID, e *wire.Enter, caller wire.Caller) (*
 	}
 	if caller == wire.Node && voter {
 		promise := e.Promise
-		n.inbox.put(item{do: func() { n.compare(from, promise) }})
+		n.run.Do(func() { n.compare(from, promise) })
 	}
 	welcome.Membership = ms
 	return welcome, nil
@@ -166,7 +166,7 @@ func (n *Node) compare(id protocol.NodeID, promise time.Duration) {
 	}
 	if n.promises[id] != promise {
 		n.promises[id] = promise
-		if n.plan.Protocol != quorum.Name {
+		if n.dialect.lacks(leases) != nil {
 			n.log.Warn("another voter has other times; whoever waits less than a leader's heartbeats are apart takes every leader for dead, and may depose it",
 				"peer", string(id), "promise", promise, "own", n.plan.Promise)
 			return
@@ -185,7 +185,7 @@ func (n *Node) bind(from protocol.NodeID, e *wire.Enter, caller wire.Caller) *wi
 			n.log.Error("the directory of a voter cannot be pinned", "voter", from, "error", err)
 			return &wire.Refusal{Code: wire.CodeBusy, Says: fmt.Sprintf("%s cannot write down the directory of %s: its disk fails", n.cfg.ID, from)}
 		}
-		n.inbox.put(item{do: n.found})
+		n.run.Do(n.found)
 	}
 	if bound && known != e.Dir {
 		return n.another(from, e, known)
@@ -212,7 +212,7 @@ func orNone(all []protocol.NodeID) string {
 // founding, has pinned its directory.
 func (n *Node) welcomed(from protocol.NodeID, w *wire.Welcome) {
 	n.admitted(from)
-	if n.machine != nil {
+	if n.run.Machine() != nil {
 		n.compareNotes(from, w.Membership)
 		return
 	}
@@ -224,7 +224,7 @@ func (n *Node) welcomed(from protocol.NodeID, w *wire.Welcome) {
 
 // found founds this node, if the time has come.
 func (n *Node) found() {
-	if n.machine != nil || n.apart.Load() {
+	if n.run.Machine() != nil || n.apart.Load() {
 		return
 	}
 	ms := n.met()
@@ -232,7 +232,6 @@ func (n *Node) found() {
 		return
 	}
 	if err := n.boot(ms, nil); err != nil {
-		n.machine = nil
 		n.membership.Store(nil)
 		n.log.Error("the election cannot begin", "error", err)
 		n.refuse(n.cfg.ID, &wire.Refusal{Code: wire.CodeVoters, Says: err.Error(), Final: true})
@@ -279,7 +278,7 @@ func (n *Node) met() *protocol.Membership {
 	}
 	if !slices.Equal(newest.Voters, ms.Voters) {
 		n.refuse(n.cfg.ID, &wire.Refusal{Code: wire.CodeDirectory, Final: true, Says: fmt.Sprintf(
-			"the others know the voters %s, and this directory knows %s: it is of another founding. %s", list(newest.Voters), list(ms.Voters), n.remedy())})
+			"the others know the voters %s, and this directory knows %s: it is of another founding. %s", list(newest.Voters), list(ms.Voters), n.dialect.remedy())})
 		return nil
 	}
 	return newest

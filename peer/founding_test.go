@@ -12,6 +12,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/runtime"
 	"github.com/electd/elect/peer/internal/wire"
 )
 
@@ -68,7 +69,8 @@ func TestFoundingLate(t *testing.T) {
 		v.openAll()
 		// It never booted: it has its pins, and no ballot.
 		fresh := &Node{
-			cfg: v.config("n3"), plan: Plan{Voters: 3, Quorum: 2}, self: v.node(t, "n3").self,
+			run: runtime.New(runtime.Config{}),
+			cfg: v.config("n3"), dialect: quorumDialect{}, plan: Plan{Voters: 3, Quorum: 2}, self: v.node(t, "n3").self,
 			welcomes: map[protocol.NodeID]*protocol.Membership{}, refusals: map[protocol.NodeID]refusal{},
 		}
 		other := v.node(t, "n1")
@@ -103,7 +105,7 @@ func TestRestart(t *testing.T) {
 		m := win(t, nodes[2])
 		token := m.Token()
 		release(t, m)
-		before := nodes[0].incarnation.Load()
+		before := nodes[0].run.Incarnation()
 		for _, n := range nodes {
 			_ = n.Close()
 		}
@@ -113,7 +115,7 @@ func TestRestart(t *testing.T) {
 		if m.Token() <= token {
 			t.Errorf("token %v after %v", m.Token(), token)
 		}
-		if got := one.incarnation.Load(); got != before+1 {
+		if got := one.run.Incarnation(); got != before+1 {
 			t.Errorf("incarnation %d after %d", got, before)
 		}
 		release(t, m)
@@ -200,16 +202,16 @@ func TestStrangers(t *testing.T) {
 func TestOneStrangerHarmsNobody(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		nodes := v.openAll()
-		nodes[0].call(func() {
+		nodes[0].run.Call(func() {
 			nodes[0].refused("n3", &wire.Refusal{Code: wire.CodeCluster, Says: "another cluster", Final: true})
 		})
 		release(t, win(t, nodes[0]))
-		nodes[0].call(func() {
+		nodes[0].run.Call(func() {
 			nodes[0].refused("n2", &wire.Refusal{Code: wire.CodeVoters, Says: "and here too", Final: true})
 		})
 		_, err := nodes[0].Campaign(t.Context(), driver.Candidacy{})
 		refusedFor(t, err, "another cluster", "; ", "and here too")
-		nodes[0].call(func() { nodes[0].welcomed("n2", &wire.Welcome{}) })
+		nodes[0].run.Call(func() { nodes[0].welcomed("n2", &wire.Welcome{}) })
 		release(t, win(t, nodes[0]))
 	})
 }
@@ -342,7 +344,7 @@ func TestOtherTimes(t *testing.T) {
 func TestOtherTimesWithoutLease(t *testing.T) {
 	var logged bytes.Buffer
 	n := &Node{
-		promises: map[protocol.NodeID]time.Duration{}, plan: Plan{Protocol: "raft", Promise: 150 * time.Millisecond},
+		dialect: &classic{name: "raft"}, promises: map[protocol.NodeID]time.Duration{}, plan: Plan{Protocol: "raft", Promise: 150 * time.Millisecond},
 		log: slog.New(slog.NewTextHandler(&logged, nil)),
 	}
 	for _, promise := range []time.Duration{150 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond} {

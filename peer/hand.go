@@ -59,35 +59,23 @@ func (n *Node) Appoint(ctx context.Context, token fence.Token, to string) error 
 // appoint hands over if this node leads: the work's context ends, and the lease
 // goes on until the work has returned.
 func (n *Node) appoint(ctx context.Context, token fence.Token, to string) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if err := n.dialect.lacks(transfers); err != nil {
+		return err
 	}
-	if n.classic != nil {
-		return n.classic.unsupported("cannot hand over to somebody", "elect resign has the leader step down, and another one is elected")
-	}
-	err := driver.ErrNoLeader
-	if !n.call(func() {
-		t := n.tenure
-		switch {
-		case t == nil || t.m.joined.Load():
-		case token != 0 && token != t.m.token:
-			err = fmt.Errorf("%w: the leader has token %v", driver.ErrSuperseded, t.m.token)
-		default:
-			if err = n.eligible(protocol.NodeID(to)); err == nil {
-				n.handTo(protocol.NodeID(to))
-			}
+	return n.run.GiveUp(ctx, token, func() error {
+		err := n.eligible(protocol.NodeID(to))
+		if err == nil {
+			n.handTo(protocol.NodeID(to))
 		}
-	}) {
-		return errClosed
-	}
-	return err
+		return err
+	})
 }
 
 // Eligible implements [driver.Transferrer].
 func (m *mandate) Eligible(to string) error {
 	err := errors.New("")
-	if !m.n.call(func() {
-		if t := m.n.tenure; t == nil || t.m != m {
+	if !m.n.run.Call(func() {
+		if m.n.run.Held() != m.Mandate {
 			err = driver.ErrNoLeader
 			return
 		}
@@ -95,16 +83,16 @@ func (m *mandate) Eligible(to string) error {
 	}) {
 		return errClosed
 	}
-	if why := m.over.Load(); why != nil && errors.Is(err, driver.ErrNoLeader) {
-		return *why
+	if why := m.Over(); why != nil && errors.Is(err, driver.ErrNoLeader) {
+		return why
 	}
 	return err
 }
 
 // Transfer implements [driver.Transferrer].
 func (m *mandate) Transfer(ctx context.Context, to string) error {
-	m.n.call(func() {
-		if t := m.n.tenure; t != nil && t.m == m {
+	m.n.run.Call(func() {
+		if m.n.run.Held() == m.Mandate {
 			m.n.handTo(protocol.NodeID(to))
 		}
 	})
@@ -114,12 +102,12 @@ func (m *mandate) Transfer(ctx context.Context, to string) error {
 // handTo begins to hand over.
 func (n *Node) handTo(to protocol.NodeID) {
 	n.heir = to
-	n.command(protocol.Command{Verb: protocol.Transfer, Target: to})
+	n.run.Command(protocol.Command{Verb: protocol.Transfer, Target: to})
 }
 
 // members is what the machine of a leader knows of the other voters.
 func (n *Node) members() []protocol.Member {
-	if r, ok := n.machine.(protocol.Reconfigurable); ok {
+	if r, ok := n.run.Machine().(protocol.Reconfigurable); ok {
 		return r.Members(nil)
 	}
 	return nil
@@ -163,7 +151,7 @@ func (n *Node) eligible(to protocol.NodeID) error {
 // unfit says why a voter would not take over; "" if it would, as far as its last
 // answers tell.
 func (n *Node) unfit(v *protocol.Member) string {
-	silent := n.latest.Boot.Sub(v.Answered)
+	silent := n.run.Latest().Boot.Sub(v.Answered)
 	switch {
 	case v.Answered == protocol.Always:
 		return "has not answered yet"

@@ -10,7 +10,7 @@ import (
 // maxLines bounds the lines that wait for a slow log.
 const maxLines = 256
 
-// lines hands what the loop and the links log to a goroutine of its own: a log
+// lines hands what turns and links log to a goroutine of its own: a log
 // may block (a terminal that somebody has stopped, a pipe that nobody reads), and
 // a leader must go on. When too many wait, the newest is left out and counted.
 type lines struct {

@@ -4,136 +4,21 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
 )
-
-// ticking is a machine that wants to be called at once, always.
-type ticking struct {
-	protocol.Machine
-	received, fired int
-}
-
-func (m *ticking) Step(in *protocol.Input, _ *protocol.Effects) {
-	switch in.Kind {
-	case protocol.Receive:
-		m.received++
-	case protocol.Fire:
-		m.fired++
-	}
-}
-func (m *ticking) NextFire() protocol.Instant { return 1 }
-func (m *ticking) View() protocol.View        { return protocol.View{} }
-
-// TestFlood: what goes on arriving neither keeps the machine from being called
-// when it wants to be, nor a turn from ending.
-func TestFlood(t *testing.T) {
-	m := &ticking{}
-	n := &Node{
-		inbox: newInbox(), machine: m, dialect: quorumDialect{}, chance: rand.New(rand.NewPCG(1, 1)), states: newStates(),
-		leaders: map[protocol.NodeID]leadership{}, log: slog.New(slog.DiscardHandler), plan: Plan{Heartbeat: time.Second},
-		now: func() protocol.Reading { return protocol.Reading{Boot: 2, Mono: 2} },
-	}
-	var flood func()
-	flood = func() {
-		n.inbox.put(item{from: "n2"})
-		n.inbox.put(item{do: flood})
-	}
-	flood()
-	if (&turns{n: n}).turn(rounds) {
-		t.Error("the turn says that it has taken everything")
-	}
-	if m.received != rounds || m.fired != rounds {
-		t.Errorf("%d letters were handed in, and the machine was called %d times when it was due; want %d of each", m.received, m.fired, rounds)
-	}
-}
-
-// TestCloseInFlood: a node on which more and more waits can be closed.
-func TestCloseInFlood(t *testing.T) {
-	inVillage(t, 1, func(t *testing.T, v *village) {
-		n := v.open("n1")
-		<-time.After(time.Second)
-		var flood func()
-		flood = func() { n.inbox.put(item{do: flood}) }
-		flood()
-		_ = n.Close()
-	})
-}
-
-// TestVictoryWhileClosing: what is won while Close runs is no victory, or has
-// ended when Close returns.
-func TestVictoryWhileClosing(t *testing.T) {
-	for _, exclusive := range []bool{true, false} {
-		t.Run(fmt.Sprint("exclusive=", exclusive), func(t *testing.T) {
-			for range 5 { // which the loop sees first is chance
-				inVillage(t, 1, func(t *testing.T, v *village) { closeAtVictory(t, v, exclusive) })
-			}
-		})
-	}
-}
-
-func closeAtVictory(t *testing.T, v *village, exclusive bool) {
-	gate := make(chan struct{})
-	var mu sync.Mutex
-	armed := false
-	v.disk = func(_ protocol.NodeID, save func([]byte) error) func([]byte) error {
-		return func(b []byte) error {
-			mu.Lock()
-			wait := armed
-			mu.Unlock()
-			if wait {
-				<-gate
-			}
-			return save(b)
-		}
-	}
-	n := v.open("n1")
-	<-time.After(time.Second)
-	mu.Lock()
-	armed = true
-	mu.Unlock()
-	won := make(chan outcomeOf, 1)
-	go func() {
-		m, err := n.Campaign(t.Context(), driver.Candidacy{Exclusive: exclusive})
-		won <- outcomeOf{m, err}
-	}()
-	<-time.After(10 * time.Millisecond) // the own vote is being saved
-	n.inbox.mu.Lock()
-	close(gate)
-	spin(20 * time.Millisecond) // the saver has saved, and wants to say so
-	n.closed.Do(func() { close(n.stop) })
-	spin(20 * time.Millisecond) // the loop has seen that it is to stop
-	n.inbox.mu.Unlock()
-	_ = n.Close()
-	if o := <-won; o.err == nil && (o.m.Check() == nil || errors.Is(o.m.Check(), driver.ErrNotExclusive) || o.m.Context().Err() == nil) {
-		t.Errorf("Close has returned, and there is a victory: token %v, %v, context %v", o.m.Token(), o.m.Check(), o.m.Context().Err())
-	} else if o.err != nil && !errors.Is(o.err, driver.ErrClosed) {
-		t.Errorf("Campaign: %v", o.err)
-	}
-}
-
-// spin lets true time pass in a bubble.
-func spin(d time.Duration) {
-	for end := clock.Now().Add(d); clock.Now() < end; {
-		runtime.Gosched()
-	}
-}
 
 // TestServedBeforeLinks: whoever asks in the moment when the links accept, and
 // the node does not know them yet, waits for that moment.
@@ -160,24 +45,23 @@ func TestServedBeforeLinks(t *testing.T) {
 	})
 }
 
-// garbled is a machine that saves what is no ballot.
-type garbled struct{ protocol.Machine }
+// nameless is a machine without an incarnation.
+type nameless struct{ protocol.Machine }
 
-func (m garbled) Step(in *protocol.Input, fx *protocol.Effects) {
-	m.Machine.Step(in, fx)
-	for i := range fx.Saves {
-		fx.Saves[i].Data = []byte("garbled")
-	}
+func (m nameless) View() protocol.View {
+	v := m.Machine.View()
+	v.Incarnation = 0
+	return v
 }
 
-// TestMachineWithoutBallots: such a machine is refused when it boots, and the
+// TestMachineWithoutIncarnation: such a machine is refused when it boots, and the
 // disk never sees what it saves.
-func TestMachineWithoutBallots(t *testing.T) {
+func TestMachineWithoutIncarnation(t *testing.T) {
 	inVillage(t, 1, func(t *testing.T, v *village) {
 		cfg := v.config("n1")
 		cfg.Machine = func(qc quorum.Config) (protocol.Machine, error) {
 			m, err := quorum.New(qc)
-			return garbled{m}, err
+			return nameless{m}, err
 		}
 		n, err := New(t.Context(), cfg)
 		if err != nil {
@@ -185,13 +69,13 @@ func TestMachineWithoutBallots(t *testing.T) {
 		}
 		<-time.After(time.Second)
 		_, err = n.Campaign(t.Context(), driver.Candidacy{})
-		refusedFor(t, err, "no ballot of package quorum")
+		refusedFor(t, err, "saves no incarnation")
 		_ = n.Close()
 		n = v.open("n1") // as if nothing had been
 		release(t, win(t, n))
 		_ = n.Close()
 		_, err = New(t.Context(), cfg)
-		refusedFor(t, err, "no ballot of package quorum")
+		refusedFor(t, err, "saves no incarnation")
 		release(t, win(t, v.open("n1")))
 	})
 }
@@ -235,7 +119,7 @@ func TestFailedOpenings(t *testing.T) {
 	fails("a machine that is refused", func(cfg *Config) {
 		cfg.Machine = func(qc quorum.Config) (protocol.Machine, error) {
 			m, err := quorum.New(qc)
-			return garbled{m}, err
+			return nameless{m}, err
 		}
 	})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -144,8 +144,8 @@ func (a *answerer) member(ctx context.Context) error {
 // reconfigure changes the membership if this node leads; another one asks the leader,
 // once.
 func (n *Node) reconfigure(ctx context.Context, q memberRequest, step func(string)) (*MemberChange, error) {
-	if n.classic != nil {
-		return nil, n.classic.unsupported("has no memberships that change: who takes part is settled by the founding", "to change it, stop all voters, empty their directories, and start them with the new list and a higher era")
+	if err := n.dialect.lacks(memberships); err != nil {
+		return nil, err
 	}
 	c := &change{n: n, want: q, tell: step}
 	done, err := c.run(ctx)

@@ -15,7 +15,7 @@ import (
 )
 
 // change is one change on the leader's node. Its methods are called by the
-// goroutine that serves whoever asked, but for what it has the loop do.
+// goroutine that serves the request, but for what they have a turn do.
 type change struct {
 	n    *Node
 	want memberRequest
@@ -164,9 +164,9 @@ func (c *change) lonely(ms *protocol.Membership) []string {
 // leads is ErrNoLeader unless this node has a proven term.
 func (c *change) leads() error {
 	err := driver.ErrNoLeader
-	if !c.n.call(func() {
-		switch _, ok := c.n.machine.(protocol.Reconfigurable); {
-		case c.n.machine == nil || !c.n.view.Active:
+	if !c.n.run.Call(func() {
+		switch _, ok := c.n.run.Machine().(protocol.Reconfigurable); {
+		case c.n.run.Machine() == nil || !c.n.run.View().Active:
 		case !ok:
 			err = fmt.Errorf("%w: this machine knows no change of membership", driver.ErrUnsupported)
 		default:
@@ -181,8 +181,8 @@ func (c *change) leads() error {
 // membership is the newest one. Only a founded node gets here.
 func (c *change) membership() (ms *protocol.Membership, settled bool) {
 	ms = c.n.membership.Load()
-	c.n.call(func() {
-		if r, ok := c.n.machine.(protocol.Reconfigurable); ok {
+	c.n.run.Call(func() {
+		if r, ok := c.n.run.Machine().(protocol.Reconfigurable); ok {
 			ms, settled = r.Membership()
 		}
 	})
@@ -398,9 +398,9 @@ func (c *change) clear(ctx context.Context, base, next *protocol.Membership) err
 	for {
 		err := driver.ErrNoLeader
 		var silent []string
-		if !n.call(func() {
-			r, ok := n.machine.(protocol.Reconfigurable)
-			if !ok || !n.view.Active {
+		if !n.run.Call(func() {
+			r, ok := n.run.Machine().(protocol.Reconfigurable)
+			if !ok || !n.run.View().Active {
 				return
 			}
 			if now, _ := r.Membership(); base != nil && now.Compare(base) != 0 {
@@ -408,7 +408,7 @@ func (c *change) clear(ctx context.Context, base, next *protocol.Membership) err
 			} else if err = r.Objection(next); err != nil {
 				silent = n.silent(r.Members(nil))
 			} else if base != nil {
-				n.command(protocol.Command{Verb: protocol.Reconfigure, Membership: next})
+				n.run.Command(protocol.Command{Verb: protocol.Reconfigure, Membership: next})
 			}
 		}) {
 			return errClosed
@@ -435,7 +435,7 @@ func (c *change) clear(ctx context.Context, base, next *protocol.Membership) err
 // silent says which voters have not answered their leader, and for how long.
 func (n *Node) silent(all []protocol.Member) (silent []string) {
 	for _, v := range all {
-		switch age := n.latest.Boot.Sub(v.Answered); {
+		switch age := n.run.Latest().Boot.Sub(v.Answered); {
 		case v.Answered == protocol.Always:
 			silent = append(silent, fmt.Sprintf("%s has not answered yet", v.ID))
 		case age > n.plan.Promise/2:
@@ -457,9 +457,9 @@ func (c *change) settle(ctx context.Context, before, next *protocol.Membership) 
 		var ms *protocol.Membership
 		settled, leads := false, false
 		var missing []string
-		if !n.call(func() {
-			r, ok := n.machine.(protocol.Reconfigurable)
-			leads = ok && n.view.Active
+		if !n.run.Call(func() {
+			r, ok := n.run.Machine().(protocol.Reconfigurable)
+			leads = ok && n.run.View().Active
 			if ms, settled = r.Membership(); leads && !settled {
 				for _, v := range r.Members(nil) {
 					if v.Held.Compare(ms.ID()) < 0 {

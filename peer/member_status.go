@@ -86,9 +86,9 @@ func membershipStatus(ms *protocol.Membership, settled bool, known []protocol.Me
 	return s
 }
 
-// loopLimit is how long a status waits for the loop, which is never busy for so
-// long unless the process hangs.
-const loopLimit = 200 * time.Millisecond
+// turnLimit is how long a status waits for a turn. None takes so long unless the process
+// hangs.
+const turnLimit = 200 * time.Millisecond
 
 // membershipNow is what this node shows of its membership, nil before it is founded.
 func (n *Node) membershipNow() *MembershipStatus {
@@ -96,17 +96,17 @@ func (n *Node) membershipNow() *MembershipStatus {
 	if ms == nil {
 		return nil
 	}
-	if v := n.seen.Load(); v == nil || !v.Elected || n.classic != nil {
+	if v := n.run.Seen(); v == nil || !v.Elected || n.dialect.lacks(memberships) != nil {
 		return membershipStatus(ms, false, nil, 0)
 	}
 	told := make(chan *MembershipStatus, 1)
-	n.inbox.put(item{do: func() {
-		if r, ok := n.machine.(protocol.Reconfigurable); ok {
+	n.run.Do(func() {
+		if r, ok := n.run.Machine().(protocol.Reconfigurable); ok {
 			ms, settled := r.Membership()
-			told <- membershipStatus(ms, settled, r.Members(nil), n.latest.Boot)
+			told <- membershipStatus(ms, settled, r.Members(nil), n.run.Latest().Boot)
 		}
-	}})
-	late := time.NewTimer(loopLimit)
+	})
+	late := time.NewTimer(turnLimit)
 	defer late.Stop()
 	select {
 	case s := <-told:

@@ -181,7 +181,7 @@ func fits(ms *protocol.Membership) error {
 
 // follow takes over a membership that the machine has come to, after a step.
 func (n *Node) follow() {
-	r, ok := n.machine.(protocol.Reconfigurable)
+	r, ok := n.run.Machine().(protocol.Reconfigurable)
 	if !ok {
 		return
 	}
@@ -210,7 +210,7 @@ func (n *Node) follow() {
 		r := n.outside(ms, n.cfg.ID, n.cfg.Join)
 		r.Final = !n.cfg.Join
 		n.log.Warn("this node takes no part any more", "version", ms.ID(), "voters", list(ms.Voters))
-		n.inbox.put(item{do: func() { n.refuse(n.cfg.ID, r) }}) // not within the step, whose effects are still to come
+		n.run.Do(func() { n.refuse(n.cfg.ID, r) }) // not within the step, whose effects are still to come
 	}
 }
 
@@ -254,7 +254,7 @@ func who(ms *protocol.Membership) string {
 
 // replan counts the voters anew.
 func (n *Node) replan(ms *protocol.Membership) {
-	if n.classic != nil {
+	if n.dialect.lacks(memberships) != nil {
 		return // nobody comes, and nobody goes
 	}
 	p := n.plan

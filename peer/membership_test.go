@@ -22,7 +22,7 @@ func TestBootsWithItsDirectoryOnly(t *testing.T) {
 		told := func(change func(*protocol.Membership)) {
 			ms := &protocol.Membership{ConfigTerm: 3, Version: 2, Voters: []protocol.Voter{{ID: "n1", Dir: protocol.DirID{1}}, {ID: "n4", Dir: n.self.Dir}}}
 			change(ms)
-			n.call(func() { n.welcomed("n1", &wire.Welcome{Membership: ms}) })
+			n.run.Call(func() { n.welcomed("n1", &wire.Welcome{Membership: ms}) })
 		}
 		told(func(ms *protocol.Membership) { ms.Voters[1].Dir[0]++ })
 		told(func(ms *protocol.Membership) { ms.Voters = ms.Voters[:1] })
@@ -53,9 +53,9 @@ func TestRemovedByAMessage(t *testing.T) {
 			next := *nodes[0].membership.Load()
 			next.Version, next.Voters, next.Addresses = next.Version+1, next.Voters[:2], next.Addresses[:2]
 			v.isolate("n3", true)
-			n3.inbox.put(item{from: "n1", letter: wire.Letter{Message: protocol.Message{
-				Type: quorum.Heartbeat, Dir: nodes[0].self.Dir, Incarnation: nodes[0].incarnation.Load(), Term: m.Token().Count(), Seq: 1 << 40, Membership: &next,
-			}}})
+			n3.run.Receive("n1", &protocol.Message{
+				Type: quorum.Heartbeat, Dir: nodes[0].self.Dir, Incarnation: nodes[0].run.Incarnation(), Term: m.Token().Count(), Seq: 1 << 40, Membership: &next,
+			}, 0, 0)
 			if !join {
 				refusedFor(t, within(t, waiting, "the end of the campaign").err, "n3 takes no part in membership", "the voters n1, n2")
 				if s := n3.Status(); s.Role != "observer" || slices.Contains(s.Voters, "n3") {
@@ -112,7 +112,7 @@ func TestFits(t *testing.T) {
 // others then come first.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	n := &Node{cfg: Config{ID: "n1", Voters: ids3()}, self: protocol.Voter{ID: "n1"}}
+	n := &Node{cfg: Config{ID: "n1", Voters: ids3()}, dialect: quorumDialect{}, self: protocol.Voter{ID: "n1"}}
 	ms := n.cfg.founding()
 	ms.Addresses[1].Addr = "127.0.0.1:99"
 	ms.Voters = append(ms.Voters, protocol.Voter{ID: "n4"})

@@ -25,18 +25,18 @@ func (m *mandate) SetMetadata(ctx context.Context, metadata map[string]string) e
 	if err != nil {
 		return fmt.Errorf("metadata: %w", err) // of strings it never fails
 	}
-	if !m.n.call(func() {
-		if t := m.n.tenure; t == nil || t.m != m || t.stopped || m.over.Load() != nil {
-			err = driver.ErrNoLeader // over says better why
+	if !m.n.run.Call(func() {
+		if m.n.run.Held() != m.Mandate || m.Over() != nil {
+			err = driver.ErrNoLeader // Over says better why
 			return
 		}
 		m.n.own.metadata, m.n.own.raw = metadata, string(raw)
-		m.n.command(protocol.Command{Verb: protocol.Campaign, Metadata: string(raw)})
+		m.n.run.Command(protocol.Command{Verb: protocol.Campaign, Metadata: string(raw)})
 	}) {
 		err = errClosed
 	}
-	if why := m.over.Load(); err != nil && why != nil {
-		return *why
+	if why := m.Over(); err != nil && why != nil {
+		return why
 	}
 	return err
 }

@@ -3,14 +3,9 @@
 package peer
 
 import (
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
 // There are no mutants in this build, and these do nothing.
 
 func mutate(*quorum.Config) {}
-
-func misread(*protocol.Input, protocol.Reading) {}
-
-func misorder(*Node) bool { return false }

@@ -2,12 +2,9 @@ package peer
 
 import (
 	"context"
-	crand "crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
@@ -15,13 +12,11 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/fence"
-	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/flight"
 	"github.com/electd/elect/internal/mutation"
 	"github.com/electd/elect/internal/place"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/internal/runtime"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/link"
@@ -43,60 +38,30 @@ type Node struct {
 	tls     *certs.Identity
 	dial    func(ctx context.Context, to Peer) (conn, error) // another node, to ask it
 	link    links
-	now     func() protocol.Reading
 	self    protocol.Voter
 	dialect dialect
-	classic *classic // the same; nil with quorum
 
-	inbox  *inbox
-	saver  *saver
+	run    *runtime.Runner
 	scribe *scribe
 	lines  *lines        // nil: nothing is logged
 	linked chan struct{} // closed when link is set
-	stop   chan struct{} // closed by Close
-	closed sync.Once
 	joined chan struct{} // closed when everything has ended
 
 	// What others read at any time.
-	seen        atomic.Pointer[protocol.View]       // of the latest step; nil before the first
-	membership  atomic.Pointer[protocol.Membership] // nil before the election is founded
-	owes        atomic.Int64                        // until when the machine owes what it promised before it started, a protocol.Instant
-	changing    atomic.Pointer[string]              // the change of membership that this node makes
-	counting    atomic.Pointer[Plan]                // with the voters of membership
-	incarnation atomic.Uint64
-	states      *states
-	recorder    atomic.Pointer[flight.Recorder] // nil: there is none
-	counted     counted
-	pausing     pausing
-	locator     locator
-	priority    atomic.Int64 // as in a Candidacy
-	apart       atomic.Bool  // it takes no part any more, see apart.go
-	voids       sync.WaitGroup
+	membership atomic.Pointer[protocol.Membership] // nil before the election is founded
+	changing   atomic.Pointer[string]              // the change of membership that this node makes
+	counting   atomic.Pointer[Plan]                // with the voters of membership
+	recorder   atomic.Pointer[flight.Recorder]     // nil: there is none
+	pausing    pausing
+	locator    locator
+	priority   atomic.Int64 // as in a Candidacy
+	apart      atomic.Bool  // it takes no part any more, see apart.go
+	voids      sync.WaitGroup
 
-	// Owned by the loop.
-	machine protocol.Machine // nil before the election is founded
-
-	in        protocol.Input
-	fx        protocol.Effects
-	view      protocol.View // of the latest step
+	// Owned by turns, see package runtime.
 	clocks    clocks
-	told      protocol.Instant // when the machine had its latest command
-	chance    *rand.Rand
-	timer     *time.Timer
-	due       protocol.Instant // what the timer is set for
-	paused    protocol.Instant // when the latest pause was noticed
-	patient   protocol.Instant // no Fire before, after a pause
-	latest    protocol.Reading // of the loop
 	began     protocol.Instant // when it was made
-	anchor    protocol.Reading // for telling jumps of the clock
-	kept      []byte           // memory for what is kept of a classic machine's save
-	bootSave  uint64           // the save that holds the incarnation; 0 once it is durable
-	durable   uint64           // the greatest save that is durable
-	waiting   []protocol.Send  // for a save, see wait
-	joins     []uint64         // tokens of terms whose work has returned
-	tenure    *tenure
-	waiter    *candidacy
-	confirms  confirms
+	kept      []byte           // what was written last; of the one that saves
 	leaders   map[protocol.NodeID]leadership
 	own       leadership
 	welcomes  map[protocol.NodeID]*protocol.Membership
@@ -107,7 +72,6 @@ type Node struct {
 	heir      protocol.NodeID                       // to whom the tenure was to be handed over; may be empty
 	lastCount uint64                                // of the token of whoever leads or led last
 	leaseEnd  protocol.Instant                      // of the tenure, when it was proven last; 0: never
-	ending    bool                                  // no victory any more
 	watch     watch
 }
 
@@ -164,17 +128,14 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := mutation.Check(); err != nil { // in tests' builds only
 		return nil, driver.Permanent(err)
 	}
-	n := &Node{cfg: cfg, log: cfg.Logger, started: time.Now(), now: cfg.now}
+	n := &Node{cfg: cfg, log: cfg.Logger, started: time.Now()}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
-	}
-	if n.now == nil {
-		n.now = reading
 	}
 	if n.plan, err = cfg.Plan(); err != nil {
 		return nil, driver.Permanent(err)
 	}
-	n.dialect, n.classic = dialectOf(&cfg), classicOf(cfg.Protocol)
+	n.dialect = cfg.dialect()
 	if !cfg.takesPart() {
 		return nil, driver.Permanent(notListed(&cfg))
 	}
@@ -233,7 +194,7 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := n.resume(path); err != nil {
 		return nil, err
 	}
-	if n.machine != nil || !cfg.Join { // else it is not known yet how many voters there are
+	if n.run.Machine() != nil || !cfg.Join { // else it is not known yet how many voters there are
 		for _, w := range n.Plan().Warnings {
 			n.log.Warn(w)
 		}
@@ -242,7 +203,7 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if err := n.dir.Raise(cfg.Era); err != nil {
 		return nil, err
 	}
-	if err := n.run(connect); err != nil {
+	if err := n.start(connect); err != nil {
 		return nil, err
 	}
 	return n, nil
@@ -270,42 +231,23 @@ func (n *Node) listen(ctx context.Context) (net.Listener, error) {
 	return l, nil
 }
 
-// prepare makes what the loop works with.
+// prepare makes what turns work with.
 func (n *Node) prepare() {
-	var seed [32]byte
-	_, _ = crand.Read(seed[:]) // it never fails
-	n.chance = rand.New(rand.NewChaCha8(seed))
 	n.self = protocol.Voter{ID: n.cfg.ID, Dir: n.dir.Identity().Dir}
-	n.inbox = newInbox()
-	n.stop, n.joined, n.linked = make(chan struct{}), make(chan struct{}), make(chan struct{})
-	n.states = newStates()
+	n.joined, n.linked = make(chan struct{}), make(chan struct{})
 	n.leaders = make(map[protocol.NodeID]leadership)
 	n.welcomes = make(map[protocol.NodeID]*protocol.Membership)
 	n.rivals = make(map[protocol.NodeID]protocol.ConfigID)
 	n.refusals = make(map[protocol.NodeID]refusal)
 	n.promises = make(map[protocol.NodeID]time.Duration)
-	n.timer = time.NewTimer(time.Hour)
-	n.timer.Stop()
-	n.due, n.paused, n.patient = protocol.Never, protocol.Always, protocol.Always
 	n.priority.Store(int64(n.cfg.Priority))
 	n.pausing.open(n)
-	n.anchor = n.read()
-	n.began = n.anchor.Boot
+	n.run = n.newRunner()
+	n.began = n.run.Latest().Boot
 	if n.dial = n.cfg.dialer; n.dial == nil {
 		n.dial = dialer(&n.cfg, func() (*certs.Identity, error) { return n.tls, nil })
 	}
 	n.scribe = &scribe{note: n.dir.Note, log: n.log}
-	n.saver = &saver{
-		save: n.dir.Save, mirror: n.dir.Mirror, idle: n.plan.Promise,
-		done: func(number uint64, took time.Duration, err error) {
-			n.counted.saved(took)
-			n.inbox.put(item{do: func() { n.saved(number, err) }})
-		},
-		failed: func(err error) { n.log.Warn("the second copy of the ballot cannot be written", "error", err) },
-	}
-	if n.cfg.disk != nil {
-		n.saver.save = n.cfg.disk(n.saver.save)
-	}
 }
 
 // resume boots the machine of a node that had been founded, and makes its new
@@ -321,32 +263,22 @@ func (n *Node) resume(path string) error {
 	}
 	if i := ms.Index(n.self.ID); i >= 0 && ms.Voters[i].Dir != n.self.Dir {
 		return driver.Permanent(fmt.Errorf("%s: this directory knows %s by another directory, %s, in membership %v, and is %s itself: this voter was replaced, or the directory was put together from two. %s",
-			path, n.self.ID, ms.Voters[i].Dir, ms.ID(), n.self.Dir, n.remedy()))
+			path, n.self.ID, ms.Voters[i].Dir, ms.ID(), n.self.Dir, n.dialect.remedy()))
 	}
 	if known := ids(n.cfg.Voters); !slices.EqualFunc(ms.Voters, known, func(v protocol.Voter, id protocol.NodeID) bool { return v.ID == id }) {
 		n.log.Info("the voters are not those of the configuration any more, which does not matter", "version", ms.ID(), "voters", list(ms.Voters), "configured", list(known))
 	}
 	if err := n.boot(ms, data); err != nil {
-		return err
-	}
-	// The loop does not run yet, so the save is done here.
-	for n.bootSave != 0 {
-		number, data := n.saver.number, n.saver.data
-		n.saver.number = 0
-		start := time.Now()
-		if err := n.saver.save(data); err != nil {
-			return fmt.Errorf("%s: the ballot cannot be saved: %w", path, err)
-		}
-		n.counted.saved(time.Since(start))
-		n.saved(number, nil)
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
 
-// run starts everything.
-func (n *Node) run(connect func(link.Config) (links, error)) error {
+// start starts everything.
+func (n *Node) start(connect func(link.Config) (links, error)) error {
 	if n.cfg.Logger != nil {
 		n.lines, n.log = startLines(n.log)
+		n.run.SetLog(n.log)
 	}
 	var err error
 	if n.link, err = connect(link.Config{
@@ -360,15 +292,13 @@ func (n *Node) run(connect func(link.Config) (links, error)) error {
 			}
 		},
 		Welcomed: func(from protocol.NodeID, w *wire.Welcome) {
-			n.inbox.put(item{do: func() { n.welcomed(from, w) }})
+			n.run.Do(func() { n.welcomed(from, w) })
 		},
 		Refused: func(by protocol.NodeID, r *wire.Refusal) {
-			n.inbox.put(item{do: func() { n.refused(by, r) }})
+			n.run.Do(func() { n.refused(by, r) })
 		},
-		Receive: func(from protocol.NodeID, l *wire.Letter) { n.inbox.put(item{from: from, letter: *l}) },
-		Closed: func(from protocol.NodeID, incarnation uint64) {
-			n.inbox.put(item{do: func() { n.peerClosed(from, incarnation) }})
-		},
+		Receive: func(from protocol.NodeID, l *wire.Letter) { n.run.Receive(from, &l.Message, l.Since, l.Token) },
+		Closed:  n.run.PeerClosed,
 	}); err != nil {
 		if n.lines != nil {
 			n.lines.close()
@@ -376,11 +306,15 @@ func (n *Node) run(connect func(link.Config) (links, error)) error {
 		return driver.Permanent(err)
 	}
 	n.scribe.start()
-	n.saver.start()
+	n.run.Start()
 	n.locator.start(n)
 	close(n.linked)
-	n.inbox.put(item{do: n.found}) // a single voter waits for nobody
-	go n.loop()
+	n.run.Do(n.found) // a single voter waits for nobody
+	go func() {
+		defer close(n.joined)
+		n.run.Run()
+		n.end()
+	}()
 	return nil
 }
 
@@ -391,27 +325,19 @@ func (n *Node) enter() wire.Enter {
 		held = ms.ID()
 	}
 	return wire.Enter{
-		Election: n.cfg.Name, Dir: n.self.Dir, Incarnation: n.incarnation.Load(), Voters: ids(n.cfg.Voters), Era: n.cfg.Era,
-		Promise: n.plan.Promise, Join: n.cfg.Join, Held: held, Protocol: n.spoken(),
+		Election: n.cfg.Name, Dir: n.self.Dir, Incarnation: n.run.Incarnation(), Voters: ids(n.cfg.Voters), Era: n.cfg.Era,
+		Promise: n.plan.Promise, Join: n.cfg.Join, Held: held, Protocol: n.cfg.spoken(),
 	}
 }
 
 // idle is after how long without a sign of life somebody counts as not heard.
 func (n *Node) idle() time.Duration {
-	if n.classic == nil {
+	if n.dialect.lacks(leases) == nil {
 		return n.plan.Promise
 	}
 	// Who does not lead is heard by signs of life only, and a handshake with
 	// certificates is to fit in, where an election timeout may be very short.
 	return max(n.plan.Promise, time.Second)
-}
-
-// spoken is the protocol as an Enter has it.
-func (n *Node) spoken() string {
-	if n.classic == nil {
-		return ""
-	}
-	return n.classic.name
 }
 
 // boot begins the machine's life.
@@ -420,28 +346,14 @@ func (n *Node) boot(ms *protocol.Membership, durable []byte) error {
 	if err != nil {
 		return driver.Permanent(err)
 	}
-	n.openRecorder(from)
-	n.machine = machine
 	n.membership.Store(ms)
 	n.replan(ms)
-	n.in = protocol.Input{Kind: protocol.Boot, Durable: durable}
-	n.step()
-	n.in.Durable = nil
-	switch {
-	case n.view.Fault != "":
-		err = errors.New(n.view.Fault)
-	case n.bootSave == 0:
-		err = fmt.Errorf("this machine saves no ballot of package %s when it boots; want a Config.Machine that does", protocolOf(&n.cfg))
-	default:
-		if n.link == nil && mutation.Is(mutation.BootNotAwaited) || n.link != nil && mutation.Is(mutation.FoundNotAwaited) {
-			n.bootSave = 0
-			n.booted()
-		}
-		n.instruct()
-		return nil
+	if err := n.run.Boot(machine, durable, n.openRecorder(from)); err != nil {
+		n.closeRecorder()
+		return err
 	}
-	n.closeRecorder()
-	return driver.Permanent(err)
+	n.instruct()
+	return nil
 }
 
 func (n *Node) closeRecorder() {
@@ -450,42 +362,25 @@ func (n *Node) closeRecorder() {
 	}
 }
 
-func (n *Node) openRecorder(from any) {
+// openRecorder returns nil if there is none.
+func (n *Node) openRecorder(from any) runtime.Recorder {
 	config, err := json.Marshal(from)
 	var r *flight.Recorder
 	if err == nil {
 		r, err = flight.Open(flight.Config{
-			Dir: n.at, Node: n.cfg.ID, Protocol: protocolOf(&n.cfg), Config: config, Build: n.cfg.Program,
+			Dir: n.at, Node: n.cfg.ID, Protocol: n.dialect.protocol(), Config: config, Build: n.cfg.Program,
 		})
 	}
 	if err != nil {
 		n.log.Warn("no flight recorder", "error", err)
-		return
+		return nil
 	}
 	n.recorder.Store(r)
+	return r
 }
 
 // Limits implements [driver.Elector].
-func (n *Node) Limits() driver.Limits { return limits(n.Plan(), n.cfg.voter()) }
-
-func limits(p Plan, voter bool) driver.Limits {
-	if k := classicOf(p.Protocol); k != nil {
-		return k.limits(p)
-	}
-	drift := protocol.DefaultDrift()
-	// Takeover is bounded while the back end answers, which needs a majority. So
-	// it is with one and two voters, where the plan promises none because nobody
-	// is left to take over; 0 would say that a hung leader stays for ever.
-	l := driver.Limits{
-		Lease: p.Lease, MinLease: 2 * time.Millisecond, MaxLease: drift.Claim(quorum.LongestPromise),
-		Takeover: p.takeover, Exclusive: true, Abilities: []driver.Ability{driver.AbilityRecall, driver.AbilityAppoint},
-		Assumes: fmt.Sprintf("a majority of the voters can reach each other, the rates of their clocks are true within %d %%, and no data directory is a copy or an older one", drift.PPM/10_000),
-	}
-	if voter {
-		l.Abilities = append(l.Abilities, driver.AbilityConfirm, driver.AbilityWitness, driver.AbilityTransfer, driver.AbilityPriority, driver.AbilityMetadata)
-	}
-	return l
-}
+func (n *Node) Limits() driver.Limits { return n.dialect.limits(n.Plan(), n.cfg.voter()) }
 
 // Close implements [driver.Elector]. A mandate that was not released ends and
 // lapses by itself: its work may still run. Close waits for writes that are under
@@ -493,25 +388,10 @@ func limits(p Plan, voter bool) driver.Limits {
 // second at most until what was sent is written, and for the log. So on a disk or
 // a log that hangs it hangs too; nothing that anybody proves depends on its end.
 func (n *Node) Close() error {
-	n.closed.Do(func() { close(n.stop) })
+	n.run.Stop()
 	<-n.joined
 	if n.lines != nil {
 		n.lines.close()
 	}
 	return nil
-}
-
-// reading is what the two clocks show now.
-func reading() protocol.Reading {
-	p := clock.ReadPair()
-	return protocol.Reading{Boot: protocol.Instant(p.Boot), Mono: protocol.Instant(p.Mono)}
-}
-
-// token is the fencing token of a count.
-func (n *Node) token(count uint64) fence.Token {
-	t, err := fence.NewToken(n.cfg.Era, count)
-	if err != nil {
-		return 0 // a machine's counts are from 1 to quorum.MaxTerm
-	}
-	return t
 }

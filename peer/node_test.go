@@ -292,7 +292,7 @@ func TestCancelAndClose(t *testing.T) {
 		release(t, m)
 		<-time.After(5 * time.Second)
 		for _, n := range nodes[:2] {
-			if s, _ := n.states.wait(t.Context()); s.Leader != nil {
+			if s, _ := n.run.States().Wait(t.Context()); s.Leader != nil {
 				t.Errorf("%s sees the leader %+v, and nobody stands", n.cfg.ID, s.Leader)
 			}
 		}
@@ -379,12 +379,20 @@ func TestSavesAreBesideHeartbeats(t *testing.T) {
 				return save(data)
 			}
 		}
+		var all []*resaving
+		v.change = func(cfg *Config) {
+			cfg.Machine = func(qc quorum.Config) (protocol.Machine, error) {
+				m, err := quorum.New(qc)
+				all = append(all, &resaving{Machine: m})
+				return all[len(all)-1], err
+			}
+		}
 		nodes := v.openAll()
 		m := win(t, nodes[0])
 		<-time.After(time.Second)
 		hangs.Store(true)
-		for _, n := range nodes { // the ballot that they have already, once more
-			n.call(func() { n.saver.put(1, ballotOf(t, n)) })
+		for _, machine := range all {
+			machine.again.Store(true)
 			<-stuck
 		}
 		<-time.After(5 * time.Second)
@@ -397,11 +405,20 @@ func TestSavesAreBesideHeartbeats(t *testing.T) {
 	})
 }
 
-// ballotOf is what a node has saved last.
-func ballotOf(t *testing.T, n *Node) []byte {
-	t.Helper()
-	v := n.seen.Load()
-	return quorum.Ballot{Term: v.Term, Membership: n.membership.Load(), MaxPromise: n.plan.Promise, Incarnation: n.incarnation.Load()}.Append(nil)
+// resaving is a machine that saves what it has saved last once more, when it is told to.
+type resaving struct {
+	protocol.Machine
+	again atomic.Bool
+	last  []byte
+}
+
+func (m *resaving) Step(in *protocol.Input, fx *protocol.Effects) {
+	m.Machine.Step(in, fx)
+	if n := len(fx.Saves); n > 0 {
+		m.last = append(m.last[:0], fx.Saves[n-1].Data...)
+	} else if m.again.CompareAndSwap(true, false) {
+		fx.Save(1, func(dst []byte) []byte { return append(dst, m.last...) })
+	}
 }
 
 // TestPause: a follower that did not run for long must not take its own pause
@@ -414,7 +431,7 @@ func TestPause(t *testing.T) {
 		<-time.After(time.Second)
 		n := nodes[1]
 		// The loop stands still, as the process would, and what arrives waits.
-		n.call(func() { <-time.After(3 * n.plan.Promise) })
+		n.run.Call(func() { <-time.After(3 * n.plan.Promise) })
 		<-time.After(3 * n.plan.Promise)
 		if err := m.Check(); err != nil {
 			t.Errorf("the leader was replaced because a follower paused: %v", err)
@@ -479,7 +496,7 @@ func TestLapseStays(t *testing.T) {
 			switch answers := in.Kind == protocol.Receive && in.Message.Type == quorum.HeartbeatAck; {
 			case !armed.Load() || renewed.Load():
 			case stood:
-				if seen := n.seen.Load(); !seen.Proven(n.now()) {
+				if seen := n.run.Seen(); !seen.Proven(n.run.Now()) {
 					t.Error("the answer has not renewed the lease, and so this test shows nothing")
 				}
 				if err := m.Check(); !errors.Is(err, driver.ErrExpired) {

@@ -25,8 +25,8 @@ type overdue struct {
 // learn of it.
 func (n *Node) tellOverdue(led bool) {
 	o := &n.watch.overdue
-	founded := n.machine != nil
-	now := n.latest.Boot
+	founded := n.run.Machine() != nil
+	now := n.run.Latest().Boot
 	switch {
 	case led:
 		o.since = 0
@@ -53,7 +53,7 @@ func (n *Node) tellOverdue(led bool) {
 // and hears a majority.
 func (n *Node) undecided(now protocol.Instant) error {
 	text := "a majority of the voters is heard, and has elected nobody"
-	if n.votes() && n.waiter == nil {
+	if n.votes() && !n.run.Waits() {
 		text += fmt.Sprintf("; %s does not campaign", n.cfg.ID)
 	}
 	silent := func(p *link.PeerInfo) bool { return !n.hears(p, now) }

@@ -9,7 +9,6 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/internal/disk"
 )
 
@@ -68,13 +67,13 @@ func (n *Node) setPaused(ctx context.Context, on bool, by string) error {
 		return fmt.Errorf("%s cannot write it down, goes on as before, and may have forgotten either at its next start: want it said again: %w", n.cfg.ID, err)
 	}
 	n.pausing.unsure = false
-	if !n.call(func() {
+	if !n.run.Call(func() {
 		n.pausing.last.Store(&p)
 		n.note(pauseEvent(on), n.known(), by, p.At)
 		if on {
 			n.locator.enough(errPaused{n.cfg.ID})
 		}
-		n.command(protocol.Command{Verb: n.dialect.pausing(on)})
+		n.run.Command(protocol.Command{Verb: n.dialect.pausing(on)})
 	}) {
 		return errClosed
 	}
@@ -82,11 +81,10 @@ func (n *Node) setPaused(ctx context.Context, on bool, by string) error {
 	return nil
 }
 
-// reason is why a term ended: of a machine that knows no pauses, what it took one
-// for is one.
+// reason is why a term ended. A machine that knows no pauses takes one for bad health.
 func (n *Node) reason(r protocol.Reason) protocol.Reason {
-	if n.classic != nil && n.isPaused() && r == quorum.Unhealthy {
-		return quorum.Paused
+	if n.isPaused() && r == protocol.Unhealthy {
+		return protocol.Paused
 	}
 	return r
 }
@@ -100,7 +98,7 @@ func pauseEvent(on bool) string {
 
 // known is the token of whoever leads or led last, as far as this node has seen;
 // 0 if it has seen nobody.
-func (n *Node) known() fence.Token { return n.token(n.lastCount) }
+func (n *Node) known() fence.Token { return n.run.Token(n.lastCount) }
 
 // pause answers a client that pauses or resumes this very node.
 func (a *answerer) pause(ctx context.Context, on bool) error {

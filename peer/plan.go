@@ -48,21 +48,7 @@ func (c Config) Plan() (Plan, error) {
 	if err := c.guarded(); err != nil {
 		return Plan{}, err
 	}
-	if k := classicOf(c.Protocol); k != nil {
-		return k.plan(&c)
-	}
-	qc, p, err := c.times()
-	if err != nil {
-		return Plan{}, err
-	}
-	if _, err := quorum.New(qc); err != nil {
-		return Plan{}, fmt.Errorf("these times cannot hold: %s", strings.TrimPrefix(err.Error(), "quorum: "))
-	}
-	if err := fits(qc.Membership); err != nil {
-		return Plan{}, err
-	}
-	p.count(&qc)
-	return p, nil
+	return c.dialect().plan(&c)
 }
 
 // count works out what follows from how many voters there are.

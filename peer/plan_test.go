@@ -117,7 +117,7 @@ func TestPlanOfTwo(t *testing.T) {
 		if err != nil || strings.Contains(string(text), "takeover") {
 			t.Errorf("%d voters: %s, %v; want no takeover in it", n+1, text, err)
 		}
-		if l := limits(p, true); l.Takeover <= p.Promise {
+		if l := cfg.dialect().limits(p, true); l.Takeover <= p.Promise {
 			t.Errorf("%d voters: limits with a takeover of %v; want more than the promise", n+1, l.Takeover)
 		}
 	}

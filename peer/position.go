@@ -15,7 +15,7 @@ import (
 )
 
 // locator asks the application how far it is (R13), and has it catch up. It does
-// so in goroutines of its own: nothing in a turn of the loop waits for it.
+// so in goroutines of its own: nothing in a turn waits for it.
 type locator struct {
 	n    *Node
 	ctx  context.Context // ends with the node
@@ -26,7 +26,7 @@ type locator struct {
 	last  atomic.Pointer[string]
 	wrong atomic.Pointer[error] // why the last call failed; nil: it did not
 
-	// Owned by the loop.
+	// Owned by turns.
 	from protocol.Instant        // since when it waits for the first position
 	moot context.CancelCauseFunc // ends the CatchUp that is under way; nil: none is
 }
@@ -39,7 +39,7 @@ func (l *locator) position() string {
 	return ""
 }
 
-// start begins to ask. It is called before the loop runs.
+// start begins to ask. It is called before the first turn.
 func (l *locator) start(n *Node) {
 	l.n, l.kick = n, make(chan chan struct{})
 	l.ctx, l.end = context.WithCancel(context.Background())
@@ -105,9 +105,9 @@ func (l *locator) ask() {
 	if p := l.last.Load(); p != nil && *p == at {
 		return
 	}
-	l.n.call(func() {
+	l.n.run.Call(func() {
 		l.last.Store(&at)
-		l.n.command(protocol.Command{Verb: protocol.Locate, Position: at})
+		l.n.run.Command(protocol.Command{Verb: protocol.Locate, Position: at})
 	})
 }
 
@@ -128,7 +128,7 @@ func (n *Node) placing() time.Duration { return 3 * n.plan.Promise }
 func (n *Node) placeless() error {
 	l := &n.locator
 	if !l.asks() || l.last.Load() != nil || !n.votes() ||
-		n.cfg.Position == quorum.PreferPosition && n.latest.Boot >= l.from.Add(n.placing()) {
+		n.cfg.Position == quorum.PreferPosition && n.run.Latest().Boot >= l.from.Add(n.placing()) {
 		return nil
 	}
 	why := errNotLocated
@@ -186,19 +186,19 @@ func (l *locator) soon() {
 
 // instruct tells a machine that has just booted what it cannot remember.
 func (n *Node) instruct() {
-	n.locator.from = n.latest.Boot
+	n.locator.from = n.run.Latest().Boot
 	if n.isPaused() {
-		n.command(protocol.Command{Verb: n.dialect.pausing(true)})
+		n.run.Command(protocol.Command{Verb: n.dialect.pausing(true)})
 	}
 	if at := n.locator.last.Load(); at != nil {
-		n.command(protocol.Command{Verb: protocol.Locate, Position: *at})
+		n.run.Command(protocol.Command{Verb: protocol.Locate, Position: *at})
 	}
 }
 
 // catchUp carries the order out. One that is under way goes on: of two that are
 // equally far now this, now that one is named.
 func (l *locator) catchUp(n *Node, from protocol.NodeID, position string) {
-	if n.cfg.CatchUp == nil || n.ending || l.moot != nil {
+	if n.cfg.CatchUp == nil || n.run.Ending() || l.moot != nil {
 		return
 	}
 	ctx, end := context.WithCancelCause(l.ctx)
@@ -210,7 +210,7 @@ func (l *locator) catchUp(n *Node, from protocol.NodeID, position string) {
 		if ctx.Err() == nil && err != nil {
 			n.log.Warn("catching up failed", "from", from, "position", position, "error", err)
 		}
-		n.inbox.put(item{do: func() { l.moot = nil }})
+		n.run.Do(func() { l.moot = nil })
 		l.fresh(l.ctx)
 	})
 }
@@ -224,7 +224,7 @@ func (l *locator) enough(why error) {
 
 // whereabouts takes notice of a new view: of what it means for positions.
 func (n *Node) whereabouts(before *protocol.View) {
-	v := &n.view
+	v := n.run.View()
 	if v.Leader.ID == "" && before.Leader.ID != "" {
 		n.locator.soon()
 	}
@@ -247,7 +247,7 @@ func (n *Node) align(ctx context.Context, m *mandate) {
 	defer again.Stop()
 	for {
 		wait := false
-		if !n.call(func() { wait = n.tenure != nil && n.tenure.m == m && n.ahead() }) || !wait {
+		if !n.run.Call(func() { wait = n.run.Held() == m.Mandate && n.ahead() }) || !wait {
 			return
 		}
 		select {

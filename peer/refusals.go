@@ -42,17 +42,16 @@ func (n *Node) refused(by protocol.NodeID, r *wire.Refusal) {
 		n.log.Log(context.Background(), level, "this node is refused", "by", by, "code", string(r.Code), "says", r.Says)
 	}
 	n.refuse(by, r)
-	if n.machine != nil && r.Code == wire.CodeDirectory {
+	if n.run.Machine() != nil && r.Code == wire.CodeDirectory {
 		n.parted()
 	}
 }
 
 func (n *Node) refuse(by protocol.NodeID, r *wire.Refusal) {
-	n.refusals[by] = refusal{r, n.latest.Boot}
-	if w := n.waiter; w != nil {
+	n.refusals[by] = refusal{r, n.run.Latest().Boot}
+	if n.run.Waits() {
 		if err := n.hopeless(); err != nil {
-			n.forgo(w)
-			w.result <- outcome{err: err}
+			n.run.Reject(err)
 		}
 	}
 }
@@ -76,7 +75,7 @@ func (n *Node) forget() {
 	lasts := max(refusalLasts, 3*n.plan.Promise)
 	otherwise := false
 	for by, r := range n.refusals {
-		age := n.latest.Boot.Sub(r.at)
+		age := n.run.Latest().Boot.Sub(r.at)
 		switch {
 		case by == n.cfg.ID:
 		case age > lasts:
@@ -90,7 +89,7 @@ func (n *Node) forget() {
 	}
 	for _, p := range n.link.Peers() {
 		r := n.refusals[p.ID]
-		if _, same := errors.AsType[*wire.Refusal](p.Err); r.Refusal != nil && !same && (p.Connected || p.Err != nil) && n.latest.Boot.Sub(r.at) > refusalRepeat {
+		if _, same := errors.AsType[*wire.Refusal](p.Err); r.Refusal != nil && !same && (p.Connected || p.Err != nil) && n.run.Latest().Boot.Sub(r.at) > refusalRepeat {
 			delete(n.refusals, p.ID)
 		}
 	}
@@ -126,7 +125,7 @@ func (n *Node) hopeless() error {
 	}
 	text := n.refusers(final)
 	if forgot {
-		text += ". " + n.remedy()
+		text += ". " + n.dialect.remedy()
 	}
 	return driver.Permanent(errors.New(text))
 }
@@ -134,7 +133,7 @@ func (n *Node) hopeless() error {
 // alone reports whether nobody but those who refuse this node for good was heard
 // for so long that refusals are forgotten.
 func (n *Node) alone() bool {
-	if n.link == nil || n.latest.Boot.Sub(n.began) < refusalLasts {
+	if n.link == nil || n.run.Latest().Boot.Sub(n.began) < refusalLasts {
 		return false
 	}
 	voters := n.voters()
@@ -143,7 +142,7 @@ func (n *Node) alone() bool {
 		if r.Refusal != nil && r.Final || !has(voters, p.ID) {
 			continue
 		}
-		if p.Connected || p.LastHeard != 0 && clock.Boot(n.latest.Boot).Sub(p.LastHeard) < max(refusalLasts, 3*n.plan.Promise) {
+		if p.Connected || p.LastHeard != 0 && clock.Boot(n.run.Latest().Boot).Sub(p.LastHeard) < max(refusalLasts, 3*n.plan.Promise) {
 			return false
 		}
 	}

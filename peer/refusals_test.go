@@ -13,6 +13,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/runtime"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
 )
@@ -114,7 +115,7 @@ func TestRefusalForgotten(t *testing.T) {
 		nodes := v.openAll()
 		n := nodes[0]
 		for _, by := range []protocol.NodeID{"n2", "n3"} {
-			n.call(func() { n.refused(by, &wire.Refusal{Code: wire.CodeDirectory, Says: "it was wiped", Final: true}) })
+			n.run.Call(func() { n.refused(by, &wire.Refusal{Code: wire.CodeDirectory, Says: "it was wiped", Final: true}) })
 		}
 		<-time.After(refusalRepeat - time.Second)
 		_, err := n.Campaign(t.Context(), driver.Candidacy{})
@@ -135,7 +136,9 @@ func (n *neighbours) Peers() []link.PeerInfo { return n.peers }
 func TestForget(t *testing.T) {
 	var logged bytes.Buffer
 	town := &neighbours{}
-	n := &Node{cfg: local(), plan: Plan{Voters: 3, Quorum: 2, Promise: 4 * time.Second}, link: town, refusals: map[protocol.NodeID]refusal{}, log: slog.New(slog.NewTextHandler(&logged, nil))}
+	var now protocol.Reading
+	run := runtime.New(runtime.Config{Now: func() protocol.Reading { return now }})
+	n := &Node{cfg: local(), run: run, dialect: quorumDialect{}, plan: Plan{Voters: 3, Quorum: 2, Promise: 4 * time.Second}, link: town, refusals: map[protocol.NodeID]refusal{}, log: slog.New(slog.NewTextHandler(&logged, nil))}
 	refused := &wire.Refusal{Code: wire.CodeDirectory, Says: "wiped", Final: true}
 	for _, c := range []struct {
 		what  string
@@ -153,9 +156,11 @@ func TestForget(t *testing.T) {
 	} {
 		town.peers = []link.PeerInfo{c.peer}
 		clear(n.refusals)
-		n.latest.Boot = protocol.Instant(time.Hour)
+		now.Boot = protocol.Instant(time.Hour)
+		run.Read()
 		n.refused(c.peer.ID, refused)
-		n.latest.Boot = n.latest.Boot.Add(c.age)
+		now.Boot = now.Boot.Add(c.age)
+		run.Read()
 		n.forget()
 		if _, stays := n.refusals[c.peer.ID]; stays != c.stays {
 			t.Errorf("%s: the refusal stays: %v; want %v", c.what, stays, c.stays)

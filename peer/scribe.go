@@ -10,7 +10,7 @@ import (
 // maxNotes bounds the notes that wait for a slow disk.
 const maxNotes = 64
 
-// scribe writes the history, beside the loop: a note may take as long as a disk
+// scribe writes the history, beside the turns: a note may take as long as a disk
 // likes, and when too many wait the newest is left out.
 type scribe struct {
 	note func(disk.History) error
@@ -35,7 +35,7 @@ func (s *scribe) start() {
 	})
 }
 
-// put notes an event. It is called by the loop only, and not after close.
+// put notes an event. It is called in turns only, and not after close.
 func (s *scribe) put(h disk.History) {
 	select {
 	case s.notes <- h:

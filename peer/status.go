@@ -117,7 +117,7 @@ func (s *NodeStatus) Ready() bool {
 func (n *Node) Status() NodeStatus {
 	l := n.look()
 	s := NodeStatus{
-		ID: n.cfg.ID, Cluster: n.cfg.Cluster, Election: n.cfg.Name, Program: n.cfg.Program, Protocol: protocolOf(&n.cfg),
+		ID: n.cfg.ID, Cluster: n.cfg.Cluster, Election: n.cfg.Name, Program: n.cfg.Program, Protocol: n.dialect.protocol(),
 		Role: protocol.Down.String(), Founded: l.Membership != nil, Term: l.View.Term, Incarnation: l.Incarnation, Started: l.Started,
 		Leader: l.State.Leader, Stale: l.State.Stale, Active: l.View.Active, LeaseLeft: l.LeaseLeft, Owes: l.Owes,
 		Paused: n.isPaused(), Priority: cmp.Or(int(n.priority.Load()), driver.DefaultPriority),
@@ -126,7 +126,7 @@ func (n *Node) Status() NodeStatus {
 		Join: n.cfg.Join, Observes: n.cfg.observer(), Dir: n.self.Dir, Membership: n.membershipNow(),
 		Peers: make([]PeerStatus, 0, len(l.Peers)), Counters: l.Counters, Certificate: certificateStatus(n.tls),
 	}
-	if n.classic != nil {
+	if n.dialect.lacks(priorities) != nil {
 		s.Priority = 0
 	}
 	if l.View.Role != 0 {
@@ -136,7 +136,7 @@ func (n *Node) Status() NodeStatus {
 		s.Cause = l.State.Cause.Error()
 	}
 	if l.View.Elected {
-		s.Token = n.token(l.View.Token)
+		s.Token = n.run.Token(l.View.Token)
 	}
 	now := clock.Now()
 	for _, p := range l.Peers {

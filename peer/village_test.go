@@ -146,7 +146,7 @@ func (v *village) openAll() []*Node {
 	return nodes
 }
 
-func (n *Node) founded() bool { return n.membership.Load() != nil && n.incarnation.Load() > 0 }
+func (n *Node) founded() bool { return n.membership.Load() != nil && n.run.Incarnation() > 0 }
 
 func (v *village) node(t *testing.T, id protocol.NodeID) *Node {
 	t.Helper()

@@ -1,20 +1,18 @@
 package peer
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/protocol/quorum"
+	"github.com/electd/elect/internal/runtime"
 	"github.com/electd/elect/peer/internal/disk"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
@@ -31,16 +29,13 @@ type leadership struct {
 
 // noteLeader takes notice of a heartbeat. Whether its sender leads is for the
 // machine to say.
-func (n *Node) noteLeader(from protocol.NodeID, l *wire.Letter) {
+func (n *Node) noteLeader(from protocol.NodeID, l *runtime.Letter) {
 	msg := &l.Message
 	known := n.leaders[from]
 	if known.incarnation == msg.Incarnation && known.term == msg.Term && known.raw == msg.Metadata && known.token == l.Token && known.since == l.Since {
 		return
 	}
 	fresh := leadership{incarnation: msg.Incarnation, term: msg.Term, token: l.Token, since: l.Since, raw: msg.Metadata}
-	if n.classic != nil {
-		fresh.incarnation, fresh.term = 0, l.Token // as such a machine knows its leader
-	}
 	if known.raw == fresh.raw {
 		fresh.metadata = known.metadata
 	} else if err := json.Unmarshal([]byte(msg.Metadata), &fresh.metadata); err != nil {
@@ -53,20 +48,20 @@ func (n *Node) noteLeader(from protocol.NodeID, l *wire.Letter) {
 }
 
 // remember takes notice of a new view.
-func (n *Node) remember(before *protocol.View) {
+func (n *Node) remember(in *protocol.Input, before *protocol.View) {
 	if before.Active {
 		n.leaseEnd = before.LeaseEnd
 	}
-	l := n.view.Leader
+	l := n.run.View().Leader
 	if l.ID == "" && before.Leader.ID != "" {
-		said := n.in.Kind == protocol.Do || n.in.Kind == protocol.Receive && (n.in.Message.Type == quorum.Release || n.in.Message.Type == quorum.WitnessRelease)
+		said := in.Kind == protocol.Do || in.Kind == protocol.Receive && in.From == before.Leader.ID
 		n.watch.silence = !said
 	}
 	if l == before.Leader || l.ID == "" || l.ID == n.cfg.ID {
 		return
 	}
 	n.lastCount = n.leading(l).token
-	token := n.token(n.lastCount)
+	token := n.run.Token(n.lastCount)
 	n.scribe.put(disk.History{At: time.Now(), Event: "follows", Leader: l.ID, Token: token})
 	n.log.Info("follows", "leader", l.ID, "token", token)
 }
@@ -78,16 +73,13 @@ func (n *Node) leading(l protocol.Leadership) leadership {
 		known = n.own
 		known.term = l.Term
 	}
-	if n.classic != nil {
-		known.incarnation = l.Incarnation
-	}
-	if known.incarnation != l.Incarnation || known.term != l.Term {
+	if known.token != l.Term && (known.incarnation != l.Incarnation || known.term != l.Term) {
 		return leadership{incarnation: l.Incarnation, term: l.Term, token: l.Term}
 	}
 	return known
 }
 
-// watch is what the loop knows of the election as people see it. In one that is
+// watch is what this node knows of the election as people see it. In one that is
 // settled, changes are believed at once. One that is not (the node has just
 // started, or was cut off) waits until what it sees has lasted: right after a
 // cut, what arrives first may be old.
@@ -98,7 +90,6 @@ type watch struct {
 	as      leadership
 	last    *driver.Leader // that was shown; kept while nothing is known
 	cause   string
-	at      protocol.Instant // when to look again
 	since   protocol.Instant // since when what is seen has been so
 	what    protocol.Leadership
 	reach   bool
@@ -106,18 +97,17 @@ type watch struct {
 	overdue overdue
 }
 
-// survey derives the state that observers are shown.
-func (n *Node) survey() {
+// survey derives the state that observers are shown, and returns when to look again.
+func (n *Node) survey() protocol.Instant {
 	w := &n.watch
-	now := n.latest.Boot
+	now := n.run.Latest().Boot
 	lead, reach := protocol.Leadership{}, false
-	if n.machine != nil {
-		lead = n.view.Leader
+	if n.run.Machine() != nil {
+		lead = n.run.View().Leader
 	}
 	n.tellOverdue(lead.ID != "")
 	if lead.ID != "" && w.settled && lead == w.shown && n.leading(lead).same(w.as) && w.cause == "" {
-		w.at = protocol.Never
-		return // what it is nearly always
+		return protocol.Never // what it is nearly always
 	}
 	if lead.ID == "" {
 		reach = n.reaches(now)
@@ -126,22 +116,19 @@ func (n *Node) survey() {
 		w.what, w.reach, w.since = lead, reach, now
 	}
 	hold := n.hold(lead, reach)
-	w.at = protocol.Never
-	switch {
-	case now < w.since.Add(hold):
-		w.at = w.since.Add(hold)
-		if lead.ID == "" {
-			w.at = min(w.at, now.Add(n.plan.Heartbeat))
-		}
-		return
+	switch shows := w.since.Add(hold); {
+	case now < shows && lead.ID == "":
+		return min(shows, now.Add(n.plan.Heartbeat))
+	case now < shows:
+		return shows
 	case lead.ID != "":
 		w.settled = true
 		n.show(lead, n.leading(lead))
-		return
+		return protocol.Never
 	}
 	w.settled = reach
 	n.showNobody(n.leaderless(reach))
-	w.at = now.Add(n.plan.Heartbeat) // nothing tells when a majority is lost
+	return now.Add(n.plan.Heartbeat) // nothing tells when a majority is lost
 }
 
 // leaderless is why no leader is known, and whether there may be one all the same. The
@@ -150,12 +137,12 @@ func (n *Node) leaderless(reach bool) (stale bool, cause error) {
 	switch {
 	case reach:
 		return false, n.standsNot()
-	case n.machine == nil && n.cfg.Join:
+	case n.run.Machine() == nil && n.cfg.Join:
 		return true, n.unjoined() // others may well be led
-	case n.machine == nil && n.cfg.voter():
+	case n.run.Machine() == nil && n.cfg.voter():
 		return false, n.unfounded()
 	}
-	return true, n.unreachable(n.latest.Boot)
+	return true, n.unreachable(n.run.Latest().Boot)
 }
 
 // hold is how long what is seen has to last before it is shown.
@@ -188,11 +175,11 @@ func (l leadership) same(o leadership) bool {
 func (n *Node) show(lead protocol.Leadership, as leadership) {
 	w := &n.watch
 	w.known, w.shown, w.as, w.cause = true, lead, as, ""
-	w.last = &driver.Leader{ID: string(lead.ID), Token: n.token(as.token), Metadata: maps.Clone(as.metadata), NoLease: n.classic != nil}
+	w.last = &driver.Leader{ID: string(lead.ID), Token: n.run.Token(as.token), Metadata: maps.Clone(as.metadata), NoLease: n.dialect.lacks(leases) != nil}
 	if as.since != 0 {
 		w.last.Since = time.Unix(0, as.since)
 	}
-	n.states.set(driver.State{Leader: w.last})
+	n.run.States().Set(driver.State{Leader: w.last})
 }
 
 func (n *Node) showNobody(stale bool, cause error) {
@@ -208,13 +195,13 @@ func (n *Node) showNobody(stale bool, cause error) {
 	if !stale {
 		w.last = nil
 	}
-	n.states.set(driver.State{Leader: w.last, Stale: stale, Cause: cause})
+	n.run.States().Set(driver.State{Leader: w.last, Stale: stale, Cause: cause})
 }
 
 // reaches reports whether a majority of the voters was heard within a promise,
 // this one included.
 func (n *Node) reaches(now protocol.Instant) bool {
-	if n.machine == nil {
+	if n.run.Machine() == nil {
 		return false
 	}
 	heard := 0
@@ -227,7 +214,7 @@ func (n *Node) reaches(now protocol.Instant) bool {
 			heard++
 		}
 	}
-	if n.classic != nil && !n.classic.majority {
+	if !n.dialect.majority() {
 		return true // it takes nobody else
 	}
 	return heard > len(voters)/2
@@ -258,7 +245,7 @@ func (n *Node) unfounded() error {
 func (n *Node) advice() string {
 	for by, r := range n.refusals {
 		if by != n.cfg.ID && r.Final && r.Code == wire.CodeDirectory {
-			return ". " + n.remedy()
+			return ". " + n.dialect.remedy()
 		}
 	}
 	return ""
@@ -288,12 +275,12 @@ func (n *Node) unreachable(now protocol.Instant) error {
 	if n.cfg.Join && n.removed() {
 		return n.unjoined()
 	}
-	missing := n.missing(func(p *link.PeerInfo) bool { return n.machine == nil || !n.hears(p, now) })
+	missing := n.missing(func(p *link.PeerInfo) bool { return n.run.Machine() == nil || !n.hears(p, now) })
 	says := n.refusers(func(refusal) bool { return true })
 	if says != "" {
 		says += "; "
 	}
-	if n.machine == nil {
+	if n.run.Machine() == nil {
 		return fmt.Errorf("%w: %sno voter has told who takes part: waiting for %s", driver.ErrUnreachable, says, missing)
 	}
 	return fmt.Errorf("%w: %sno majority of the voters was heard for %v: waiting for %s%s", driver.ErrUnreachable, says, n.idle(), missing, n.advice())
@@ -324,63 +311,6 @@ func (n *Node) missing(is func(*link.PeerInfo) bool) string {
 	return strings.Join(all, ", ")
 }
 
-// states hands states to observers: each sees the latest one it has not seen.
-type states struct {
-	mu      sync.Mutex
-	cur     driver.State
-	version uint64 // 0: there is none yet
-	changed chan struct{}
-	closed  bool
-}
-
-func newStates() *states { return &states{changed: make(chan struct{})} }
-
-// set makes cur the state, and wakes who waits for another one.
-func (s *states) set(cur driver.State) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cur = cur
-	s.version++
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-// get returns the state, its version, what is closed when there is another one,
-// and whether there will be.
-func (s *states) get() (cur driver.State, version uint64, changed <-chan struct{}, open bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cur, s.version, s.changed, !s.closed
-}
-
-// wait returns the first state that there is.
-func (s *states) wait(ctx context.Context) (driver.State, bool) {
-	for {
-		cur, version, changed, open := s.get()
-		if !open {
-			return cur, false
-		}
-		if version > 0 {
-			return cur, true
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return cur, false
-		}
-	}
-}
-
-func (s *states) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.closed = true
-		close(s.changed)
-		s.changed = make(chan struct{})
-	}
-}
-
 // look is what a node shows of itself at one moment.
 type look struct {
 	View        protocol.View // the zero View before the election is founded
@@ -399,24 +329,28 @@ var errJustStarted = errors.New("this node has just started and has not heard fr
 // look may be called by any goroutine.
 func (n *Node) look() look {
 	l := look{
-		Incarnation: n.incarnation.Load(), Started: n.started, Membership: n.membership.Load(),
-		Counters: n.counted.now(), Peers: n.link.Peers(),
+		Incarnation: n.run.Incarnation(), Started: n.started, Membership: n.membership.Load(),
+		Peers: n.link.Peers(),
+	}
+	c := n.run.Counters()
+	l.Counters = Counters{
+		Elections: c.Elections, Saves: c.Saves, SaveSlowest: c.SaveSlowest, ClockJumps: c.ClockJumps, Pauses: c.Pauses, LongestPause: c.LongestPause,
 	}
 	if n.recorder.Load() != nil {
 		l.Counters.FlightGaps = n.recorder.Load().Gaps()
 	}
 	version := uint64(0)
-	if l.State, version, _, _ = n.states.get(); version == 0 {
+	if l.State, version, _, _ = n.run.States().Get(); version == 0 {
 		l.State = driver.State{Stale: true, Cause: errJustStarted}
 	}
-	if v := n.seen.Load(); v != nil {
+	if v := n.run.Seen(); v != nil {
 		l.View = *v
-		now := n.now()
+		now := n.run.Now()
 		if v.Proven(now) {
 			l.LeaseLeft = v.LeaseEnd.Sub(now.Boot)
 		}
-		if until := protocol.Instant(n.owes.Load()); until > now.Boot {
-			l.Owes = until.Sub(now.Boot)
+		if v.OwesUntil > now.Boot {
+			l.Owes = v.OwesUntil.Sub(now.Boot)
 		}
 	}
 	return l

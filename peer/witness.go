@@ -43,7 +43,7 @@ func (m *mandate) Testament() driver.Testament { return m.n.testament() }
 func (n *Node) testament() driver.Testament {
 	t := testament{
 		Version: testamentVersion, Cluster: n.cfg.Cluster, Election: n.cfg.Name, ID: n.cfg.ID, Dir: n.self.Dir,
-		Incarnation: n.incarnation.Load(), Voters: make(map[protocol.NodeID]string),
+		Incarnation: n.run.Incarnation(), Voters: make(map[protocol.NodeID]string),
 		CertsDir: n.cfg.Certs, CA: n.cfg.CA, Cert: n.cfg.Cert, Key: n.cfg.Key, Own: n.cfg.own, Idle: n.plan.Promise, Program: n.cfg.Program,
 	}
 	if mutation.Is(mutation.NextLifesWill) {

@@ -113,6 +113,10 @@ var repository = house{
 			why: "small tools that everything above protocol may share, and that know nothing of elections",
 		},
 		{
+			at: "internal/runtime", may: []string{"driver", "fence", "internal/protocol", "internal/clock", "internal/mutation"}, tests: []string{"internal/mutation/teeth"}, others: nothing,
+			why: "it drives any machine, and knows none of them",
+		},
+		{
 			at: "internal/classictest", may: []string{"internal/protocol", "internal/golden"}, others: nothing,
 			why: "a world for the tests of machines, and the stories told of it",
 		},

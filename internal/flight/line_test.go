@@ -114,6 +114,14 @@ func TestLinesAsEncoded(t *testing.T) {
 // too.
 func TestNoFieldIsMissing(t *testing.T) {
 	t.Parallel()
+	inTraces := func(of reflect.Type) (n int) {
+		for f := range of.Fields() {
+			if f.Tag.Get("json") != "-" {
+				n++
+			}
+		}
+		return n
+	}
 	for _, c := range []struct {
 		of   any
 		want int
@@ -121,7 +129,7 @@ func TestNoFieldIsMissing(t *testing.T) {
 		{trace.Event{}, 18}, {protocol.Input{}, 11}, {protocol.Message{}, 25}, {protocol.View{}, 11},
 		{protocol.Send{}, 3}, {protocol.Leadership{}, 3}, {protocol.Reading{}, 2}, {protocol.Effects{}, 5},
 	} {
-		if got := reflect.TypeOf(c.of).NumField(); got != c.want {
+		if got := inTraces(reflect.TypeOf(c.of)); got != c.want {
 			t.Errorf("%T has %d fields; line.go knows %d", c.of, got, c.want)
 		}
 	}

@@ -52,31 +52,33 @@ const (
 type Driving struct {
 	Name string
 	Says string // what it does
-	Test string // of package peer: it catches the mistake
+
+	Package, Test string // what catches it
 }
 
 // OfDriving lists them. The tests run in builds with the tag "mutants".
 func OfDriving() []Driving {
 	const (
+		runtime               = "internal/runtime"
 		saves, orders, clocks = "TestSendsAfterSaves", "TestOrdersBeforeSends", "TestClockIsReadBetween"
 	)
 	return []Driving{
-		{SendAtOnce, "a message leaves before the save that it names", saves},
-		{SendAfterFailure, "a message leaves although the save that it names has failed", saves},
-		{AnySaveReleases, "a save that succeeds releases messages that name a later one, too", saves},
-		{EarlierForgotten, "a save releases only the messages that name it, and not those that name one that it has replaced", saves},
-		{QueueBehindSaves, "a message that names no save waits while another one does", saves},
-		{DurableAwaited, "a message that names a save that is durable already waits for the next one", saves},
-		{OlderKept, "a message that waits is kept when a newer one of its type to the same participant comes", "TestNewestWaits"},
-		{ViewAfterOrders, "an order is told before the view that it rests on is published", "TestViewBeforeOrders"},
-		{ViewBeforeStop, "the view of the end of a term is published before the work's context has ended", "TestViewBeforeOrders"},
-		{SendsBeforeOrders, "messages leave before the work is told to stop", orders},
-		{ReadBeforeReceive, "the clock is read before the letter that the machine is handed has arrived", clocks},
-		{ReadAfterSend, "the machine is told a time later than that at which its messages leave", clocks},
-		{TimerBeforeLetter, "a timer that has come due is handed in before a letter that has arrived", "TestLettersBeforeTimer"},
-		{BootNotAwaited, "a node that restarts says its new incarnation before that is durable", "TestBootSaveIsAwaited"},
-		{FoundNotAwaited, "a node that is founded says its incarnation before that is durable", "TestFoundingSaveIsAwaited"},
-		{LapseNotFinal, "a term that Check has found to be over is proven again by a late answer", "TestLapseIsFinal"},
-		{NextLifesWill, "a testament names the life after the one that leads", "TestTestamentNamesThisLife"},
+		{SendAtOnce, "a message leaves before the save that it names", runtime, saves},
+		{SendAfterFailure, "a message leaves although the save that it names has failed", runtime, saves},
+		{AnySaveReleases, "a save that succeeds releases messages that name a later one, too", runtime, saves},
+		{EarlierForgotten, "a save releases only the messages that name it, and not those that name one that it has replaced", runtime, saves},
+		{QueueBehindSaves, "a message that names no save waits while another one does", runtime, saves},
+		{DurableAwaited, "a message that names a save that is durable already waits for the next one", runtime, saves},
+		{OlderKept, "a message that waits is kept when a newer one of its type to the same participant comes", runtime, "TestNewestWaits"},
+		{ViewAfterOrders, "an order is told before the view that it rests on is published", runtime, "TestViewBeforeOrders"},
+		{ViewBeforeStop, "the view of the end of a term is published before the work's context has ended", runtime, "TestViewBeforeOrders"},
+		{SendsBeforeOrders, "messages leave before the work is told to stop", runtime, orders},
+		{ReadBeforeReceive, "the clock is read before the letter that the machine is handed has arrived", runtime, clocks},
+		{ReadAfterSend, "the machine is told a time later than that at which its messages leave", runtime, clocks},
+		{TimerBeforeLetter, "a timer that has come due is handed in before a letter that has arrived", runtime, "TestLettersBeforeTimer"},
+		{BootNotAwaited, "a machine that restarts has booted before its new incarnation is durable", runtime, "TestBootSaveIsAwaited"},
+		{FoundNotAwaited, "a machine that boots while turns are made has booted before its incarnation is durable", runtime, "TestFoundingSaveIsAwaited"},
+		{LapseNotFinal, "a term that Check has found to be over is proven again by a late answer", runtime, "TestLapseIsFinal"},
+		{NextLifesWill, "a testament names the life after the one that leads", "peer", "TestTestamentNamesThisLife"},
 	}
 }

@@ -81,4 +81,7 @@ type Send struct {
 	// disk.
 	After   uint64  `json:"after,omitzero"`
 	Message Message `json:"message"`
+	// Leads: with this message its sender tells of its leadership. The driver may
+	// add what it knows of that. It is not in traces, as it follows from the rest.
+	Leads bool `json:"-"`
 }

@@ -101,6 +101,22 @@ type View struct {
 	Confirmed uint64 `json:"confirmed,omitzero"`
 	// Fault says why the machine is Halted.
 	Fault string `json:"fault,omitzero"`
+
+	// What follows is for the driver, and follows from the state. It is not in
+	// traces, which are older.
+
+	// Incarnation is the boot counter of this participant; 0 in a protocol that has
+	// none. It may be told to others when the Saves of the Boot are durable.
+	Incarnation uint64 `json:"-"`
+	// OwesUntil is until when this participant may be promised to somebody by what it
+	// said before it started, or before its clock jumped: a leader that needs its vote
+	// may have to wait as long. 0 if it owes nothing.
+	OwesUntil Instant `json:"-"`
+	// Apart has, in a leader, a bit for the place in the membership of each voter whose
+	// clock does not run like the leader's, see [Member].Apart. Aside: this participant
+	// does not stand for election because of its own clock.
+	Apart uint16 `json:"-"`
+	Aside bool   `json:"-"`
 }
 
 // Proven reports whether leadership is proven at a reading taken now. It is Term.Check, in the

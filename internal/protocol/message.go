@@ -6,10 +6,6 @@ import "time"
 // "heartbeat", "pre-vote". Each protocol has constants for its own.
 type MessageType string
 
-// Reason says in one word why something was refused, ended or begun. Each
-// protocol has constants for its own.
-type Reason string
-
 // Message is what one participant sends to another. It is one flat struct for all protocols, so
 // that a send allocates nothing and a transport needs one encoding. Each protocol documents which
 // fields its messages use; the others are zero. What Membership, Ranking and Handover point to is

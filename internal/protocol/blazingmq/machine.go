@@ -289,7 +289,7 @@ func (m *Machine) send(fx *protocol.Effects, to int, msg *protocol.Message) {
 	if after > 0 && m.badDisk {
 		return
 	}
-	fx.Sends = append(fx.Sends, protocol.Send{To: m.cfg.Members[to], After: after, Message: *msg})
+	fx.Sends = append(fx.Sends, protocol.Send{To: m.cfg.Members[to], After: after, Message: *msg, Leads: m.role == protocol.Leader})
 }
 
 func (m *Machine) toAll(msg *protocol.Message, fx *protocol.Effects) {
@@ -346,7 +346,7 @@ func (m *Machine) rest() {
 
 // View implements [protocol.Machine]. Leader.Incarnation is that which was heard.
 func (m *Machine) View() protocol.View {
-	v := protocol.View{Role: m.role, Term: m.term, Fault: m.fault}
+	v := protocol.View{Role: m.role, Term: m.term, Fault: m.fault, Incarnation: m.ballot.Incarnation}
 	switch {
 	case m.role == protocol.Leader:
 		v.Leader = protocol.Leadership{ID: m.cfg.Self, Incarnation: m.ballot.Incarnation, Term: m.term}

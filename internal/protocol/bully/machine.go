@@ -146,7 +146,7 @@ func (m *Machine) forgetAt() protocol.Instant {
 
 // View implements [protocol.Machine].
 func (m *Machine) View() protocol.View {
-	v := protocol.View{Role: m.role, Term: m.ballot.Epoch, Leader: m.leader, Fault: m.fault}
+	v := protocol.View{Role: m.role, Term: m.ballot.Epoch, Leader: m.leader, Fault: m.fault, Incarnation: m.ballot.Incarnation}
 	if m.role == protocol.Leader {
 		v.Elected, v.Token = true, m.tenure
 		v.Leader = protocol.Leadership{ID: m.cfg.Self, Incarnation: m.ballot.Incarnation, Term: m.tenure}
@@ -162,6 +162,6 @@ func (m *Machine) message(kind protocol.MessageType, term uint64) protocol.Messa
 // send sends a message, never before the incarnation is durable.
 func (m *Machine) send(fx *protocol.Effects, to protocol.NodeID, msg *protocol.Message) {
 	if after, ok := m.ballot.After(0); ok {
-		fx.Sends = append(fx.Sends, protocol.Send{To: to, After: after, Message: *msg})
+		fx.Sends = append(fx.Sends, protocol.Send{To: to, After: after, Message: *msg, Leads: m.role == protocol.Leader})
 	}
 }

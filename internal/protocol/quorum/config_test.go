@@ -120,7 +120,7 @@ func TestBadBallotHalts(t *testing.T) {
 		t.Fatal(err)
 	}
 	fx := step(m, &protocol.Input{Kind: protocol.Boot, Durable: []byte("not a ballot")})
-	if v := m.View(); v.Role != protocol.Halted || !strings.Contains(v.Fault, "not a ballot") {
+	if v := m.View(); v.Role != protocol.Halted || !strings.Contains(v.Fault, "want a ballot") {
 		t.Errorf("view %+v", v)
 	}
 	if len(fx.Saves)+len(fx.Sends) > 0 || m.NextFire() != protocol.Never {

@@ -228,7 +228,13 @@ func (m *Machine) settle(fx *protocol.Effects) {
 // View implements [protocol.Machine]. While the role is Fencing and the lease is still renewed,
 // LeaseEnd is the deadline for the work to return; 0 if unchanged.
 func (m *Machine) View() protocol.View {
-	v := protocol.View{Role: m.role, Term: m.ballot.Term, Confirmed: m.proven, Fault: m.fault, Read: m.clock}
+	v := protocol.View{
+		Role: m.role, Term: m.ballot.Term, Confirmed: m.proven, Fault: m.fault, Read: m.clock,
+		Incarnation: m.ballot.Incarnation, Aside: m.now.Boot < m.asideUntil,
+	}
+	if m.now.Boot < m.bootUntil { // R1, R16
+		v.OwesUntil = m.bootUntil
+	}
 	switch {
 	case m.inTenure():
 		v.Leader = protocol.Leadership{ID: m.cfg.Self.ID, Incarnation: m.ballot.Incarnation, Term: m.tenure.term}
@@ -236,6 +242,11 @@ func (m *Machine) View() protocol.View {
 		// The renewed lease is the next tenure's. It does not cover the work that was told to stop.
 		if m.tenure.again && !m.cfg.mutants.Has("overtaken-work-renews") {
 			v.LeaseEnd = 0
+		}
+		for i := range m.ballot.Membership.Voters {
+			if i != m.self && m.apart(i) {
+				v.Apart |= 1 << i
+			}
 		}
 	case m.heard.contact != protocol.Always:
 		v.Leader = m.heard.leadership()
@@ -245,11 +256,6 @@ func (m *Machine) View() protocol.View {
 	}
 	return v
 }
-
-// OwesUntil is until when this voter may still be promised to somebody by what it said
-// before it started, or before its clock jumped (R1, R16): a leader that needs its vote
-// may have to wait as long. Always if it owes nothing.
-func (m *Machine) OwesUntil() protocol.Instant { return m.bootUntil }
 
 // message returns a message with the fields that all messages carry.
 func (m *Machine) message(kind protocol.MessageType, term uint64) protocol.Message {
@@ -269,7 +275,7 @@ func (m *Machine) send(fx *protocol.Effects, to protocol.NodeID, after uint64, m
 	if after > m.saveNo && !m.dirty {
 		return
 	}
-	fx.Sends = append(fx.Sends, protocol.Send{To: to, After: after, Message: *msg})
+	fx.Sends = append(fx.Sends, protocol.Send{To: to, After: after, Message: *msg, Leads: msg.Type == Heartbeat})
 }
 
 // toVoters sends a message to all other voters, without waiting for a save.

@@ -64,17 +64,17 @@ const (
 
 // The reasons why a term ended, in the order Stop.
 const (
-	Lapsed      protocol.Reason = "lapsed"       // the lease ran out
-	QuorumLost  protocol.Reason = "quorum-lost"  // no quorum answered in time (R8)
-	Superseded  protocol.Reason = "superseded"   // another leads a higher term (R6)
-	Overtaken   protocol.Reason = "overtaken"    // another may have led in between (R5)
-	Resigned    protocol.Reason = "resigned"     // it was asked to
-	Withdrawn   protocol.Reason = "withdrawn"    // it is no candidate any more
-	Transferred protocol.Reason = "transferred"  // it was asked to, in favour of another
-	Outranked   protocol.Reason = "outranked"    // a voter of a higher priority takes over
-	Paused      protocol.Reason = "paused"       // it is not to lead for now
-	Unhealthy   protocol.Reason = "unhealthy"    // its owner says so
-	DiskFailed  protocol.Reason = "disk-failed"  // it cannot save
-	ClockJump   protocol.Reason = "clock-jumped" // the machine slept, or a clock was set
-	ClocksApart protocol.Reason = "clocks-apart" // no quorum has clocks that run alike (R17)
+	Lapsed                      = protocol.Lapsed    // the lease ran out
+	QuorumLost  protocol.Reason = "quorum-lost"      // no quorum answered in time (R8)
+	Superseded  protocol.Reason = "superseded"       // another leads a higher term (R6)
+	Overtaken   protocol.Reason = "overtaken"        // another may have led in between (R5)
+	Resigned    protocol.Reason = "resigned"         // it was asked to
+	Withdrawn                   = protocol.Withdrawn // it is no candidate any more
+	Transferred protocol.Reason = "transferred"      // it was asked to, in favour of another
+	Outranked   protocol.Reason = "outranked"        // a voter of a higher priority takes over
+	Paused                      = protocol.Paused    // it is not to lead for now
+	Unhealthy                   = protocol.Unhealthy // its owner says so
+	DiskFailed  protocol.Reason = "disk-failed"      // it cannot save
+	ClockJump                   = protocol.ClockJump // the machine slept, or a clock was set
+	ClocksApart protocol.Reason = "clocks-apart"     // no quorum has clocks that run alike (R17)
 )

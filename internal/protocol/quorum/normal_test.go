@@ -78,6 +78,9 @@ func (s *shadow) equal(m *Machine, fx, own *protocol.Effects, now protocol.Readi
 	if v.Proven(now) != w.Proven(protocol.Reading{Boot: now.Boot - s.zero.Boot, Mono: now.Mono - s.zero.Mono}) {
 		return "only one of them is proven"
 	}
+	if w.OwesUntil != 0 {
+		w.OwesUntil += s.zero.Boot
+	}
 	v.LeaseEnd, v.NotBefore, v.Read = w.LeaseEnd, w.NotBefore, w.Read
 	return same("view", v, w)
 }

@@ -157,20 +157,6 @@ func (m *Machine) apart(i int) bool {
 	return until != 0 && m.now.Boot < until
 }
 
-// Apart reports clocks that do not run alike (R17). voters has, in a leader, a bit
-// for the place of each voter whose clock does not run like the leader's. self
-// reports whether this participant does not stand because of its own clock.
-func (m *Machine) Apart() (voters uint16, self bool) {
-	if m.inTenure() {
-		for i := range m.ballot.Membership.Voters {
-			if i != m.self && m.apart(i) {
-				voters |= 1 << i
-			}
-		}
-	}
-	return voters, m.now.Boot < m.asideUntil
-}
-
 // tells reports whether to tell the voter at a place that it is apart. A leader
 // whose own clock is wrong finds all voters apart one by one, and must not keep
 // them from replacing it. So it waits for half a window: it has given up by then.

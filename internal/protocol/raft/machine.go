@@ -174,7 +174,7 @@ func (m *Machine) NextFire() protocol.Instant {
 
 // View implements [protocol.Machine].
 func (m *Machine) View() protocol.View {
-	v := protocol.View{Role: m.role, Term: m.ballot.Term, Fault: m.fault}
+	v := protocol.View{Role: m.role, Term: m.ballot.Term, Fault: m.fault, Incarnation: m.ballot.Incarnation}
 	switch {
 	case m.role == protocol.Leader:
 		v.Elected, v.Token = true, m.token
@@ -200,7 +200,7 @@ func (m *Machine) send(fx *protocol.Effects, to int, msg *protocol.Message) {
 	if after > m.saveNo && !m.dirty {
 		return
 	}
-	fx.Sends = append(fx.Sends, protocol.Send{To: m.cfg.Members[to], After: after, Message: *msg})
+	fx.Sends = append(fx.Sends, protocol.Send{To: m.cfg.Members[to], After: after, Message: *msg, Leads: m.role == protocol.Leader})
 }
 
 // toAll sends a message to all others.

@@ -135,7 +135,7 @@ func (m *Machine) standAt() protocol.Instant {
 
 // View implements [protocol.Machine].
 func (m *Machine) View() protocol.View {
-	v := protocol.View{Role: m.role, Term: m.ballot.Epoch, Leader: m.claim(), Fault: m.fault}
+	v := protocol.View{Role: m.role, Term: m.ballot.Epoch, Leader: m.claim(), Fault: m.fault, Incarnation: m.ballot.Incarnation}
 	if m.role == protocol.Leader {
 		v.Elected, v.Token = true, m.tenure
 	}
@@ -183,6 +183,6 @@ func (m *Machine) word() protocol.Leadership {
 // incarnation is durable.
 func (m *Machine) send(fx *protocol.Effects, to protocol.NodeID, after uint64, msg *protocol.Message) {
 	if after, ok := m.ballot.After(after); ok {
-		fx.Sends = append(fx.Sends, protocol.Send{To: to, After: after, Message: *msg})
+		fx.Sends = append(fx.Sends, protocol.Send{To: to, After: after, Message: *msg, Leads: m.role == protocol.Leader})
 	}
 }

@@ -154,17 +154,18 @@ for %d at least: TestGroundsAreFair reads from this table how many. (Without ELE
 	}
 }
 
-// driving lists the mutants of what drives a machine among peers. They are caught
+// driving lists the mutants of what drives a machine. They are caught
 // elsewhere: the simulator drives machines itself.
 func driving(w io.Writer) {
 	fmt.Fprint(w, `
 ## Driving a machine
 
 What drives a machine can break rules, too: it can send before it has saved, or read the clock too early. The simulator drives machines by
-code of its own, so it cannot see such a mistake of the peers' runtime. Package `+"`peer`"+` has a test for each, in fake time. It sees a node at
-its machine, links, disk and clocks only. A mutant that survives its test fails the build.
+code of its own, so it cannot see such a mistake. Package `+"`internal/runtime`"+` has a test for each, in fake time, with a machine that does
+what the test says, a disk whose saves end when the test says so, and a transport that records. One mistake is of package `+"`peer`"+` itself.
+A mutant that survives its test fails the build.
 
-`+"```\ngo test -tags mutants ./peer -run TestDrivingTeeth\n```"+`
+`+"```\ngo test -tags mutants ./internal/runtime ./peer -run TestDrivingTeeth\n```"+`
 
 | mutant | what it does | killed by |
 |---|---|---|

@@ -1,27 +1,34 @@
-package peer
+package runtime
 
 import (
 	"sync"
 
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/peer/internal/wire"
 )
 
-// maxLetters bounds the letters of one sender that wait, so that one who floods
-// keeps out nobody else's. A machine takes microseconds for each; when more wait,
-// the process hangs, and old letters help nobody.
+// maxLetters bounds the letters of one sender that wait, so that a sender that floods
+// keeps no other sender's out. A machine takes microseconds for each. When more wait, the
+// process hangs, and old letters are of no use.
 const maxLetters = 128
+
+// Letter is a message, with what its sender's runtime adds of its leadership if the
+// message tells of that, see [protocol.Send].Leads. They are 0 in any other letter.
+type Letter struct {
+	Message protocol.Message
+	Since   int64  // since when it leads: Unix time in nanoseconds, by its wall clock
+	Token   uint64 // the count of its token
+}
 
 // item is one thing for the loop: a letter if from is set, else do.
 type item struct {
 	from   protocol.NodeID
-	letter wire.Letter
+	letter Letter
 	do     func()
 }
 
 // inbox is what waits for the loop. Each sender's letters are bounded and the
-// newest is dropped when there is no room; everything else is bounded by who
-// waits for it, and is always taken.
+// newest is dropped when there is no room; everything else is bounded by
+// those that wait for it, and is always taken.
 type inbox struct {
 	wake chan struct{} // has room for one
 
@@ -37,7 +44,7 @@ func newInbox() *inbox {
 	return &inbox{wake: make(chan struct{}, 1), letters: make(map[protocol.NodeID]int)}
 }
 
-// help names what is called by whoever brings a letter, once it is in.
+// help sets what put calls once a letter is in.
 func (b *inbox) help(helper func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,7 +60,7 @@ func (b *inbox) ring() {
 }
 
 // put reports false when the loop has ended, or has no room. A letter may be
-// handled before it returns: whoever brings one holds no lock.
+// handled before it returns, so the caller holds no lock.
 func (b *inbox) put(it item) bool {
 	b.mu.Lock()
 	if b.closed {

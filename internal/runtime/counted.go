@@ -1,11 +1,27 @@
-package peer
+package runtime
 
 import (
 	"sync"
 	"time"
 )
 
-// counted are a node's counters. They are written by the loop and the saver.
+// Counters are what a Runner has counted since it was made. Their names in JSON are
+// stable.
+type Counters struct {
+	// Elections counts its victories.
+	Elections uint64 `json:"elections"`
+	// Saves counts saves, and SaveSlowest is how long the slowest took.
+	Saves       uint64        `json:"saves"`
+	SaveSlowest time.Duration `json:"save_slowest_ns"`
+	// ClockJumps counts suspends and clocks that were set.
+	ClockJumps uint64 `json:"clock_jumps"`
+	// Pauses counts times when the process came to run much later than it wanted, and
+	// LongestPause is how long the longest was.
+	Pauses       uint64        `json:"pauses"`
+	LongestPause time.Duration `json:"longest_pause_ns"`
+}
+
+// counted are the counters. They are written by turns and the saver.
 type counted struct {
 	mu  sync.Mutex
 	all Counters

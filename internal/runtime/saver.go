@@ -1,18 +1,28 @@
-package peer
+package runtime
 
 import (
 	"sync"
 	"time"
 )
 
-// saver makes ballots durable, one at a time, off the path of heartbeats. A save
+// Disk keeps the Data of the machine's latest Save. It is called by one goroutine at a
+// time.
+type Disk interface {
+	// Save replaces what is kept, and returns when that is durable. A write that is cut
+	// short leaves the old or the new data whole. data is the caller's again afterwards.
+	Save(data []byte) error
+	// Settle is called when nothing was saved for a while, for work that should delay no
+	// election, such as a second copy.
+	Settle() error
+}
+
+// saver makes saves durable, one at a time, off the path of heartbeats. A save
 // that a later one has replaced before its turn came is skipped.
 type saver struct {
-	save   func(data []byte) error
-	mirror func() error
+	disk   Disk
 	done   func(number uint64, took time.Duration, err error) // after each save
-	failed func(err error)                                    // of the mirror
-	idle   time.Duration                                      // after which the second slot is written, see run
+	failed func(err error)                                    // of Disk.Settle
+	idle   time.Duration                                      // after which the disk is settled, see run
 
 	wake   chan struct{} // has room for one
 	stop   chan struct{}
@@ -59,11 +69,11 @@ func (s *saver) run() {
 		case <-s.stop:
 			return
 		case <-idle.C:
-			// The second slot: by now no election waits for the disk. One that is under
-			// way would wait for it: on a disk whose syncs take 300 ms, with a promise of
-			// 500 ms, a mirror a heartbeat after each vote had votes come so late that
-			// elections went on for up to 85 terms.
-			if err := s.mirror(); err != nil {
+			// By now no election waits for the disk. One that is under way would wait for
+			// this: on a disk whose syncs take 300 ms, with a promise of 500 ms, a second
+			// write a heartbeat after each vote delayed votes so much that elections went
+			// on for up to 85 terms.
+			if err := s.disk.Settle(); err != nil {
 				s.failed(err)
 			}
 			continue
@@ -78,7 +88,7 @@ func (s *saver) run() {
 			continue
 		}
 		start := time.Now()
-		err := s.save(data)
+		err := s.disk.Save(data)
 		s.done(number, time.Since(start), err)
 		if err == nil {
 			idle.Reset(s.idle)

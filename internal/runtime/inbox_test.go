@@ -1,0 +1,83 @@
+package runtime
+
+import "testing"
+
+// rung reports whether the loop was rung for.
+func rung(b *inbox) bool {
+	select {
+	case <-b.wake:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestLetterHelps: once there are turns, the caller that brings a letter makes one, and
+// the loop is woken for everything else.
+func TestLetterHelps(t *testing.T) {
+	b := newInbox()
+	letter, other := item{from: "n2"}, item{do: func() {}}
+	if !b.put(letter) || !rung(b) {
+		t.Error("before the loop runs, a letter does not ring")
+	}
+	helped, waiting := 0, 0
+	b.help(func() {
+		helped++
+		waiting += len(b.take(nil)) // without the lock, and the letter is in
+	})
+	if !b.put(letter) || helped != 1 || waiting != 2 || rung(b) {
+		t.Errorf("helped %d times with %d letters; want once, with both, and no ring", helped, waiting)
+	}
+	if !b.put(other) || helped != 1 || !rung(b) {
+		t.Error("what is no letter is for the loop")
+	}
+	b.close()
+	if b.put(letter) || helped != 1 {
+		t.Error("an inbox that is closed takes a letter")
+	}
+}
+
+// TestHelpDoesNotWait: while a turn is under way the loop is told to make another.
+func TestHelpDoesNotWait(t *testing.T) {
+	r := &Runner{inbox: newInbox()}
+	turns := &turns{r: r, baton: make(chan struct{}, 1)}
+	turns.take()
+	turns.help()
+	if !rung(r.inbox) {
+		t.Error("a letter that came during a turn is left lying")
+	}
+	turns.leave()
+}
+
+// TestInbox: the letters of each sender are bounded, and nothing else is.
+func TestInbox(t *testing.T) {
+	b := newInbox()
+	for range maxLetters {
+		if !b.put(item{from: "n1", letter: Letter{Since: 1}}) {
+			t.Fatal("there is no room for a letter")
+		}
+	}
+	if b.put(item{from: "n1"}) || b.lost() != 1 {
+		t.Errorf("a letter too many is taken, and %d are counted as lost", b.lost())
+	}
+	if !b.put(item{from: "n4"}) {
+		t.Error("a sender that floods keeps out the letters of another")
+	}
+	if !b.put(item{do: func() {}}) {
+		t.Error("what is no letter must always be taken")
+	}
+	batch := b.take(nil)
+	if len(batch) != maxLetters+2 || batch[0].letter.Since != 1 || batch[maxLetters+1].do == nil {
+		t.Errorf("took %d items out of order", len(batch))
+	}
+	if !b.put(item{from: "n1"}) {
+		t.Error("there is no room again")
+	}
+	if batch = b.take(batch); len(batch) != 1 || batch[0].from != "n1" {
+		t.Errorf("took %+v", batch)
+	}
+	b.put(item{from: "n3"})
+	if left := b.close(); len(left) != 1 || b.put(item{do: func() {}}) {
+		t.Errorf("closing left %d items, or something was taken afterwards", len(left))
+	}
+}

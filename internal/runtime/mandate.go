@@ -1,0 +1,203 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/mutation"
+	"github.com/electd/elect/internal/protocol"
+)
+
+// Mandate is one victory. What it proves is read from the view that was published
+// last, by the clock, with neither lock nor I/O.
+type Mandate struct {
+	r     *Runner
+	count uint64 // of the token
+	token fence.Token
+	ctx   context.Context
+	end   context.CancelCauseFunc
+
+	over   atomic.Pointer[error] // why it has ended; set once
+	joined atomic.Bool           // its work has returned
+
+	// Owned by turns.
+	given   bool // to a Campaign: its caller says when the work has returned
+	stopped bool
+	leaving bool // Joined is on its way to the machine
+}
+
+var _ interface {
+	driver.Mandate
+	driver.Confirmer
+} = (*Mandate)(nil)
+
+func newMandate(r *Runner, count uint64) *Mandate {
+	m := &Mandate{r: r, count: count, token: r.Token(count)}
+	m.ctx, m.end = context.WithCancelCause(context.Background())
+	return m
+}
+
+// lose ends the mandate. The first reason stays. When it returns the context has
+// ended, whichever call was first.
+func (m *Mandate) lose(why error) {
+	m.over.CompareAndSwap(nil, &why)
+	m.end(*m.over.Load())
+}
+
+func (m *Mandate) Token() fence.Token       { return m.token }
+func (m *Mandate) Context() context.Context { return m.ctx }
+
+// Check implements [driver.Mandate].
+func (m *Mandate) Check() error {
+	if why := m.over.Load(); why != nil {
+		return *why
+	}
+	v := m.r.seen.Load()
+	now := m.r.cfg.Now()
+	switch {
+	case v.Token == m.count && v.Proven(now):
+		return nil
+	case v.Token == m.count && v.Elected && !v.Active:
+		return driver.ErrNotExclusive
+	case now.Jumped(v.Read):
+		m.lose(plain(protocol.ClockJump))
+	case mutation.Is(mutation.LapseNotFinal):
+		return plain(protocol.Lapsed)
+	default:
+		m.lose(plain(protocol.Lapsed))
+	}
+	// It must not be proven again by an answer that is late. The loop has yet to
+	// notice, and what is left of the term is given up.
+	m.r.Do(func() {
+		if m.r.held == m && !m.stopped {
+			m.r.Command(protocol.Command{Verb: protocol.Resign})
+		}
+	})
+	return *m.over.Load()
+}
+
+// Remaining implements [driver.Mandate]. After a resignation it goes on to say
+// for how long nobody else leads: the lease is renewed until Release.
+func (m *Mandate) Remaining() (time.Duration, bool) {
+	if why := m.over.Load(); m.joined.Load() || why != nil && !errors.Is(*why, driver.ErrResigned) && !errors.Is(*why, driver.ErrUnhealthy) {
+		return 0, true
+	}
+	v := m.r.seen.Load()
+	now := m.r.cfg.Now()
+	mine := v.Token == m.count && v.Active || v.Role == protocol.Fencing && v.Leader.ID == m.r.cfg.ID
+	if !mine || now.Boot >= v.LeaseEnd || now.Jumped(v.Read) {
+		return 0, true
+	}
+	return v.LeaseEnd.Sub(now.Boot), true
+}
+
+// Over is why it has ended, nil if it has not.
+func (m *Mandate) Over() error {
+	if why := m.over.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// Joined reports whether its work has returned.
+func (m *Mandate) Joined() bool { return m.joined.Load() }
+
+// Release implements [driver.Mandate]. Nothing in it waits for a disk.
+func (m *Mandate) Release(context.Context) error {
+	m.r.Call(func() { m.r.leave(m) }) // of a Runner that was stopped it lapses
+	m.lose(plain(protocol.Withdrawn))
+	return nil
+}
+
+// Confirm implements [driver.Confirmer].
+func (m *Mandate) Confirm(ctx context.Context) error {
+	if why := m.over.Load(); why != nil {
+		return *why
+	}
+	answer := make(chan error, 1)
+	if !m.r.Do(func() { m.r.confirm(m, answer) }) {
+		return ErrClosed
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-m.ctx.Done():
+		return context.Cause(m.ctx)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// confirms are the Confirm calls that wait for a round trip. The loop owns them.
+type confirms struct {
+	asked uint64 // commands given to the machine
+	wait  []confirmation
+}
+
+type confirmation struct {
+	number uint64
+	m      *Mandate
+	answer chan<- error // has room for one
+}
+
+func (r *Runner) confirm(m *Mandate, answer chan<- error) {
+	if r.held != m || m.stopped {
+		m.lose(plain(protocol.Lapsed)) // unless it was lost before, as it should
+		answer <- *m.over.Load()
+		return
+	}
+	r.confirms.asked++
+	r.confirms.wait = append(r.confirms.wait, confirmation{r.confirms.asked, m, answer})
+	r.Command(protocol.Command{Verb: protocol.Confirm})
+}
+
+// answer tells those whose round trip has been made. A mandate that ended in
+// between tells its callers itself.
+func (c *confirms) answer(confirmed uint64) {
+	kept := c.wait[:0]
+	for _, w := range c.wait {
+		why := w.m.over.Load()
+		switch {
+		case why != nil:
+			w.answer <- *why
+		case w.number <= confirmed:
+			w.answer <- nil
+		default:
+			kept = append(kept, w)
+		}
+	}
+	clear(c.wait[len(kept):])
+	c.wait = kept
+}
+
+func (c *confirms) quit() {
+	for _, w := range c.wait {
+		w.answer <- ErrClosed
+	}
+	c.wait = nil
+}
+
+// plain is the plain reason of package driver for that of the protocol.
+func plain(r protocol.Reason) error {
+	loss, says := r.Loss()
+	kind := driver.ErrSuperseded
+	switch loss {
+	case protocol.Expired:
+		kind = driver.ErrExpired
+	case protocol.Unreachable:
+		kind = driver.ErrUnreachable
+	case protocol.Resigned:
+		kind = driver.ErrResigned
+	case protocol.Unfit:
+		kind = driver.ErrUnhealthy
+	}
+	if says == "" {
+		return kind
+	}
+	return fmt.Errorf("%w: %s", kind, says)
+}

@@ -1,0 +1,360 @@
+package runtime
+
+import (
+	crand "crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
+	"github.com/electd/elect/internal/clock"
+	"github.com/electd/elect/internal/mutation"
+	"github.com/electd/elect/internal/protocol"
+)
+
+// Config is what a Runner is made with.
+type Config struct {
+	ID        protocol.NodeID // of the participant
+	Era       uint64          // of its tokens
+	Disk      Disk
+	Transport Transport
+	Store     Store // nil if the machine asks none
+	Hooks     Hooks
+	// Log is told what is worth knowing. It must not block. Nil is silence.
+	Log *slog.Logger
+	// Now reads the clocks; nil is those of the system.
+	Now func() protocol.Reading
+	// Late is how late a timer may be before that is counted as a pause of the process.
+	Late time.Duration
+	// Idle is how long nothing was saved before [Disk].Settle is called.
+	Idle time.Duration
+	// Incarnations: a machine that saves no incarnation when it boots is refused. It is
+	// for participants that tell others which life of theirs speaks.
+	Incarnations bool
+}
+
+// Transport sends messages to other participants.
+type Transport interface {
+	// Send sends a message, if that is possible at once: any message may be lost. It is
+	// called in a turn. s is the Runner's again afterwards.
+	Send(s *protocol.Send)
+}
+
+// Store is what machines of protocols over a store ask.
+type Store interface {
+	// Ask begins an operation, in a turn, and does not wait for it. tell hands its answer
+	// in, from any goroutine: once, with StatusUnknown if none comes in time; of a watch,
+	// each time.
+	Ask(a protocol.Ask, tell func(protocol.Answer))
+}
+
+// Recorder records what a machine does. It is called after each step, in the turn, and
+// keeps none of the arguments. state is the machine's AppendState, in memory of its own.
+type Recorder interface {
+	Step(in *protocol.Input, fx *protocol.Effects, v *protocol.View, state func() []byte)
+}
+
+// Hooks are what a participant does beside its machine. They are called in a turn, and
+// wait for nothing. Those of a step (Published to CatchUp) give the machine no command.
+// Nil does nothing.
+type Hooks struct {
+	// Heard sees a letter before the machine does; false drops it.
+	Heard func(from protocol.NodeID, l *Letter) bool
+	// Published comes after each step. The view is published, and nothing else of the
+	// step is carried out but that contexts have ended. before is the view that was
+	// published before, nil if it is the same.
+	Published func(in *protocol.Input, before *protocol.View)
+	// Reason is the reason that people are told for that of a Stop.
+	Reason func(protocol.Reason) protocol.Reason
+	// Elected, Active and Stopped follow the orders of a term. c is the candidacy that
+	// waits, or nil.
+	Elected func(m *Mandate, c *Candidacy)
+	Active  func(m *Mandate)
+	Stopped func(m *Mandate, reason protocol.Reason)
+	// CatchUp is the order of that name.
+	CatchUp func(o *protocol.Order)
+	// Stand comes before a candidacy is taken on; an error refuses it.
+	Stand func(c *Candidacy) error
+	// Withdrawn: no candidacy waits any more.
+	Withdrawn func()
+	// Booted: the save of a boot in a turn of Run is durable.
+	Booted func()
+	// Jumped: the machine slept, or a clock was set.
+	Jumped func()
+	// Survey comes at the end of a turn. It returns when it is to be called again at the
+	// latest, on the clock of [Runner.Latest].
+	Survey func() protocol.Instant
+}
+
+// Runner drives a machine. Its methods may be called by any number of goroutines,
+// unless they say that they are for turns: those are called by hooks and by what
+// [Runner.Do] and [Runner.Call] were given, or before Run.
+type Runner struct {
+	cfg    Config
+	log    *slog.Logger
+	inbox  *inbox
+	saver  *saver
+	states *States
+	stop   chan struct{} // closed by Stop
+	once   sync.Once
+
+	// What others read at any time.
+	seen        atomic.Pointer[protocol.View] // of the latest step; nil before the first
+	incarnation atomic.Uint64
+	counted     counted
+
+	// Owned by turns.
+	machine  protocol.Machine // nil before Boot
+	running  bool             // Run was called
+	recorder Recorder
+	state    func() []byte // of the machine
+	tell     func(protocol.Answer)
+
+	in       protocol.Input
+	fx       protocol.Effects
+	view     protocol.View    // of the latest step
+	before   protocol.View    // the one that it has replaced
+	told     protocol.Instant // when the machine had its latest command
+	chance   *rand.Rand
+	timer    *time.Timer
+	due      protocol.Instant // what the timer is set for
+	survey   protocol.Instant // as Hooks.Survey said
+	paused   protocol.Instant // when the latest pause was noticed
+	patient  protocol.Instant // no Fire before, after a pause
+	latest   protocol.Reading
+	anchor   protocol.Reading // for telling jumps of the clock
+	bootSave uint64           // the save that holds the incarnation; 0 once it is durable
+	durable  uint64           // the greatest save that is durable
+	waiting  []protocol.Send  // for a save, see wait
+	joins    []uint64         // tokens of terms whose work has returned
+	held     *Mandate         // the term that was won, until its work has returned
+	waiter   *Candidacy
+	confirms confirms
+	ending   bool // no victory any more
+}
+
+// New makes a Runner that has no machine yet.
+func New(cfg Config) *Runner {
+	if cfg.Now == nil {
+		cfg.Now = Reading
+	}
+	var seed [32]byte
+	_, _ = crand.Read(seed[:]) // it never fails
+	r := &Runner{
+		cfg: cfg, inbox: newInbox(), states: &States{changed: make(chan struct{})}, stop: make(chan struct{}), chance: rand.New(rand.NewChaCha8(seed)),
+		timer: time.NewTimer(time.Hour), due: protocol.Never, survey: protocol.Never, paused: protocol.Always, patient: protocol.Always,
+	}
+	r.SetLog(cfg.Log)
+	r.timer.Stop()
+	r.state = func() []byte { return r.machine.AppendState(nil) }
+	r.tell = func(a protocol.Answer) {
+		r.Do(func() {
+			r.in = protocol.Input{Kind: protocol.Replied, Answer: a}
+			r.step()
+		})
+	}
+	r.anchor = r.Read()
+	r.saver = &saver{
+		disk: cfg.Disk, idle: cfg.Idle,
+		done: func(number uint64, took time.Duration, err error) {
+			r.counted.saved(took)
+			r.Do(func() { r.saved(number, err) })
+		},
+		failed: func(err error) { r.log.Warn("the second copy of the ballot cannot be written", "error", err) },
+	}
+	return r
+}
+
+// SetLog replaces Config.Log. It is for turns.
+func (r *Runner) SetLog(log *slog.Logger) {
+	if r.log = log; log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Boot begins the machine's life, with what its Disk has kept, nil if that is nothing.
+// It is for turns. Before Run it returns when the machine's save is durable; in Run that
+// is told by Hooks.Booted. After an error there is no machine, and nothing that it
+// wanted was done but the save that has failed.
+func (r *Runner) Boot(m protocol.Machine, durable []byte, rec Recorder) error {
+	r.in = protocol.Input{Kind: protocol.Boot, Durable: durable}
+	r.decide(m)
+	v := m.View()
+	switch {
+	case v.Fault != "":
+		return driver.Permanent(errors.New(v.Fault))
+	case r.cfg.Incarnations && (v.Incarnation == 0 || len(r.fx.Saves) == 0):
+		return driver.Permanent(errors.New("this machine saves no incarnation when it boots; want one that does"))
+	}
+	r.machine, r.recorder = m, rec
+	r.incarnation.Store(v.Incarnation)
+	for _, s := range r.fx.Saves {
+		r.bootSave = s.Number
+	}
+	r.carryOut()
+	r.in.Durable = nil
+	r.join()
+	if mutation.Is(mutation.BootNotAwaited) && !r.running || mutation.Is(mutation.FoundNotAwaited) && r.running {
+		r.bootSave = 0
+		r.booted()
+	}
+	for !r.running && r.bootSave != 0 {
+		number, data := r.saver.number, r.saver.data
+		r.saver.number = 0
+		start := time.Now()
+		if err := r.cfg.Disk.Save(data); err != nil {
+			r.machine = nil
+			return fmt.Errorf("the ballot cannot be saved: %w", err)
+		}
+		r.counted.saved(time.Since(start))
+		r.saved(number, nil)
+	}
+	return nil
+}
+
+// Run makes turns until Stop is called, and then ends what waits. When it has returned
+// there is no turn any more, and [Runner.Close] is due.
+func (r *Runner) Run() {
+	r.loop()
+	r.timer.Stop()
+	r.ending = true
+	r.Lose(ErrClosed)
+	for _, it := range r.inbox.close() {
+		if it.from == "" {
+			it.do() // a call may wait for it
+		}
+	}
+	r.Lose(ErrClosed) // it may have been won by what was left
+	if c := r.waiter; c != nil {
+		r.waiter = nil
+		c.result <- outcome{err: ErrClosed}
+	}
+	r.confirms.quit()
+	r.states.Close()
+}
+
+// Start has saves made. It is called once, before Run.
+func (r *Runner) Start() { r.running = true; r.saver.start() }
+
+// Stop has Run return.
+func (r *Runner) Stop() { r.once.Do(func() { close(r.stop) }) }
+
+// Close waits for the save that is under way. It is called after Run, if Start was.
+func (r *Runner) Close() { r.saver.close() }
+
+// Do has a turn do something. It reports false when there will be no turn.
+func (r *Runner) Do(do func()) bool { return r.inbox.put(item{do: do}) }
+
+// Call has a turn do something, and waits until its effects were carried out. It
+// reports false when there will be no turn. It must not be called in one.
+func (r *Runner) Call(do func()) bool {
+	done := make(chan struct{})
+	if !r.Do(func() { defer close(done); do() }) {
+		return false
+	}
+	<-done // also when the Runner is stopped: what waits is taken then
+	return true
+}
+
+// Receive hands in a message, with what the sender says of its leadership. The caller
+// holds no lock: it may make the turn itself. The letter is dropped if too many of its
+// sender's wait.
+func (r *Runner) Receive(from protocol.NodeID, m *protocol.Message, since int64, token uint64) {
+	r.inbox.put(item{from: from, letter: Letter{Message: *m, Since: since, Token: token}})
+}
+
+// PeerClosed tells the machine that the last connection with a life of from was closed by its side.
+func (r *Runner) PeerClosed(from protocol.NodeID, incarnation uint64) {
+	r.Do(func() {
+		if r.machine != nil {
+			r.in = protocol.Input{Kind: protocol.PeerClosed, From: from, Incarnation: incarnation}
+			r.step()
+		}
+	})
+}
+
+// Command gives the machine a command, if there is one. It is for turns.
+func (r *Runner) Command(c protocol.Command) {
+	if r.machine == nil {
+		return
+	}
+	r.in = protocol.Input{Kind: protocol.Do, Command: c}
+	r.step()
+	r.told = r.latest.Boot // a timer that this has brought back may be long past, and the process is not late
+}
+
+// Machine is the machine, nil before Boot. It is for turns.
+func (r *Runner) Machine() protocol.Machine { return r.machine }
+
+// View is that of the latest step. It is for turns, and valid in this one.
+func (r *Runner) View() *protocol.View { return &r.view }
+
+// Latest is what the clocks showed when they were read last. It is for turns.
+func (r *Runner) Latest() protocol.Reading { return r.latest }
+
+// Read reads the clocks, and has Latest remember. It is for turns.
+func (r *Runner) Read() protocol.Reading {
+	r.latest = r.cfg.Now()
+	return r.latest
+}
+
+// Held is the mandate whose work has not returned, nil if there is none. It is for turns.
+func (r *Runner) Held() *Mandate { return r.held }
+
+// Waits reports whether a candidacy waits. It is for turns.
+func (r *Runner) Waits() bool { return r.waiter != nil }
+
+// Ending reports whether Stop was heard. It is for turns.
+func (r *Runner) Ending() bool { return r.ending }
+
+// Seen is the view that was published last, nil before the first. It is immutable.
+func (r *Runner) Seen() *protocol.View { return r.seen.Load() }
+
+// Now reads the clocks.
+func (r *Runner) Now() protocol.Reading { return r.cfg.Now() }
+
+// Incarnation is that of the machine; 0 before Boot, or if the protocol has none.
+func (r *Runner) Incarnation() uint64 { return r.incarnation.Load() }
+
+// States are what observers are shown. Run closes them.
+func (r *Runner) States() *States { return r.states }
+
+// Counters are what was counted so far.
+func (r *Runner) Counters() Counters { return r.counted.now() }
+
+// Token is the fencing token of a count; 0 if it cannot be one.
+func (r *Runner) Token(count uint64) fence.Token {
+	t, err := fence.NewToken(r.cfg.Era, count)
+	if err != nil {
+		return 0
+	}
+	return t
+}
+
+// Reading is what the two clocks of the system show now.
+func Reading() protocol.Reading {
+	p := clock.ReadPair()
+	return protocol.Reading{Boot: protocol.Instant(p.Boot), Mono: protocol.Instant(p.Mono)}
+}
+
+// Candidacy is a Campaign that waits.
+type Candidacy struct {
+	driver.Candidacy
+	Command protocol.Command
+
+	result chan outcome // has room for one
+	won    *Mandate     // what result was given; of turns
+}
+
+type outcome struct {
+	m   *Mandate
+	err error
+}
+
+// ErrClosed is what calls of a Runner return that has been stopped.
+var ErrClosed = fmt.Errorf("%w: the node was closed", driver.ErrClosed)
