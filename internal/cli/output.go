@@ -13,7 +13,7 @@ import (
 // Output is the value of --output.
 type Output string
 
-// String, Type and Set make it a flag's value.
+// String makes it a flag's value, with Type and Set.
 func (o *Output) String() string { return string(*o) }
 func (o *Output) Type() string   { return "format" }
 func (o *Output) Set(text string) error {

@@ -143,7 +143,7 @@ type Op struct {
 	Count int               `json:"count,omitempty"`
 }
 
-// Leader, in the place of an operation's Node or Peer, is the leader at the beginning of the
+// Leader stands in an operation's Node or Peer for the leader at the beginning of the
 // operation: the participant with the greatest token among those with a proven lease, or else among
 // the elected. If there is none, nothing is done.
 const Leader protocol.NodeID = "leader"

@@ -268,7 +268,7 @@ func (m *memory) of(number uint32) *known {
 // letter reads the payload of a frame if it is a letter such as appendLetter
 // writes: fields in their order, each once, and nothing wrong with any. It
 // reports false for anything else.
-func (all *memory) letter(payload []byte) (*Letter, bool) {
+func (m *memory) letter(payload []byte) (*Letter, bool) {
 	s := scan{b: payload}
 	if len(payload) > MaxFrame || !s.next() || s.field != frameLetter || !s.block || s.off < len(payload) {
 		return nil, false
@@ -280,7 +280,7 @@ func (all *memory) letter(payload []byte) (*Letter, bool) {
 		case s.field == letterOf && !s.block:
 			l.Number = uint32(s.number) // of 32 bits, as the generated code takes it
 		case s.field == letterMessage && s.block:
-			if !all.of(l.Number).message(s.bytes, &l.Message) {
+			if !m.of(l.Number).message(s.bytes, &l.Message) {
 				return nil, false
 			}
 		case s.field == letterSince && !s.block:
