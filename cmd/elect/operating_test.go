@@ -35,7 +35,7 @@ func TestOperatingExamples(t *testing.T) {
 		for _, name := range names.FindAllString(text, -1) {
 			isVariable(t, unit, name)
 		}
-		for _, line := range strings.Split(text, "\n") {
+		for line := range strings.SplitSeq(text, "\n") {
 			if _, where, ok := strings.Cut(line, "ELECT_ELECTION=peer:"); ok {
 				peersParse(t, unit, "peer:"+where, "n1")
 			}
@@ -43,7 +43,7 @@ func TestOperatingExamples(t *testing.T) {
 	}
 
 	var entry, command []string
-	for _, line := range strings.Split(read(t, filepath.Join(dir, "Containerfile")), "\n") {
+	for line := range strings.SplitSeq(read(t, filepath.Join(dir, "Containerfile")), "\n") {
 		for _, name := range names.FindAllString(line, -1) {
 			isVariable(t, "Containerfile", name)
 		}

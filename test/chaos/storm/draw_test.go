@@ -269,7 +269,8 @@ func TestTable(t *testing.T) {
 	words := map[Ability]string{FUSE: "FUSE", Filling: "FUSE or tmpfs", Clocks: "own clocks", Quota: "control groups", Next: "two versions"}
 	seen := map[string]bool{}
 	families := map[string]bool{}
-	want := "\n| fault | of | what it does | needs |\n|---|---|---|---|\n"
+	var want strings.Builder
+	want.WriteString("\n| fault | of | what it does | needs |\n|---|---|---|---|\n")
 	for _, f := range Faults() {
 		if seen[f.Name] || f.Name == "" || f.Text == "" {
 			t.Errorf("%q is there twice, or empty", f.Name)
@@ -285,15 +286,15 @@ func TestTable(t *testing.T) {
 		if f.Asked {
 			needs = append(needs, "to be asked for")
 		}
-		want += fmt.Sprintf("| `%s` | %s | %s | %s |\n", f.Name, f.Family, f.Text, strings.Join(needs, ", "))
+		want.WriteString(fmt.Sprintf("| `%s` | %s | %s | %s |\n", f.Name, f.Family, f.Text, strings.Join(needs, ", ")))
 	}
-	want += "\n"
+	want.WriteString("\n")
 	switch {
 	case *rewrite:
-		if err := os.WriteFile(path, []byte(head+begin+want+end+tail), 0o666); err != nil {
+		if err := os.WriteFile(path, []byte(head+begin+want.String()+end+tail), 0o666); err != nil {
 			t.Fatal(err)
 		}
-	case got != want:
+	case got != want.String():
 		t.Errorf("%s has another table; run: go test ./test/chaos/storm -run TestTable -rewrite", path)
 	}
 	if want := []string{"clock", "disk", "network", "operator", "process", "processor"}; !slices.Equal(slices.Sorted(maps.Keys(families)), want) {
