@@ -124,7 +124,7 @@ func startPartWith(t testing.TB, stderr *os.File, exe, part string, as *syscall.
 }
 
 // patience is how long tests wait for what takes milliseconds.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // eventually waits until ok.
 func eventually(t testing.TB, what string, ok func() bool) {
