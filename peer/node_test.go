@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -379,12 +380,16 @@ func TestSavesAreBesideHeartbeats(t *testing.T) {
 				return save(data)
 			}
 		}
+		var mu sync.Mutex
 		var all []*resaving
 		v.change = func(cfg *Config) {
 			cfg.Machine = func(qc quorum.Config) (protocol.Machine, error) {
 				m, err := quorum.New(qc)
-				all = append(all, &resaving{Machine: m})
-				return all[len(all)-1], err
+				r := &resaving{Machine: m}
+				mu.Lock()
+				all = append(all, r)
+				mu.Unlock()
+				return r, err
 			}
 		}
 		nodes := v.openAll()

@@ -73,7 +73,7 @@ func TestConfig(t *testing.T) {
 		{"queue", `{"ttl": 1}`, "TTL"},
 		{"queue", `{"dialect": "etcd"}`, "dialect: the protocol's name says"},
 		{"queue-zookeeper", `{"hold": 4000000000}`, ""},
-		{"queue-zookeeper", `{"server_election": 1000000000}`, "it is etcd's"},
+		{"queue-zookeeper", `{"server_election": 1000000000}`, "is for etcd"},
 	} {
 		p, ok := protocols.ByName(c.protocol)
 		if !ok {

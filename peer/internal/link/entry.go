@@ -318,13 +318,14 @@ func (l *Link) letter(c *conn, letter *wire.Letter) {
 		l.strange.log(l.log, string(c.peer.id)+" letter", "a letter is dropped: its sender is not in the election", "from", c.peer.id, "addr", c.addr(), "number", letter.Number)
 		return
 	}
+	m, incarnation := n.m, n.incarnation
 	l.mu.Unlock()
 	defer n.election.busy.Done()
 	n.order.Lock()
 	defer n.order.Unlock()
-	n.m.received.Add(1)
-	raise(n.incarnation, letter.Message.Incarnation)
-	n.election.cfg.Receive(n.m.id, letter)
+	m.received.Add(1)
+	raise(incarnation, letter.Message.Incarnation)
+	n.election.cfg.Receive(m.id, letter)
 }
 
 // retry tries a refused entry again after a while, beneath the lock, if this side
