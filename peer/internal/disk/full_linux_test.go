@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/electd/elect/internal/place"
 )
 
 // TestReallyFull: on a file system without a byte left a ballot can be saved,
@@ -22,6 +24,11 @@ func TestReallyFull(t *testing.T) {
 		}
 	})
 	dir := filepath.Join(path, "n1")
+	at := place.At{Path: path, Below: []string{"host"}}
+	host, err := OpenHost(t.Context(), at, "elect", "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
 	d := mustOpen(t, dir)
 	if err := errors.Join(d.Pin("n2", dirOf(2)), d.Save(ballotOf(1))); err != nil {
 		t.Fatal(err)
@@ -41,6 +48,12 @@ func TestReallyFull(t *testing.T) {
 	}
 	if err := d.Pin("n3", dirOf(3)); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("%v; want no space", err)
+	}
+	if again, err := OpenHost(t.Context(), at, "elect", "n1"); err != nil || again.Dir != host.Dir || again.Starts != 2 {
+		t.Errorf("a full disk stands in the way of a start: %+v, %v", again, err)
+	}
+	if _, err := OpenHost(t.Context(), place.At{Path: path, Below: []string{"new"}}, "elect", "n2"); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("%v; want no space for a host that is not known", err)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)

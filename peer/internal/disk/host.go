@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"syscall"
 
 	"github.com/electd/elect/internal/place"
 	"github.com/electd/elect/internal/protocol"
@@ -62,12 +63,19 @@ func decodeHost(text []byte) (Host, error) {
 	return h, nil
 }
 
+// full reports whether there is no room on the disk, or none for this user.
+func full(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
 func (h Host) validate() error {
 	return Identity{Cluster: h.Cluster, Election: Elections, ID: h.ID}.validate()
 }
 
 // OpenHost opens a host's directory, makes it if it is absent, and counts the start
-// durably. It is locked only until OpenHost returns, so several processes may have
+// durably. On a full disk the count of a host that is known is not durable: the next start
+// may have the same one, and then others take the new process when the connection of the
+// former one has ended, and not before. The directory is locked only until OpenHost returns, so several processes may have
 // one: each data directory in it has a lock of its own. Errors are as those of [Open].
 func OpenHost(ctx context.Context, at place.At, cluster string, id protocol.NodeID) (h Host, err error) {
 	own := Host{Cluster: cluster, ID: id}
@@ -102,11 +110,15 @@ func openHost(at folder, path string, own Host) (Host, error) {
 		return Host{}, refused(path, "it belongs to %s in the cluster %q, and not to %s in the cluster %q; want a directory for each node",
 			h.ID, h.Cluster, own.ID, own.Cluster)
 	}
+	known := text != nil
 	h.Starts++
 	if text, err = encodeHost(h); err == nil {
 		err = replace(at, identityName, text)
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case known && full(err): // it votes all the same: its ballot has its room
+	default:
 		return Host{}, fmt.Errorf("%s: the start cannot be counted: %w", path, err)
 	}
 	return h, nil
