@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/fence"
 )
 
 // transfer transfers leadership several times, so that a successor chosen at random is detected.
@@ -80,8 +81,21 @@ func (s *suite) appoints(ctx context.Context, a driver.Appointer, m driver.Manda
 		switch {
 		case err == nil:
 			return
-		case !errors.Is(err, driver.ErrIneligible), m.Context().Err() != nil, time.Now().After(deadline):
+		case !errors.Is(err, driver.ErrIneligible) && !errors.Is(err, driver.ErrUnreachable), m.Context().Err() != nil, time.Now().After(deadline):
 			s.Fatalf("Appoint of %s, which waits: %v", to, err)
+		}
+		pause(ctx, 10*time.Millisecond)
+	}
+}
+
+// appointRefused asks for a transfer that has to be refused. It asks again while no majority is heard,
+// which on a busy computer happens between two heartbeats.
+func (s *suite) appointRefused(ctx context.Context, a driver.Appointer, token fence.Token, to string) error {
+	deadline := time.Now().Add(s.cfg.Patience)
+	for {
+		err := a.Appoint(ctx, token, to)
+		if !errors.Is(err, driver.ErrUnreachable) || time.Now().After(deadline) {
+			return err
 		}
 		pause(ctx, 10*time.Millisecond)
 	}
@@ -97,7 +111,7 @@ func appoint(s *suite) {
 	}
 	ctx, cancel := context.WithCancel(s.Context())
 	defer cancel()
-	if err := a.Appoint(ctx, 0, "p3"); !errors.Is(err, driver.ErrNoLeader) {
+	if err := s.appointRefused(ctx, a, 0, "p3"); !errors.Is(err, driver.ErrNoLeader) {
 		s.Errorf("Appoint without a leader returned %v; want ErrNoLeader", err)
 	}
 	m := s.win(first)
@@ -115,11 +129,11 @@ func appoint(s *suite) {
 		if slices.Contains(first.Limits().Abilities, driver.AbilityTransfer) {
 			s.judges(m, name(holder), name(next))
 		}
-		if err := a.Appoint(ctx, m.Token()+1, name(next)); !errors.Is(err, driver.ErrSuperseded) {
+		if err := s.appointRefused(ctx, a, m.Token()+1, name(next)); !errors.Is(err, driver.ErrSuperseded) {
 			s.Errorf("Appoint with another token returned %v; want ErrSuperseded", err)
 		}
 		for _, to := range []string{name(holder), "p0"} {
-			if err := a.Appoint(ctx, m.Token(), to); !errors.Is(err, driver.ErrIneligible) {
+			if err := s.appointRefused(ctx, a, m.Token(), to); !errors.Is(err, driver.ErrIneligible) {
 				s.Errorf("Appoint of %s, which cannot take over from %s, returned %v; want ErrIneligible", to, name(holder), err)
 			}
 		}
