@@ -58,17 +58,18 @@ func (m *machine) powerLoss() {
 	}
 }
 
-// last is the token of the latest command, 0 before the first.
+// last is the token of the latest command, 0 before the first. The shell makes the
+// file before it writes the first token to it.
 func (m *machine) last() uint64 {
 	m.t.Helper()
 	text, err := os.ReadFile(m.tokens)
-	if os.IsNotExist(err) {
-		return 0
-	}
-	if err != nil {
+	if err != nil && !os.IsNotExist(err) {
 		m.t.Fatal(err)
 	}
 	lines := strings.Fields(string(text))
+	if len(lines) == 0 {
+		return 0
+	}
 	token, err := strconv.ParseUint(lines[len(lines)-1], 10, 64)
 	if err != nil {
 		m.t.Fatal(err)
