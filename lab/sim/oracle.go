@@ -48,7 +48,7 @@ type seat struct {
 	// The proof that Check uses, and the interval of true time, [since, until), in which it holds,
 	// whatever the process does in the meantime. The proof of a stopped term counts until its work
 	// is joined: the work may act until then, and no participant is told before that the lease is
-	// free.
+	// free. It ends for good: a clock that goes back does not make the term any less stopped.
 	active       bool
 	end          protocol.Instant
 	read         protocol.Reading
@@ -224,7 +224,7 @@ func (o *oracle) thawed(w *World, n *node) {
 // clock is called when the rate or offset of n's clocks has changed.
 func (o *oracle) clock(w *World, n *node) {
 	s := o.seat(n)
-	if !s.active {
+	if !s.active || s.joining != 0 && s.until <= w.now {
 		return
 	}
 	was, broken := s.until, s.broken

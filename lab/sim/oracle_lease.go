@@ -23,7 +23,7 @@ func (o *oracle) refresh(w *World, n *node, s *seat) {
 		for i := range o.seats {
 			if r := &o.seats[i]; r != s && r.until > w.now {
 				w.fail(Exclusive, n, "its lease is proven, with token %d, while that of %s is, with token %d, since %s and until %s%s",
-					s.token, w.nodes[i].id, max(r.token, r.joining), r.since, r.until, r.unjoined())
+					max(s.token, s.joining), w.nodes[i].id, max(r.token, r.joining), r.since, r.until, r.unjoined())
 			}
 		}
 	}

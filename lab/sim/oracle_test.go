@@ -388,6 +388,34 @@ func TestExclusiveFollowsClocks(t *testing.T) {
 	}
 }
 
+// A clock that jumps and goes back brings back no proof of a term that was stopped in
+// between, whose work has yet to return. It does bring back what nobody has stopped.
+func TestStoppedTermsStayStopped(t *testing.T) {
+	jump := []Op{
+		{At: Time(50 * ms), Kind: OpStep, Node: "n1", By: 20 * ms},
+		{At: Time(100 * ms), Kind: OpStep, Node: "n1", By: -20 * ms},
+	}
+	looks := act{at: 80 * ms, view: protocol.View{Role: protocol.Follower}}
+	cases := []struct {
+		name string
+		ops  []Op
+		acts []act // the last of them sees the jump
+		want Invariant
+	}{
+		{"stopped after the jump", jump, []act{ends(80*ms, 5)}, ""},
+		{"stopped before the jump", jump, []act{ends(40*ms, 5), looks}, ""},
+		{"stopped, and no jump", jump[:0], []act{ends(80*ms, 5)}, Exclusive},
+		{"not stopped", jump, []act{renews(80*ms, 5, 400*ms)}, Exclusive},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			p, s := stageOf(append([]act{leads(10*ms, 5, 400*ms)}, c.acts...), []act{leads(90*ms, 6, 900*ms)})
+			s.Ops, s.Clocks, s.Work.Stop = c.ops, []ClockSpec{{}, {}, {}}, 300*ms
+			wants(t, p, s, c.want)
+		})
+	}
+}
+
 func TestSometimesTable(t *testing.T) {
 	names := map[string]bool{}
 	for _, q := range Situations() {

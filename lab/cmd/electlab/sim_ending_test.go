@@ -26,7 +26,7 @@ func violating(t *testing.T) (*sim.Protocol, *simRun) {
 		t.Fatal(err)
 	}
 	p.Drift = func(json.RawMessage) (protocol.Drift, error) { return protocol.Drift{PPM: protocol.MaxPPM}, nil }
-	return p, &simRun{options: sim.Options{Profile: "clocks", Config: json.RawMessage(`{"unclocked":true}`)}, seed: 1, seeds: 300, jobs: 2, format: "table"}
+	return p, &simRun{options: sim.Options{Profile: "storm", Config: json.RawMessage(`{"unclocked":true}`)}, seed: 1, seeds: 300, jobs: 2, format: "table"}
 }
 
 // full is where nothing can be written.
