@@ -42,7 +42,8 @@
 //     it sends while that is the only one that is complete for it may be lost.
 //   - Another process (Hello.Life) with the same id: if it has the same directory and
 //     was started later (Hello.Starts) it replaces the older one at once.
-//     If not, it is refused as a duplicate while the other one is connected.
+//     If not, it is refused as a duplicate while the other one is connected, and
+//     admitted to an election. One that no election admits gives way.
 //
 // # The end of a connection
 //

@@ -163,12 +163,24 @@ func (l *Link) twin(p *peer, h *wire.Hello) *wire.Refusal {
 		return nil
 	}
 	for _, o := range p.conns {
-		if o.proc.life != h.Life && (o.proc.dir != h.Dir || h.Starts <= o.proc.starts) {
+		if o.proc.life != h.Life && o.admitted() && (o.proc.dir != h.Dir || h.Starts <= o.proc.starts) {
 			return &wire.Refusal{Code: wire.CodeDuplicate, Says: "another process with id " + string(p.id) + " is connected, from " + o.addr() +
 				"; two processes use one id, or copies of one data directory"}
 		}
 	}
 	return nil
+}
+
+// admitted reports, beneath the lock, whether an election has admitted the other
+// process, or is about to decide. What none has admitted keeps no other one out: it may
+// have a directory that is not the node's.
+func (c *conn) admitted() bool {
+	for _, n := range c.entries {
+		if n.open || n.admitted || n.deciding {
+			return true
+		}
+	}
+	return false
 }
 
 // join makes a complete connection count, by the rules of the package's

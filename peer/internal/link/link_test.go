@@ -248,6 +248,34 @@ func TestAnotherProcess(t *testing.T) {
 	next.talk(n1, 5)
 }
 
+// TestNotAdmitted: a process that no election admits, because it has a directory that
+// is not the node's, does not keep out the one that has it; and is a duplicate then.
+func TestNotAdmitted(t *testing.T) {
+	w := &town{t: t}
+	wrong := protocol.DirID{9}
+	n1 := w.start("n1", w.listen("n1"), func(cfg *Config) {
+		admit := cfg.Admit
+		cfg.Admit = func(from protocol.NodeID, enter *wire.Enter, caller wire.Caller) (*wire.Welcome, *wire.Refusal) {
+			if enter.Dir == wrong {
+				return nil, &wire.Refusal{Code: wire.CodeDirectory, Says: "another directory"}
+			}
+			return admit(from, enter, caller)
+		}
+	})
+	impostor := w.start("n2", nil, func(cfg *Config) {
+		cfg.Hello.Dir, cfg.Enter.Dir = wrong, wrong
+		delete(cfg.Peers, "n2")
+	})
+	if e := impostor.kind("refused", "n1"); e.refusal.Code != wire.CodeDirectory {
+		t.Fatalf("%v; want directory", e)
+	}
+	n2 := w.start("n2", nil, func(cfg *Config) { delete(cfg.Peers, "n2") })
+	n2.talk(n1, 1)
+	n1.talk(n2, 2)
+	impostor.await(func(e event) bool { return e.kind == "refused" && e.refusal.Code == wire.CodeDuplicate })
+	n2.talk(n1, 3)
+}
+
 func TestSetIncarnation(t *testing.T) {
 	w := &town{t: t}
 	l1 := w.listen("n1")
