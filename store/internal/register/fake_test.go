@@ -67,7 +67,7 @@ func (l *line) Read(ctx context.Context) (register.Kept, error) {
 }
 
 func (l *line) Write(ctx context.Context, version, text string) (register.Kept, error) {
-	return l.do(ctx, func() (register.Kept, error) {
+	return l.do(ctx, strings.Contains(text, `"holder":"`), func() (register.Kept, error) {
 		return register.Kept{Text: text, Version: text, Store: l.store.get().Store}, l.store.put(version, text)
 	})
 }
