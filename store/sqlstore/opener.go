@@ -28,7 +28,7 @@ import (
 //	})}
 func Opener(d Dialect, open func(u *url.URL) (*sql.DB, error)) driver.Opener {
 	return func(ctx context.Context, t driver.Target) (driver.Elector, error) {
-		u, cfg, err := configOf(t.URL)
+		u, cfg, err := Parameters(t.URL)
 		if err != nil {
 			return nil, driver.Permanent(err)
 		}
@@ -45,8 +45,9 @@ func Opener(d Dialect, open func(u *url.URL) (*sql.DB, error)) driver.Opener {
 	}
 }
 
-// configOf takes the election's parameters out of a URL.
-func configOf(u *url.URL) (*url.URL, Config, error) {
+// Parameters takes the election's parameters out of a URL. It returns the URL that is left,
+// which is the driver's.
+func Parameters(u *url.URL) (*url.URL, Config, error) {
 	var c Config
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {

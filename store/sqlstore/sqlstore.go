@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/electd/elect/driver"
@@ -83,16 +84,22 @@ type Config struct {
 // closes it after the Elector. It reads the row from then on, and creates nothing before
 // the first campaign. It asks the database for the table and for the settings that the
 // guarantee needs, and returns an error marked by [driver.Permanent] if something is
-// missing.
+// missing. A database that does not answer within 5 s is asked again, before anything else.
 func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config) (driver.Elector, error) {
 	t, err := tableOf(db, d, cfg.Table)
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
-	if err := t.dialect.check(ctx, t); err != nil {
+	r := &row{table: t, election: name}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	switch err := r.ready(ctx); {
+	case driver.IsPermanent(err):
 		return nil, fmt.Errorf("sqlstore: %w", err)
+	case err != nil && cfg.Logger != nil:
+		cfg.Logger.Warn("the database does not answer yet", "election", name, "error", err)
 	}
-	return register.New(&row{t, name}, register.Config{
+	return register.New(r, register.Config{
 		Name: name, ID: id, Era: uint64(cfg.Era), Lease: cfg.Lease, MaxLease: cfg.MaxLease, Poll: cfg.Poll, Logger: cfg.Logger,
 		Assumes: "the database keeps every write that it has acknowledged, also when a standby takes over",
 	})
@@ -177,19 +184,33 @@ func (t *table) expand(statement string) string {
 
 // unusable is the error for a table that is missing, or that cannot be read.
 func (t *table) unusable(err error) error {
-	return driver.Permanent(fmt.Errorf("the table %s cannot be used: %w; want one made by sqlstore.Install", t.plain, err))
+	return driver.Permanent(fmt.Errorf("the table %s cannot be used: %w; want one made by elect install (sqlstore.Install)", t.plain, err))
 }
 
 // row is one election.
 type row struct {
 	*table
 	election string
+	checked  atomic.Bool
+}
+
+// ready checks the database, until that was done once.
+func (r *row) ready(ctx context.Context) error {
+	if r.checked.Load() {
+		return nil
+	}
+	err := r.dialect.check(ctx, r.table)
+	r.checked.Store(err == nil)
+	return err
 }
 
 var _ register.Register = (*row)(nil)
 
 // Read implements [register.Register].
 func (r *row) Read(ctx context.Context) (register.Kept, error) {
+	if err := r.ready(ctx); err != nil {
+		return register.Kept{}, err
+	}
 	k, err := r.dialect.read(ctx, r.table, r.election)
 	k.Version = k.Text // the content is the version
 	return k, err

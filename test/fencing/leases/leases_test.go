@@ -17,6 +17,7 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/driver/electtest"
 	"github.com/electd/elect/internal/cable"
+	"github.com/electd/elect/internal/long"
 	"github.com/electd/elect/store/sqlstore"
 	"github.com/electd/elect/test/fencing/server"
 )
@@ -174,8 +175,13 @@ func (p *place) participant(t testing.TB, name, id string) electtest.Participant
 
 // TestConformance has each participant in a process of its own, at a real database.
 func TestConformance(t *testing.T) {
+	long.Test(t, "it waits for leases, in processes")
 	for name, start := range databases(t) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if name == "mariadb" {
+				long.Full(t, "it takes minutes; the other databases are asked in the same way")
+			}
 			d := start(t)
 			places := map[testing.TB]*place{}
 			of := func(t testing.TB) *place {
