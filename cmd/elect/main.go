@@ -12,6 +12,7 @@ import (
 
 	"github.com/electd/elect"
 	"github.com/electd/elect/agent/supervise"
+	"github.com/electd/elect/cmd/elect/internal/marks"
 	"github.com/electd/elect/file"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/peer"
@@ -19,5 +20,8 @@ import (
 
 func main() {
 	supervise.KeeperMain(peer.Witness) // does not return in a keeper, which must know of nothing below
-	os.Exit(cli.Run(newRoot(elect.Openers{"file": file.Open, peerScheme: openPeer}), os.Args[1:]))
+	os.Exit(cli.Run(newRoot(elect.Openers{
+		"file": file.Open, peerScheme: openPeer,
+		"postgres": marks.OpenElection, "postgresql": marks.OpenElection, "mysql": marks.OpenElection,
+	}), os.Args[1:]))
 }

@@ -17,7 +17,8 @@ const rootHelp = `elect keeps exactly one of your replicas at work.
 A URL says where an election is held (--election), a name says which one it is
 (--name). Without a URL it is held in your own state directory on this machine,
 $XDG_STATE_HOME/elect or ~/.local/state/elect, for root as for everybody. A few
-machines hold one among themselves with peer://n1@HOST:PORT,n2@HOST:PORT,…
+machines hold one among themselves with peer://n1@HOST:PORT,n2@HOST:PORT,…, and a
+database holds one with postgres://… or mysql://… (elect install makes its table).
 
 Data goes to stdout, everything else to stderr. Flags come before environment
 variables (ELECT_ELECTION, ELECT_NAME, …), and these before defaults.`
@@ -26,7 +27,7 @@ variables (ELECT_ELECTION, ELECT_NAME, …), and these before defaults.`
 func newRoot(openers elect.Openers) *cobra.Command {
 	root := cli.New("elect", "elect keeps exactly one of your replicas at work", rootHelp,
 		newRun(openers), newStatus(openers), newWatch(openers), newResign(openers), newTransfer(openers), newPause(openers), newResume(openers),
-		newMembers(openers), newMember(openers), newHistory(openers), newForget(openers), newCerts(), newDoctor(),
+		newMembers(openers), newMember(openers), newHistory(openers), newForget(openers), newInstall(), newCerts(), newDoctor(),
 		newFence(), newBench(openers), newDemo(),
 		newJob(), newSweep(), newZombieClient(), newZombieStore(), newStamp(), newNode(openers),
 	)

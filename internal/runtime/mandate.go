@@ -69,7 +69,7 @@ func (m *Mandate) Check() error {
 	case mutation.Is(mutation.LapseNotFinal):
 		return plain(protocol.Lapsed)
 	default:
-		m.lose(plain(protocol.Lapsed))
+		m.lose(plain(m.r.reason(protocol.Lapsed)))
 	}
 	// It must not be proven again by an answer that is late. The loop has yet to
 	// notice, and what is left of the term is given up.
@@ -147,7 +147,7 @@ type confirmation struct {
 
 func (r *Runner) confirm(m *Mandate, answer chan<- error) {
 	if r.held != m || m.stopped {
-		m.lose(plain(protocol.Lapsed)) // unless it was lost before, as it should
+		m.lose(plain(r.reason(protocol.Lapsed))) // unless it was lost before, as it should
 		answer <- *m.over.Load()
 		return
 	}

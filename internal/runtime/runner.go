@@ -69,7 +69,7 @@ type Hooks struct {
 	// step is carried out but that contexts have ended. before is the view that was
 	// published before, nil if it is the same.
 	Published func(in *protocol.Input, before *protocol.View)
-	// Reason is the reason that people are told for that of a Stop.
+	// Reason is the reason that people are told for that of a Stop. Any goroutine may call it.
 	Reason func(protocol.Reason) protocol.Reason
 	// Elected, Active and Stopped follow the orders of a term. c is the candidacy that
 	// waits, or nil.

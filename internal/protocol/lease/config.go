@@ -17,6 +17,8 @@ const (
 	defaultRTT      = 5 * time.Millisecond
 	longest         = 24 * time.Hour
 	slowest         = time.Minute
+
+	maxSelf = 128 // bytes of a name; what is in it is the back end's
 )
 
 // Config is a participant's configuration. Self is required; for the other fields zero means the
@@ -75,8 +77,8 @@ func (c Config) normal() (Config, error) {
 	if c.RTT == 0 {
 		c.RTT = defaultRTT
 	}
-	if _, err := protocol.ParseNodeID(string(c.Self)); err != nil {
-		return c, fmt.Errorf("lease: self: %w", err)
+	if len(c.Self) == 0 || len(c.Self) > maxSelf {
+		return c, fmt.Errorf("lease: self %.20q of %d bytes; want 1 to %d", c.Self, len(c.Self), maxSelf)
 	}
 	if err := c.Drift.Validate(); err != nil {
 		return c, fmt.Errorf("lease: %w", err)

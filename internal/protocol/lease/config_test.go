@@ -16,7 +16,7 @@ func TestNewRefuses(t *testing.T) {
 		want string // of the error
 	}{
 		{"no self", Config{}, "self"},
-		{"bad self", Config{Self: "a b"}, "letters"},
+		{"long self", Config{Self: protocol.NodeID(strings.Repeat("a", 129))}, "129 bytes; want 1 to 128"},
 		{"above the longest", Config{Self: "a", Duration: time.Minute}, "1m0s is above the longest allowed, 15s"},
 		{"negative", Config{Self: "a", Duration: -1}, "more than 0"},
 		{"endless", Config{Self: "a", MaxDuration: 25 * time.Hour}, "at most 24h"},

@@ -279,3 +279,34 @@ func TestNothingBeforeBoot(t *testing.T) {
 	}
 	var _ protocol.Machine = m
 }
+
+// TestFencingShowsItsLease: after a resignation the view says until when the work may
+// take to return, and each renewal moves that. It says so no more once the work has
+// returned, or when the lease is not renewed any more.
+func TestFencingShowsItsLease(t *testing.T) {
+	s := leading(t)
+	token, end := s.m.View().Token, s.m.View().LeaseEnd
+	s.command(protocol.Resign, 0)
+	v := s.m.View()
+	if v.Role != protocol.Fencing || v.Active || v.Elected || v.LeaseEnd != end || v.Leader.ID != s.m.c.Self {
+		t.Fatalf("%+v; want fencing, with the lease until %d", v, end)
+	}
+	s.fire()
+	if got := s.m.View().LeaseEnd; got <= end {
+		t.Errorf("a lease until %d after a renewal; want more than %d", got, end)
+	}
+	s.command(protocol.Joined, token)
+	if v := s.m.View(); v.LeaseEnd != 0 || v.Leader.ID == s.m.c.Self {
+		t.Errorf("%+v; want no lease when the work has returned", v)
+	}
+
+	s = leading(t)
+	s.command(protocol.Resign, 0)
+	jumped := protocol.Input{Kind: protocol.Fire, Now: s.in.Now}
+	jumped.Now.Boot += protocol.Instant(time.Second)
+	s.fx.Reset()
+	s.m.Step(&jumped, &s.fx)
+	if v := s.m.View(); v.Role != protocol.Fencing || v.LeaseEnd != 0 {
+		t.Errorf("%+v after a jump; want fencing without a lease", v)
+	}
+}

@@ -3,7 +3,8 @@ package lease
 import "github.com/electd/elect/internal/protocol"
 
 // View implements [protocol.Machine]. Leader is the last holder that was seen, until its record has
-// lapsed here.
+// lapsed here. While the role is Fencing and the lease is still renewed, LeaseEnd is the deadline
+// for the work to return.
 func (m *Machine) View() protocol.View {
 	v := protocol.View{Role: m.role(), Term: m.seen.record.Count, Confirmed: m.confirmed, Fault: m.fault}
 	r := &m.seen.record
@@ -12,6 +13,10 @@ func (m *Machine) View() protocol.View {
 		v.Term = m.own.count
 		v.Leader = protocol.Leadership{ID: m.c.Self, Term: m.own.count}
 		v.Token, v.Elected, v.Active = m.own.count, true, true
+		v.LeaseEnd, v.Read = m.claimEnd, m.clock
+	case m.stage == fencing && m.claimEnd != protocol.Always:
+		v.Term = m.own.count
+		v.Leader = protocol.Leadership{ID: m.c.Self, Term: m.own.count}
 		v.LeaseEnd, v.Read = m.claimEnd, m.clock
 	case r.Holder != "" && !m.lapsed && !m.mine(r) && !isTenure(r, m.ended):
 		v.Leader = protocol.Leadership{ID: r.Holder, Term: r.Count}

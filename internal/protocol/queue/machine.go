@@ -279,8 +279,11 @@ func (m *Machine) View() protocol.View {
 			v.NotBefore = m.notBefore
 		}
 	}
-	if m.active {
+	switch {
+	case m.active:
 		v.Active, v.LeaseEnd, v.Read = true, m.claimEnd(), m.base
+	case m.phase == fencing && !m.over: // the deadline for the work to return
+		v.LeaseEnd, v.Read = m.claimEnd(), m.base
 	}
 	return v
 }

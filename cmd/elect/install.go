@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/electd/elect"
+	"github.com/electd/elect/cmd/elect/internal/failed"
+	"github.com/electd/elect/cmd/elect/internal/marks"
+	"github.com/electd/elect/internal/cli/exit"
+)
+
+const installHelp = `Make the table in which a database holds elections, unless it is there. It needs a role
+that may create tables. elect run needs one that may SELECT, INSERT and UPDATE there.
+
+--show prints the statement and asks no database. The table is elect_leases, or what the
+parameter table of the URL says.
+
+Exit codes: 0 the table is there; 64 the URL is wrong; 69 the database refuses, or does
+not answer.`
+
+func newInstall() *cobra.Command {
+	at, show := "", false
+	cmd := &cobra.Command{
+		Use:     "install [flags] --election URL",
+		Short:   "make the table in which a database holds elections",
+		Long:    installHelp,
+		Example: "  elect install --election postgres://admin@db/app\n  elect install --show --election mysql://db:3306/app",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			u, err := elect.ParseURL(at)
+			switch {
+			case err != nil:
+				return exit.Usagef("the election URL does not parse; want one such as postgres://USER@HOST:PORT/DATABASE")
+			case u.Scheme != "postgres" && u.Scheme != "postgresql" && u.Scheme != "mysql":
+				return exit.Usagef("install: nothing is to be installed for %q; want --election postgres://… or mysql://…", u.Scheme)
+			}
+			statement, err := marks.InstallElections(cmd.Context(), u, show)
+			if err != nil {
+				return failed.Backend(err)
+			}
+			if show {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s;\n", statement)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&at, "election", "", "the `URL` of the database, as elect run has it")
+	cmd.Flags().BoolVar(&show, "show", false, "print the statement, and do nothing")
+	return cmd
+}

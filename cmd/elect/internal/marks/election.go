@@ -1,0 +1,43 @@
+package marks
+
+import (
+	"context"
+	"database/sql"
+	"net/url"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/sqlstore"
+)
+
+// dialectOf is that of elections at a URL, and what opens their database.
+func dialectOf(u *url.URL) (sqlstore.Dialect, func(*url.URL) (*sql.DB, error)) {
+	if u.Scheme == "mysql" {
+		return sqlstore.MySQL, openMySQL
+	}
+	return sqlstore.PostgreSQL, openPostgres
+}
+
+// OpenElection is a [driver.Opener] of elections in a database.
+func OpenElection(ctx context.Context, t driver.Target) (driver.Elector, error) {
+	return sqlstore.Opener(dialectOf(t.URL))(ctx, t)
+}
+
+// InstallElections makes the table of the elections at a URL, unless show is set. It
+// returns the statement that makes it.
+func InstallElections(ctx context.Context, u *url.URL, show bool) (statement string, err error) {
+	d, open := dialectOf(u)
+	at, cfg, err := sqlstore.Parameters(u)
+	if err != nil {
+		return "", err
+	}
+	statement, err = sqlstore.Schema(d, cfg.Table)
+	if err != nil || show {
+		return statement, err
+	}
+	db, err := open(at)
+	if err != nil {
+		return "", err
+	}
+	defer db.Close()
+	return statement, sqlstore.Install(ctx, db, d, cfg.Table)
+}

@@ -1,0 +1,173 @@
+package register_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/driver/electtest"
+	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/store/internal/register"
+)
+
+// way is the time that a request, or an answer, takes.
+const way = time.Millisecond
+
+// kept is a store of one record.
+type kept struct {
+	mu          sync.Mutex
+	text        string
+	incarnation string
+}
+
+func (k *kept) put(version, text string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.text != version {
+		return register.ErrConflict
+	}
+	k.text = text
+	return nil
+}
+
+func (k *kept) get() register.Kept {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return register.Kept{Text: k.text, Version: k.text, Store: k.incarnation}
+}
+
+func (k *kept) set(text, incarnation string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.text, k.incarnation = text, incarnation
+}
+
+// line is the way of one participant to a store, with its faults.
+type line struct {
+	store *kept
+
+	mu     sync.Mutex
+	cut    bool
+	healed chan struct{}
+	lose   int
+	delay  time.Duration // of the next answer to an acquisition or a renewal
+	behind time.Time     // answers come in order: none before that
+}
+
+func newLine(k *kept) *line { return &line{store: k, healed: make(chan struct{})} }
+
+var errLost = errors.New("the answer was lost")
+
+func (l *line) Read(ctx context.Context) (register.Kept, error) {
+	return l.do(ctx, false, func() (register.Kept, error) { return l.store.get(), nil })
+}
+
+func (l *line) Write(ctx context.Context, version, text string) (register.Kept, error) {
+	return l.do(ctx, strings.Contains(text, `"holder":"`), func() (register.Kept, error) {
+		return register.Kept{Text: text, Version: text, Store: l.store.get().Store}, l.store.put(version, text)
+	})
+}
+
+// do makes a request. renews: it acquires or renews, and so is one whose answer may be late.
+func (l *line) do(ctx context.Context, renews bool, do func() (register.Kept, error)) (register.Kept, error) {
+	if err := l.pass(ctx, way); err != nil {
+		return register.Kept{}, err
+	}
+	k, err := do()
+	l.mu.Lock()
+	if l.delay > 0 && renews {
+		l.behind, l.delay = time.Now().Add(l.delay), 0
+	}
+	late, lost := max(time.Until(l.behind), 0), l.lose > 0
+	if lost {
+		l.lose--
+	}
+	l.mu.Unlock()
+	if lost {
+		return register.Kept{}, errLost
+	}
+	if err := l.pass(ctx, way+late); err != nil {
+		return register.Kept{}, err
+	}
+	return k, err
+}
+
+// pass waits for a way, and while it is cut.
+func (l *line) pass(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	for {
+		l.mu.Lock()
+		cut, healed := l.cut, l.healed
+		l.mu.Unlock()
+		if !cut {
+			return nil
+		}
+		select {
+		case <-healed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (l *line) Cut(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut = on; !on {
+		close(l.healed)
+		l.healed = make(chan struct{})
+	}
+}
+
+// now is the time of the bubble.
+func now() protocol.Reading {
+	i := protocol.Instant(time.Now().UnixNano())
+	return protocol.Reading{Boot: i, Mono: i}
+}
+
+// open returns a participant of the store.
+func open(t testing.TB, k *kept, era uint64, name, id string) electtest.Participant {
+	t.Helper()
+	l := newLine(k)
+	e, err := register.New(l, register.Config{Name: name, ID: id, Era: era, Lease: time.Second, MaxLease: 2 * time.Second, Assumes: "a test", Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(do func()) { l.mu.Lock(); defer l.mu.Unlock(); do() }
+	return electtest.Participant{
+		Elector: e, Cut: l.Cut,
+		Lose:  func(n int) { set(func() { l.lose = n }) },
+		Delay: func(d time.Duration) { set(func() { l.delay = d }) },
+	}
+}
+
+func TestConformance(t *testing.T) {
+	var k *kept
+	var of testing.TB
+	era := uint64(0)
+	electtest.Run(t, electtest.Config{
+		Bubble: true,
+		Cannot: map[electtest.Fault]string{
+			electtest.Freeze: "a goroutine cannot freeze another: see the conformance of processes in test/fencing/leases",
+			electtest.Crash:  "as Freeze",
+		},
+		Open: func(t testing.TB, name, id string) electtest.Participant {
+			if of != t {
+				k, of, era = &kept{incarnation: "1"}, t, 0
+			}
+			return open(t, k, era, name, id)
+		},
+		Restart:  func(testing.TB) {},
+		Recreate: func(testing.TB) { k.set("", "2"); era++ },
+	})
+}
+
+var _ driver.Elector = (*register.Elector)(nil)

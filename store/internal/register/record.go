@@ -1,0 +1,133 @@
+package register
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strconv"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/protocol"
+)
+
+// format is the version of the record's form.
+const format = 1
+
+// MaxRecord is the greatest length of a record in bytes. Metadata is the only part
+// without a bound of its own here; package driver bounds it.
+const MaxRecord = 16 << 10
+
+// record is what a store keeps, as JSON. It is the lease's record, with what people and
+// observers want to know of the holder.
+type record struct {
+	Format   int               `json:"format"`
+	Holder   string            `json:"holder,omitempty"` // "": free
+	Count    uint64            `json:"count"`            // of the token
+	Nonce    string            `json:"nonce"`            // of the attempt at a tenure
+	Attempt  uint64            `json:"attempt"`          // rises with each write of a process
+	Lease    string            `json:"lease"`            // how long others wait for the holder
+	Freed    *mark             `json:"freed,omitempty"`  // the tenure that a release has ended
+	Store    string            `json:"store,omitempty"`  // the store's incarnation at the acquisition
+	Since    time.Time         `json:"since,omitzero"`   // by the holder's wall clock, for people
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+type mark struct {
+	Holder string `json:"holder"`
+	Nonce  string `json:"nonce"`
+	Count  uint64 `json:"count"`
+}
+
+// encode returns the record's text. Equal arguments give equal texts.
+func encode(r *protocol.Record, since time.Time, metadata map[string]string) (string, error) {
+	out := record{
+		Format: format, Holder: string(r.Holder), Count: r.Count, Nonce: r.Nonce.String(), Attempt: r.Attempt,
+		Lease: r.Duration.String(), Store: r.Store,
+	}
+	if r.Holder != "" {
+		out.Since, out.Metadata = since.UTC().Truncate(time.Millisecond), metadata
+	}
+	if r.Free != (protocol.FreeMark{}) {
+		out.Freed = &mark{Holder: string(r.Free.Holder), Nonce: r.Free.Nonce.String(), Count: r.Free.Count}
+	}
+	text, err := json.Marshal(out)
+	switch {
+	case err != nil: // of strings and numbers it never fails
+		return "", err
+	case len(text) > MaxRecord:
+		return "", fmt.Errorf("a record of %d bytes; want at most %d", len(text), MaxRecord)
+	}
+	return string(text), nil
+}
+
+// decode reads a record. What it does not know is an error: a program that writes more
+// into the record, or another form, could mean something by it.
+func decode(text string) (*protocol.Record, *record, error) {
+	if len(text) > MaxRecord {
+		return nil, nil, fmt.Errorf("it has %d bytes; want at most %d", len(text), MaxRecord)
+	}
+	var in record
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		return nil, nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, nil, errors.New("more follows after it")
+	}
+	if in.Format != format {
+		return nil, nil, fmt.Errorf("it has format %d; want %d", in.Format, format)
+	}
+	r := &protocol.Record{Holder: protocol.NodeID(in.Holder), Count: in.Count, Attempt: in.Attempt, Store: in.Store}
+	var err error
+	if r.Nonce, err = parseNonce(in.Nonce); err != nil {
+		return nil, nil, err
+	}
+	if r.Duration, err = time.ParseDuration(in.Lease); err != nil {
+		return nil, nil, fmt.Errorf("lease: %w", err)
+	}
+	if m := in.Freed; m != nil {
+		r.Free = protocol.FreeMark{Holder: protocol.NodeID(m.Holder), Count: m.Count}
+		if r.Free.Nonce, err = parseNonce(m.Nonce); err != nil {
+			return nil, nil, fmt.Errorf("freed: %w", err)
+		}
+	}
+	for _, id := range []string{in.Holder, string(r.Free.Holder)} {
+		if id != "" {
+			if err := driver.CheckID(id); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return r, &in, nil
+}
+
+func parseNonce(text string) (n protocol.Nonce, err error) {
+	if len(text) == 32 {
+		if n[0], err = strconv.ParseUint(text[:16], 16, 64); err == nil {
+			n[1], err = strconv.ParseUint(text[16:], 16, 64)
+		}
+		if err == nil {
+			return n, nil
+		}
+	}
+	return n, fmt.Errorf("nonce %.40q; want 32 hexadecimal digits", text)
+}
+
+// numbered is the number by which the machine knows a version. Two versions of one record
+// have the same one with a probability of 2⁻⁶³, and then one renewal is not seen as new.
+func numbered(version string) uint64 {
+	sum := sha256.Sum256([]byte(version))
+	return binary.BigEndian.Uint64(sum[:]) | 1
+}
+
+// leader is the holder as observers are shown it.
+func (r *record) leader() *driver.Leader {
+	return &driver.Leader{ID: r.Holder, Metadata: maps.Clone(r.Metadata), Since: r.Since}
+}

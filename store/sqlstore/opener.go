@@ -1,0 +1,93 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/electd/elect/driver"
+)
+
+// Opener returns the opener of URLs of a dialect, for elect.Openers. open opens the
+// database that a URL names; the Elector closes it. These parameters are the election's,
+// and not in the URL that open is given:
+//
+//	lease=5s  max_lease=15s  poll=1s  table=elect_leases  era=N
+//
+// as in Config. With package pgx, for one:
+//
+//	elect.Openers{"postgres": sqlstore.Opener(sqlstore.PostgreSQL, func(u *url.URL) (*sql.DB, error) {
+//		return sql.Open("pgx", u.String())
+//	})}
+func Opener(d Dialect, open func(u *url.URL) (*sql.DB, error)) driver.Opener {
+	return func(ctx context.Context, t driver.Target) (driver.Elector, error) {
+		u, cfg, err := Parameters(t.URL)
+		if err != nil {
+			return nil, driver.Permanent(err)
+		}
+		cfg.Logger = t.Logger
+		db, err := open(u)
+		if err != nil {
+			return nil, driver.Permanent(err)
+		}
+		e, err := New(ctx, db, d, t.Name, t.ID, cfg)
+		if err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
+		return &owner{e, db}, nil
+	}
+}
+
+// Parameters takes the election's parameters out of a URL. It returns the URL that is left,
+// which is the driver's.
+func Parameters(u *url.URL) (*url.URL, Config, error) {
+	var c Config
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, c, fmt.Errorf("parameters: %w", err)
+	}
+	times := map[string]*time.Duration{"lease": &c.Lease, "max_lease": &c.MaxLease, "poll": &c.Poll}
+	rest := url.Values{}
+	for _, key := range slices.Sorted(maps.Keys(query)) {
+		at, isTime := times[key]
+		if len(query[key]) != 1 && (isTime || key == "table" || key == "era") {
+			return nil, c, fmt.Errorf("%s is given %d times; want it once", key, len(query[key]))
+		}
+		value := query.Get(key)
+		switch {
+		case isTime:
+			if *at, err = time.ParseDuration(value); err != nil || *at <= 0 {
+				return nil, c, fmt.Errorf("%s=%.40s; want a time such as 5s", key, value)
+			}
+		case key == "table":
+			c.Table = value
+		case key == "era":
+			n, err := strconv.ParseUint(value, 10, 16)
+			if err != nil {
+				return nil, c, fmt.Errorf("era=%.40s; want 0 to 65535", value)
+			}
+			c.Era = uint16(n)
+		default: // the driver's
+			rest[key] = query[key]
+		}
+	}
+	own := *u
+	own.RawQuery = strings.ReplaceAll(rest.Encode(), "+", "%20")
+	return &own, c, nil
+}
+
+// owner is a participant that has the database.
+type owner struct {
+	driver.Elector
+	db *sql.DB
+}
+
+// Close implements [driver.Elector].
+func (o *owner) Close() error { return errors.Join(o.Elector.Close(), o.db.Close()) }

@@ -1,0 +1,78 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/register"
+)
+
+// postgresql needs no transaction of several statements, so poolers in transaction mode
+// do. At READ COMMITTED, an UPDATE that has waited for another one looks at the row again:
+// manual of PostgreSQL, "Transaction Isolation". At the levels above it fails, which is
+// resolved by reading.
+type postgresql struct{}
+
+func (postgresql) quote(name string) string { return `"` + name + `"` }
+
+func (postgresql) schema() string {
+	return `CREATE TABLE IF NOT EXISTS {table} (
+	name   TEXT COLLATE "C" PRIMARY KEY,
+	record TEXT COLLATE "C" NOT NULL
+)`
+}
+
+// incarnation names the database cluster and its timeline, which is another one after a
+// failover or a restore. It fails on a standby, which may lag.
+const incarnation = `(SELECT system_identifier FROM pg_control_system()) || '/' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)`
+
+func (postgresql) check(ctx context.Context, t *table) error {
+	var persistence, commit, fsync string
+	err := t.db.QueryRowContext(ctx, `SELECT c.relpersistence::text, current_setting('synchronous_commit'), current_setting('fsync')
+		FROM pg_class c WHERE c.oid = to_regclass($1)`, t.name).Scan(&persistence, &commit, &fsync)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return t.unusable(errors.New("it does not exist"))
+	case err != nil:
+		return err
+	case persistence != "p":
+		return t.unusable(errors.New("it is unlogged or temporary, and lost in a crash"))
+	case fsync != "on":
+		return driver.Permanent(errors.New("the server has fsync=off: it forgets acknowledged writes in a crash; want fsync=on"))
+	case commit == "off":
+		return driver.Permanent(errAsynchronous)
+	}
+	k, err := (postgresql{}).read(ctx, t, "")
+	if err == nil && k.Store == "" {
+		err = errors.New("the server does not tell its system identifier")
+	}
+	return err
+}
+
+var errAsynchronous = errors.New("synchronous_commit is off: the server forgets acknowledged writes in a crash; want on, for the role of the election at least")
+
+func (postgresql) read(ctx context.Context, t *table, name string) (k register.Kept, err error) {
+	var text sql.NullString
+	err = t.db.QueryRowContext(ctx, t.expand(`SELECT (SELECT record FROM {table} WHERE name = $1), `+incarnation), name).Scan(&text, &k.Store)
+	k.Text = text.String
+	return k, err
+}
+
+func (postgresql) write(ctx context.Context, t *table, name, old, text string) (store string, err error) {
+	statement, args := `INSERT INTO {table} (name, record) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, []any{name, text}
+	if old != "" {
+		statement, args = `UPDATE {table} SET record = $2 WHERE name = $1 AND record = $3`, append(args, old)
+	}
+	var commit string
+	err = t.db.QueryRowContext(ctx, t.expand(statement+` RETURNING `+incarnation+`, current_setting('synchronous_commit')`), args...).Scan(&store, &commit)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", register.ErrConflict
+	case err == nil && commit == "off": // of this session, whatever the one of check had
+		return "", fmt.Errorf("written, but %w", errAsynchronous)
+	}
+	return store, err
+}

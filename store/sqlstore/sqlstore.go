@@ -1,0 +1,234 @@
+// Package sqlstore elects over a row of an SQL database: PostgreSQL, MySQL, MariaDB or
+// SQLite. It imports no driver, and works with any of database/sql.
+//
+// [Install] makes the table, once; [Schema] is the statement that it executes, for those
+// whose role may not create tables. [New] returns a participant of one election, which is
+// one row. A leader writes its row again four times a lease. A candidate reads the row as
+// often, and takes it when it has not changed for a whole lease, by its own clock: no
+// clock is compared with another, the database's least of all. Each write is conditional
+// on the whole content of the row.
+//
+// # Guarantee
+//
+// At most one participant has a proven lease at a time, and tokens rise, while the rates
+// of clocks are true within 5 % and the database keeps what it has acknowledged. A
+// database that is restored from a backup, or whose asynchronous standby has taken over,
+// has not kept that: stop the participants, or raise the era, before they begin again.
+// Settings by which the database acknowledges what it may forget are refused. A server
+// that was deposed and does not know it breaks the guarantee, too, if it acknowledges
+// writes: use synchronous standbys that must agree.
+//
+// The first leader of a new row waits for the longest lease ([Config].MaxLease), as does
+// any candidate that finds the row deleted.
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/store/internal/register"
+)
+
+// Dialect is a kind of database.
+type Dialect string
+
+// The dialects.
+const (
+	PostgreSQL Dialect = "postgresql" // from 12 on
+	MySQL      Dialect = "mysql"      // and MariaDB; InnoDB
+	SQLite     Dialect = "sqlite"     // from 3.35 on
+)
+
+// Bounds and defaults of [Config].
+const (
+	DefaultTable    = "elect_leases"
+	DefaultLease    = register.DefaultLease
+	DefaultMaxLease = register.DefaultMaxLease
+	MinLease        = register.MinLease
+	MaxLease        = register.MaxLease
+)
+
+// Config configures a participant. The zero value of each field is its documented default.
+type Config struct {
+	// Table holds the elections, a row each: a name, or schema.name, of small letters,
+	// digits and underscores. "" means elect_leases.
+	Table string
+
+	// Lease is how long the others wait for a leader that has fallen silent, 100 ms to 1 h.
+	// It may differ between participants. 0 means 5 s.
+	Lease time.Duration
+
+	// MaxLease is the longest Lease that any participant of the election may have. It has to
+	// be the same at all of them. 0 means 15 s, or Lease if that is longer.
+	MaxLease time.Duration
+
+	// Poll is the mean time between two reads of a candidate that waits: how soon it sees a
+	// release. 0 means a quarter of Lease.
+	Poll time.Duration
+
+	// Era is the era of the tokens, 0 to 65535: see package fence.
+	Era uint16
+
+	// Logger gets what is worth knowing. Nil is silence.
+	Logger *slog.Logger
+}
+
+// New returns the participant id in the election called name. The caller keeps db, and
+// closes it after the Elector. It reads the row from then on, and creates nothing before
+// the first campaign. It asks the database for the table and for the settings that the
+// guarantee needs, and returns an error marked by [driver.Permanent] if something is
+// missing. A database that does not answer within 5 s is asked again, before anything else.
+func New(ctx context.Context, db *sql.DB, d Dialect, name, id string, cfg Config) (driver.Elector, error) {
+	t, err := tableOf(db, d, cfg.Table)
+	if err != nil {
+		return nil, driver.Permanent(err)
+	}
+	r := &row{table: t, election: name}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	switch err := r.ready(ctx); {
+	case driver.IsPermanent(err):
+		return nil, fmt.Errorf("sqlstore: %w", err)
+	case err != nil && cfg.Logger != nil:
+		cfg.Logger.Warn("the database does not answer yet", "election", name, "error", err)
+	}
+	return register.New(r, register.Config{
+		Name: name, ID: id, Era: uint64(cfg.Era), Lease: cfg.Lease, MaxLease: cfg.MaxLease, Poll: cfg.Poll, Logger: cfg.Logger,
+		Assumes: "the database keeps every write that it has acknowledged, also when a standby takes over",
+	})
+}
+
+// Install makes the table, unless it is there. table is as [Config].Table.
+func Install(ctx context.Context, db *sql.DB, d Dialect, table string) error {
+	t, err := tableOf(db, d, table)
+	if err != nil {
+		return err
+	}
+	if _, err := db.ExecContext(ctx, t.expand(t.dialect.schema())); err != nil {
+		return fmt.Errorf("sqlstore: %w", err)
+	}
+	return nil
+}
+
+// Schema is the statement that makes the table.
+func Schema(d Dialect, table string) (string, error) {
+	t, err := tableOf(nil, d, table)
+	if err != nil {
+		return "", err
+	}
+	return t.expand(t.dialect.schema()), nil
+}
+
+// dialect is what differs between databases. In statements {table} is the table.
+type dialect interface {
+	schema() string
+	quote(name string) string
+	// check looks for the table, and for settings that the guarantee does not allow.
+	check(ctx context.Context, t *table) error
+	read(ctx context.Context, t *table, name string) (register.Kept, error)
+	// write creates the row if old is "", and else replaces old.
+	write(ctx context.Context, t *table, name, old, text string) (store string, err error)
+}
+
+// table is a table of elections.
+type table struct {
+	db      *sql.DB
+	dialect dialect
+	name    string // quoted
+	plain   string
+}
+
+func tableOf(db *sql.DB, d Dialect, name string) (*table, error) {
+	t := &table{db: db, plain: name}
+	switch d {
+	case PostgreSQL:
+		t.dialect = postgresql{}
+	case MySQL:
+		t.dialect = mysql{}
+	case SQLite:
+		t.dialect = sqlite{}
+	default:
+		return nil, fmt.Errorf("sqlstore: dialect %q; want %s, %s or %s", string(d), PostgreSQL, MySQL, SQLite)
+	}
+	if t.plain == "" {
+		t.plain = DefaultTable
+	}
+	parts := strings.Split(t.plain, ".")
+	for i, part := range parts {
+		if !validName(part) || len(parts) > 2 {
+			return nil, fmt.Errorf("sqlstore: Config.Table %.100q; want name or schema.name of small letters, digits and underscores, each of at most %d characters", t.plain, maxName)
+		}
+		parts[i] = t.dialect.quote(part)
+	}
+	t.name = strings.Join(parts, ".")
+	return t, nil
+}
+
+// maxName is what PostgreSQL tells apart.
+const maxName = 63
+
+func validName(s string) bool {
+	return s != "" && len(s) <= maxName && (s[0] < '0' || s[0] > '9') && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}
+
+func (t *table) expand(statement string) string {
+	return strings.ReplaceAll(statement, "{table}", t.name)
+}
+
+// unusable is the error for a table that is missing, or that cannot be read.
+func (t *table) unusable(err error) error {
+	return driver.Permanent(fmt.Errorf("the table %s cannot be used: %w; want one made by elect install (sqlstore.Install)", t.plain, err))
+}
+
+// row is one election.
+type row struct {
+	*table
+	election string
+	checked  atomic.Bool
+}
+
+// ready checks the database, until that was done once.
+func (r *row) ready(ctx context.Context) error {
+	if r.checked.Load() {
+		return nil
+	}
+	err := r.dialect.check(ctx, r.table)
+	r.checked.Store(err == nil)
+	return err
+}
+
+var _ register.Register = (*row)(nil)
+
+// Read implements [register.Register].
+func (r *row) Read(ctx context.Context) (register.Kept, error) {
+	if err := r.ready(ctx); err != nil {
+		return register.Kept{}, err
+	}
+	k, err := r.dialect.read(ctx, r.table, r.election)
+	k.Version = k.Text // the content is the version
+	return k, err
+}
+
+// Write implements [register.Register].
+func (r *row) Write(ctx context.Context, version, text string) (register.Kept, error) {
+	store, err := r.dialect.write(ctx, r.table, r.election, version, text)
+	if err != nil {
+		return register.Kept{}, err
+	}
+	return register.Kept{Text: text, Version: text, Store: store}, nil
+}
+
+// scanned is what a query for one row has found: the text "" stands for no row.
+func scanned(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,136 @@
+//go:build linux && cgo
+
+package leases_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/long"
+	"github.com/electd/elect/store/sqlstore"
+	"github.com/electd/elect/test/fencing/server"
+)
+
+// refuses fails the test if a place is not refused for good, with that text.
+func refuses(t *testing.T, at, want string) {
+	t.Helper()
+	u := parse(t, at)
+	e, err := openers[u.Scheme](t.Context(), driver.Target{URL: u, Name: "e", ID: "a"})
+	if err == nil {
+		_ = e.Close()
+	}
+	if err == nil || !driver.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v; want a permanent error with %q", err, want)
+	}
+}
+
+// TestRefused: a database that could forget what it has acknowledged is refused.
+func TestRefused(t *testing.T) {
+	t.Run("postgresql", func(t *testing.T) {
+		pg := server.StartPostgres(t)
+		d := database{dialect: sqlstore.PostgreSQL, make: func(t testing.TB) *url.URL { return parse(t, pg.Database(t)) }}
+		refuses(t, d.make(t).String(), "it does not exist; want one made by elect install")
+		p := d.place(t)
+		refuses(t, p.url("")+"&options=-csynchronous_commit%3Doff", "synchronous_commit is off")
+		p.exec(t, "ALTER TABLE elect_leases SET UNLOGGED")
+		refuses(t, p.url(""), "unlogged")
+	})
+	t.Run("mariadb", func(t *testing.T) {
+		m := server.StartMariaDB(t)
+		d := database{dialect: sqlstore.MySQL, make: func(t testing.TB) *url.URL {
+			cfg := m.Database(t)
+			return parse(t, "mysql://"+cfg.User+"@"+cfg.Addr+"/"+cfg.DBName)
+		}}
+		refuses(t, d.make(t).String(), "it does not exist; want one made by elect install")
+		p := d.place(t)
+		p.exec(t, "SET GLOBAL innodb_flush_log_at_trx_commit = 2")
+		refuses(t, p.url(""), "innodb_flush_log_at_trx_commit=2")
+		p.exec(t, "SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+		p.exec(t, "ALTER TABLE elect_leases ENGINE = MyISAM")
+		refuses(t, p.url(""), "engine MyISAM; want InnoDB")
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		refuses(t, "sqlite:"+t.TempDir()+"/none.db", "no such table")
+	})
+}
+
+// TestNonsense: a record that is not elect's elects nobody, is shown as trouble, and takes
+// the lease of a leader that cannot renew it. When it is deleted, and the era raised, the
+// election goes on.
+func TestNonsense(t *testing.T) {
+	long.Test(t, "it waits for leases")
+	for name, start := range databases(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := start(t)
+			p := d.place(t)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			m := elector(t, p, "a").campaign(ctx)
+			p.exec(t, `UPDATE elect_leases SET record = 'nonsense'`)
+			select {
+			case <-m.Context().Done():
+			case <-ctx.Done():
+				t.Fatal("it leads on")
+			}
+			if err := m.Check(); !errors.Is(err, driver.ErrExpired) {
+				t.Errorf("%v; want an expired lease", err)
+			}
+			if err := m.Release(ctx); err != nil {
+				t.Error(err)
+			}
+			for s, err := range elector(t, p, "b").Observe(ctx) {
+				if err != nil || s.Stale {
+					if s.Cause == nil || !strings.Contains(s.Cause.Error(), "not one of elect's") {
+						t.Errorf("%+v, %v; want what is wrong with the record", s, err)
+					}
+					break
+				}
+			}
+			p.exec(t, `DELETE FROM elect_leases`)
+			p.era++
+			n := elector(t, p, "c").campaign(ctx)
+			if n.Token() <= m.Token() {
+				t.Errorf("token %v after %v", n.Token(), m.Token())
+			}
+			if err := n.Release(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// local is a participant in this process.
+type local struct {
+	driver.Elector
+	t *testing.T
+}
+
+func elector(t *testing.T, p *place, id string) local {
+	t.Helper()
+	u := parse(t, p.url(""))
+	e, err := openers[u.Scheme](t.Context(), driver.Target{URL: u, Name: "e", ID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return local{e, t}
+}
+
+func (l local) campaign(ctx context.Context) driver.Mandate {
+	l.t.Helper()
+	m, err := l.Campaign(ctx, driver.Candidacy{Exclusive: true})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return m
+}
