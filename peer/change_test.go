@@ -20,7 +20,7 @@ import (
 func (v *village) holdBack(id protocol.NodeID) (letGo func()) {
 	gate := make(chan struct{})
 	var asked atomic.Int64
-	v.change = func(c *Config) {
+	v.change = func(c *setup) {
 		dial := c.dialer
 		c.dialer = func(ctx context.Context, to Peer) (conn, error) {
 			if to.ID == id && asked.Add(1) > 1 {
@@ -241,7 +241,7 @@ func TestLeaderHasMoved(t *testing.T) {
 		v.mu.Lock()
 		v.moved = map[protocol.NodeID]string{"n1": now}
 		v.mu.Unlock()
-		v.change = func(c *Config) { c.Voters[0].Addr = now }
+		v.change = func(c *setup) { c.Voters[0].Addr = now }
 		_ = nodes[1].Close()
 		n := v.open("n2")
 		sees(t, n, "the leader", leads(m))
@@ -309,7 +309,7 @@ func TestLonelyVoter(t *testing.T) {
 		{hears("n1", "n3"), "n4 was not connected with n2 when"},
 		{nil, ""}, // it was not asked
 	} {
-		ch := &change{n: &Node{cfg: Config{ID: "n1"}}, want: memberRequest{Op: opAdd, ID: "n4"}}
+		ch := &change{n: &Node{cfg: setup{ID: "n1"}}, want: memberRequest{Op: opAdd, ID: "n4"}}
 		ch.found.Peers = c.hears
 		got := strings.Join(ch.lonely(four), "; ")
 		if (got == "") != (c.says == "") || !strings.Contains(got, c.says) {

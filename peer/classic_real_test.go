@@ -19,7 +19,7 @@ func TestClassicForReal(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, names("n", 3), nil, false)
-			c.change = func(cfg *Config) { cfg.Protocol = k.name }
+			c.change = func(cfg *setup) { cfg.Protocol = k.name }
 			c.startAll()
 			var game contest
 			for _, id := range c.voters {
@@ -27,7 +27,7 @@ func TestClassicForReal(t *testing.T) {
 			}
 			cfg := c.config("n1")
 			cfg.Logger = nil
-			asks, err := NewClient(cfg)
+			asks, err := newClient(cfg)
 			if err != nil {
 				t.Fatal(err)
 			}

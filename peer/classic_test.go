@@ -20,7 +20,7 @@ func inClassicVillage(t *testing.T, voters int, do func(t *testing.T, v *village
 	for _, k := range classics() {
 		t.Run(k.name, func(t *testing.T) {
 			inVillage(t, voters, func(t *testing.T, v *village) {
-				v.change = func(c *Config) { c.Protocol = k.name }
+				v.change = func(c *setup) { c.Protocol = k.name }
 				do(t, v, k)
 			})
 		})

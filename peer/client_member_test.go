@@ -79,7 +79,7 @@ func TestMembersOfOthers(t *testing.T) {
 	m := win(t, c.node("n1"))
 	cfg := c.config("n1")
 	cfg.ID, cfg.Voters = "", []Peer{{"n1", c.addrs["n1"]}, {"n2", freeAddr(t)}} // the one is not listed, the other elsewhere
-	client, err := NewClient(cfg)
+	client, err := newClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,10 +16,10 @@ func TestClientOfNodes(t *testing.T) {
 	t.Parallel()
 	const promise = 3 * time.Second // whatever else this machine does meanwhile
 	c := newCluster(t, names("n", 3), names("o", 1), false)
-	c.change = func(cfg *Config) { cfg.Heartbeat, cfg.Promise = 100*time.Millisecond, promise }
+	c.change = func(cfg *setup) { cfg.Heartbeat, cfg.Promise = 100*time.Millisecond, promise }
 	c.startAll()
 	cfg := c.config("visitor")
-	client, err := NewClient(cfg)
+	client, err := newClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -264,15 +264,15 @@ func TestClientDoesNotStand(t *testing.T) {
 func TestNewClientRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		cfg  Config
+		cfg  setup
 		want string
 	}{
-		{Config{Name: "nightly"}, "no voters"},
-		{Config{Name: "a/b", Voters: ids3()}, "election name"},
-		{Config{Name: "nightly", Voters: []Peer{{ID: "n1", Addr: "192.0.2.1:7400"}}}, "insecure=true"},
-		{Config{Name: "nightly", Voters: ids3(), Certs: filepath.Join(t.TempDir(), "none")}, "no certificate to ask with"},
+		{setup{Name: "nightly"}, "no voters"},
+		{setup{Name: "a/b", Voters: ids3()}, "election name"},
+		{setup{Name: "nightly", Voters: []Peer{{ID: "n1", Addr: "192.0.2.1:7400"}}}, "insecure=true"},
+		{setup{Name: "nightly", Voters: ids3(), Config: Config{Certs: filepath.Join(t.TempDir(), "none")}}, "no certificate to ask with"},
 	} {
-		if _, err := NewClient(c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := newClient(c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v; want an error with %q", err, c.want)
 		}
 	}
@@ -286,7 +286,7 @@ func TestClientIdentity(t *testing.T) {
 	if err := certs.Make(dir, certs.Options{Cluster: "blue", Nodes: []certs.Node{{ID: "n2", Hosts: []string{"127.0.0.1"}}}}); err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Name: "nightly", Voters: ids3(), Certs: dir}
+	cfg := setup{Name: "nightly", Voters: ids3(), Config: Config{Certs: dir}}
 	id, err := cfg.clientIdentity()
 	if err != nil || id.ID != "~operator" || cfg.Cluster != "blue" {
 		t.Fatalf("%+v, %v; cluster %q", id, err, cfg.Cluster)

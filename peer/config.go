@@ -54,25 +54,9 @@ func (p Peer) Check() error {
 	return checkAddr(p.Addr)
 }
 
-// Config configures a participant, or a [Client]. ID, Name and Voters are
-// required; zero means the documented default elsewhere. It is copied; the
-// slices must not be changed afterwards.
+// Config configures a node or a [Client]. The zero value is valid: each field says
+// what its zero means. It is copied; its slices must not be changed afterwards.
 type Config struct {
-	// ID is this participant's, one of Voters or Observers. It is the id in its
-	// certificate.
-	ID protocol.NodeID
-	// Name is the election's, see [driver.CheckName]. The nodes of one process that
-	// have the same ID, listening address and Data share the address and one
-	// connection with each other host, whatever their elections; what else concerns
-	// both, such as Cluster and the certificates, must be the same then, and Logger
-	// and Dial are those of the first one.
-	Name string
-	// Voters are 1 to 9 participants, the same at every one of them when the
-	// election is founded. A majority of them elects; three or five is what one
-	// wants. Afterwards the membership that was made of them counts, which
-	// [Client.AddMember] and the like change, and the list only says where to call
-	// those whom it has.
-	Voters []Peer
 	// Observers see who leads and never count; at most 64. Those whom the voters
 	// list when the election is founded are in its membership. Each
 	// costs every voter a connection, with signs of life both ways some twice in
@@ -183,28 +167,31 @@ type Config struct {
 	// Listener is used instead of listening on Listen. The Close of the last node that
 	// shares it closes it, and so does New when it fails; a Client does not touch it.
 	Listener net.Listener
-	// Dial replaces the way to other participants, for tests. It gets the
-	// address as Voters has it.
-	Dial func(ctx context.Context, addr string) (net.Conn, error)
-	// Machine makes the protocol machine; nil is quorum.New. One that saves
-	// anything else than ballots of package quorum is refused when it boots.
-	Machine func(quorum.Config) (protocol.Machine, error)
-
 	// Program is the version of the program, shown to others. May be empty.
 	Program string
 	// Logger receives what is worth knowing. Nil is silence.
 	Logger *slog.Logger
+}
+
+// setup is all that a node or a client is made of: what is required, the Config, and
+// what tests replace.
+type setup struct {
+	Config
+	Voters []Peer
+	Name   string
+	ID     protocol.NodeID // empty in a client
 
 	own string // the user's own certificates, once identity has been asked
 
-	// For tests: other links, other clocks, and disks that fail.
-	dialects []dialect // nil: all that there are
-
-	connect func(link.Config) (links, error)
-	dialer  func(ctx context.Context, to Peer) (conn, error) // as Client.dial
-	now     func() protocol.Reading
-	look    time.Duration // as link.Config.Look
-	disk    func(save func([]byte) error) func([]byte) error
+	// For tests: other machines, other connections, other clocks, and disks that fail.
+	dialects []dialect                                                // nil: all that there are
+	machine  func(quorum.Config) (protocol.Machine, error)            // nil: quorum.New
+	dial     func(ctx context.Context, addr string) (net.Conn, error) // nil: TCP
+	connect  func(link.Config) (links, error)
+	dialer   func(ctx context.Context, to Peer) (conn, error) // as Client.dial
+	now      func() protocol.Reading
+	look     time.Duration // as link.Config.Look
+	disk     func(save func([]byte) error) func([]byte) error
 }
 
 // links are a node's connections. In production it is a hosted.
@@ -218,12 +205,12 @@ type links interface {
 }
 
 // voter reports whether the own id is one of the voters.
-func (c *Config) voter() bool { return has(c.Voters, c.ID) }
+func (c *setup) voter() bool { return has(c.Voters, c.ID) }
 
-func (c *Config) observer() bool { return has(c.Observers, c.ID) }
+func (c *setup) observer() bool { return has(c.Observers, c.ID) }
 
 // takesPart reports whether the own id is listed; all others are clients.
-func (c *Config) takesPart() bool { return c.voter() || c.observer() }
+func (c *setup) takesPart() bool { return c.voter() || c.observer() }
 
 func has(peers []Peer, id protocol.NodeID) bool { return find(peers, id) != nil }
 
@@ -255,10 +242,7 @@ func list[T fmt.Stringer](all []T) string {
 }
 
 // check says what is wrong with who takes part and where, whoever asks.
-func (c *Config) check() error {
-	if err := driver.CheckName(c.Name); err != nil {
-		return err
-	}
+func (c *setup) check() error {
 	const want = "want each as in n1@10.0.0.1:7400"
 	seen, at := map[protocol.NodeID]bool{}, map[string]protocol.NodeID{}
 	for i, p := range slices.Concat(c.Voters, c.Observers) {
@@ -341,11 +325,11 @@ func checkAddr(addr string) error {
 }
 
 // secured reports whether there are certificates.
-func (c *Config) secured() bool { return c.Certs != "" || c.CA != "" }
+func (c *setup) secured() bool { return c.Certs != "" || c.CA != "" }
 
 // identity loads the own certificate, nil if there is to be none, and settles
 // which cluster this is.
-func (c *Config) identity() (*certs.Identity, error) {
+func (c *setup) identity() (*certs.Identity, error) {
 	if c.private() {
 		return c.privateIdentity()
 	}
@@ -389,7 +373,7 @@ func (c *Config) identity() (*certs.Identity, error) {
 }
 
 // guarded refuses a network without certificates that was not asked for.
-func (c *Config) guarded() error {
+func (c *setup) guarded() error {
 	if c.secured() || c.Insecure {
 		return nil
 	}
@@ -415,7 +399,7 @@ func loopback(addr string) bool {
 }
 
 // listen is the address to listen on, "" if there is none.
-func (c *Config) listen() string {
+func (c *setup) listen() string {
 	switch p := find(slices.Concat(c.Voters, c.Observers), c.ID); {
 	case c.Listener != nil:
 		return c.Listener.Addr().String()
@@ -428,7 +412,7 @@ func (c *Config) listen() string {
 }
 
 // directory is where this participant's own data directory is.
-func (c *Config) directory() (at place.At, err error) {
+func (c *setup) directory() (at place.At, err error) {
 	data := c.Data
 	if data == "" {
 		state := os.Getenv("XDG_STATE_HOME")
@@ -449,7 +433,7 @@ func (c *Config) directory() (at place.At, err error) {
 }
 
 // formerDirectory is where older versions had what is at.
-func (c *Config) formerDirectory(at place.At) place.At {
+func (c *setup) formerDirectory(at place.At) place.At {
 	at.Below = []string{c.Name, string(c.ID)}
 	return at
 }

@@ -7,7 +7,7 @@
 // The list names the voters, 1 to 9, and is the same at each of them when the
 // election is founded; [ParseURL] has the parameters. The elections of one process that
 // have the same id, listening address and directory share the port, and one connection
-// with each other node; see Config.Name. A majority of the voters elects: three can lose one, five can
+// with each other node; see [New]. A majority of the voters elects: three can lose one, five can
 // lose two. Observers see who leads, and never count. A participant whose id is
 // not listed is a [Client], which looks and recalls, and keeps nothing.
 //

@@ -38,7 +38,7 @@ func ExampleNew() {
 	ctx := context.Background()
 	var nodes []*peer.Node
 	for i, v := range voters {
-		node, err := peer.New(ctx, peer.Config{ID: v.ID, Name: "nightly", Voters: voters, Data: data, Listener: listeners[i]})
+		node, err := peer.New(ctx, voters, "nightly", string(v.ID), peer.Config{Data: data, Listener: listeners[i]})
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -20,8 +20,8 @@ import (
 )
 
 // alone is the configuration of a node on the loopback that has nothing else.
-func alone(id protocol.NodeID) *Config {
-	return &Config{ID: id, Name: "job", Voters: []Peer{{ID: "n1", Addr: "127.0.0.1:1"}, {ID: "n2", Addr: "127.0.0.1:2"}, {ID: "n3", Addr: "127.0.0.1:3"}}}
+func alone(id protocol.NodeID) *setup {
+	return &setup{ID: id, Name: "job", Voters: []Peer{{ID: "n1", Addr: "127.0.0.1:1"}, {ID: "n2", Addr: "127.0.0.1:2"}, {ID: "n3", Addr: "127.0.0.1:3"}}}
 }
 
 // inState gives the test a state directory, and returns where the certificates are.
@@ -214,7 +214,7 @@ func TestSecretOfOthers(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(dir, "n2.key")); err == nil {
 				t.Error("a key was made")
 			}
-			if _, err := NewClient(*alone("")); err == nil {
+			if _, err := newClient(*alone("")); err == nil {
 				t.Error("a client is made, as if the nodes were to come")
 			}
 		})
@@ -255,7 +255,7 @@ func TestStateOfTheUser(t *testing.T) {
 func TestClientBeforeTheNodes(t *testing.T) {
 	base, _ := inState(t)
 	c := newCluster(t, names("n", 3), nil, false)
-	client, err := NewClient(c.config(""))
+	client, err := newClient(c.config(""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestWhatIsOpenIsSaid(t *testing.T) {
 		log := &lockedBuffer{}
 		cfg := c.config(id)
 		cfg.Insecure, cfg.Logger = insecure, slog.New(slog.NewTextHandler(log, nil))
-		n, err := New(t.Context(), cfg)
+		n, err := open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

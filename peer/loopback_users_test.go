@@ -52,9 +52,9 @@ type scene struct {
 	Target NodeStatus // for the attacker: of the leader, as its owner sees it
 }
 
-func (s *scene) config(id protocol.NodeID) Config {
+func (s *scene) config(id protocol.NodeID) setup {
 	// A promise that a busy machine keeps: the nodes end when their leader does.
-	return Config{ID: id, Name: "job", Voters: s.Voters, Data: s.Data, Heartbeat: testHeartbeat, Promise: 10 * testPromise}
+	return setup{ID: id, Name: "job", Voters: s.Voters, Config: Config{Data: s.Data, Heartbeat: testHeartbeat, Promise: 10 * testPromise}}
 }
 
 // owner runs the three nodes, of which n1 leads. For each line it says how they are.
@@ -68,7 +68,7 @@ func owner() error {
 	defer cancel()
 	nodes := map[protocol.NodeID]*Node{}
 	for _, p := range s.Voters {
-		n, err := New(ctx, s.config(p.ID))
+		n, err := open(ctx, s.config(p.ID))
 		if err != nil {
 			return err
 		}
@@ -108,10 +108,10 @@ func attacker() error {
 		return err
 	}
 	report := func(way, what string, err error) { fmt.Printf("%s: %s: %.300q\n", way, what, fmt.Sprint(err)) }
-	try := func(way string, change func(*Config)) {
+	try := func(way string, change func(*setup)) {
 		cfg := s.config("")
 		change(&cfg)
-		c, err := NewClient(cfg)
+		c, err := newClient(cfg)
 		if err != nil {
 			report(way, "client", err)
 			return
@@ -158,15 +158,15 @@ func attacker() error {
 		}
 		report(way, "witness", err)
 	}
-	try("nothing", func(*Config) {})
-	try("plain text", func(c *Config) { c.Insecure = true })
+	try("nothing", func(*setup) {})
+	try("plain text", func(c *setup) { c.Insecure = true })
 	for _, p := range s.Voters { // an authority of its own, with all of the ids
 		cfg := s.config(p.ID)
 		if _, err := cfg.identity(); err != nil {
 			return err
 		}
 	}
-	try("own certificates", func(*Config) {})
+	try("own certificates", func(*setup) {})
 	for _, p := range s.Voters { // and without looking at the node's
 		report("own certificates", "blind", blind(s.config(s.Target.ID), p.Addr, &s.Target))
 	}
@@ -175,7 +175,7 @@ func attacker() error {
 
 // blind says the leader's end at a node whose certificate it does not look at, and
 // returns how the node refuses.
-func blind(cfg Config, addr string, target *NodeStatus) error {
+func blind(cfg setup, addr string, target *NodeStatus) error {
 	if _, err := cfg.identity(); err != nil {
 		return err
 	}

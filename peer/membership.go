@@ -152,7 +152,7 @@ func (n *Node) routes(ms *protocol.Membership) link.Peers {
 
 // founding is the membership of an election that is founded by this node's
 // configuration: all but the directories.
-func (c *Config) founding() *protocol.Membership {
+func (c *setup) founding() *protocol.Membership {
 	ms := &protocol.Membership{Version: 1, Observers: ids(c.Observers)}
 	for _, id := range ids(c.Voters) {
 		ms.Voters = append(ms.Voters, protocol.Voter{ID: id})

@@ -77,7 +77,7 @@ func (s *shifts) last() protocol.NodeID {
 func TestMoveForReal(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, names("n", 3), nil, false)
-	c.change = func(cfg *Config) { cfg.Heartbeat, cfg.Promise = 0, 5*time.Second } // a busy machine keeps it
+	c.change = func(cfg *setup) { cfg.Heartbeat, cfg.Promise = 0, 5*time.Second } // a busy machine keeps it
 	c.startAll()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -96,7 +96,7 @@ func TestMoveForReal(t *testing.T) {
 	}
 	eventually(t, func() bool { return s.last() != "" }, func() string { return "nobody leads" })
 
-	client, err := NewClient(c.config("visitor"))
+	client, err := newClient(c.config("visitor"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestMoveForReal(t *testing.T) {
 		for _, v := range append(slices.Clone(known), id) {
 			cfg.Voters = append(cfg.Voters, Peer{v, c.addrs[v]})
 		}
-		n, err := New(t.Context(), cfg)
+		n, err := open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestMoveForReal(t *testing.T) {
 	add("n5")
 	known = []protocol.NodeID{"n4", "n5"}
 	hand("n4")
-	again, err := NewClient(Config{Name: c.name, Voters: []Peer{{"n4", c.addrs["n4"]}, {"n5", c.addrs["n5"]}}})
+	again, err := newClient(setup{Name: c.name, Voters: []Peer{{"n4", c.addrs["n4"]}, {"n5", c.addrs["n5"]}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func TestEra(t *testing.T) {
 	inVillage(t, 1, func(t *testing.T, v *village) {
 		cfg := v.config("n1")
 		cfg.Era = 7
-		n, err := New(t.Context(), cfg)
+		n, err := open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -382,8 +382,8 @@ func TestSavesAreBesideHeartbeats(t *testing.T) {
 		}
 		var mu sync.Mutex
 		var all []*resaving
-		v.change = func(cfg *Config) {
-			cfg.Machine = func(qc quorum.Config) (protocol.Machine, error) {
+		v.change = func(cfg *setup) {
+			cfg.machine = func(qc quorum.Config) (protocol.Machine, error) {
 				m, err := quorum.New(qc)
 				r := &resaving{Machine: m}
 				mu.Lock()
@@ -519,9 +519,9 @@ func TestLapseStays(t *testing.T) {
 				stood = true
 			}
 		}
-		v.change = func(cfg *Config) {
+		v.change = func(cfg *setup) {
 			if cfg.ID == "n1" {
-				cfg.Machine = func(c quorum.Config) (protocol.Machine, error) {
+				cfg.machine = func(c quorum.Config) (protocol.Machine, error) {
 					q, err := quorum.New(c)
 					return held{q, before}, err
 				}
@@ -572,7 +572,7 @@ func TestInUse(t *testing.T) {
 		v.open("n1")
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		_, err := New(ctx, v.config("n1"))
+		_, err := open(ctx, v.config("n1"))
 		if err == nil || !strings.Contains(err.Error(), "uses it") {
 			t.Errorf("a second node with the same directory: %v", err)
 		}
@@ -582,17 +582,17 @@ func TestInUse(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		cfg := v.config("n7")
-		_, err := New(t.Context(), cfg)
-		refusedFor(t, err, `"n7" takes no part here`, "n1, n2, n3", "peer.Config.ID")
+		_, err := open(t.Context(), cfg)
+		refusedFor(t, err, `"n7" takes no part here`, "want one of n1, n2, n3")
 		cfg = v.config("n1")
 		cfg.Promise = time.Millisecond
-		_, err = New(t.Context(), cfg)
+		_, err = open(t.Context(), cfg)
 		refusedFor(t, err, "cannot hold")
 		n := v.openAll()[0]
 		_ = n.Close()
 		cfg = v.config("n1")
 		cfg.Cluster = "other"
-		_, err = New(t.Context(), cfg)
+		_, err = open(t.Context(), cfg)
 		refusedFor(t, err, "other")
 		if err := os.WriteFile(filepath.Join(v.data, "n2", "elections", "job", "x"), nil, 0o600); err != nil {
 			t.Fatal(err)

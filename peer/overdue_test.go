@@ -53,7 +53,7 @@ next:
 // keepLogs has the nodes that are opened from now on log to what it returns.
 func (v *village) keepLogs() *notes {
 	l := &notes{by: map[protocol.NodeID]*bytes.Buffer{}}
-	v.change = func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(noteOf{l, c.ID}, nil)) }
+	v.change = func(c *setup) { c.Logger = slog.New(slog.NewTextHandler(noteOf{l, c.ID}, nil)) }
 	return l
 }
 

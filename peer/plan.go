@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
 )
@@ -39,9 +40,21 @@ type Plan struct {
 	takeover time.Duration // while a majority can talk to each other; never 0
 }
 
-// Plan works out what the configuration comes to, or refuses what cannot hold,
-// with the arithmetic. It does no I/O.
-func (c Config) Plan() (Plan, error) {
+// Plan works out what the configuration comes to with these voters, or refuses what
+// cannot hold, with the arithmetic. It does no I/O.
+func (c Config) Plan(voters []Peer) (Plan, error) {
+	return setup{Config: c, Voters: voters}.plan()
+}
+
+// named is plan for an election that has a name.
+func (c *setup) named() (Plan, error) {
+	if err := driver.CheckName(c.Name); err != nil {
+		return Plan{}, err
+	}
+	return c.plan()
+}
+
+func (c setup) plan() (Plan, error) {
 	if err := c.check(); err != nil {
 		return Plan{}, err
 	}
@@ -79,7 +92,7 @@ func warnings(voters int) []string {
 
 // times makes a machine's configuration, with directories that are not known
 // yet, and the part of a plan that it is made from.
-func (c *Config) times() (quorum.Config, Plan, error) {
+func (c *setup) times() (quorum.Config, Plan, error) {
 	profile, err := profileOf(c.Profile)
 	if err == nil {
 		err = c.checkTimes()
@@ -119,7 +132,7 @@ func profileOf(name string) (quorum.Profile, error) {
 }
 
 // checkTimes refuses times that are none.
-func (c *Config) checkTimes() error {
+func (c *setup) checkTimes() error {
 	for _, d := range []struct {
 		what  string
 		value time.Duration

@@ -48,8 +48,8 @@ func (l *logs) called() []string {
 	return slices.Clone(l.calls)
 }
 
-func (l *logs) config(policy quorum.PositionPolicy) func(*Config) {
-	return func(c *Config) {
+func (l *logs) config(policy quorum.PositionPolicy) func(*setup) {
+	return func(c *setup) {
 		id := c.ID
 		c.Position = policy
 		c.Locate = func(ctx context.Context) (string, error) {
@@ -251,7 +251,7 @@ func TestPositionNotKnown(t *testing.T) {
 			inVillage(t, 3, func(t *testing.T, v *village) {
 				var logged bytes.Buffer
 				l := newLogs()
-				v.change = func(c *Config) {
+				v.change = func(c *setup) {
 					l.config(policy)(c)
 					c.Heartbeat, c.Promise = 100*time.Millisecond, time.Second
 					if c.ID == "n1" {
@@ -300,7 +300,7 @@ func TestPositionNotKnown(t *testing.T) {
 func TestCompare(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		at := map[protocol.NodeID]string{"n1": "16/B374D848", "n2": "16/9374D848", "n3": "F/FFFFFFFF"} // hexadecimal
-		v.change = func(c *Config) {
+		v.change = func(c *setup) {
 			id := c.ID
 			c.Position = quorum.RequirePosition
 			c.Locate = func(context.Context) (string, error) { return at[id], nil }

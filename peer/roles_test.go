@@ -34,7 +34,7 @@ func certified(t *testing.T, c *cluster, others ...protocol.NodeID) string {
 	if err := certs.Make(dir, o); err != nil {
 		t.Fatal(err)
 	}
-	c.change = func(cfg *Config) { cfg.Certs = dir }
+	c.change = func(cfg *setup) { cfg.Certs = dir }
 	return dir
 }
 
@@ -43,7 +43,7 @@ func (c *cluster) as(t *testing.T, dir, name string) *Client {
 	t.Helper()
 	cfg := c.config("n1")
 	cfg.Certs, cfg.CA, cfg.Cert, cfg.Key = "", filepath.Join(dir, "ca.crt"), filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
-	client, err := NewClient(cfg)
+	client, err := newClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestRoles(t *testing.T) {
 	dir := certified(t, c, "n9")
 	text := new(logged)
 	change := c.change
-	c.change = func(cfg *Config) {
+	c.change = func(cfg *setup) {
 		change(cfg)
 		cfg.Promise = 5 * time.Second // a busy machine keeps it
 		cfg.Logger = slog.New(slog.NewTextHandler(io.MultiWriter(text, testWriter{t, cfg.ID}), nil))
@@ -164,7 +164,7 @@ func TestHandedOn(t *testing.T) {
 	dir := certified(t, c)
 	text := new(logged)
 	change := c.change
-	c.change = func(cfg *Config) {
+	c.change = func(cfg *setup) {
 		change(cfg)
 		cfg.Logger = slog.New(slog.NewTextHandler(text, nil))
 	}

@@ -169,7 +169,7 @@ func (c *townConn) Call(ctx context.Context, verb string, token uint64, body any
 // client is one that lives in the town; it must be closed.
 func (w *town) client(t *testing.T, observers ...Peer) *Client {
 	t.Helper()
-	c, err := NewClient(Config{Name: "nightly", Voters: ids3(), Observers: observers})
+	c, err := newClient(setup{Name: "nightly", Voters: ids3(), Config: Config{Observers: observers}})
 	if err != nil {
 		t.Fatal(err)
 	}

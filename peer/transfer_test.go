@@ -82,7 +82,7 @@ func TestTransfer(t *testing.T) {
 // of each, and the leader leads on.
 func TestAppointNobody(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
-		v.change = func(c *Config) {
+		v.change = func(c *setup) {
 			if c.ID == "n3" {
 				c.Priority = driver.NeverLead
 			}
@@ -133,7 +133,7 @@ func TestAppointNobody(t *testing.T) {
 // a greater one when that has been fit for long enough.
 func TestPriority(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
-		v.change = func(c *Config) {
+		v.change = func(c *setup) {
 			if c.ID == "n3" {
 				c.Priority = 500
 			}
@@ -297,7 +297,7 @@ func TestPauseIsRefused(t *testing.T) {
 func TestAppointFromElsewhere(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, names("n", 3), nil, false)
-	c.change = func(cfg *Config) { cfg.Heartbeat, cfg.Promise = 100*time.Millisecond, 3*time.Second }
+	c.change = func(cfg *setup) { cfg.Heartbeat, cfg.Promise = 100*time.Millisecond, 3*time.Second }
 	c.startAll()
 	m := win(t, c.node("n1"))
 	next := campaign(t.Context(), c.node("n3"))
@@ -322,7 +322,7 @@ func TestAppointFromElsewhere(t *testing.T) {
 	release(t, m)
 	m = within(t, next, "n3").m
 
-	client, err := NewClient(c.config("visitor"))
+	client, err := newClient(c.config("visitor"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +345,7 @@ func TestAppointFromElsewhere(t *testing.T) {
 	// One that the URL does not list is found by the membership.
 	cfg := c.config("visitor")
 	cfg.Voters = cfg.Voters[:1]
-	few, err := NewClient(cfg)
+	few, err := newClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

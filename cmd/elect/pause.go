@@ -122,7 +122,7 @@ func allPaused(nodes []peer.NodeResult) bool {
 // pausable are the nodes that are meant: those named, or all voters of the newest
 // membership; of the URL, if nobody tells of one.
 func (p *place) pausable(newest *peer.MembershipStatus, named []string) ([]protocol.NodeID, error) {
-	cfg, err := p.peers("")
+	listed, cfg, err := p.peers()
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (p *place) pausable(newest *peer.MembershipStatus, named []string) ([]proto
 			observers = append(observers, o.ID)
 		}
 	} else {
-		for _, v := range cfg.Voters {
+		for _, v := range listed {
 			voters = append(voters, v.ID)
 		}
 		for _, o := range cfg.Observers {

@@ -62,7 +62,7 @@ func (f *positionFlags) check(p *place) error {
 	if !p.isPeer() {
 		return exit.Usagef("%s is about elections among peers; leave it out, or want --election peer://n1@HOST:PORT,…", given)
 	}
-	cfg, err := p.peers("")
+	_, cfg, err := p.peers()
 	switch {
 	case err != nil:
 		return err

@@ -44,14 +44,12 @@ func (s *stage) open() (err error) {
 	if err != nil {
 		return err
 	}
-	all, err := s.ring.Config(election)
+	voters, cfg, err := s.ring.Config()
 	if err != nil {
 		return err
 	}
 	for i := range ids {
-		one := all
-		one.Voters = all.Voters[i : i+1]
-		if s.clients[i], err = peer.NewClient(one); err != nil {
+		if s.clients[i], err = peer.NewClient(voters[i:i+1], election, cfg); err != nil {
 			return err
 		}
 	}
