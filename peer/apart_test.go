@@ -208,7 +208,7 @@ func TestFounderWipedForReal(t *testing.T) {
 		}
 		cfg := c.config(id)
 		cfg.Join = true
-		cfg.Voters = append(cfg.Voters, Peer{id, c.addrs[id]})
+		cfg.Voters = append(cfg.Voters, Peer{string(id), c.addrs[id]})
 		later[id] = cfg
 	}
 	start := func(id protocol.NodeID) *Node {
@@ -223,7 +223,7 @@ func TestFounderWipedForReal(t *testing.T) {
 	}
 	for _, id := range names("n", 3)[1:] {
 		start(id)
-		done, err := client.AddMember(t.Context(), Peer{id, c.addrs[id]}, false, nil)
+		done, err := client.AddMember(t.Context(), Peer{string(id), c.addrs[id]}, false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,7 @@ func (v *village) holdBack(id protocol.NodeID) (letGo func()) {
 	v.change = func(c *setup) {
 		dial := c.dialer
 		c.dialer = func(ctx context.Context, to Peer) (conn, error) {
-			if to.ID == id && asked.Add(1) > 1 {
+			if to.ID == string(id) && asked.Add(1) > 1 {
 				<-gate
 			}
 			return dial(ctx, to)
@@ -296,7 +296,7 @@ func TestLonelyVoter(t *testing.T) {
 	}
 	hears := func(all ...protocol.NodeID) (peers []PeerStatus) {
 		for _, id := range names("n", 4) {
-			peers = append(peers, PeerStatus{ID: id, Connected: slices.Contains(all, id)})
+			peers = append(peers, PeerStatus{ID: string(id), Connected: slices.Contains(all, id)})
 		}
 		return peers
 	}

@@ -34,7 +34,7 @@ func TestClassicPlan(t *testing.T) {
 	t.Parallel()
 	var three []protocol.NodeID
 	for _, p := range ids3() {
-		three = append(three, p.ID)
+		three = append(three, protocol.NodeID(p.ID))
 	}
 	for _, c := range []struct {
 		name  string
@@ -126,7 +126,7 @@ func TestClassicOptions(t *testing.T) {
 		"observers": func(c *setup) { c.Observers = []Peer{{ID: "o1"}} },
 		"join":      func(c *setup) { c.Join = true },
 		"priority":  func(c *setup) { c.Priority = driver.NeverLead },
-		"position":  func(c *setup) { c.Position = quorum.RequirePosition },
+		"position":  func(c *setup) { c.Position = string(quorum.RequirePosition) },
 		"Locate":    func(c *setup) { c.LocateEvery = time.Second },
 	} {
 		for _, name := range Protocols()[1:] {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/dial"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
@@ -106,7 +107,7 @@ func (c *setup) clientIdentity() (*certs.Identity, error) {
 	}
 	for _, p := range slices.Concat(c.Voters, c.Observers) {
 		with := *c
-		with.ID = p.ID
+		with.ID = protocol.NodeID(p.ID)
 		if id, err := with.identity(); err == nil {
 			c.Cluster = with.Cluster
 			return id, nil
@@ -132,7 +133,7 @@ func dialer(cfg *setup, identity func() (*certs.Identity, error)) func(ctx conte
 		if err != nil {
 			return nil, because(ctx, cmp.Or(listens(ctx, connect, to.Addr), err))
 		}
-		c, err := link.Dial(ctx, link.ClientConfig{Addr: to.Addr, Hello: hello, About: name, TLS: id, Expect: to.ID, Dial: connect})
+		c, err := link.Dial(ctx, link.ClientConfig{Addr: to.Addr, Hello: hello, About: name, TLS: id, Expect: protocol.NodeID(to.ID), Dial: connect})
 		if err != nil {
 			if inner := errors.Unwrap(err); inner != nil {
 				err = inner // who and where is said by whoever shows it

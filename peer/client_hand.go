@@ -9,7 +9,6 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/internal/protocol"
 )
 
 // Recall implements driver.Recaller. It finds the leader as Observe does and
@@ -29,7 +28,7 @@ func (c *Client) Appoint(ctx context.Context, token fence.Token, to string) erro
 // node has accepted and remembers it. One that the configuration does not list, or
 // lists where nobody answers, is looked for as [Client.Members] does. It takes 13 s at
 // most.
-func (c *Client) SetPaused(ctx context.Context, id protocol.NodeID, on bool) error {
+func (c *Client) SetPaused(ctx context.Context, id string, on bool) error {
 	ctx, stop := c.while(ctx)
 	defer stop()
 	if c.life.Err() != nil {
@@ -126,7 +125,7 @@ func (c *Client) byAnyWay(ctx context.Context, l *driver.Leader, verb string, bo
 
 // rank puts the leader before all others.
 func rank(l *driver.Leader, p Peer) int {
-	if p.ID == protocol.NodeID(l.ID) {
+	if p.ID == l.ID {
 		return 0
 	}
 	return 1

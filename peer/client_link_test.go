@@ -29,7 +29,7 @@ func onTCP(t *testing.T, w *town, identity func(id string) *certs.Identity) setu
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.Voters = append(cfg.Voters, Peer{ID: id, Addr: l.Addr().String()})
+		cfg.Voters = append(cfg.Voters, Peer{ID: string(id), Addr: l.Addr().String()})
 		n := w.nodes[id]
 		lc := link.Config{
 			HostConfig: link.HostConfig{
@@ -80,7 +80,7 @@ func authority(t *testing.T) (dir string, identity func(id string) *certs.Identi
 	dir = t.TempDir()
 	o := certs.Options{Cluster: "blue"}
 	for _, id := range []protocol.NodeID{"n1", "n2", "n3"} {
-		o.Nodes = append(o.Nodes, certs.Node{ID: id, Hosts: []string{"127.0.0.1"}})
+		o.Nodes = append(o.Nodes, certs.Node{ID: string(id), Hosts: []string{"127.0.0.1"}})
 	}
 	if err := certs.Make(dir, o); err != nil {
 		t.Fatal(err)

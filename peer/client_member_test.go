@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // TestClientChanges: the leader is asked, or by way of another node; what comes
@@ -92,7 +93,7 @@ func TestMembersOfOthers(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	for i, r := range all {
-		if r.Err != nil || r.Peer.ID != c.voters[i] || r.Status.ID != r.Peer.ID || r.Peer.Addr != c.addrs[r.Peer.ID] {
+		if r.Err != nil || r.Peer.ID != string(c.voters[i]) || r.Status.ID != r.Peer.ID || r.Peer.Addr != c.addrs[protocol.NodeID(r.Peer.ID)] {
 			t.Errorf("%+v", r)
 		}
 	}

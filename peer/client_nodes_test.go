@@ -59,7 +59,7 @@ func TestClientOfNodes(t *testing.T) {
 			t.Errorf("%s says %+v", r.Peer, st)
 		}
 		for _, p := range st.Peers {
-			voter := p.ID != protocol.NodeID("o1")
+			voter := p.ID != string(protocol.NodeID("o1"))
 			if !p.Connected || p.Error != "" || voter && (p.LastContact < 0 || p.LastContact > patience()) {
 				t.Errorf("%s says of %s: %+v", r.Peer, p.ID, p)
 			}
@@ -101,7 +101,7 @@ func TestClientOfNodes(t *testing.T) {
 	var history []Event
 	told := func(leader protocol.NodeID, event string) bool {
 		for _, e := range history {
-			if e.Leader == leader && e.Event == event && e.Token.Valid() && time.Since(e.At).Abs() < time.Hour {
+			if e.Leader == string(leader) && e.Event == event && e.Token.Valid() && time.Since(e.At).Abs() < time.Hour {
 				return true
 			}
 		}

@@ -108,7 +108,7 @@ func (n *Node) history() ([]Event, error) {
 	kept, err := n.dir.History()
 	events := make([]Event, len(kept))
 	for i, h := range kept {
-		events[i] = Event(h)
+		events[i] = Event{h.At, h.Event, string(h.Leader), h.Token, h.Reason}
 	}
 	return events, err
 }

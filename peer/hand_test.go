@@ -101,7 +101,7 @@ func TestSetPausedOfAClient(t *testing.T) {
 			t.Errorf("a node that is not there: %v", err)
 		}
 		for _, id := range []protocol.NodeID{"n1", "n2"} {
-			if err := c.SetPaused(t.Context(), id, true); err != nil {
+			if err := c.SetPaused(t.Context(), string(id), true); err != nil {
 				t.Fatal(err)
 			}
 		}

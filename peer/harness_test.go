@@ -119,10 +119,10 @@ func (c *cluster) config(id protocol.NodeID) setup {
 		Config: Config{Data: c.data, Heartbeat: testHeartbeat, Promise: testPromise, Logger: slog.New(slog.NewTextHandler(testWriter{c.t, id}, nil))},
 	}
 	for _, v := range c.voters {
-		cfg.Voters = append(cfg.Voters, Peer{ID: v, Addr: c.way(id, v)})
+		cfg.Voters = append(cfg.Voters, Peer{ID: string(v), Addr: c.way(id, v)})
 	}
 	for _, o := range c.observers {
-		cfg.Observers = append(cfg.Observers, Peer{ID: o})
+		cfg.Observers = append(cfg.Observers, Peer{ID: string(o)})
 	}
 	if c.change != nil {
 		c.change(&cfg)

@@ -84,7 +84,7 @@ func TestMoveEverything(t *testing.T) {
 		}
 		if st := all[5].Status(); st.Membership == nil || !st.Membership.Settled || len(st.Membership.Voters) != 5 || st.Membership.Voters[0].Lag < 0 ||
 			st.Membership.Voters[0].Lag > testPromise || st.Membership.Voters[0].Held != st.Membership.Version() || st.Membership.Voters[2].Lag != -1 ||
-			!slices.Equal(st.Voters, ids(all[5].voters())) || st.Plan.Voters != 5 {
+			!slices.Equal(st.Voters, texts(ids(all[5].voters()))) || st.Plan.Voters != 5 {
 			t.Errorf("the leader says %+v", st.Membership)
 		}
 

@@ -91,7 +91,7 @@ func TestFits(t *testing.T) {
 	long := strings.Repeat("x", 60)
 	for i := range MaxObservers {
 		id := protocol.NodeID(long + string(rune('a'+i/26)) + string(rune('a'+i%26)))
-		cfg.Observers = append(cfg.Observers, Peer{id, strings.Repeat("h", 240) + string(id) + ".example:7400"})
+		cfg.Observers = append(cfg.Observers, Peer{string(id), strings.Repeat("h", 240) + string(id) + ".example:7400"})
 	}
 	cfg.Insecure = true
 	_, err := cfg.plan()

@@ -121,7 +121,7 @@ func TestMoveForReal(t *testing.T) {
 			c.addrs[id] = freeAddr(t)
 		}
 		for _, v := range append(slices.Clone(known), id) {
-			cfg.Voters = append(cfg.Voters, Peer{v, c.addrs[v]})
+			cfg.Voters = append(cfg.Voters, Peer{string(v), c.addrs[v]})
 		}
 		n, err := open(t.Context(), cfg)
 		if err != nil {
@@ -131,7 +131,7 @@ func TestMoveForReal(t *testing.T) {
 		c.nodes[id] = n
 		c.mu.Unlock()
 		begin(n)
-		m, err := client.AddMember(t.Context(), Peer{id, c.addrs[id]}, false, nil)
+		m, err := client.AddMember(t.Context(), Peer{string(id), c.addrs[id]}, false, nil)
 		changed("add "+string(id), m, err)
 	}
 	handovers := 0
@@ -155,7 +155,7 @@ func TestMoveForReal(t *testing.T) {
 	t.Cleanup(func() { _ = again.Close() })
 	client = again
 	for i, id := range c.voters {
-		m, err := client.RemoveMember(t.Context(), id, nil)
+		m, err := client.RemoveMember(t.Context(), string(id), nil)
 		changed("remove "+string(id), m, err)
 		refusedFor(t, within(t, ended[id], "the end of the one that was removed"), string(id)+" takes no part in membership")
 		c.stop(id)
@@ -165,7 +165,7 @@ func TestMoveForReal(t *testing.T) {
 	took := time.Since(began)
 	final := []protocol.NodeID{"n4", "n5", "n6", "n7", "n8"}
 	for _, id := range final {
-		eventually(t, func() bool { return slices.Equal(c.node(id).Status().Voters, final) }, func() string {
+		eventually(t, func() bool { return slices.Equal(c.node(id).Status().Voters, texts(final)) }, func() string {
 			return fmt.Sprintf("%s has %v", id, c.node(id).Status().Voters)
 		})
 	}

@@ -25,9 +25,8 @@ type Plan struct {
 	Promise   time.Duration `json:"promise_ns"`   // how long a voter waits for a silent leader, at least
 	Lease     time.Duration `json:"lease_ns"`     // what a leader claims of a promise; 0: the protocol has no lease
 	Slot      time.Duration `json:"slot_ns"`      // between the ranks of candidates; 0: the protocol has none
-	// WorstTakeover is how long it takes at most until another is active, after a
-	// leader has fallen silent; see [quorum.Config.WorstTakeover]. 0 where none
-	// may fail: then nobody takes over.
+	// WorstTakeover is the longest time from the moment when a leader falls silent until
+	// another one is active; 0 if no voter may fail, so that nobody takes over.
 	WorstTakeover time.Duration `json:"worst_takeover_ns,omitzero"`
 
 	Voters    int `json:"voters"`
@@ -111,7 +110,7 @@ func (c *setup) times() (quorum.Config, Plan, error) {
 	ms := c.founding()
 	return quorum.Config{
 		Self: ms.Voters[0], Membership: ms, Heartbeat: p.Heartbeat, Promise: p.Promise, Slot: p.Slot,
-		Priority: c.Priority, Position: c.Position, Compare: c.Compare, AwaitPosition: c.Locate != nil,
+		Priority: c.Priority, Position: quorum.PositionPolicy(c.Position), Compare: c.Compare, AwaitPosition: c.Locate != nil,
 	}, p, nil
 }
 

@@ -60,7 +60,7 @@ func TestPlanRefuses(t *testing.T) {
 		{"no voters", func(c *setup) { c.Voters = nil }},
 		{"10 voters; want at most 9", func(c *setup) {
 			for i := range 7 {
-				c.Voters = append(c.Voters, Peer{"m" + c.Voters[0].ID + c.ID[:1] + names("", i+1)[i], "127.0.0.1:1" + string(names("", i+1)[i])})
+				c.Voters = append(c.Voters, Peer{"m" + c.Voters[0].ID + string(c.ID[:1]) + string(names("", i+1)[i]), "127.0.0.1:1" + string(names("", i+1)[i])})
 			}
 		}},
 		{"election name is empty", func(c *setup) { c.Name = "" }},

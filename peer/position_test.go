@@ -51,7 +51,7 @@ func (l *logs) called() []string {
 func (l *logs) config(policy quorum.PositionPolicy) func(*setup) {
 	return func(c *setup) {
 		id := c.ID
-		c.Position = policy
+		c.Position = string(policy)
 		c.Locate = func(ctx context.Context) (string, error) {
 			l.mu.Lock()
 			n, slow, err := l.at[id], l.slow[id], l.fails[id]
@@ -62,12 +62,12 @@ func (l *logs) config(policy quorum.PositionPolicy) func(*setup) {
 			}
 			return strconv.Itoa(n), err
 		}
-		c.CatchUp = func(ctx context.Context, from protocol.NodeID, position string) error {
+		c.CatchUp = func(ctx context.Context, from, position string) error {
 			l.mu.Lock()
 			l.calls = append(l.calls, fmt.Sprintf("%s<%s@%s", id, from, position))
 			catch := l.catch
 			if catch {
-				l.at[id] = l.at[from]
+				l.at[id] = l.at[protocol.NodeID(from)]
 			}
 			l.mu.Unlock()
 			if catch {
@@ -302,7 +302,7 @@ func TestCompare(t *testing.T) {
 		at := map[protocol.NodeID]string{"n1": "16/B374D848", "n2": "16/9374D848", "n3": "F/FFFFFFFF"} // hexadecimal
 		v.change = func(c *setup) {
 			id := c.ID
-			c.Position = quorum.RequirePosition
+			c.Position = string(quorum.RequirePosition)
 			c.Locate = func(context.Context) (string, error) { return at[id], nil }
 			c.Compare = func(a, b string) int {
 				x, y := lsn(a), lsn(b)

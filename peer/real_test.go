@@ -183,7 +183,7 @@ func TestCertificates(t *testing.T) {
 	dir := t.TempDir()
 	var all []certs.Node
 	for _, id := range c.voters {
-		all = append(all, certs.Node{ID: id, Hosts: []string{"127.0.0.1"}})
+		all = append(all, certs.Node{ID: string(id), Hosts: []string{"127.0.0.1"}})
 	}
 	if err := certs.Make(dir, certs.Options{Cluster: "prod", Nodes: all}); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func certified(t *testing.T, c *cluster, others ...protocol.NodeID) string {
 	dir := t.TempDir()
 	o := certs.Options{Cluster: "prod"}
 	for _, id := range slices.Concat(c.voters, c.observers, others) {
-		o.Nodes = append(o.Nodes, certs.Node{ID: id})
+		o.Nodes = append(o.Nodes, certs.Node{ID: string(id)})
 	}
 	for _, r := range certs.Roles() {
 		o.Operators = append(o.Operators, certs.OperatorSpec{Role: r}, certs.OperatorSpec{Role: r, Name: "the-" + string(r)})

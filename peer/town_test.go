@@ -91,11 +91,11 @@ func (w *town) sees(s driver.State, ids ...protocol.NodeID) {
 
 func (w *town) dial(ctx context.Context, to Peer) (conn, error) {
 	w.mu.Lock()
-	w.dials[to.ID]++
+	w.dials[protocol.NodeID(to.ID)]++
 	w.mu.Unlock()
 	ctx, stop := context.WithTimeoutCause(ctx, dialLimit, fmt.Errorf("no answer within %v", dialLimit))
 	defer stop()
-	switch h, _ := w.look(to.ID); h {
+	switch h, _ := w.look(protocol.NodeID(to.ID)); h {
 	case down:
 		return nil, errors.New("connection refused")
 	case lost:
@@ -107,7 +107,7 @@ func (w *town) dial(ctx context.Context, to Peer) (conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open++
-	return &townConn{town: w, node: w.nodes[to.ID]}, nil
+	return &townConn{town: w, node: w.nodes[protocol.NodeID(to.ID)]}, nil
 }
 
 type townConn struct {

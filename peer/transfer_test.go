@@ -336,7 +336,7 @@ func TestAppointFromElsewhere(t *testing.T) {
 	m = within(t, next, "n2").m
 
 	for _, id := range []protocol.NodeID{"n1", "n2", "n3"} {
-		if err := client.SetPaused(t.Context(), id, true); err != nil {
+		if err := client.SetPaused(t.Context(), string(id), true); err != nil {
 			t.Errorf("pausing %s: %v", id, err)
 		}
 	}

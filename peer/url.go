@@ -53,8 +53,8 @@ var parameters = map[string]func(c *Config, value string) error{
 		return nil
 	},
 	"position": func(c *Config, v string) error {
-		c.Position = quorum.PositionPolicy(v)
-		if p := c.Position; p != quorum.IgnorePosition && p != quorum.PreferPosition && p != quorum.RequirePosition {
+		c.Position = v
+		if p := quorum.PositionPolicy(v); p != quorum.IgnorePosition && p != quorum.PreferPosition && p != quorum.RequirePosition {
 			return fmt.Errorf("%q; want %s, %s or %s", v, quorum.IgnorePosition, quorum.PreferPosition, quorum.RequirePosition)
 		}
 		return nil
@@ -222,7 +222,7 @@ func parsePeers(list string, observers bool) ([]Peer, error) {
 		if has(peers, nodeID) {
 			return nil, fmt.Errorf("%s is listed twice; want each participant once", nodeID)
 		}
-		peers = append(peers, Peer{ID: nodeID, Addr: addr})
+		peers = append(peers, Peer{ID: id, Addr: addr})
 	}
 	return peers, nil
 }

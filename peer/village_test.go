@@ -71,7 +71,7 @@ func (v *village) config(id protocol.NodeID) setup {
 		cfg.Voters = append(cfg.Voters, v.peer(id))
 	}
 	for _, id := range v.obs {
-		cfg.Observers = append(cfg.Observers, Peer{ID: id})
+		cfg.Observers = append(cfg.Observers, Peer{ID: string(id)})
 	}
 	cfg.dialer = v.dial
 	cfg.connect = func(lc link.Config) (links, error) { return v.connect(id, lc), nil }
@@ -91,7 +91,7 @@ func (v *village) config(id protocol.NodeID) setup {
 }
 
 // peer is somebody with his address.
-func (v *village) peer(id protocol.NodeID) Peer { return Peer{id, v.address(id)} }
+func (v *village) peer(id protocol.NodeID) Peer { return Peer{string(id), v.address(id)} }
 
 // where is the address at which somebody answers, with mu held.
 func (v *village) where(id protocol.NodeID) string {

@@ -146,7 +146,7 @@ func patient(election string, cfg *doctor.Config) (voters int, configured *quoru
 		}
 		for _, v := range slices.Concat(listed, peers.Observers) {
 			if v.Addr != "" {
-				cfg.Peers = append(cfg.Peers, doctor.Target{ID: string(v.ID), Addr: v.Addr})
+				cfg.Peers = append(cfg.Peers, doctor.Target{ID: v.ID, Addr: v.Addr})
 			}
 		}
 		if cfg.Data == "" {

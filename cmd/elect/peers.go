@@ -46,7 +46,7 @@ func openPeerWith(ctx context.Context, t driver.Target, complete func(*peer.Conf
 	}
 	cfg.Program, cfg.Logger = cli.Version(), t.Logger
 	complete(&cfg)
-	listed := func(p peer.Peer) bool { return string(p.ID) == t.ID }
+	listed := func(p peer.Peer) bool { return p.ID == t.ID }
 	if !slices.ContainsFunc(voters, listed) && !slices.ContainsFunc(cfg.Observers, listed) {
 		c, err := peer.NewClient(voters, t.Name, cfg)
 		if err != nil {
@@ -88,7 +88,7 @@ func introducing(openers elect.Openers) (elect.Openers, func() string) {
 func introduction(s peer.NodeStatus, listed []peer.Peer) string {
 	var names []string
 	for _, v := range listed {
-		names = append(names, string(v.ID))
+		names = append(names, v.ID)
 	}
 	text, url := s.Plan.String(), strings.Join(names, ", ")
 	slices.Sort(names)
@@ -96,7 +96,7 @@ func introduction(s peer.NodeStatus, listed []peer.Peer) string {
 	case s.Membership == nil && s.Join:
 		text += "; these are the voters of the URL, and the membership is not known before this node is added"
 	case s.Membership == nil:
-	case !slices.EqualFunc(s.Membership.Voters, names, func(v peer.VoterStatus, id string) bool { return string(v.ID) == id }):
+	case !slices.EqualFunc(s.Membership.Voters, names, func(v peer.VoterStatus, id string) bool { return v.ID == id }):
 		text += fmt.Sprintf("; membership %s has %s, and the URL lists %s", s.Membership.Version(), describe(s.Membership), url)
 	}
 	return text
@@ -155,10 +155,10 @@ func (p *place) candidate(id string, given bool) (peer.Plan, error) {
 	if err != nil {
 		return peer.Plan{}, err
 	}
-	is := func(v peer.Peer) bool { return string(v.ID) == id }
+	is := func(v peer.Peer) bool { return v.ID == id }
 	var voters []string
 	for _, v := range listed {
-		voters = append(voters, string(v.ID))
+		voters = append(voters, v.ID)
 	}
 	want := "one of the voters: " + strings.Join(voters, ", ")
 	switch {

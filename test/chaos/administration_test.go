@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
@@ -184,7 +183,7 @@ func (s *trial) leaseReconfig(round int) bool {
 	ctx, cancel := s.patiently()
 	defer cancel()
 	go func() {
-		_, err := s.cluster.Client().RemoveMember(s.cluster.Outside(ctx), protocol.NodeID(s.cluster.ID(gone)), nil)
+		_, err := s.cluster.Client().RemoveMember(s.cluster.Outside(ctx), s.cluster.ID(gone), nil)
 		done <- err
 	}()
 	s.hold(slow * time.Duration(round+1) / 4)

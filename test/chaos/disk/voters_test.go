@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/internal/proc"
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
@@ -214,12 +213,12 @@ func newVoters(t *testing.T, elect string, promise time.Duration) *voters {
 	var peers []peer.Peer
 	var list []string
 	for i := range v.term {
-		p := peer.Peer{ID: protocol.NodeID("n" + strconv.Itoa(i+1)), Addr: freePort(t)}
+		p := peer.Peer{ID: "n" + strconv.Itoa(i+1), Addr: freePort(t)}
 		peers = append(peers, p)
-		list = append(list, string(p.ID)+"@"+p.Addr)
+		list = append(list, p.ID+"@"+p.Addr)
 	}
 	for _, p := range peers {
-		n := newNode(t, elect, string(p.ID), newDisk(t))
+		n := newNode(t, elect, p.ID, newDisk(t))
 		n.args = append([]string{"run", "--election", "peer://" + strings.Join(list, ","), "--data", n.disk.Path(), "--name", name, "--id", n.id,
 			"--heartbeat", (promise / 10).String(), "--promise", promise.String()}, command(v.tokens)...)
 		v.nodes = append(v.nodes, n)

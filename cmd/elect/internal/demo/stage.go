@@ -124,7 +124,7 @@ func (s *stage) read(ctx context.Context, i int) (reading, error) {
 	}
 	for _, p := range st.Peers {
 		if p.Connected {
-			now.hears = append(now.hears, string(p.ID))
+			now.hears = append(now.hears, p.ID)
 		}
 	}
 	return now, nil

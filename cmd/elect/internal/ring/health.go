@@ -45,7 +45,7 @@ func Unready(all []peer.NodeResult) (*driver.Leader, error) {
 			}
 		}
 		leader = s.Leader
-		active = active || s.Active && string(s.ID) == leader.ID
+		active = active || s.Active && s.ID == leader.ID
 	}
 	switch {
 	case leader == nil:
