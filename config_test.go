@@ -40,7 +40,7 @@ func TestConfigIsValidated(t *testing.T) {
 		{"too much metadata", elect.Config{Metadata: map[string]string{"k": strings.Repeat("v", 4096)}}, "elect.Config.Metadata: metadata has 4097 bytes over all keys and values; want at most 4096"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			link, err := memory.NewStore(0).New(memory.Config{Name: "job", ID: "a", Lease: lease})
+			link, err := memory.NewStore(0).New("job", "a", memory.Config{Lease: lease})
 			if err != nil {
 				t.Fatal(err)
 			}

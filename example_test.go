@@ -53,7 +53,7 @@ func ExampleOpeners_Open() {
 }
 
 func ExampleNew() {
-	elector, err := memory.NewStore(0).New(memory.Config{Name: "nightly", ID: "web-1"})
+	elector, err := memory.NewStore(0).New("nightly", "web-1", memory.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func (s *storm) run() {
 func (s *storm) live(place int, dice *rand.Rand) {
 	for generation := 0; s.ctx.Err() == nil; generation++ {
 		id := fmt.Sprintf("n%d.%d", place, generation)
-		link, err := s.store.New(memory.Config{Name: "job", ID: id, Lease: lease})
+		link, err := s.store.New("job", id, memory.Config{Lease: lease})
 		if err != nil {
 			s.Error(err)
 			return

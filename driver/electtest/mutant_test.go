@@ -56,7 +56,7 @@ func (m mutant) config() electtest.Config {
 			if m.store != nil {
 				m.store(w)
 			}
-			e, err := w.store.New(memory.Config{Name: name, ID: id, Lease: time.Second})
+			e, err := w.store.New(name, id, memory.Config{Lease: time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -234,7 +234,7 @@ var repository = house{
 		{at: "file", names: 17, why: "backend"},
 		{at: "peer", names: 185, why: "backend"},
 		{at: "peer/certs", names: 57, why: "certificates"},
-		{at: "store/memory", names: 26, why: "backend"},
+		{at: "store/memory", names: 24, why: "backend"},
 	},
 	state: []exception{
 		{at: "internal/clock.start", why: "the zero of the clock where there is no CLOCK_BOOTTIME; set once before main, never written again"},
