@@ -134,7 +134,7 @@ func (e *Election) release(m driver.Mandate) error {
 // [ErrNoLeader] when nobody does. Where the store cannot be asked it returns
 // who was last known together with the cause.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
-	for s, err := range e.elector.Observe(ctx) {
+	for s, err := range e.elector.Watch(ctx) {
 		if err != nil {
 			return Leader{}, err
 		}

@@ -189,10 +189,10 @@ func TestNoLeak(t *testing.T) {
 		m.Entrust(func() bool { return false }, make(chan struct{}))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		for range e.Observe(ctx) {
+		for range e.Watch(ctx) {
 			break
 		}
-		for range e.Observe(ctx) {
+		for range e.Watch(ctx) {
 			cancel()
 		}
 		if err := e.Recall(t.Context(), 0); err != nil {

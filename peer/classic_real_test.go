@@ -41,7 +41,7 @@ func TestClassicForReal(t *testing.T) {
 			led := func(what string, is func(*driver.Leader) bool) (seen *driver.Leader) {
 				t.Helper()
 				eventually(t, func() bool {
-					for s := range asks.Observe(t.Context()) {
+					for s := range asks.Watch(t.Context()) {
 						seen = s.Leader
 						break
 					}

@@ -29,7 +29,7 @@ const (
 )
 
 // Client asks the nodes of an election, and takes no part. It keeps no
-// connection but those of the Observes that run. Its methods may be called by
+// connection but those of the Watches that run. Its methods may be called by
 // any number of goroutines.
 //
 // Where the nodes run on the loopback without certificates, it has to be of their user.

@@ -11,7 +11,7 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Recall implements driver.Recaller. It finds the leader as Observe does and
+// Recall implements driver.Recaller. It finds the leader as Watch does and
 // asks it, by way of another node if it cannot be reached from here.
 func (c *Client) Recall(ctx context.Context, token fence.Token) error {
 	return c.atLeader(ctx, token, verbResign, resignation{})
@@ -92,7 +92,7 @@ func (c *Client) atLeader(ctx context.Context, token fence.Token, verb string, b
 
 // look observes once.
 func (c *Client) look(ctx context.Context) (driver.State, error) {
-	for s, err := range c.Observe(ctx) {
+	for s, err := range c.Watch(ctx) {
 		return s, err
 	}
 	return driver.State{}, context.Cause(ctx)

@@ -96,10 +96,10 @@ func (n *Node) led(ctx context.Context) (s driver.State, ok bool) {
 	}
 }
 
-// Observe implements [driver.Elector]. A node that has just started waits until
+// Watch implements [driver.Elector]. A node that has just started waits until
 // it has heard a leader, or can tell that there is none, for at most a promise:
 // before, it knows nothing.
-func (n *Node) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+func (n *Node) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return n.run.States().All(ctx)
 }
 

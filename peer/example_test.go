@@ -51,7 +51,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	fmt.Println("n1 leads:", mandate.Check() == nil)
-	for state := range nodes[2].Observe(ctx) {
+	for state := range nodes[2].Watch(ctx) {
 		if state.Leader != nil {
 			fmt.Println("n3 sees", state.Leader.ID)
 			break

@@ -269,7 +269,7 @@ func sees(t testing.TB, e driver.Elector, what string, want func(driver.State) b
 	ctx, cancel := context.WithTimeout(t.Context(), patience())
 	defer cancel()
 	var last driver.State
-	for s, err := range e.Observe(ctx) {
+	for s, err := range e.Watch(ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -300,7 +300,7 @@ func TestCancelAndClose(t *testing.T) {
 		if _, err := nodes[2].Campaign(t.Context(), driver.Candidacy{}); !errors.Is(err, driver.ErrClosed) {
 			t.Errorf("a campaign after Close returned %v", err)
 		}
-		for range nodes[2].Observe(t.Context()) {
+		for range nodes[2].Watch(t.Context()) {
 			t.Error("a closed node shows a state")
 		}
 		m = win(t, nodes[0])

@@ -73,7 +73,7 @@ func TestRoles(t *testing.T) {
 	}{
 		{"status", certs.Observe, func(cl *Client) error { return cl.Statuses(t.Context())[0].Err }},
 		{"watch", certs.Observe, func(cl *Client) error {
-			for s, err := range cl.Observe(t.Context()) {
+			for s, err := range cl.Watch(t.Context()) {
 				return errors.Join(err, s.Cause)
 			}
 			return errors.New("nothing")

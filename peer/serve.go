@@ -47,7 +47,7 @@ const (
 // host is what answering needs of a node.
 type host interface {
 	Status() NodeStatus
-	Observe(ctx context.Context) iter.Seq2[driver.State, error]
+	Watch(ctx context.Context) iter.Seq2[driver.State, error]
 	// Recall makes whoever leads resign, resign this very node.
 	Recall(ctx context.Context, token fence.Token) error
 	resign(ctx context.Context, token fence.Token) error
@@ -259,7 +259,7 @@ func (a *answerer) watch(ctx context.Context) error {
 	defer stop()
 	observing.Go(func() {
 		var last error
-		for s, err := range a.host.Observe(ctx) {
+		for s, err := range a.host.Watch(ctx) {
 			if err != nil {
 				last = err
 				break

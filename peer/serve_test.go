@@ -60,7 +60,7 @@ func (f *fakeNode) Status() NodeStatus {
 	return NodeStatus{ID: string(f.id), Election: "nightly", Role: "follower", LeaseLeft: 1500 * time.Millisecond}
 }
 
-func (f *fakeNode) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+func (f *fakeNode) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		f.mu.Lock()
 		f.watchers++

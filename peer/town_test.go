@@ -177,7 +177,7 @@ func (w *town) client(t *testing.T, observers ...Peer) *Client {
 	return c
 }
 
-// spectator follows a client's Observe.
+// spectator follows a client's Watch.
 type spectator struct {
 	t      *testing.T
 	began  time.Time
@@ -191,7 +191,7 @@ func spectate(t *testing.T, c *Client) *spectator {
 	w := &spectator{t: t, began: time.Now(), states: make(chan string, 100), ended: make(chan error, 1), stop: stop}
 	go func() {
 		var last error
-		for s, err := range c.Observe(ctx) {
+		for s, err := range c.Watch(ctx) {
 			if err != nil {
 				last = err
 				continue

@@ -219,7 +219,7 @@ func (r *paused) awaitNobody(cmd *cobra.Command, c *peer.Client) {
 	ctx, cancel := within(cmd, orderTimeout)
 	defer cancel()
 	r.Leader, r.then = json.RawMessage("null"), fmt.Sprintf("who leads %s now was not seen within %v", r.Name, orderTimeout)
-	for s, err := range c.Observe(ctx) {
+	for s, err := range c.Watch(ctx) {
 		switch {
 		case err != nil || s.Stale:
 		case s.Leader != nil:

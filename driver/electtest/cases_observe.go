@@ -22,7 +22,7 @@ func (s *suite) watch(ctx context.Context, p Participant) watcher {
 	w := watcher{make(chan driver.State, 1000), make(chan error, 1)}
 	s.running.Go(func() {
 		var last error
-		for st, err := range p.Observe(ctx) {
+		for st, err := range p.Watch(ctx) {
 			if err != nil {
 				last = err
 				continue

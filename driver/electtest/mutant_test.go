@@ -98,7 +98,7 @@ func newParticipant(w *world, e *memory.Elector) *participant {
 			Freeze: e.Freeze, Cut: e.Cut, Crash: e.Crash, Lose: e.LoseAnswers, Delay: e.DelayAnswer,
 		},
 		world: w, inner: e,
-		campaign: e.Campaign, observe: e.Observe, recall: e.Recall, appoint: e.Appoint, limits: e.Limits, end: e.Close,
+		campaign: e.Campaign, observe: e.Watch, recall: e.Recall, appoint: e.Appoint, limits: e.Limits, end: e.Close,
 		mandate: func(m *mandate) driver.Mandate { return m },
 	}
 }
@@ -112,7 +112,7 @@ func (p *participant) Campaign(ctx context.Context, c driver.Candidacy) (driver.
 	return p.mandate(newMandate(m)), nil
 }
 
-func (p *participant) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+func (p *participant) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return p.observe(ctx)
 }
 func (p *participant) Recall(ctx context.Context, t fence.Token) error { return p.recall(ctx, t) }

@@ -277,7 +277,7 @@ func (p *process) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 	return m, nil
 }
 
-func (p *process) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+func (p *process) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		on := true
 		r := p.call(ctx, request{Op: "observe"}, func(r reply) bool {

@@ -63,7 +63,7 @@ func TestSpawnedLeader(t *testing.T) {
 	if err := m.(driver.Confirmer).Confirm(t.Context()); err != nil {
 		t.Errorf("Confirm: %v", err)
 	}
-	for s, err := range p.Observe(t.Context()) {
+	for s, err := range p.Watch(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestSpawnedLeaderCrashes(t *testing.T) {
 	watched := make(chan error, 1)
 	seen := make(chan struct{}, 10)
 	go func() {
-		for _, err := range p.Observe(t.Context()) {
+		for _, err := range p.Watch(t.Context()) {
 			if err != nil {
 				watched <- err
 				return

@@ -107,7 +107,7 @@ func (s *server) handle(ctx context.Context, q request) (r reply) {
 		s.mandates[r.Token] = m
 		return r
 	case "observe":
-		for st, err := range s.elector.Observe(ctx) {
+		for st, err := range s.elector.Watch(ctx) {
 			if err != nil {
 				r.set(err)
 				return r

@@ -168,8 +168,8 @@ func (e *Elector) withdraw(nonce string, asked bool) {
 	e.link.store.withdraw(e.name, nonce)
 }
 
-// Observe implements [driver.Elector].
-func (e *Elector) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+// Watch implements [driver.Elector].
+func (e *Elector) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		ctx, done := e.bound(ctx)
 		defer done()
