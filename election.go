@@ -159,17 +159,17 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	return Leader{}, ErrClosed
 }
 
-// Recall asks the leader with that token, or whoever leads if token is 0, to
+// Resign asks the leader with that token, or whoever leads if token is 0, to
 // resign: an operator's hand, from outside. It returns once the leader has
 // accepted to; its work is stopped and joined after that. It returns
 // [ErrNoLeader] when nobody leads, [ErrSuperseded] when somebody with another
 // token does, and [ErrUnsupported] where the back end cannot.
-func (e *Election) Recall(ctx context.Context, token Token) error {
-	r, ok := e.elector.(driver.Recaller)
+func (e *Election) Resign(ctx context.Context, token Token) error {
+	r, ok := e.elector.(driver.Resigner)
 	if !ok {
-		return fmt.Errorf("recall: %w", ErrUnsupported)
+		return fmt.Errorf("resign: %w", ErrUnsupported)
 	}
-	return r.Recall(ctx, token)
+	return r.Resign(ctx, token)
 }
 
 // Appoint asks the leader with that token, or whoever leads if token is 0, to

@@ -179,7 +179,7 @@ func (s *storm) work(ctx context.Context, n *node, term *elect.Term, dice *rand.
 	case 2:
 		_ = term.Transfer(other.id)
 	case 3:
-		_ = other.e.Recall(ctx, term.Token())
+		_ = other.e.Resign(ctx, term.Token())
 	case 4:
 		_ = term.Confirm(ctx)
 	}

@@ -25,7 +25,7 @@ type (
 const (
 	AbilityConfirm  = driver.AbilityConfirm  // Term.Confirm
 	AbilityTransfer = driver.AbilityTransfer // Term.Transfer
-	AbilityRecall   = driver.AbilityRecall   // Election.Recall
+	AbilityResign   = driver.AbilityResign   // Election.Resign
 	AbilityAppoint  = driver.AbilityAppoint  // Election.Appoint
 	AbilityPriority = driver.AbilityPriority // Config.Priority
 	AbilityMetadata = driver.AbilityMetadata // Term.SetMetadata

@@ -16,7 +16,7 @@ type Ability string
 const (
 	AbilityConfirm  Ability = "confirm"  // Mandate implements Confirmer
 	AbilityTransfer Ability = "transfer" // Mandate implements Transferrer
-	AbilityRecall   Ability = "recall"   // Elector implements Recaller
+	AbilityResign   Ability = "resign"   // Elector implements Resigner
 	AbilityAppoint  Ability = "appoint"  // Elector implements Appointer
 	AbilityPriority Ability = "priority" // Elector heeds Candidacy.Priority
 	AbilityMetadata Ability = "metadata" // Mandate implements MetadataSetter
@@ -61,14 +61,14 @@ type MetadataSetter interface {
 	SetMetadata(ctx context.Context, metadata map[string]string) error
 }
 
-// Recaller is implemented by electors that can ask whoever leads to give it up,
+// Resigner is implemented by electors that can ask whoever leads to give it up,
 // from outside.
-type Recaller interface {
-	// Recall asks the leader with that token, or whoever leads if token is 0,
+type Resigner interface {
+	// Resign asks the leader with that token, or whoever leads if token is 0,
 	// to resign, and returns once the leader has accepted to. It returns
 	// ErrNoLeader when nobody leads, and ErrSuperseded when somebody with
 	// another token does.
-	Recall(ctx context.Context, token fence.Token) error
+	Resign(ctx context.Context, token fence.Token) error
 }
 
 // Appointer is implemented by electors that can ask whoever leads to hand over

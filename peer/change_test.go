@@ -252,7 +252,7 @@ func TestLeaderHasMoved(t *testing.T) {
 		if err != nil || done.Changed {
 			t.Errorf("a change asked for at n2: %+v, %v; want that nothing is to be changed", done, err)
 		}
-		if err := n.Recall(t.Context(), 0); err != nil {
+		if err := n.Resign(t.Context(), 0); err != nil {
 			t.Error(err)
 		}
 		<-m.Context().Done()

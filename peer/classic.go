@@ -128,7 +128,7 @@ func (k *classic) majority() bool   { return k.quorate }
 
 func (k *classic) limits(p Plan, _ bool) driver.Limits {
 	return driver.Limits{
-		Takeover: p.takeover, Abilities: []driver.Ability{driver.AbilityRecall},
+		Takeover: p.takeover, Abilities: []driver.Ability{driver.AbilityResign},
 		Assumes: fmt.Sprintf("nothing: %s proves no lease, and two may lead at the same time; %s", k.name, k.rises),
 	}
 }

@@ -50,7 +50,7 @@ func TestClassicForReal(t *testing.T) {
 				return seen
 			}
 			first := led("first", func(*driver.Leader) bool { return true })
-			eventually(t, func() bool { return asks.Recall(t.Context(), first.Token) == nil }, func() string { return "nobody agrees to resign" })
+			eventually(t, func() bool { return asks.Resign(t.Context(), first.Token) == nil }, func() string { return "nobody agrees to resign" })
 			second := led("after the resignation", func(l *driver.Leader) bool { return later(l, first) })
 			c.stop(c.voters[second.ID[1]-'1'])
 			led("after a crash", func(l *driver.Leader) bool { return later(l, second) })

@@ -152,7 +152,7 @@ func TestClassicExclusive(t *testing.T) {
 		_, err = n.Campaign(t.Context(), driver.Candidacy{Priority: 7})
 		refusedFor(t, err, "knows no priorities")
 		l := n.Limits()
-		if l.Exclusive || l.Lease != 0 || l.Takeover <= 0 || len(l.Abilities) != 1 || l.Abilities[0] != driver.AbilityRecall {
+		if l.Exclusive || l.Lease != 0 || l.Takeover <= 0 || len(l.Abilities) != 1 || l.Abilities[0] != driver.AbilityResign {
 			t.Errorf("limits %+v", l)
 		}
 		if _, err := elect.New(n, elect.Config{}); !errors.Is(err, elect.ErrUnsupported) {

@@ -189,7 +189,7 @@ func TestClassicResign(t *testing.T) {
 			defer c.stands(t, n)()
 		}
 		first := c.awaits(t, 1, slack(nodes[0]))[0]
-		if err := v.node(t, first.id).Recall(t.Context(), first.token); err != nil {
+		if err := v.node(t, first.id).Resign(t.Context(), first.token); err != nil {
 			t.Fatal(err)
 		}
 		if !comesTrue(slack(nodes[0]), func() bool {

@@ -11,13 +11,13 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// Recall implements driver.Recaller. It finds the leader as Watch does and
+// Resign implements driver.Resigner. It finds the leader as Watch does and
 // asks it, by way of another node if it cannot be reached from here.
-func (c *Client) Recall(ctx context.Context, token fence.Token) error {
+func (c *Client) Resign(ctx context.Context, token fence.Token) error {
 	return c.atLeader(ctx, token, verbResign, resignation{})
 }
 
-// Appoint implements driver.Appointer, in the way of Recall.
+// Appoint implements driver.Appointer, in the way of Resign.
 func (c *Client) Appoint(ctx context.Context, token fence.Token, to string) error {
 	return c.atLeader(ctx, token, verbTransfer, appointment{To: to})
 }

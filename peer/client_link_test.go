@@ -131,15 +131,15 @@ func TestClientOverTCP(t *testing.T) {
 			if l := led.Leader; l.ID != "n1" || l.Token != 5 || l.Metadata["address"] != "n1:80" || l.Since.Unix() != 5 {
 				t.Errorf("led by %+v", l)
 			}
-			if err := client.Recall(t.Context(), 4); !errors.Is(err, driver.ErrSuperseded) {
-				t.Errorf("Recall of another token: %v", err)
+			if err := client.Resign(t.Context(), 4); !errors.Is(err, driver.ErrSuperseded) {
+				t.Errorf("Resign of another token: %v", err)
 			}
-			if err := client.Recall(t.Context(), 5); err != nil {
-				t.Errorf("Recall: %v", err)
+			if err := client.Resign(t.Context(), 5); err != nil {
+				t.Errorf("Resign: %v", err)
 			}
 			w.sees(driver.State{}, "n2", "n3")
-			if err := client.Recall(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
-				t.Errorf("Recall of nobody: %v", err)
+			if err := client.Resign(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
+				t.Errorf("Resign of nobody: %v", err)
 			}
 		})
 	}

@@ -25,8 +25,8 @@ func TestClientOfNodes(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	sees(t, client, "that nobody leads", func(s driver.State) bool { return s.Leader == nil && !s.Stale })
-	if err := client.Recall(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
-		t.Errorf("Recall of nobody: %v", err)
+	if err := client.Resign(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
+		t.Errorf("Resign of nobody: %v", err)
 	}
 
 	leader := c.node("n2")
@@ -73,14 +73,14 @@ func TestClientOfNodes(t *testing.T) {
 		}
 	}
 
-	if err := client.Recall(t.Context(), m.Token()+1); !errors.Is(err, driver.ErrSuperseded) {
-		t.Errorf("Recall of another token: %v", err)
+	if err := client.Resign(t.Context(), m.Token()+1); !errors.Is(err, driver.ErrSuperseded) {
+		t.Errorf("Resign of another token: %v", err)
 	}
 	if m.Check() != nil {
-		t.Errorf("a Recall of another token ended the mandate: %v", m.Check())
+		t.Errorf("a Resign of another token ended the mandate: %v", m.Check())
 	}
-	if err := client.Recall(t.Context(), m.Token()); err != nil {
-		t.Errorf("Recall: %v", err)
+	if err := client.Resign(t.Context(), m.Token()); err != nil {
+		t.Errorf("Resign: %v", err)
 	}
 	<-m.Context().Done()
 	if err := context.Cause(m.Context()); !errors.Is(err, driver.ErrResigned) {
@@ -92,8 +92,8 @@ func TestClientOfNodes(t *testing.T) {
 	// By way of a node that does not lead.
 	m = win(t, c.node("n3"))
 	sees(t, c.node("n1"), "the leader", leads(m))
-	if err := c.node("n1").Recall(t.Context(), 0); err != nil {
-		t.Errorf("Recall by n1: %v", err)
+	if err := c.node("n1").Resign(t.Context(), 0); err != nil {
+		t.Errorf("Resign by n1: %v", err)
 	}
 	<-m.Context().Done()
 	release(t, m)

@@ -48,9 +48,9 @@ func (n *Node) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate
 
 var errNoCandidate = errors.New("this node does not campaign any more")
 
-// Recall implements [driver.Recaller]: on the leader it resigns, on any other
+// Resign implements [driver.Resigner]: on the leader it resigns, on any other
 // node it is passed on to the leader.
-func (n *Node) Recall(ctx context.Context, token fence.Token) error {
+func (n *Node) Resign(ctx context.Context, token fence.Token) error {
 	return n.atLeader(ctx, n.run.Resign(ctx, token), verbResign, token, resignation{Forwarded: true, By: askedBy(ctx)})
 }
 

@@ -260,7 +260,7 @@ func TestClientBeforeTheNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if err := client.Recall(t.Context(), 0); err == nil || strings.Count(err.Error(), "connection refused") != 3 || strings.Contains(err.Error(), "uid") {
+	if err := client.Resign(t.Context(), 0); err == nil || strings.Count(err.Error(), "connection refused") != 3 || strings.Contains(err.Error(), "uid") {
 		t.Errorf("nobody is there: %v", err)
 	}
 	var others []net.Listener
@@ -271,7 +271,7 @@ func TestClientBeforeTheNodes(t *testing.T) {
 		}
 		others = append(others, l)
 	}
-	err = client.Recall(t.Context(), 0)
+	err = client.Resign(t.Context(), 0)
 	if err == nil || strings.Count(err.Error(), "it is not of this user (uid ") != 1 || !strings.Contains(err.Error(), "want this as the user of the nodes (sudo -u)") {
 		t.Errorf("somebody else is there: %v", err)
 	}

@@ -122,8 +122,8 @@ func attacker() error {
 		for _, r := range c.Statuses(ctx) {
 			report(way, "status", r.Err)
 		}
-		report(way, "resign", c.Recall(ctx, 0))
-		report(way, "resign by token", c.Recall(ctx, s.Target.Token))
+		report(way, "resign", c.Resign(ctx, 0))
+		report(way, "resign by token", c.Resign(ctx, s.Target.Token))
 		report(way, "transfer", c.Appoint(ctx, s.Target.Token, "n2"))
 		report(way, "pause", c.SetPaused(ctx, "n2", true))
 		_, err = c.RemoveMember(ctx, "n3", func(string) {})

@@ -24,7 +24,7 @@ import (
 )
 
 // Node is a voter or an observer. It takes part from New on, whether it
-// campaigns or not. It implements [driver.Elector], [driver.Recaller] and
+// campaigns or not. It implements [driver.Elector], [driver.Resigner] and
 // [driver.Appointer]; its mandates implement [driver.Confirmer],
 // [driver.Transferrer] and [driver.Attestable].
 type Node struct {
@@ -77,7 +77,7 @@ type Node struct {
 
 var _ interface {
 	driver.Elector
-	driver.Recaller
+	driver.Resigner
 	driver.Appointer
 } = (*Node)(nil)
 

@@ -217,20 +217,20 @@ func TestNotExclusive(t *testing.T) {
 	})
 }
 
-// TestRecallHere: the work's context ends, and the lease goes on until Release.
-func TestRecallHere(t *testing.T) {
+// TestResignHere: the work's context ends, and the lease goes on until Release.
+func TestResignHere(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		nodes := v.openAll()
-		if err := nodes[0].Recall(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
-			t.Errorf("Recall without a leader: %v", err)
+		if err := nodes[0].Resign(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
+			t.Errorf("Resign without a leader: %v", err)
 		}
 		m := win(t, nodes[0])
-		if err := nodes[0].Recall(t.Context(), m.Token()+1); !errors.Is(err, driver.ErrSuperseded) {
-			t.Errorf("Recall of another token: %v", err)
+		if err := nodes[0].Resign(t.Context(), m.Token()+1); !errors.Is(err, driver.ErrSuperseded) {
+			t.Errorf("Resign of another token: %v", err)
 		}
 		next := campaign(t.Context(), nodes[1])
-		if err := nodes[0].Recall(t.Context(), m.Token()); err != nil {
-			t.Errorf("Recall: %v", err)
+		if err := nodes[0].Resign(t.Context(), m.Token()); err != nil {
+			t.Errorf("Resign: %v", err)
 		}
 		if cause := context.Cause(m.Context()); !errors.Is(cause, driver.ErrResigned) {
 			t.Errorf("the cause is %v", cause)
@@ -252,8 +252,8 @@ func TestRecallHere(t *testing.T) {
 	})
 }
 
-// TestRecallOfTheNewest: one whose first heartbeat has not arrived yet.
-func TestRecallOfTheNewest(t *testing.T) {
+// TestResignOfTheNewest: one whose first heartbeat has not arrived yet.
+func TestResignOfTheNewest(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		v.hop = 2 * time.Millisecond
 		nodes := v.openAll()

@@ -95,19 +95,19 @@ func TestNineAndTwenty(t *testing.T) {
 	release(t, m)
 }
 
-// TestRecallFromElsewhere: whoever is asked passes it on.
-func TestRecallFromElsewhere(t *testing.T) {
+// TestResignFromElsewhere: whoever is asked passes it on.
+func TestResignFromElsewhere(t *testing.T) {
 	c := newCluster(t, names("n", 3), names("o", 1), false)
 	c.startAll()
 	for _, from := range []protocol.NodeID{"n2", "o1"} {
 		m := win(t, c.node("n1"))
 		n := c.node(from)
 		sees(t, n, "the leader", leads(m))
-		if err := n.Recall(t.Context(), m.Token()+1); !errors.Is(err, driver.ErrSuperseded) {
-			t.Errorf("Recall of another token by %s: %v", from, err)
+		if err := n.Resign(t.Context(), m.Token()+1); !errors.Is(err, driver.ErrSuperseded) {
+			t.Errorf("Resign of another token by %s: %v", from, err)
 		}
-		if err := n.Recall(t.Context(), m.Token()); err != nil {
-			t.Errorf("Recall by %s: %v", from, err)
+		if err := n.Resign(t.Context(), m.Token()); err != nil {
+			t.Errorf("Resign by %s: %v", from, err)
 		}
 		within(t, m.Context().Done(), "the end of a recalled term")
 		if cause := context.Cause(m.Context()); !errors.Is(cause, driver.ErrResigned) {

@@ -48,8 +48,8 @@ const (
 type host interface {
 	Status() NodeStatus
 	Watch(ctx context.Context) iter.Seq2[driver.State, error]
-	// Recall makes whoever leads resign, resign this very node.
-	Recall(ctx context.Context, token fence.Token) error
+	// Resign makes whoever leads resign, resign this very node.
+	Resign(ctx context.Context, token fence.Token) error
 	resign(ctx context.Context, token fence.Token) error
 	// Appoint makes whoever leads hand over, appoint this very node.
 	Appoint(ctx context.Context, token fence.Token, to string) error
@@ -313,7 +313,7 @@ func (a *answerer) resign(ctx context.Context) error {
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, resignLimit, fmt.Errorf("%w: the leader has not answered within %v", driver.ErrUnreachable, resignLimit))
 	defer stop()
-	act := a.host.Recall
+	act := a.host.Resign
 	if body.Forwarded {
 		act = a.host.resign
 	}

@@ -32,7 +32,7 @@ type fakeNode struct {
 	state     driver.State
 	changed   chan struct{} // closed at a change
 	closed    bool
-	others    map[protocol.NodeID]*fakeNode // for Recall
+	others    map[protocol.NodeID]*fakeNode // for Resign
 	resigned  []fence.Token
 	appointed []string // of its transfers
 	paused    bool
@@ -90,7 +90,7 @@ func (f *fakeNode) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	}
 }
 
-func (f *fakeNode) Recall(ctx context.Context, token fence.Token) error {
+func (f *fakeNode) Resign(ctx context.Context, token fence.Token) error {
 	f.mu.Lock()
 	leader := f.state.Leader
 	f.mu.Unlock()
@@ -249,7 +249,7 @@ type failing struct {
 	err error
 }
 
-func (f failing) Recall(context.Context, fence.Token) error { return f.err }
+func (f failing) Resign(context.Context, fence.Token) error { return f.err }
 
 // A leader that does not answer does not keep the caller for ever.
 func TestResignIsBounded(t *testing.T) {
@@ -265,7 +265,7 @@ func TestResignIsBounded(t *testing.T) {
 
 type hanging struct{ *fakeNode }
 
-func (hanging) Recall(ctx context.Context, _ fence.Token) error {
+func (hanging) Resign(ctx context.Context, _ fence.Token) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
 }

@@ -49,8 +49,8 @@ func abilities(s *suite) {
 			_, ok = m.(driver.Confirmer)
 		case driver.AbilityTransfer:
 			_, ok = m.(driver.Transferrer)
-		case driver.AbilityRecall:
-			_, ok = p.Elector.(driver.Recaller)
+		case driver.AbilityResign:
+			_, ok = p.Elector.(driver.Resigner)
 		case driver.AbilityAppoint:
 			_, ok = p.Elector.(driver.Appointer)
 		case driver.AbilityPriority:

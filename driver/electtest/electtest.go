@@ -132,7 +132,7 @@ var cases = []struct {
 	{"metadata", metadata},
 	{"changed metadata", changedMetadata},
 	{"confirm", confirm},
-	{"recall", recall},
+	{"resign", resign},
 	{"transfer", transfer},
 	{"appoint", appoint},
 	{"priority", priority},

@@ -85,7 +85,7 @@ type participant struct {
 
 	campaign func(context.Context, driver.Candidacy) (driver.Mandate, error)
 	observe  func(context.Context) iter.Seq2[driver.State, error]
-	recall   func(context.Context, fence.Token) error
+	resign   func(context.Context, fence.Token) error
 	appoint  func(context.Context, fence.Token, string) error
 	limits   func() driver.Limits
 	end      func() error
@@ -98,7 +98,7 @@ func newParticipant(w *world, e *memory.Elector) *participant {
 			Freeze: e.Freeze, Cut: e.Cut, Crash: e.Crash, Lose: e.LoseAnswers, Delay: e.DelayAnswer,
 		},
 		world: w, inner: e,
-		campaign: e.Campaign, observe: e.Watch, recall: e.Recall, appoint: e.Appoint, limits: e.Limits, end: e.Close,
+		campaign: e.Campaign, observe: e.Watch, resign: e.Resign, appoint: e.Appoint, limits: e.Limits, end: e.Close,
 		mandate: func(m *mandate) driver.Mandate { return m },
 	}
 }
@@ -115,7 +115,7 @@ func (p *participant) Campaign(ctx context.Context, c driver.Candidacy) (driver.
 func (p *participant) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return p.observe(ctx)
 }
-func (p *participant) Recall(ctx context.Context, t fence.Token) error { return p.recall(ctx, t) }
+func (p *participant) Resign(ctx context.Context, t fence.Token) error { return p.resign(ctx, t) }
 func (p *participant) Appoint(ctx context.Context, t fence.Token, to string) error {
 	return p.appoint(ctx, t, to)
 }

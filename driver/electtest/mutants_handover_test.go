@@ -20,9 +20,9 @@ func handovers() map[string]mutant {
 			participant: each(func(m *mandate) { m.eligible = func(string) error { return nil } })},
 		"a holder would hand over to nobody": {fails: "transfer", says: "Eligible of p\\d, which waits: cannot take over",
 			participant: each(func(m *mandate) { m.eligible = func(string) error { return driver.ErrIneligible } })},
-		"an appointment is a recall": {fails: "appoint", says: "although p\\d was appointed|waited .* for a victory|which cannot take over",
+		"an appointment is a resignation": {fails: "appoint", says: "although p\\d was appointed|waited .* for a victory|which cannot take over",
 			participant: func(p *participant) {
-				p.appoint = func(ctx context.Context, t fence.Token, _ string) error { return p.inner.Recall(ctx, t) }
+				p.appoint = func(ctx context.Context, t fence.Token, _ string) error { return p.inner.Resign(ctx, t) }
 			}},
 		"an appointment goes to somebody else": {fails: "appoint", says: "candidate 3 won although p3 was appointed",
 			participant: func(p *participant) {

@@ -501,24 +501,24 @@ func abilities() map[string]mutant {
 			})},
 		"Confirm asks nobody": {fails: "confirm", says: "cut off and was replaced returned nil",
 			participant: each(func(m *mandate) { m.confirm = func(context.Context) error { return nil } })},
-		"a recall of another token is obeyed": {fails: "recall", says: "Recall of another token",
+		"a resignation of another token is obeyed": {fails: "resign", says: "Resign of another token",
 			participant: func(p *participant) {
-				p.recall = func(ctx context.Context, _ fence.Token) error { return p.inner.Recall(ctx, 0) }
+				p.resign = func(ctx context.Context, _ fence.Token) error { return p.inner.Resign(ctx, 0) }
 			}},
-		"a recall of nobody succeeds": {fails: "recall", says: "want ErrNoLeader",
+		"a resignation of nobody succeeds": {fails: "resign", says: "want ErrNoLeader",
 			participant: func(p *participant) {
-				p.recall = func(ctx context.Context, t fence.Token) error {
-					if err := p.inner.Recall(ctx, t); !errors.Is(err, driver.ErrNoLeader) {
+				p.resign = func(ctx context.Context, t fence.Token) error {
+					if err := p.inner.Resign(ctx, t); !errors.Is(err, driver.ErrNoLeader) {
 						return err
 					}
 					return nil
 				}
 			}},
-		"a recall is only answered": {fails: "recall", says: "end of a recalled mandate's context",
+		"a resignation is only answered": {fails: "resign", says: "end of a resigned mandate's context",
 			participant: func(p *participant) {
-				p.recall = func(ctx context.Context, t fence.Token) error {
+				p.resign = func(ctx context.Context, t fence.Token) error {
 					if t != 0 {
-						return p.inner.Recall(ctx, t)
+						return p.inner.Resign(ctx, t)
 					}
 					for s := range p.inner.Watch(ctx) {
 						if s.Leader == nil {
@@ -529,7 +529,7 @@ func abilities() map[string]mutant {
 					return nil
 				}
 			}},
-		"a recall releases before the work was joined": {fails: "recall", says: "the recalled leader was not released",
+		"a resignation releases before the work was joined": {fails: "resign", says: "the resigned leader was not released",
 			participant: func(p *participant) {
 				p.mandate = func(m *mandate) driver.Mandate {
 					context.AfterFunc(m.inner.Context(), func() {

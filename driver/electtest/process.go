@@ -292,9 +292,9 @@ func (p *process) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	}
 }
 
-// Recall implements driver.Recaller; a back end without it returns an error.
-func (p *process) Recall(ctx context.Context, token fence.Token) error {
-	r := p.call(ctx, request{Op: "recall", Token: token}, nil)
+// Resign implements driver.Resigner; a back end without it returns an error.
+func (p *process) Resign(ctx context.Context, token fence.Token) error {
+	r := p.call(ctx, request{Op: "resign", Token: token}, nil)
 	return r.err()
 }
 

@@ -85,16 +85,16 @@ func TestSpawnedLeader(t *testing.T) {
 
 func TestSpawnedLeaderIsRecalledAndTransfers(t *testing.T) {
 	p := spawn(t, patience)
-	r := p.Elector.(driver.Recaller)
-	if err := r.Recall(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
-		t.Errorf("Recall of nobody: %v; want ErrNoLeader", err)
+	r := p.Elector.(driver.Resigner)
+	if err := r.Resign(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
+		t.Errorf("Resign of nobody: %v; want ErrNoLeader", err)
 	}
 	m := win(t, p)
-	if err := r.Recall(t.Context(), 9); !errors.Is(err, driver.ErrSuperseded) {
-		t.Errorf("Recall of another token: %v; want ErrSuperseded", err)
+	if err := r.Resign(t.Context(), 9); !errors.Is(err, driver.ErrSuperseded) {
+		t.Errorf("Resign of another token: %v; want ErrSuperseded", err)
 	}
-	if err := r.Recall(t.Context(), m.Token()); err != nil {
-		t.Errorf("Recall: %v", err)
+	if err := r.Resign(t.Context(), m.Token()); err != nil {
+		t.Errorf("Resign: %v", err)
 	}
 	if cause := ended(t, m); !errors.Is(cause, driver.ErrResigned) {
 		t.Errorf("the mandate ended with %v; want ErrResigned", cause)

@@ -117,13 +117,13 @@ func (s *server) handle(ctx context.Context, q request) (r reply) {
 			s.send(more)
 		}
 		return r
-	case "recall":
-		rc, ok := s.elector.(driver.Recaller)
+	case "resign":
+		rc, ok := s.elector.(driver.Resigner)
 		if !ok {
 			r.set(driver.ErrUnsupported)
 			return r
 		}
-		r.set(rc.Recall(ctx, q.Token))
+		r.set(rc.Resign(ctx, q.Token))
 		return r
 	case "appoint":
 		a, ok := s.elector.(driver.Appointer)

@@ -30,7 +30,7 @@ type Config struct {
 	Lease time.Duration
 }
 
-// Elector is a participant, with its faults. It implements [driver.Elector], [driver.Recaller] and
+// Elector is a participant, with its faults. It implements [driver.Elector], [driver.Resigner] and
 // [driver.Appointer]. Priorities decide among those that wait; a leader does not hand over to a
 // waiter because of them.
 type Elector struct {
@@ -89,7 +89,7 @@ func (e *Elector) Limits() driver.Limits {
 		Takeover:  e.lease + deference,
 		Exclusive: true,
 		Abilities: []driver.Ability{
-			driver.AbilityConfirm, driver.AbilityTransfer, driver.AbilityRecall, driver.AbilityAppoint, driver.AbilityPriority,
+			driver.AbilityConfirm, driver.AbilityTransfer, driver.AbilityResign, driver.AbilityAppoint, driver.AbilityPriority,
 			driver.AbilityMetadata,
 		},
 		Assumes: "all participants are in one process",
@@ -217,8 +217,8 @@ func token(l *driver.Leader) fence.Token {
 	return l.Token
 }
 
-// Recall implements [driver.Recaller].
-func (e *Elector) Recall(ctx context.Context, want fence.Token) error {
+// Resign implements [driver.Resigner].
+func (e *Elector) Resign(ctx context.Context, want fence.Token) error {
 	return e.Appoint(ctx, want, "")
 }
 

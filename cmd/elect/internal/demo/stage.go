@@ -105,7 +105,7 @@ func (s *stage) signal(i int, sig syscall.Signal) error {
 
 // resign asks a node to give leadership up.
 func (s *stage) resign(ctx context.Context, i int, token fence.Token) error {
-	return s.clients[i].Recall(ctx, token)
+	return s.clients[i].Resign(ctx, token)
 }
 
 // read asks a node for its state.

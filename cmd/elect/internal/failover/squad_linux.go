@@ -191,7 +191,7 @@ func (s *squad) strike(ctx context.Context, k Kill, work handle) error {
 		s.successor = s.other(s.leader.id)
 		return s.client.Appoint(ctx, 0, s.successor)
 	case Resign:
-		return s.client.Recall(ctx, 0)
+		return s.client.Resign(ctx, 0)
 	case Freeze:
 		return work.signal(unix.SIGSTOP)
 	case Cut:
