@@ -31,7 +31,7 @@ func TestConfigIsValidated(t *testing.T) {
 		{"only a long shortest back-off", elect.Config{MinBackoff: time.Hour}, ""},
 		{"only a short longest back-off", elect.Config{MaxBackoff: time.Millisecond}, ""},
 		{"abilities", elect.Config{Require: []elect.Ability{driver.AbilityTransfer, driver.AbilityConfirm}}, ""},
-		{"a missing ability", elect.Config{Require: []elect.Ability{driver.AbilityTransfer, driver.AbilityInherit}}, `ability "inherit" is required; it has [confirm transfer resign appoint priority metadata]`},
+		{"a missing ability", elect.Config{Require: []elect.Ability{driver.AbilityTransfer, driver.AbilityInherit}}, `ability "inherit" is required; it has [confirm transfer resign priority metadata]`},
 		{"priority", elect.Config{Priority: elect.MaxPriority}, ""},
 		{"never to lead", elect.Config{Priority: elect.NeverLead}, ""},
 		{"too great a priority", elect.Config{Priority: 1001}, "elect.Config.Priority: priority 1001; want 1 to 1000, 0 for the default (100), or -1 for one that never leads"},

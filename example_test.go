@@ -203,7 +203,7 @@ func ExampleElection_Limits() {
 	fmt.Println(limits.Lease, limits.Takeover, limits.Abilities)
 	fmt.Println("exclusive if", limits.Assumes)
 	// Output:
-	// 1m0s 1m0.01s [confirm transfer resign appoint priority metadata]
+	// 1m0s 1m0.01s [confirm transfer resign priority metadata]
 	// exclusive if all participants are in one process
 }
 

@@ -191,7 +191,7 @@ func TestClassicFixed(t *testing.T) {
 		}
 		c.awaits(t, 1, slack(nodes[0]))
 		for _, n := range nodes {
-			if err := n.Appoint(t.Context(), 0, "n2"); !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "elect resign") {
+			if err := n.Transfer(t.Context(), 0, "n2"); !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "elect resign") {
 				t.Errorf("%s is asked to transfer: %v", n.cfg.ID, err)
 			}
 			_, err := n.reconfigure(t.Context(), memberRequest{Op: opAdd, ID: "n4", Addr: "127.0.0.1:4"}, nil)

@@ -17,8 +17,8 @@ func (c *Client) Resign(ctx context.Context, token fence.Token) error {
 	return c.atLeader(ctx, token, verbResign, resignation{})
 }
 
-// Appoint implements driver.Appointer, in the way of Resign.
-func (c *Client) Appoint(ctx context.Context, token fence.Token, to string) error {
+// Transfer implements driver.Transferrer, in the way of Resign.
+func (c *Client) Transfer(ctx context.Context, token fence.Token, to string) error {
 	return c.atLeader(ctx, token, verbTransfer, appointment{To: to})
 }
 

@@ -244,7 +244,7 @@ func TestClientDoesNotStand(t *testing.T) {
 		t.Errorf("Campaign: %v", err)
 	}
 	l := c.Limits()
-	if !l.Exclusive || l.Lease <= 0 || !reflect.DeepEqual(l.Abilities, []driver.Ability{driver.AbilityResign, driver.AbilityAppoint}) {
+	if !l.Exclusive || l.Lease <= 0 || !reflect.DeepEqual(l.Abilities, []driver.Ability{driver.AbilityResign, driver.AbilityTransfer}) {
 		t.Errorf("Limits: %+v", l)
 	}
 	if r := c.Statuses(t.Context()); len(r) != 4 || r[3].Err == nil || !strings.Contains(r[3].Err.Error(), "no address of it") {

@@ -154,11 +154,11 @@ func (quorumDialect) limits(p Plan, voter bool) driver.Limits {
 	// is left to take over; 0 would say that a hung leader stays for ever.
 	l := driver.Limits{
 		Lease: p.Lease, MinLease: 2 * time.Millisecond, MaxLease: drift.Claim(quorum.LongestPromise),
-		Takeover: p.takeover, Exclusive: true, Abilities: []driver.Ability{driver.AbilityResign, driver.AbilityAppoint},
+		Takeover: p.takeover, Exclusive: true, Abilities: []driver.Ability{driver.AbilityResign, driver.AbilityTransfer},
 		Assumes: fmt.Sprintf("a majority of the voters can reach each other, the rates of their clocks are true within %d %%, and no data directory is a copy or an older one", drift.PPM/10_000),
 	}
 	if voter {
-		l.Abilities = append(l.Abilities, driver.AbilityConfirm, driver.AbilityWitness, driver.AbilityTransfer, driver.AbilityPriority, driver.AbilityMetadata)
+		l.Abilities = append(l.Abilities, driver.AbilityConfirm, driver.AbilityWitness, driver.AbilityPriority, driver.AbilityMetadata)
 	}
 	return l
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-func (f *fakeNode) Appoint(ctx context.Context, token fence.Token, to string) error {
+func (f *fakeNode) Transfer(ctx context.Context, token fence.Token, to string) error {
 	f.mu.Lock()
 	leader := f.state.Leader
 	f.mu.Unlock()
@@ -79,7 +79,7 @@ func TestAppoint(t *testing.T) {
 				if c.set != nil {
 					c.set(w)
 				}
-				err := w.client(t).Appoint(t.Context(), c.token, c.to)
+				err := w.client(t).Transfer(t.Context(), c.token, c.to)
 				if !errors.Is(err, c.want) || (c.want == nil) != (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%v; want %v: %s", err, c.want, c.says)
 				}

@@ -124,7 +124,7 @@ func attacker() error {
 		}
 		report(way, "resign", c.Resign(ctx, 0))
 		report(way, "resign by token", c.Resign(ctx, s.Target.Token))
-		report(way, "transfer", c.Appoint(ctx, s.Target.Token, "n2"))
+		report(way, "transfer", c.Transfer(ctx, s.Target.Token, "n2"))
 		report(way, "pause", c.SetPaused(ctx, "n2", true))
 		_, err = c.RemoveMember(ctx, "n3", func(string) {})
 		report(way, "member remove", err)

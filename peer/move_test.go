@@ -138,7 +138,7 @@ func TestMoveForReal(t *testing.T) {
 	hand := func(to protocol.NodeID) {
 		t.Helper()
 		handovers++
-		if err := client.Appoint(t.Context(), 0, string(to)); err != nil {
+		if err := client.Transfer(t.Context(), 0, string(to)); err != nil {
 			t.Fatalf("transfer to %s: %v", to, err)
 		}
 		eventually(t, func() bool { return s.last() == to }, func() string { return fmt.Sprintf("%s does not lead, but %s", to, s.last()) })

@@ -25,8 +25,8 @@ import (
 
 // Node is a voter or an observer. It takes part from New on, whether it
 // campaigns or not. It implements [driver.Elector], [driver.Resigner] and
-// [driver.Appointer]; its mandates implement [driver.Confirmer],
-// [driver.Transferrer] and [driver.Attestable].
+// [driver.Transferrer]; its mandates implement [driver.Confirmer],
+// [driver.MandateTransferrer] and [driver.Attestable].
 type Node struct {
 	cfg     setup
 	plan    Plan // as configured; see Plan for the voters that there are
@@ -78,7 +78,7 @@ type Node struct {
 var _ interface {
 	driver.Elector
 	driver.Resigner
-	driver.Appointer
+	driver.Transferrer
 } = (*Node)(nil)
 
 // Open is the [driver.Opener] of peer URLs, see [ParseURL]. A target whose id is

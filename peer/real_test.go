@@ -155,7 +155,7 @@ func TestWitness(t *testing.T) {
 	}
 
 	next = campaign(ctx, c.start("n1"))
-	hands := o.m.(driver.Transferrer)
+	hands := o.m.(driver.MandateTransferrer)
 	eventually(t, func() bool { return hands.Eligible("n1") == nil }, func() string { return fmt.Sprint(hands.Eligible("n1")) })
 	if err := hands.Transfer(ctx, "n1"); err != nil {
 		t.Errorf("Transfer: %v", err)

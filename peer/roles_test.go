@@ -86,7 +86,7 @@ func TestRoles(t *testing.T) {
 			_, err := cl.request(t.Context(), Peer{"n1", c.addrs["n1"]}, patience(), verbResign, m.Token()+1, resignation{})
 			return err
 		}},
-		{"transfer", certs.Operate, func(cl *Client) error { return cl.Appoint(t.Context(), m.Token(), "n1") }},
+		{"transfer", certs.Operate, func(cl *Client) error { return cl.Transfer(t.Context(), m.Token(), "n1") }},
 		{"member add", certs.Administer, func(cl *Client) error {
 			_, err := cl.AddMember(t.Context(), Peer{"n4", c.addrs["n2"]}, false, nil)
 			return err

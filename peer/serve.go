@@ -51,8 +51,8 @@ type host interface {
 	// Resign makes whoever leads resign, resign this very node.
 	Resign(ctx context.Context, token fence.Token) error
 	resign(ctx context.Context, token fence.Token) error
-	// Appoint makes whoever leads hand over, appoint this very node.
-	Appoint(ctx context.Context, token fence.Token, to string) error
+	// Transfer makes whoever leads hand over, appoint this very node.
+	Transfer(ctx context.Context, token fence.Token, to string) error
 	appoint(ctx context.Context, token fence.Token, to string) error
 	// setPaused pauses or resumes this very node.
 	setPaused(ctx context.Context, on bool, by string) error

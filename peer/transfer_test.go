@@ -34,7 +34,7 @@ func TestTransfer(t *testing.T) {
 		}
 		<-time.After(time.Second)
 		for _, next := range []int{2, 1, 3, 0, 3} {
-			tr := m.(driver.Transferrer)
+			tr := m.(driver.MandateTransferrer)
 			holder := m.(*mandate).n.cfg.ID
 			ineligible(t, tr.Eligible(string(holder)), "leads already")
 			ineligible(t, tr.Eligible("n9"), "n9 is no voter; want one of ")
@@ -71,7 +71,7 @@ func TestTransfer(t *testing.T) {
 		}
 		v.isolate("n2", true)
 		<-time.After(900 * time.Millisecond)
-		ineligible(t, m.(driver.Transferrer).Eligible("n2"), "n2 has not answered for ")
+		ineligible(t, m.(driver.MandateTransferrer).Eligible("n2"), "n2 has not answered for ")
 		if err := m.Check(); err != nil {
 			t.Errorf("the leader without n2: %v", err)
 		}
@@ -94,20 +94,20 @@ func TestAppointNobody(t *testing.T) {
 		<-time.After(10 * time.Second)
 		m := win(t, nodes[0])
 		<-time.After(time.Second)
-		err := nodes[0].Appoint(t.Context(), 0, "")
+		err := nodes[0].Transfer(t.Context(), 0, "")
 		ineligible(t, err, "nobody could: n2 would not stand")
 		ineligible(t, err, "n3 never leads: its priority is never")
-		ineligible(t, nodes[0].Appoint(t.Context(), m.Token(), "n3"), "n3 never leads")
-		if err := nodes[0].Appoint(t.Context(), m.Token()+1, "n2"); !errors.Is(err, driver.ErrSuperseded) {
-			t.Errorf("Appoint with another token: %v; want ErrSuperseded", err)
+		ineligible(t, nodes[0].Transfer(t.Context(), m.Token(), "n3"), "n3 never leads")
+		if err := nodes[0].Transfer(t.Context(), m.Token()+1, "n2"); !errors.Is(err, driver.ErrSuperseded) {
+			t.Errorf("Transfer with another token: %v; want ErrSuperseded", err)
 		}
 		if err := m.Check(); err != nil {
 			t.Errorf("a transfer that was refused ended the mandate: %v", err)
 		}
 		next := campaign(t.Context(), nodes[1])
 		<-time.After(time.Second)
-		if err := nodes[0].Appoint(t.Context(), m.Token(), ""); err != nil {
-			t.Errorf("Appoint of the best: %v", err)
+		if err := nodes[0].Transfer(t.Context(), m.Token(), ""); err != nil {
+			t.Errorf("Transfer of the best: %v", err)
 		}
 		<-m.Context().Done()
 		if err := context.Cause(m.Context()); !errors.Is(err, driver.ErrResigned) || !strings.Contains(err.Error(), "asked to hand over") {
@@ -211,7 +211,7 @@ func TestPaused(t *testing.T) {
 			t.Error("n1 is not shown as paused, or n2 is")
 		}
 		<-time.After(time.Second)
-		ineligible(t, n.(driver.Transferrer).Eligible("n1"), "n1 would not stand: it is paused")
+		ineligible(t, n.(driver.MandateTransferrer).Eligible("n1"), "n1 would not stand: it is paused")
 
 		_ = nodes[0].Close()
 		nodes[0] = v.open("n1")
@@ -280,15 +280,15 @@ func TestPauseIsRefused(t *testing.T) {
 			t.Errorf("an observer: %v", err)
 		}
 		m := win(t, nodes[0])
-		ineligible(t, m.(driver.Transferrer).Eligible("n2"), "n1 is the only voter")
-		ineligible(t, nodes[0].Appoint(t.Context(), 0, ""), "there is no other voter")
+		ineligible(t, m.(driver.MandateTransferrer).Eligible("n2"), "n1 is the only voter")
+		ineligible(t, nodes[0].Transfer(t.Context(), 0, ""), "there is no other voter")
 		release(t, m)
 		_ = nodes[0].Close()
 		if err := nodes[0].SetPaused(t.Context(), true); err == nil {
 			t.Error("a node that is closed was paused")
 		}
-		if err := nodes[0].Appoint(t.Context(), 0, ""); !errors.Is(err, driver.ErrClosed) {
-			t.Errorf("Appoint after Close: %v", err)
+		if err := nodes[0].Transfer(t.Context(), 0, ""); !errors.Is(err, driver.ErrClosed) {
+			t.Errorf("Transfer after Close: %v", err)
 		}
 	})
 }
@@ -302,15 +302,15 @@ func TestAppointFromElsewhere(t *testing.T) {
 	m := win(t, c.node("n1"))
 	next := campaign(t.Context(), c.node("n3"))
 	sees(t, c.node("n2"), "the leader", leads(m))
-	eventually(t, func() bool { return m.(driver.Transferrer).Eligible("n3") == nil }, func() string { return "n3 does not become eligible" })
-	ineligible(t, c.node("n2").Appoint(t.Context(), 0, "n2"), "n2 would not stand")
-	ineligible(t, c.node("n2").Appoint(t.Context(), 0, "n1"), "n1 leads already")
+	eventually(t, func() bool { return m.(driver.MandateTransferrer).Eligible("n3") == nil }, func() string { return "n3 does not become eligible" })
+	ineligible(t, c.node("n2").Transfer(t.Context(), 0, "n2"), "n2 would not stand")
+	ineligible(t, c.node("n2").Transfer(t.Context(), 0, "n1"), "n1 leads already")
 	// Of its first answers one may still say that it does not campaign.
-	appoint := func(by driver.Appointer, to string) {
+	appoint := func(by driver.Transferrer, to string) {
 		t.Helper()
 		var err error
 		eventually(t, func() bool {
-			err = by.Appoint(t.Context(), m.Token(), to)
+			err = by.Transfer(t.Context(), m.Token(), to)
 			return !errors.Is(err, driver.ErrIneligible)
 		}, func() string { return err.Error() })
 		if err != nil {
@@ -328,7 +328,7 @@ func TestAppointFromElsewhere(t *testing.T) {
 	}
 	defer client.Close()
 	next = campaign(t.Context(), c.node("n2"))
-	eventually(t, func() bool { return m.(driver.Transferrer).Eligible("n2") == nil }, func() string { return "n2 does not become eligible" })
+	eventually(t, func() bool { return m.(driver.MandateTransferrer).Eligible("n2") == nil }, func() string { return "n2 does not become eligible" })
 	sees(t, client, "the leader", leads(m))
 	appoint(client, "n2")
 	<-m.Context().Done()
@@ -381,9 +381,9 @@ func TestAppointAfterLapse(t *testing.T) {
 		<-time.After(2 * time.Second)
 		for _, to := range []string{"", "n2"} {
 			if err := nodes[0].appoint(t.Context(), 0, to); !errors.Is(err, driver.ErrNoLeader) {
-				t.Errorf("Appoint of %q at one whose term is over: %v; want ErrNoLeader", to, err)
+				t.Errorf("Transfer of %q at one whose term is over: %v; want ErrNoLeader", to, err)
 			}
-			if err := m.(driver.Transferrer).Eligible(to); err == nil || errors.Is(err, driver.ErrIneligible) || !errors.Is(err, context.Cause(m.Context())) {
+			if err := m.(driver.MandateTransferrer).Eligible(to); err == nil || errors.Is(err, driver.ErrIneligible) || !errors.Is(err, context.Cause(m.Context())) {
 				t.Errorf("Eligible of %q: %v; want why the mandate is over, %v", to, err, context.Cause(m.Context()))
 			}
 		}

@@ -134,6 +134,6 @@ var cases = []struct {
 	{"confirm", confirm},
 	{"resign", resign},
 	{"transfer", transfer},
-	{"appoint", appoint},
+	{"transfer from outside", appoint},
 	{"priority", priority},
 }

@@ -298,8 +298,8 @@ func (p *process) Resign(ctx context.Context, token fence.Token) error {
 	return r.err()
 }
 
-// Appoint implements driver.Appointer; a back end without it returns an error.
-func (p *process) Appoint(ctx context.Context, token fence.Token, to string) error {
+// Transfer implements driver.Transferrer; a back end without it returns an error.
+func (p *process) Transfer(ctx context.Context, token fence.Token, to string) error {
 	r := p.call(ctx, request{Op: "appoint", Token: token, To: to}, nil)
 	return r.err()
 }

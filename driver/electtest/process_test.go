@@ -99,7 +99,7 @@ func TestSpawnedLeaderIsRecalledAndTransfers(t *testing.T) {
 	if cause := ended(t, m); !errors.Is(cause, driver.ErrResigned) {
 		t.Errorf("the mandate ended with %v; want ErrResigned", cause)
 	}
-	if err := m.(driver.Transferrer).Transfer(t.Context(), "p1"); err != nil {
+	if err := m.(driver.MandateTransferrer).Transfer(t.Context(), "p1"); err != nil {
 		t.Errorf("Transfer: %v", err)
 	}
 	if next := win(t, p); next.Token() != 2 {

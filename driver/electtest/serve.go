@@ -126,12 +126,12 @@ func (s *server) handle(ctx context.Context, q request) (r reply) {
 		r.set(rc.Resign(ctx, q.Token))
 		return r
 	case "appoint":
-		a, ok := s.elector.(driver.Appointer)
+		a, ok := s.elector.(driver.Transferrer)
 		if !ok {
 			r.set(driver.ErrUnsupported)
 			return r
 		}
-		r.set(a.Appoint(ctx, q.Token, q.To))
+		r.set(a.Transfer(ctx, q.Token, q.To))
 		return r
 	}
 	m := s.mandate(q.Token)
@@ -153,13 +153,13 @@ func (s *server) handle(ctx context.Context, q request) (r reply) {
 		}
 		r.set(driver.ErrUnsupported)
 	case "transfer":
-		if t, ok := m.(driver.Transferrer); ok {
+		if t, ok := m.(driver.MandateTransferrer); ok {
 			r.set(t.Transfer(ctx, q.To))
 			return r
 		}
 		r.set(driver.ErrUnsupported)
 	case "eligible":
-		if t, ok := m.(driver.Transferrer); ok {
+		if t, ok := m.(driver.MandateTransferrer); ok {
 			r.set(t.Eligible(q.To))
 			return r
 		}

@@ -31,7 +31,7 @@ type Config struct {
 }
 
 // Elector is a participant, with its faults. It implements [driver.Elector], [driver.Resigner] and
-// [driver.Appointer]. Priorities decide among those that wait; a leader does not hand over to a
+// [driver.Transferrer]. Priorities decide among those that wait; a leader does not hand over to a
 // waiter because of them.
 type Elector struct {
 	name   string // of the election
@@ -89,7 +89,7 @@ func (e *Elector) Limits() driver.Limits {
 		Takeover:  e.lease + deference,
 		Exclusive: true,
 		Abilities: []driver.Ability{
-			driver.AbilityConfirm, driver.AbilityTransfer, driver.AbilityResign, driver.AbilityAppoint, driver.AbilityPriority,
+			driver.AbilityConfirm, driver.AbilityTransfer, driver.AbilityResign, driver.AbilityPriority,
 			driver.AbilityMetadata,
 		},
 		Assumes: "all participants are in one process",
@@ -219,11 +219,11 @@ func token(l *driver.Leader) fence.Token {
 
 // Resign implements [driver.Resigner].
 func (e *Elector) Resign(ctx context.Context, want fence.Token) error {
-	return e.Appoint(ctx, want, "")
+	return e.Transfer(ctx, want, "")
 }
 
-// Appoint implements [driver.Appointer].
-func (e *Elector) Appoint(ctx context.Context, want fence.Token, to string) error {
+// Transfer implements [driver.Transferrer].
+func (e *Elector) Transfer(ctx context.Context, want fence.Token, to string) error {
 	ctx, done := e.bound(ctx)
 	defer done()
 	a, err := e.link.call(ctx, func() answer { return e.link.store.recall(e.name, want, to) })

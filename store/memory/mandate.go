@@ -188,7 +188,7 @@ func (m *mandate) SetMetadata(ctx context.Context, metadata map[string]string) e
 // Release implements [driver.Mandate].
 func (m *mandate) Release(ctx context.Context) error { return m.leave(ctx, "") }
 
-// Eligible implements [driver.Transferrer].
+// Eligible implements [driver.MandateTransferrer].
 func (m *mandate) Eligible(to string) error {
 	if m.e.link.reachable() != nil {
 		return nil // nothing is known
@@ -196,7 +196,7 @@ func (m *mandate) Eligible(to string) error {
 	return m.e.link.store.eligible(m.e.name, to)
 }
 
-// Transfer implements [driver.Transferrer]. The store keeps the place for the
+// Transfer implements [driver.MandateTransferrer]. The store keeps the place for the
 // successor for one lease.
 func (m *mandate) Transfer(ctx context.Context, to string) error { return m.leave(ctx, to) }
 

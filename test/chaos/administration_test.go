@@ -105,7 +105,7 @@ func (s *trial) meets(name string, round func(try int) bool) {
 func (s *trial) appoint(to int) error {
 	ctx, cancel := s.patiently()
 	defer cancel()
-	return s.cluster.Client().Appoint(s.cluster.Outside(ctx), 0, s.cluster.ID(to))
+	return s.cluster.Client().Transfer(s.cluster.Outside(ctx), 0, s.cluster.ID(to))
 }
 
 // silence is the longest time without a leader between two times.

@@ -189,7 +189,7 @@ func (s *squad) strike(ctx context.Context, k Kill, work handle) error {
 		return s.leader.order(probe.Resign)
 	case Transfer:
 		s.successor = s.other(s.leader.id)
-		return s.client.Appoint(ctx, 0, s.successor)
+		return s.client.Transfer(ctx, 0, s.successor)
 	case Resign:
 		return s.client.Resign(ctx, 0)
 	case Freeze:
