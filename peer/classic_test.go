@@ -216,7 +216,7 @@ func TestClassicPause(t *testing.T) {
 		}
 		first := c.awaits(t, 1, slack(nodes[0]))[0]
 		n := v.node(t, first.id)
-		if err := n.SetPaused(t.Context(), true); err != nil {
+		if err := n.Pause(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(slack(n))

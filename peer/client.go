@@ -35,7 +35,7 @@ const (
 // Where the nodes run on the loopback without certificates, it has to be of their user.
 // Where the nodes have certificates it needs one too, an operator's or a node's own,
 // with a role that permits what it asks for: [certs.Observe] for Statuses, Members,
-// Observe and History, [certs.Operate] for Resign, Transfer and SetPaused, and
+// Watch and History, [certs.Operate] for Resign, Transfer, Pause and Resume, and
 // [certs.Administer] for AddMember, RemoveMember and ReplaceMember. The certificate of
 // a node that takes part counts as [certs.Operate], that of another node as
 // [certs.Observe]. What is not permitted is [ErrNotPermitted].

@@ -22,21 +22,23 @@ func (c *Client) Transfer(ctx context.Context, token fence.Token, to string) err
 	return c.atLeader(ctx, token, verbTransfer, appointment{To: to})
 }
 
-// SetPaused pauses the node with that id, which then does not stand and gives
-// up a term that it has, its work being stopped first, or resumes it. It goes on
-// voting. It stays so across restarts of the node. SetPaused returns when the
-// node has accepted and remembers it. One that the configuration does not list, or
-// lists where nobody answers, is looked for as [Client.Members] does. It takes 13 s at
-// most.
-func (c *Client) SetPaused(ctx context.Context, id string, on bool) error {
+// Pause pauses the node with that id: it does not stand, and gives up a term that it
+// has when its work has stopped. It goes on voting. It stays paused across restarts,
+// until Resume. Pause returns when the node has accepted and remembers it. It finds a
+// node that is not listed, or does not answer where it is listed, as [Client.Members]
+// does. It takes 13 s at most.
+func (c *Client) Pause(ctx context.Context, id string) error { return c.setPaused(ctx, id, verbPause) }
+
+// Resume ends what Pause began, in the same way.
+func (c *Client) Resume(ctx context.Context, id string) error {
+	return c.setPaused(ctx, id, verbResume)
+}
+
+func (c *Client) setPaused(ctx context.Context, id, verb string) error {
 	ctx, stop := c.while(ctx)
 	defer stop()
 	if c.life.Err() != nil {
 		return driver.ErrClosed
-	}
-	verb := verbResume
-	if on {
-		verb = verbPause
 	}
 	to := find(c.nodes, id)
 	err := fmt.Errorf("no address of a node %s is known; the nodes are %s", id, list(c.nodes))

@@ -97,7 +97,7 @@ func TestMembersOfOthers(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if err := client.SetPaused(t.Context(), "n2", true); err != nil || !c.node("n2").isPaused() {
+	if err := client.Pause(t.Context(), "n2"); err != nil || !c.node("n2").isPaused() {
 		t.Errorf("one who has moved: %v; it is paused: %v", err, c.node("n2").isPaused())
 	}
 	if ms := Newest(all); ms == nil || len(ms.Voters) != 3 || ms.Term != m.Token().Count() {

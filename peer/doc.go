@@ -27,7 +27,7 @@
 // A leader hands over to one voter, which then needs one round of votes: whom a
 // transfer names ([Node.Transfer], [driver.MandateTransferrer]), or the best of those that
 // answer and would stand, by position and priority. A voter that is paused
-// ([Node.SetPaused]) or whose priority is [driver.NeverLead] votes only. Priorities
+// ([Node.Pause]) or whose priority is [driver.NeverLead] votes only. Priorities
 // and positions are those of the rules R12 and R13 of package quorum; Config says
 // which functions of the application are called for them, and when.
 //

@@ -125,7 +125,7 @@ func attacker() error {
 		report(way, "resign", c.Resign(ctx, 0))
 		report(way, "resign by token", c.Resign(ctx, s.Target.Token))
 		report(way, "transfer", c.Transfer(ctx, s.Target.Token, "n2"))
-		report(way, "pause", c.SetPaused(ctx, "n2", true))
+		report(way, "pause", c.Pause(ctx, "n2"))
 		_, err = c.RemoveMember(ctx, "n3", func(string) {})
 		report(way, "member remove", err)
 		// With what the nodes have told their owner, past all that looks for a leader.

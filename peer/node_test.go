@@ -459,7 +459,7 @@ func TestResumedIsNotLate(t *testing.T) {
 		<-time.After(5 * time.Second)
 		for _, paused := range []bool{true, false} {
 			for _, n := range nodes {
-				if err := n.SetPaused(t.Context(), paused); err != nil {
+				if err := n.setPaused(t.Context(), paused, "this program"); err != nil {
 					t.Fatal(err)
 				}
 			}

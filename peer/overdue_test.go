@@ -99,13 +99,13 @@ func TestOverdueLeader(t *testing.T) {
 		<-time.After(10 * promise)
 		says("it leads", 1)
 		release(t, m)
-		if err := nodes[0].SetPaused(t.Context(), true); err != nil {
+		if err := nodes[0].Pause(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(10 * promise)
 		says("it is paused", 1, "n1 is paused")
 		says("in all", 2)
-		if err := nodes[0].SetPaused(t.Context(), false); err != nil {
+		if err := nodes[0].Resume(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		win(t, nodes[0])

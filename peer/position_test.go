@@ -114,7 +114,7 @@ func TestCatchUpIsMoot(t *testing.T) {
 		"another leads": {func(t *testing.T, nodes []*Node, _ func()) { win(t, nodes[1]) }, "n2 leads"},
 		"it gives up":   {func(_ *testing.T, _ []*Node, cancel func()) { cancel() }, "does not campaign any more"},
 		"it is paused": {func(t *testing.T, nodes []*Node, _ func()) {
-			if err := nodes[0].SetPaused(t.Context(), true); err != nil {
+			if err := nodes[0].Pause(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}, "n1 is paused"},

@@ -79,8 +79,8 @@ func TestRoles(t *testing.T) {
 			return errors.New("nothing")
 		}},
 		{"history", certs.Observe, func(cl *Client) error { _, err := cl.History(t.Context()); return err }},
-		{"pause", certs.Operate, func(cl *Client) error { return cl.SetPaused(t.Context(), "n3", true) }},
-		{"resume", certs.Operate, func(cl *Client) error { return cl.SetPaused(t.Context(), "n3", false) }},
+		{"pause", certs.Operate, func(cl *Client) error { return cl.Pause(t.Context(), "n3") }},
+		{"resume", certs.Operate, func(cl *Client) error { return cl.Resume(t.Context(), "n3") }},
 		// What is permitted is refused for another reason: nobody is disturbed.
 		{"resign", certs.Operate, func(cl *Client) error {
 			_, err := cl.request(t.Context(), Peer{"n1", c.addrs["n1"]}, patience(), verbResign, m.Token()+1, resignation{})

@@ -193,7 +193,7 @@ func TestPaused(t *testing.T) {
 		m := win(t, nodes[0])
 		next := campaign(t.Context(), nodes[1])
 		<-time.After(time.Second)
-		if err := nodes[0].SetPaused(t.Context(), true); err != nil {
+		if err := nodes[0].Pause(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		<-m.Context().Done()
@@ -226,10 +226,10 @@ func TestPaused(t *testing.T) {
 		}
 		m = win(t, nodes[2]) // with the vote of n1 or n2
 		<-time.After(time.Second)
-		if err := nodes[0].SetPaused(t.Context(), false); err != nil {
+		if err := nodes[0].Resume(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := nodes[0].SetPaused(t.Context(), false); err != nil { // nothing changes
+		if err := nodes[0].Resume(t.Context()); err != nil { // nothing changes
 			t.Fatal(err)
 		}
 		<-time.After(time.Second)
@@ -257,7 +257,7 @@ func TestPaused(t *testing.T) {
 		}
 
 		for _, n := range nodes {
-			if err := n.SetPaused(t.Context(), true); err != nil {
+			if err := n.Pause(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -276,7 +276,7 @@ func TestPauseIsRefused(t *testing.T) {
 	inVillage(t, 1, func(t *testing.T, v *village) {
 		v.obs = names("o", 1)
 		nodes := v.openAll()
-		if err := nodes[1].SetPaused(t.Context(), true); !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "o1 is an observer and never stands") {
+		if err := nodes[1].Pause(t.Context()); !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "o1 is an observer and never stands") {
 			t.Errorf("an observer: %v", err)
 		}
 		m := win(t, nodes[0])
@@ -284,7 +284,7 @@ func TestPauseIsRefused(t *testing.T) {
 		ineligible(t, nodes[0].Transfer(t.Context(), 0, ""), "there is no other voter")
 		release(t, m)
 		_ = nodes[0].Close()
-		if err := nodes[0].SetPaused(t.Context(), true); err == nil {
+		if err := nodes[0].Pause(t.Context()); err == nil {
 			t.Error("a node that is closed was paused")
 		}
 		if err := nodes[0].Transfer(t.Context(), 0, ""); !errors.Is(err, driver.ErrClosed) {
@@ -336,7 +336,7 @@ func TestAppointFromElsewhere(t *testing.T) {
 	m = within(t, next, "n2").m
 
 	for _, id := range []protocol.NodeID{"n1", "n2", "n3"} {
-		if err := client.SetPaused(t.Context(), string(id), true); err != nil {
+		if err := client.Pause(t.Context(), string(id)); err != nil {
 			t.Errorf("pausing %s: %v", id, err)
 		}
 	}
@@ -350,8 +350,9 @@ func TestAppointFromElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer few.Close()
-	for _, on := range []bool{false, true} {
-		if err := few.SetPaused(t.Context(), "n3", on); err != nil || c.node("n3").isPaused() != on {
+	for _, verb := range []string{verbResume, verbPause} {
+		on := verb == verbPause
+		if err := few.setPaused(t.Context(), "n3", verb); err != nil || c.node("n3").isPaused() != on {
 			t.Errorf("n3, which the URL does not list, paused %v: %v, and it is %v", on, err, c.node("n3").isPaused())
 		}
 	}
@@ -401,7 +402,7 @@ func TestPauseWriteFails(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		err := n.SetPaused(t.Context(), true)
+		err := n.Pause(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "want it said again") || n.isPaused() {
 			t.Fatalf("a pause that cannot be written: %v; paused: %v", err, n.isPaused())
 		}
@@ -411,7 +412,7 @@ func TestPauseWriteFails(t *testing.T) {
 		if err := n.dir.SetPause(disk.Pause{Paused: true}); err != nil { // as if it had been written after all
 			t.Fatal(err)
 		}
-		if err := n.SetPaused(t.Context(), false); err != nil {
+		if err := n.Resume(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if p, err := n.dir.Pause(); err != nil || p.Paused {

@@ -181,11 +181,15 @@ type pausedNode struct {
 // setPaused asks all of them at the same time.
 func setPaused(ctx context.Context, c *peer.Client, which []string, on bool) *paused {
 	r := &paused{Nodes: make([]pausedNode, len(which)), on: on}
+	ask := c.Resume
+	if on {
+		ask = c.Pause
+	}
 	var asking sync.WaitGroup
 	for i, id := range which {
 		asking.Go(func() {
 			n := pausedNode{ID: id, Paused: &on}
-			if n.err = c.SetPaused(ctx, id, on); n.err != nil {
+			if n.err = ask(ctx, id); n.err != nil {
 				n.Paused, n.Error = nil, cli.OneLine(n.err.Error())
 			}
 			r.Nodes[i] = n

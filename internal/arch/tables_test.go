@@ -232,7 +232,7 @@ var repository = house{
 		{at: "fence/fenceredis", names: 24, why: "guard"},
 		{at: "fence/fencesql", names: 37, why: "guard"},
 		{at: "file", names: 17, why: "backend"},
-		{at: "peer", names: 185, why: "backend"},
+		{at: "peer", names: 187, why: "backend"},
 		{at: "peer/certs", names: 57, why: "certificates"},
 		{at: "store/memory", names: 24, why: "backend"},
 	},
