@@ -5,11 +5,10 @@
 //	peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs
 //
 // The list names the voters, 1 to 9, and is the same at each of them when the
-// election is founded; [ParseURL] has the parameters. The elections of one process that
-// have the same id, listening address and directory share the port, and one connection
-// with each other node; see [New]. A majority of the voters elects: three can lose one, five can
-// lose two. Observers see who leads, and never count. A participant whose id is
-// not listed is a [Client], which looks and recalls, and keeps nothing.
+// election is founded; [ParseURL] has the parameters. A majority of
+// the voters elects: three can lose one, five can lose two. Observers learn who leads,
+// and neither vote nor lead. A participant whose id is not listed is a [Client], which
+// watches and asks others, and stores nothing.
 //
 // # Times
 //

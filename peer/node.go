@@ -82,7 +82,7 @@ var _ interface {
 } = (*Node)(nil)
 
 // Open is the [driver.Opener] of peer URLs, see [ParseURL]. A target whose id is
-// not listed gets a [Client]: it can look and recall, and not campaign.
+// not listed gets a [Client], which does not campaign.
 func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
 	voters, cfg, err := ParseURL(t.URL)
 	if err != nil {
