@@ -247,7 +247,7 @@ func TestAbilitiesThatAreMissing(t *testing.T) {
 		for name, err := range map[string]error{
 			"Confirm":  term.Confirm(t.Context()),
 			"Transfer": term.Transfer("b"),
-			"Recall":   e.Recall(t.Context(), 0),
+			"Resign":   e.Resign(t.Context(), 0),
 		} {
 			if !errors.Is(err, elect.ErrUnsupported) {
 				t.Errorf("%s returned %v; want ErrUnsupported", name, err)

@@ -31,7 +31,7 @@ func TestConfigIsValidated(t *testing.T) {
 		{"only a long shortest back-off", elect.Config{MinBackoff: time.Hour}, ""},
 		{"only a short longest back-off", elect.Config{MaxBackoff: time.Millisecond}, ""},
 		{"abilities", elect.Config{Require: []elect.Ability{driver.AbilityTransfer, driver.AbilityConfirm}}, ""},
-		{"a missing ability", elect.Config{Require: []elect.Ability{driver.AbilityTransfer, driver.AbilityInherit}}, `ability "inherit" is required; it has [confirm transfer recall appoint priority metadata]`},
+		{"a missing ability", elect.Config{Require: []elect.Ability{driver.AbilityTransfer, driver.AbilityInherit}}, `ability "inherit" is required; it has [confirm transfer resign priority metadata]`},
 		{"priority", elect.Config{Priority: elect.MaxPriority}, ""},
 		{"never to lead", elect.Config{Priority: elect.NeverLead}, ""},
 		{"too great a priority", elect.Config{Priority: 1001}, "elect.Config.Priority: priority 1001; want 1 to 1000, 0 for the default (100), or -1 for one that never leads"},
@@ -40,7 +40,7 @@ func TestConfigIsValidated(t *testing.T) {
 		{"too much metadata", elect.Config{Metadata: map[string]string{"k": strings.Repeat("v", 4096)}}, "elect.Config.Metadata: metadata has 4097 bytes over all keys and values; want at most 4096"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			link, err := memory.NewStore(0).New(memory.Config{Name: "job", ID: "a", Lease: lease})
+			link, err := memory.NewStore(0).New("job", "a", memory.Config{Lease: lease})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -134,7 +134,7 @@ func (e *Election) release(m driver.Mandate) error {
 // [ErrNoLeader] when nobody does. Where the store cannot be asked it returns
 // who was last known together with the cause.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
-	for s, err := range e.elector.Observe(ctx) {
+	for s, err := range e.elector.Watch(ctx) {
 		if err != nil {
 			return Leader{}, err
 		}
@@ -159,20 +159,20 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	return Leader{}, ErrClosed
 }
 
-// Recall asks the leader with that token, or whoever leads if token is 0, to
+// Resign asks the leader with that token, or whoever leads if token is 0, to
 // resign: an operator's hand, from outside. It returns once the leader has
 // accepted to; its work is stopped and joined after that. It returns
 // [ErrNoLeader] when nobody leads, [ErrSuperseded] when somebody with another
 // token does, and [ErrUnsupported] where the back end cannot.
-func (e *Election) Recall(ctx context.Context, token Token) error {
-	r, ok := e.elector.(driver.Recaller)
+func (e *Election) Resign(ctx context.Context, token Token) error {
+	r, ok := e.elector.(driver.Resigner)
 	if !ok {
-		return fmt.Errorf("recall: %w", ErrUnsupported)
+		return fmt.Errorf("resign: %w", ErrUnsupported)
 	}
-	return r.Recall(ctx, token)
+	return r.Resign(ctx, token)
 }
 
-// Appoint asks the leader with that token, or whoever leads if token is 0, to
+// Transfer asks the leader with that token, or whoever leads if token is 0, to
 // hand over to the candidate with the id to, or to whom it finds best if to is
 // empty: an operator's hand, from outside. It returns once the leader has
 // accepted to; its work is stopped and joined after that, and [Election.Watch]
@@ -180,17 +180,17 @@ func (e *Election) Recall(ctx context.Context, token Token) error {
 // [ErrSuperseded] when somebody with another token does, [ErrIneligible] with
 // the reason when that candidate cannot take over, which leaves the leader as it
 // is, and [ErrUnsupported] where the back end cannot.
-func (e *Election) Appoint(ctx context.Context, token Token, to string) error {
-	a, ok := e.elector.(driver.Appointer)
+func (e *Election) Transfer(ctx context.Context, token Token, to string) error {
+	a, ok := e.elector.(driver.Transferrer)
 	if !ok {
-		return fmt.Errorf("appoint: %w", ErrUnsupported)
+		return fmt.Errorf("transfer: %w", ErrUnsupported)
 	}
 	if to != "" {
 		if err := driver.CheckID(to); err != nil {
 			return err
 		}
 	}
-	return a.Appoint(ctx, token, to)
+	return a.Transfer(ctx, token, to)
 }
 
 // Close ends a waiting campaign with [ErrClosed], the context of a term with

@@ -53,7 +53,7 @@ func ExampleOpeners_Open() {
 }
 
 func ExampleNew() {
-	elector, err := memory.NewStore(0).New(memory.Config{Name: "nightly", ID: "web-1"})
+	elector, err := memory.NewStore(0).New("nightly", "web-1", memory.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func ExampleElection_Lead() {
 	err := election.Lead(ctx, func(ctx context.Context, term *elect.Term) error {
 		fmt.Println("leading with token", term.Token())
 		if term.Token() == 1 {
-			_ = election.Recall(ctx, 0) // an operator, say, asks it to go
+			_ = election.Resign(ctx, 0) // an operator, say, asks it to go
 		} else {
 			stop(errors.New("SIGTERM"))
 		}
@@ -176,7 +176,7 @@ func ExampleElection_Watch() {
 	// the end: elector closed
 }
 
-func ExampleElection_Recall() {
+func ExampleElection_Resign() {
 	ctx := context.Background()
 	store := memory.NewStore(0)
 	leading, operating := open(store, "web-1"), open(store, "operator")
@@ -187,7 +187,7 @@ func ExampleElection_Recall() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(operating.Recall(ctx, 0)) // whoever leads
+	fmt.Println(operating.Resign(ctx, 0)) // whoever leads
 	<-term.Context().Done()
 	fmt.Println(context.Cause(term.Context()))
 	_ = term.Release(ctx)
@@ -203,7 +203,7 @@ func ExampleElection_Limits() {
 	fmt.Println(limits.Lease, limits.Takeover, limits.Abilities)
 	fmt.Println("exclusive if", limits.Assumes)
 	// Output:
-	// 1m0s 1m0.01s [confirm transfer recall appoint priority metadata]
+	// 1m0s 1m0.01s [confirm transfer resign priority metadata]
 	// exclusive if all participants are in one process
 }
 

@@ -29,7 +29,7 @@ func (f *fake) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate
 func (f *fake) Limits() driver.Limits { return f.limits }
 func (f *fake) Close() error          { f.closed.Store(true); return nil }
 
-func (f *fake) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+func (f *fake) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	if f.observe != nil {
 		return f.observe(ctx)
 	}

@@ -38,11 +38,11 @@ func TestAppoint(t *testing.T) {
 		store := memory.NewStore(0)
 		a, _ := stand(t, store, "a", elect.Config{})
 		outside, _ := stand(t, store, "z", elect.Config{})
-		if err := outside.Appoint(t.Context(), 0, "b"); !errors.Is(err, elect.ErrNoLeader) {
-			t.Errorf("Appoint without a leader: %v; want ErrNoLeader", err)
+		if err := outside.Transfer(t.Context(), 0, "b"); !errors.Is(err, elect.ErrNoLeader) {
+			t.Errorf("Transfer without a leader: %v; want ErrNoLeader", err)
 		}
-		if err := outside.Appoint(t.Context(), 0, "not an id"); err == nil || errors.Is(err, elect.ErrNoLeader) {
-			t.Errorf("Appoint of nonsense: %v", err)
+		if err := outside.Transfer(t.Context(), 0, "not an id"); err == nil || errors.Is(err, elect.ErrNoLeader) {
+			t.Errorf("Transfer of nonsense: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -69,21 +69,21 @@ func TestAppoint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := outside.Appoint(t.Context(), l.Token+1, "b"); !errors.Is(err, elect.ErrSuperseded) {
-			t.Errorf("Appoint with another token: %v; want ErrSuperseded", err)
+		if err := outside.Transfer(t.Context(), l.Token+1, "b"); !errors.Is(err, elect.ErrSuperseded) {
+			t.Errorf("Transfer with another token: %v; want ErrSuperseded", err)
 		}
-		if err := outside.Appoint(t.Context(), l.Token, "a"); !errors.Is(err, elect.ErrIneligible) {
-			t.Errorf("Appoint of the leader: %v; want ErrIneligible", err)
+		if err := outside.Transfer(t.Context(), l.Token, "a"); !errors.Is(err, elect.ErrIneligible) {
+			t.Errorf("Transfer of the leader: %v; want ErrIneligible", err)
 		}
-		if err := outside.Appoint(t.Context(), l.Token, "b"); err != nil {
-			t.Errorf("Appoint: %v", err)
+		if err := outside.Transfer(t.Context(), l.Token, "b"); err != nil {
+			t.Errorf("Transfer: %v", err)
 		}
 		if next := <-began; next != "b" {
 			t.Errorf("%s took over; want b", next)
 		}
 		synctest.Wait()
-		if err := outside.Appoint(t.Context(), 0, ""); err != nil { // to whom is best
-			t.Errorf("Appoint of the best: %v", err)
+		if err := outside.Transfer(t.Context(), 0, ""); err != nil { // to whom is best
+			t.Errorf("Transfer of the best: %v", err)
 		}
 		if next := <-began; next != "c" {
 			t.Errorf("%s took over; want c, which has the greatest priority", next)
@@ -103,7 +103,7 @@ func TestAppointIsUnsupported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Appoint(t.Context(), 0, ""); !errors.Is(err, elect.ErrUnsupported) {
-		t.Errorf("Appoint: %v; want ErrUnsupported", err)
+	if err := e.Transfer(t.Context(), 0, ""); !errors.Is(err, elect.ErrUnsupported) {
+		t.Errorf("Transfer: %v; want ErrUnsupported", err)
 	}
 }

@@ -33,7 +33,7 @@ const (
 // stand opens a participant on a store; it is closed when the test ends.
 func stand(t testing.TB, store *memory.Store, id string, cfg elect.Config) (*elect.Election, *memory.Elector) {
 	t.Helper()
-	link, err := store.New(memory.Config{Name: "job", ID: id, Lease: lease})
+	link, err := store.New("job", id, memory.Config{Lease: lease})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func (e *Election) serve(ctx context.Context, t *Term, work func(context.Context
 func (e *Election) standAside(ctx context.Context, own Token) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.StandAside)
 	defer cancel()
-	for s, err := range e.elector.Observe(ctx) {
+	for s, err := range e.elector.Watch(ctx) {
 		if err != nil {
 			<-ctx.Done() // nobody can be seen: wait it out
 			return

@@ -349,13 +349,13 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-func TestRecallIsAResignation(t *testing.T) {
+func TestResignIsAResignation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore(0)
 		a, _ := stand(t, store, "a", elect.Config{StandAside: time.Hour})
 		b, _ := stand(t, store, "b", elect.Config{})
-		if err := b.Recall(t.Context(), 0); !errors.Is(err, elect.ErrNoLeader) {
-			t.Errorf("Recall of nobody returned %v; want ErrNoLeader", err)
+		if err := b.Resign(t.Context(), 0); !errors.Is(err, elect.ErrNoLeader) {
+			t.Errorf("Resign of nobody returned %v; want ErrNoLeader", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -367,16 +367,16 @@ func TestRecallIsAResignation(t *testing.T) {
 			})
 		})
 		synctest.Wait()
-		if err := b.Recall(t.Context(), 9); !errors.Is(err, driver.ErrSuperseded) {
-			t.Errorf("Recall of another token returned %v; want ErrSuperseded", err)
+		if err := b.Resign(t.Context(), 9); !errors.Is(err, driver.ErrSuperseded) {
+			t.Errorf("Resign of another token returned %v; want ErrSuperseded", err)
 		}
-		if err := b.Recall(t.Context(), leader(t, b)); err != nil {
-			t.Errorf("Recall: %v", err)
+		if err := b.Resign(t.Context(), leader(t, b)); err != nil {
+			t.Errorf("Resign: %v", err)
 		}
 		lost(t, <-ended, elect.ReasonResigned)
 		synctest.Wait()
 		if leader(t, b) != 0 {
-			t.Error("the recalled leader did not stand aside")
+			t.Error("the resigned leader did not stand aside")
 		}
 		cancel()
 		<-led

@@ -118,7 +118,7 @@ func (s *storm) run() {
 func (s *storm) live(place int, dice *rand.Rand) {
 	for generation := 0; s.ctx.Err() == nil; generation++ {
 		id := fmt.Sprintf("n%d.%d", place, generation)
-		link, err := s.store.New(memory.Config{Name: "job", ID: id, Lease: lease})
+		link, err := s.store.New("job", id, memory.Config{Lease: lease})
 		if err != nil {
 			s.Error(err)
 			return
@@ -179,7 +179,7 @@ func (s *storm) work(ctx context.Context, n *node, term *elect.Term, dice *rand.
 	case 2:
 		_ = term.Transfer(other.id)
 	case 3:
-		_ = other.e.Recall(ctx, term.Token())
+		_ = other.e.Resign(ctx, term.Token())
 	case 4:
 		_ = term.Confirm(ctx)
 	}

@@ -150,7 +150,7 @@ func (t *Term) Resign() { _ = t.finish(driver.ErrResigned) }
 // reason, and back ends without the ability give [ErrUnsupported]; the term then
 // goes on. If the candidate fails after that, another may lead.
 func (t *Term) Transfer(to string) error {
-	m, ok := t.mandate.(driver.Transferrer)
+	m, ok := t.mandate.(driver.MandateTransferrer)
 	if !ok {
 		return fmt.Errorf("transfer: %w", ErrUnsupported)
 	}
@@ -210,7 +210,7 @@ func (t *Term) settle(ctx context.Context) (first bool, err error) {
 	close(t.settled)
 	<-t.announced
 	t.done()
-	if tr, ok := t.mandate.(driver.Transferrer); ok && target != "" {
+	if tr, ok := t.mandate.(driver.MandateTransferrer); ok && target != "" {
 		err = tr.Transfer(ctx, target)
 	} else {
 		err = t.mandate.Release(ctx)

@@ -24,9 +24,8 @@ type (
 // The abilities that programs use; those of a keeper are in package driver.
 const (
 	AbilityConfirm  = driver.AbilityConfirm  // Term.Confirm
-	AbilityTransfer = driver.AbilityTransfer // Term.Transfer
-	AbilityRecall   = driver.AbilityRecall   // Election.Recall
-	AbilityAppoint  = driver.AbilityAppoint  // Election.Appoint
+	AbilityTransfer = driver.AbilityTransfer // Term.Transfer, Election.Transfer
+	AbilityResign   = driver.AbilityResign   // Election.Resign
 	AbilityPriority = driver.AbilityPriority // Config.Priority
 	AbilityMetadata = driver.AbilityMetadata // Term.SetMetadata
 )

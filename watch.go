@@ -21,7 +21,7 @@ func (e *Election) Watch(ctx context.Context) iter.Seq2[State, error] {
 		defer pump.Wait()
 		defer cancel()
 		pump.Go(func() {
-			for s, err := range e.elector.Observe(inner) {
+			for s, err := range e.elector.Watch(inner) {
 				if err != nil {
 					if ctx.Err() != nil {
 						err = context.Cause(ctx)

@@ -15,9 +15,8 @@ type Ability string
 // The abilities.
 const (
 	AbilityConfirm  Ability = "confirm"  // Mandate implements Confirmer
-	AbilityTransfer Ability = "transfer" // Mandate implements Transferrer
-	AbilityRecall   Ability = "recall"   // Elector implements Recaller
-	AbilityAppoint  Ability = "appoint"  // Elector implements Appointer
+	AbilityTransfer Ability = "transfer" // Elector implements Transferrer, and Mandate MandateTransferrer
+	AbilityResign   Ability = "resign"   // Elector implements Resigner
 	AbilityPriority Ability = "priority" // Elector heeds Candidacy.Priority
 	AbilityMetadata Ability = "metadata" // Mandate implements MetadataSetter
 	AbilityInherit  Ability = "inherit"  // Mandate implements Inheritable
@@ -32,9 +31,9 @@ type Confirmer interface {
 	Confirm(ctx context.Context) error
 }
 
-// Transferrer is implemented by mandates that can be handed to a named
-// candidate.
-type Transferrer interface {
+// MandateTransferrer is implemented by mandates that can be handed to a named
+// candidate. Their electors implement [Transferrer].
+type MandateTransferrer interface {
 	// Eligible says why the candidate with that id could not take over now, as
 	// far as the holder knows: it is the holder itself, takes no part, does not
 	// answer, or would not stand. The error matches [ErrIneligible]. It is asked
@@ -61,27 +60,27 @@ type MetadataSetter interface {
 	SetMetadata(ctx context.Context, metadata map[string]string) error
 }
 
-// Recaller is implemented by electors that can ask whoever leads to give it up,
+// Resigner is implemented by electors that can ask whoever leads to give it up,
 // from outside.
-type Recaller interface {
-	// Recall asks the leader with that token, or whoever leads if token is 0,
+type Resigner interface {
+	// Resign asks the leader with that token, or whoever leads if token is 0,
 	// to resign, and returns once the leader has accepted to. It returns
 	// ErrNoLeader when nobody leads, and ErrSuperseded when somebody with
 	// another token does.
-	Recall(ctx context.Context, token fence.Token) error
+	Resign(ctx context.Context, token fence.Token) error
 }
 
-// Appointer is implemented by electors that can ask whoever leads to hand over
+// Transferrer is implemented by electors that can ask whoever leads to hand over
 // to a named candidate, from outside.
-type Appointer interface {
-	// Appoint asks the leader with that token, or whoever leads if token is 0,
+type Transferrer interface {
+	// Transfer asks the leader with that token, or whoever leads if token is 0,
 	// to hand over to the candidate with the id to, or to whom it finds best if
 	// to is empty, and returns once the leader has accepted to: its work is
 	// stopped and joined after that. It returns ErrNoLeader when nobody leads,
 	// ErrSuperseded when somebody with another token does, and ErrIneligible,
 	// with the reason, when the leader knows that the candidate could not take
 	// over; it then leads on.
-	Appoint(ctx context.Context, token fence.Token, to string) error
+	Transfer(ctx context.Context, token fence.Token, to string) error
 }
 
 // Inheritable is implemented by mandates that the kernel holds through open

@@ -41,19 +41,19 @@ type Elector interface {
 	// campaign again.
 	Campaign(ctx context.Context, c Candidacy) (Mandate, error)
 
-	// Observe yields the state of the election: first the current one, at once,
+	// Watch yields the state of the election: first the current one, at once,
 	// and then each change, in order. A slow consumer may be shown only the
 	// latest of several changes, and is always shown the last. Trouble with the
 	// store is a State with Stale set, not an error. An error is yielded once,
 	// last, and only when observing is wrong for good. The end of ctx ends the
 	// sequence; so does Close. Each call is a subscription of its own.
-	Observe(ctx context.Context) iter.Seq2[State, error]
+	Watch(ctx context.Context) iter.Seq2[State, error]
 
 	// Limits describes what this back end promises as it is configured. It is
 	// constant over the life of the Elector and does no I/O.
 	Limits() Limits
 
-	// Close ends a waiting Campaign and every Observe, and frees what the
+	// Close ends a waiting Campaign and every Watch, and frees what the
 	// Elector holds. A mandate that was not released ends, its work being told
 	// by its context; a leader should release first. Close may be called more
 	// than once.

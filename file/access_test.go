@@ -112,7 +112,7 @@ func TestRootDoesNotLockOutTheOwner(t *testing.T) {
 	if line != "token: 2" {
 		t.Fatalf("helper says %q", line)
 	}
-	if err := e.Recall(t.Context(), 2); err != nil {
+	if err := e.Resign(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}
 	_ = stdin.Close()

@@ -212,7 +212,7 @@ func TestPlantedFiles(t *testing.T) {
 				if s := observe(t, e); s.Leader == nil || s.Leader.ID != "a" {
 					t.Errorf("%+v; want the leader", s)
 				}
-				do(t, e.Recall(t.Context(), 1))
+				do(t, e.Resign(t.Context(), 1))
 				release(t, v.m)
 			})
 		}
@@ -228,7 +228,7 @@ func TestPlantedSocket(t *testing.T) {
 	lead(t, e)
 	control := dir + "/jobs/" + controlName
 	do(t, os.Remove(control), os.Symlink(m.place.path+"/"+controlName, control))
-	if err := e.Recall(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "does not answer") {
+	if err := e.Resign(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("%v; want that the leader does not answer", err)
 	}
 	if err := m.Check(); err != nil {

@@ -379,7 +379,7 @@ func TestNewElection(t *testing.T) {
 	won := stand(t.Context(), e)
 	var seen driver.State
 	eventually(t, "a cause or a leader", func() bool {
-		for s := range e.Observe(t.Context()) {
+		for s := range e.Watch(t.Context()) {
 			seen = s
 			break
 		}
@@ -424,7 +424,7 @@ func TestFlockExcludes(t *testing.T) {
 	e := elector(t, dir, "a")
 	won := stand(t.Context(), e)
 	waiting(t, 1)
-	for s, err := range e.Observe(t.Context()) {
+	for s, err := range e.Watch(t.Context()) {
 		if err != nil || s.Leader != nil || s.Stale || s.Cause == nil || !strings.Contains(s.Cause.Error(), fmt.Sprint(cmd.Process.Pid)) {
 			t.Errorf("state %+v, %v; want no leader, and a cause that names process %d", s, err, cmd.Process.Pid)
 		}

@@ -192,10 +192,10 @@ func readLine(r io.Reader, into any) error {
 	return nil
 }
 
-// Recall implements driver.Recaller, over the leader's control socket. It needs
+// Resign implements driver.Resigner, over the leader's control socket. It needs
 // the permission to write it: that of the leader's user, of root, or of the
 // group of the directory where that may write it.
-func (e *Elector) Recall(ctx context.Context, token fence.Token) error {
+func (e *Elector) Resign(ctx context.Context, token fence.Token) error {
 	ctx, cancel := e.join(ctx)
 	defer cancel()
 	if ctx.Err() != nil {

@@ -18,21 +18,21 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-func TestRecall(t *testing.T) {
+func TestResign(t *testing.T) {
 	dir := t.TempDir()
 	o := elector(t, dir, "o")
-	if err := o.Recall(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
+	if err := o.Resign(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
 		t.Fatalf("no directory: %v, want ErrNoLeader", err)
 	}
 	for _, token := range []fence.Token{0, 2} {
 		m := campaign(t, elector(t, dir, "a"))
-		if err := o.Recall(t.Context(), m.Token()+1); !errors.Is(err, driver.ErrSuperseded) {
+		if err := o.Resign(t.Context(), m.Token()+1); !errors.Is(err, driver.ErrSuperseded) {
 			t.Fatalf("wrong token: %v, want ErrSuperseded", err)
 		}
 		if err := m.Check(); err != nil {
 			t.Fatal(err)
 		}
-		if err := o.Recall(t.Context(), token); err != nil {
+		if err := o.Resign(t.Context(), token); err != nil {
 			t.Fatal(err)
 		}
 		if err := m.Check(); !errors.Is(err, driver.ErrResigned) {
@@ -40,35 +40,35 @@ func TestRecall(t *testing.T) {
 		}
 		receive(t, m.Context().Done(), "the end of the mandate")
 		release(t, m)
-		if err := o.Recall(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
+		if err := o.Resign(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
 			t.Fatalf("after release: %v, want ErrNoLeader", err)
 		}
 	}
 }
 
-func TestRecallInDeepDirectory(t *testing.T) {
+func TestResignInDeepDirectory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the address of a socket is short")
 	}
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long/", 40))
 	m := lead(t, elector(t, dir, "a"))
-	if err := elector(t, dir, "o").Recall(t.Context(), m.Token()); err != nil {
+	if err := elector(t, dir, "o").Resign(t.Context(), m.Token()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestRecallUnresponsiveLeader(t *testing.T) {
+func TestResignUnresponsiveLeader(t *testing.T) {
 	dir := t.TempDir()
 	m := lead(t, elector(t, dir, "a"))
 	m.control.close()
-	err := elector(t, dir, "o").Recall(t.Context(), 0)
+	err := elector(t, dir, "o").Resign(t.Context(), 0)
 	if err == nil || errors.Is(err, driver.ErrNoLeader) || !strings.Contains(err.Error(), "a leads with token 1 and does not answer") {
 		t.Fatalf("got %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	reason := errors.New("enough")
 	cancel(reason)
-	if err := elector(t, dir, "o").Recall(ctx, 0); err != reason {
+	if err := elector(t, dir, "o").Resign(ctx, 0); err != reason {
 		t.Fatalf("got %v, want the cause of the context", err)
 	}
 }

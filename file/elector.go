@@ -14,7 +14,7 @@ import (
 )
 
 // Elector is one participant in one election. It implements driver.Elector and
-// driver.Recaller, and its mandates driver.Inheritable.
+// driver.Resigner, and its mandates driver.Inheritable.
 type Elector struct {
 	cfg  Config
 	id   string
@@ -42,7 +42,7 @@ func (h history) holdOff() holdOff {
 
 var _ interface {
 	driver.Elector
-	driver.Recaller
+	driver.Resigner
 } = (*Elector)(nil)
 
 // New returns the participant id in the election called name, one of those in
@@ -66,7 +66,7 @@ func New(dir, name, id string, cfg Config) (*Elector, error) {
 func (e *Elector) Limits() driver.Limits {
 	return driver.Limits{
 		Exclusive: true,
-		Abilities: []driver.Ability{driver.AbilityRecall, driver.AbilityInherit, driver.AbilityMetadata},
+		Abilities: []driver.Ability{driver.AbilityResign, driver.AbilityInherit, driver.AbilityMetadata},
 		Assumes:   "the kernel of this one machine holds the lock until the leader's last process ends; a leader that hangs keeps it, and nobody notices",
 	}
 }

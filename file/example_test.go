@@ -58,7 +58,7 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for state := range elector.Observe(ctx) {
+	for state := range elector.Watch(ctx) {
 		fmt.Println(state.Leader.ID, "leads with", mandate.Token().Era(), mandate.Token().Count())
 		break
 	}

@@ -51,7 +51,7 @@ func help(dir string) error {
 		return err
 	}
 	if os.Getenv(helperVerbEnv) == "observe" {
-		for s, err := range e.Observe(context.Background()) {
+		for s, err := range e.Watch(context.Background()) {
 			if s.Stale && s.Leader == nil {
 				fmt.Print("stale, nobody: ")
 			}

@@ -18,7 +18,7 @@ import (
 
 func TestLimits(t *testing.T) {
 	l := elector(t, t.TempDir(), "a").Limits()
-	if !l.Exclusive || l.Lease != 0 || l.Takeover != 0 || l.Assumes == "" || !slices.Equal(l.Abilities, []driver.Ability{driver.AbilityRecall, driver.AbilityInherit, driver.AbilityMetadata}) {
+	if !l.Exclusive || l.Lease != 0 || l.Takeover != 0 || l.Assumes == "" || !slices.Equal(l.Abilities, []driver.Ability{driver.AbilityResign, driver.AbilityInherit, driver.AbilityMetadata}) {
 		t.Fatalf("%+v", l)
 	}
 }
@@ -103,7 +103,7 @@ func TestEntrust(t *testing.T) {
 	}
 	cancel()
 	receive(t, third, "the end of the campaign")
-	if err := elector(t, dir, "o").Recall(t.Context(), v.m.Token()); err != nil {
+	if err := elector(t, dir, "o").Resign(t.Context(), v.m.Token()); err != nil {
 		t.Fatalf("the new leader's socket is gone: %v", err)
 	}
 	release(t, v.m)
@@ -189,16 +189,16 @@ func TestNoLeak(t *testing.T) {
 		m.Entrust(func() bool { return false }, make(chan struct{}))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		for range e.Observe(ctx) {
+		for range e.Watch(ctx) {
 			break
 		}
-		for range e.Observe(ctx) {
+		for range e.Watch(ctx) {
 			cancel()
 		}
-		if err := e.Recall(t.Context(), 0); err != nil {
+		if err := e.Resign(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := e.Recall(t.Context(), 99); !errors.Is(err, driver.ErrSuperseded) {
+		if err := e.Resign(t.Context(), 99); !errors.Is(err, driver.ErrSuperseded) {
 			t.Fatal(err)
 		}
 		release(t, m)

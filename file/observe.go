@@ -18,12 +18,12 @@ import (
 	dirs "github.com/electd/elect/internal/place"
 )
 
-// Observe implements driver.Elector. It looks every [Poll], and neither takes
+// Watch implements driver.Elector. It looks every [Poll], and neither takes
 // the lock nor writes anything. It never yields an error: a directory that does
 // not exist is an election without a leader, and one that may not be read is a
 // stale State. A lock that is held by a process that does not lead, such as
 // flock(1), is a State without a leader and with a Cause that names the process.
-func (e *Elector) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+func (e *Elector) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		if ctx.Err() != nil || e.life.Err() != nil {
 			return

@@ -18,7 +18,7 @@ import (
 // observe returns the first state.
 func observe(t testing.TB, e *Elector) driver.State {
 	t.Helper()
-	for s, err := range e.Observe(t.Context()) {
+	for s, err := range e.Watch(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func states(t testing.TB, e *Elector) <-chan driver.State {
 	c := make(chan driver.State, 1000)
 	go func() {
 		defer close(c)
-		for s, err := range e.Observe(t.Context()) {
+		for s, err := range e.Watch(t.Context()) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -87,7 +87,7 @@ func TestObserveEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	n := 0
-	for range elector(t, t.TempDir(), "o").Observe(ctx) {
+	for range elector(t, t.TempDir(), "o").Watch(ctx) {
 		n++
 		cancel()
 	}

@@ -35,8 +35,8 @@ func (e *Elector) Campaign(context.Context, driver.Candidacy) (driver.Mandate, e
 	return nil, driver.Permanent(driver.ErrUnsupported)
 }
 
-// Observe implements driver.Elector.
-func (e *Elector) Observe(context.Context) iter.Seq2[driver.State, error] {
+// Watch implements driver.Elector.
+func (e *Elector) Watch(context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		yield(driver.State{}, driver.Permanent(driver.ErrUnsupported))
 	}

@@ -121,7 +121,7 @@ func TestFounderWipedAlone(t *testing.T) {
 			}
 			v.isolate("n2", false)
 			_ = n1.Close()
-			_, err := New(t.Context(), v.config("n1"))
+			_, err := open(t.Context(), v.config("n1"))
 			refusedFor(t, err, "has founded its election a second time", "join=true")
 		})
 	}
@@ -196,23 +196,23 @@ func TestFounderWipedForReal(t *testing.T) {
 	c := newCluster(t, names("n", 1), nil, false)
 	c.startAll()
 	m := win(t, c.node("n1"))
-	client, err := NewClient(c.config("visitor"))
+	client, err := newClient(c.config("visitor"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	later := map[protocol.NodeID]Config{}
+	later := map[protocol.NodeID]setup{}
 	for _, id := range names("n", 3)[1:] {
 		for c.addrs[id] == "" || c.addrs[id] == c.addrs["n1"] || id == "n3" && c.addrs[id] == c.addrs["n2"] {
 			c.addrs[id] = freeAddr(t)
 		}
 		cfg := c.config(id)
 		cfg.Join = true
-		cfg.Voters = append(cfg.Voters, Peer{id, c.addrs[id]})
+		cfg.Voters = append(cfg.Voters, Peer{string(id), c.addrs[id]})
 		later[id] = cfg
 	}
 	start := func(id protocol.NodeID) *Node {
-		n, err := New(t.Context(), later[id])
+		n, err := open(t.Context(), later[id])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +223,7 @@ func TestFounderWipedForReal(t *testing.T) {
 	}
 	for _, id := range names("n", 3)[1:] {
 		start(id)
-		done, err := client.AddMember(t.Context(), Peer{id, c.addrs[id]}, false, nil)
+		done, err := client.AddMember(t.Context(), Peer{string(id), c.addrs[id]}, false, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +251,7 @@ func TestFounderWipedForReal(t *testing.T) {
 	_, err = n1.Campaign(t.Context(), driver.Candidacy{Exclusive: true})
 	refusedFor(t, err, "has founded its election a second time")
 	c.stop("n1")
-	_, err = New(t.Context(), c.config("n1"))
+	_, err = open(t.Context(), c.config("n1"))
 	refusedFor(t, err, "has founded its election a second time")
 	m = win(t, n2)
 	if err := os.RemoveAll(n1.path); err != nil {

@@ -20,10 +20,10 @@ import (
 func (v *village) holdBack(id protocol.NodeID) (letGo func()) {
 	gate := make(chan struct{})
 	var asked atomic.Int64
-	v.change = func(c *Config) {
+	v.change = func(c *setup) {
 		dial := c.dialer
 		c.dialer = func(ctx context.Context, to Peer) (conn, error) {
-			if to.ID == id && asked.Add(1) > 1 {
+			if to.ID == string(id) && asked.Add(1) > 1 {
 				<-gate
 			}
 			return dial(ctx, to)
@@ -241,7 +241,7 @@ func TestLeaderHasMoved(t *testing.T) {
 		v.mu.Lock()
 		v.moved = map[protocol.NodeID]string{"n1": now}
 		v.mu.Unlock()
-		v.change = func(c *Config) { c.Voters[0].Addr = now }
+		v.change = func(c *setup) { c.Voters[0].Addr = now }
 		_ = nodes[1].Close()
 		n := v.open("n2")
 		sees(t, n, "the leader", leads(m))
@@ -252,7 +252,7 @@ func TestLeaderHasMoved(t *testing.T) {
 		if err != nil || done.Changed {
 			t.Errorf("a change asked for at n2: %+v, %v; want that nothing is to be changed", done, err)
 		}
-		if err := n.Recall(t.Context(), 0); err != nil {
+		if err := n.Resign(t.Context(), 0); err != nil {
 			t.Error(err)
 		}
 		<-m.Context().Done()
@@ -296,7 +296,7 @@ func TestLonelyVoter(t *testing.T) {
 	}
 	hears := func(all ...protocol.NodeID) (peers []PeerStatus) {
 		for _, id := range names("n", 4) {
-			peers = append(peers, PeerStatus{ID: id, Connected: slices.Contains(all, id)})
+			peers = append(peers, PeerStatus{ID: string(id), Connected: slices.Contains(all, id)})
 		}
 		return peers
 	}
@@ -309,7 +309,7 @@ func TestLonelyVoter(t *testing.T) {
 		{hears("n1", "n3"), "n4 was not connected with n2 when"},
 		{nil, ""}, // it was not asked
 	} {
-		ch := &change{n: &Node{cfg: Config{ID: "n1"}}, want: memberRequest{Op: opAdd, ID: "n4"}}
+		ch := &change{n: &Node{cfg: setup{ID: "n1"}}, want: memberRequest{Op: opAdd, ID: "n4"}}
 		ch.found.Peers = c.hears
 		got := strings.Join(ch.lonely(four), "; ")
 		if (got == "") != (c.says == "") || !strings.Contains(got, c.says) {

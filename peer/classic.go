@@ -59,7 +59,7 @@ type built struct {
 }
 
 // plan works out what the configuration comes to.
-func (k *classic) plan(c *Config) (Plan, error) {
+func (k *classic) plan(c *setup) (Plan, error) {
 	ms := c.founding()
 	b, err := k.make(c, ms.Voters[0].ID, ms)
 	if err != nil {
@@ -88,7 +88,7 @@ func (k *classic) count(p *Plan, b *built, voters int) {
 }
 
 // make makes a machine of the configuration's times.
-func (k *classic) make(c *Config, self protocol.NodeID, ms *protocol.Membership) (built, error) {
+func (k *classic) make(c *setup, self protocol.NodeID, ms *protocol.Membership) (built, error) {
 	profile, err := profileOf(c.Profile)
 	if err != nil {
 		return built{}, err
@@ -110,7 +110,7 @@ func (k *classic) make(c *Config, self protocol.NodeID, ms *protocol.Membership)
 	return b, nil
 }
 
-func (k *classic) machine(c *Config, self protocol.Voter, ms *protocol.Membership) (protocol.Machine, any, error) {
+func (k *classic) machine(c *setup, self protocol.Voter, ms *protocol.Membership) (protocol.Machine, any, error) {
 	b, err := k.make(c, self.ID, ms)
 	return b.machine, b.from, err
 }
@@ -128,7 +128,7 @@ func (k *classic) majority() bool   { return k.quorate }
 
 func (k *classic) limits(p Plan, _ bool) driver.Limits {
 	return driver.Limits{
-		Takeover: p.takeover, Abilities: []driver.Ability{driver.AbilityRecall},
+		Takeover: p.takeover, Abilities: []driver.Ability{driver.AbilityResign},
 		Assumes: fmt.Sprintf("nothing: %s proves no lease, and two may lead at the same time; %s", k.name, k.rises),
 	}
 }

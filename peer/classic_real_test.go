@@ -19,7 +19,7 @@ func TestClassicForReal(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, names("n", 3), nil, false)
-			c.change = func(cfg *Config) { cfg.Protocol = k.name }
+			c.change = func(cfg *setup) { cfg.Protocol = k.name }
 			c.startAll()
 			var game contest
 			for _, id := range c.voters {
@@ -27,7 +27,7 @@ func TestClassicForReal(t *testing.T) {
 			}
 			cfg := c.config("n1")
 			cfg.Logger = nil
-			asks, err := NewClient(cfg)
+			asks, err := newClient(cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,7 +41,7 @@ func TestClassicForReal(t *testing.T) {
 			led := func(what string, is func(*driver.Leader) bool) (seen *driver.Leader) {
 				t.Helper()
 				eventually(t, func() bool {
-					for s := range asks.Observe(t.Context()) {
+					for s := range asks.Watch(t.Context()) {
 						seen = s.Leader
 						break
 					}
@@ -50,7 +50,7 @@ func TestClassicForReal(t *testing.T) {
 				return seen
 			}
 			first := led("first", func(*driver.Leader) bool { return true })
-			eventually(t, func() bool { return asks.Recall(t.Context(), first.Token) == nil }, func() string { return "nobody agrees to resign" })
+			eventually(t, func() bool { return asks.Resign(t.Context(), first.Token) == nil }, func() string { return "nobody agrees to resign" })
 			second := led("after the resignation", func(l *driver.Leader) bool { return later(l, first) })
 			c.stop(c.voters[second.ID[1]-'1'])
 			led("after a crash", func(l *driver.Leader) bool { return later(l, second) })

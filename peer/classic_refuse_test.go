@@ -24,8 +24,8 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-func classicConfig(name string) Config {
-	return Config{ID: "n1", Name: "job", Voters: ids3(), Protocol: name}
+func classicConfig(name string) setup {
+	return setup{ID: "n1", Name: "job", Voters: ids3(), Config: Config{Protocol: name}}
 }
 
 // TestClassicPlan: the default times are the protocols' own, and others are those
@@ -34,7 +34,7 @@ func TestClassicPlan(t *testing.T) {
 	t.Parallel()
 	var three []protocol.NodeID
 	for _, p := range ids3() {
-		three = append(three, p.ID)
+		three = append(three, protocol.NodeID(p.ID))
 	}
 	for _, c := range []struct {
 		name  string
@@ -47,7 +47,7 @@ func TestClassicPlan(t *testing.T) {
 		{"raft-checkquorum", raft.Config{CheckQuorum: true}.WorstTakeover()},
 		{"blazingmq", blazingmq.Config{Self: "n1", Members: three}.WorstTakeover()},
 	} {
-		p, err := classicConfig(c.name).Plan()
+		p, err := classicConfig(c.name).plan()
 		if err != nil || p.WorstTakeover != c.worst || p.Lease != 0 || p.Protocol != c.name {
 			t.Errorf("%s: %+v, %v; want a worst takeover of %v, as its own defaults have it, and no lease", c.name, p, err, c.worst)
 		}
@@ -75,7 +75,7 @@ func TestClassicPlan(t *testing.T) {
 	} {
 		cfg := classicConfig(c.name)
 		cfg.Profile, cfg.Heartbeat, cfg.Promise = c.profile, c.heartbeat, c.promise
-		p, err := cfg.Plan()
+		p, err := cfg.plan()
 		switch {
 		case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
 			t.Errorf("%+v: %v; want it refused, with %q", c, err, c.refused)
@@ -83,12 +83,12 @@ func TestClassicPlan(t *testing.T) {
 			t.Errorf("%+v: heartbeat %v, promise %v, %v", c, p.Heartbeat, p.Promise, err)
 		}
 	}
-	p, err := classicConfig("raft").Plan()
+	p, err := classicConfig("raft").plan()
 	const want = "3 voters, one may fail; protocol raft, its own times: heartbeat 50ms, a silent leader is waited for 150ms to 300ms, no lease; another is elected within 1.25s of a silent leader, as a rule"
 	if err != nil || p.String() != want {
 		t.Errorf("got  %v, %v\nwant %s", p, err, want)
 	}
-	if p, err := classicConfig("bully").Plan(); err != nil || p.Tolerates != 2 || p.Quorum != 1 {
+	if p, err := classicConfig("bully").plan(); err != nil || p.Tolerates != 2 || p.Quorum != 1 {
 		t.Errorf("bully: %+v, %v; want that any one goes on alone", p, err)
 	}
 }
@@ -102,7 +102,7 @@ func TestClassicTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range Protocols()[1:] {
-		p, err := classicConfig(name).Plan()
+		p, err := classicConfig(name).plan()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,18 +122,17 @@ func TestClassicTable(t *testing.T) {
 // TestClassicOptions: what a classic protocol would not heed is refused.
 func TestClassicOptions(t *testing.T) {
 	t.Parallel()
-	for what, set := range map[string]func(*Config){
-		"observers": func(c *Config) { c.Observers = []Peer{{ID: "o1"}} },
-		"join":      func(c *Config) { c.Join = true },
-		"priority":  func(c *Config) { c.Priority = driver.NeverLead },
-		"position":  func(c *Config) { c.Position = quorum.RequirePosition },
-		"Locate":    func(c *Config) { c.LocateEvery = time.Second },
-		"Machine":   func(c *Config) { c.Machine = func(quorum.Config) (protocol.Machine, error) { return nil, nil } },
+	for what, set := range map[string]func(*setup){
+		"observers": func(c *setup) { c.Observers = []Peer{{ID: "o1"}} },
+		"join":      func(c *setup) { c.Join = true },
+		"priority":  func(c *setup) { c.Priority = driver.NeverLead },
+		"position":  func(c *setup) { c.Position = string(quorum.RequirePosition) },
+		"Locate":    func(c *setup) { c.LocateEvery = time.Second },
 	} {
 		for _, name := range Protocols()[1:] {
 			c := classicConfig(name)
 			set(&c)
-			if _, err := c.Plan(); err == nil || !strings.Contains(err.Error(), "protocol="+name+" has no use for "+what) || !strings.Contains(err.Error(), "want protocol=quorum") {
+			if _, err := c.plan(); err == nil || !strings.Contains(err.Error(), "protocol="+name+" has no use for "+what) || !strings.Contains(err.Error(), "want protocol=quorum") {
 				t.Errorf("%s with %s: %v; want it refused", name, what, err)
 			}
 		}
@@ -153,7 +152,7 @@ func TestClassicExclusive(t *testing.T) {
 		_, err = n.Campaign(t.Context(), driver.Candidacy{Priority: 7})
 		refusedFor(t, err, "knows no priorities")
 		l := n.Limits()
-		if l.Exclusive || l.Lease != 0 || l.Takeover <= 0 || len(l.Abilities) != 1 || l.Abilities[0] != driver.AbilityRecall {
+		if l.Exclusive || l.Lease != 0 || l.Takeover <= 0 || len(l.Abilities) != 1 || l.Abilities[0] != driver.AbilityResign {
 			t.Errorf("limits %+v", l)
 		}
 		if _, err := elect.New(n, elect.Config{}); !errors.Is(err, elect.ErrUnsupported) {
@@ -192,7 +191,7 @@ func TestClassicFixed(t *testing.T) {
 		}
 		c.awaits(t, 1, slack(nodes[0]))
 		for _, n := range nodes {
-			if err := n.Appoint(t.Context(), 0, "n2"); !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "elect resign") {
+			if err := n.Transfer(t.Context(), 0, "n2"); !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "elect resign") {
 				t.Errorf("%s is asked to transfer: %v", n.cfg.ID, err)
 			}
 			_, err := n.reconfigure(t.Context(), memberRequest{Op: opAdd, ID: "n4", Addr: "127.0.0.1:4"}, nil)
@@ -211,7 +210,7 @@ func TestClassicFixed(t *testing.T) {
 // and each side says why.
 func TestOneProtocol(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
-		v.change = func(c *Config) {
+		v.change = func(c *setup) {
 			c.Protocol = map[protocol.NodeID]string{"n1": "raft", "n2": "", "n3": "raft-prevote"}[c.ID]
 		}
 		for _, id := range v.all {
@@ -247,14 +246,14 @@ func TestOtherProtocolsDirectory(t *testing.T) {
 	for _, c := range []struct{ was, is string }{{"raft", ""}, {"", "raft"}, {"raft", "raft-prevote"}, {"bully", "blazingmq"}} {
 		t.Run(c.was+" "+c.is, func(t *testing.T) {
 			inVillage(t, 3, func(t *testing.T, v *village) {
-				v.change = func(cfg *Config) { cfg.Protocol = c.was }
+				v.change = func(cfg *setup) { cfg.Protocol = c.was }
 				for _, n := range v.openAll() {
 					_ = n.Close()
 				}
 				cfg := v.config("n1")
 				cfg.Protocol = c.is
-				_, err := New(t.Context(), cfg)
-				was, is := (&Config{Protocol: c.was}).dialect().protocol(), cfg.dialect().protocol()
+				_, err := open(t.Context(), cfg)
+				was, is := (&setup{Config: Config{Protocol: c.was}}).dialect().protocol(), cfg.dialect().protocol()
 				refusedFor(t, err, "is one of protocol="+was, "this node is of protocol="+is, "higher era")
 			})
 		})
@@ -355,7 +354,7 @@ func TestClassicFlightRecorder(t *testing.T) {
 
 // FuzzEnvelope: what is accepted encodes to the same bytes.
 func FuzzEnvelope(f *testing.F) {
-	ms := (&Config{Voters: ids3()}).founding()
+	ms := (&setup{Voters: ids3()}).founding()
 	for i := range ms.Voters {
 		ms.Voters[i].Dir = protocol.DirID{byte(i + 1)}
 	}

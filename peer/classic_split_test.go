@@ -52,7 +52,7 @@ func TestRaftStaysWithMajority(t *testing.T) {
 	for _, name := range []string{"raft", "raft-prevote", "raft-checkquorum"} {
 		t.Run(name, func(t *testing.T) {
 			inVillage(t, 3, func(t *testing.T, v *village) {
-				v.change = func(c *Config) { c.Protocol = name }
+				v.change = func(c *setup) { c.Protocol = name }
 				nodes := v.openAll()
 				var c contest
 				for _, n := range nodes {

@@ -20,7 +20,7 @@ func inClassicVillage(t *testing.T, voters int, do func(t *testing.T, v *village
 	for _, k := range classics() {
 		t.Run(k.name, func(t *testing.T) {
 			inVillage(t, voters, func(t *testing.T, v *village) {
-				v.change = func(c *Config) { c.Protocol = k.name }
+				v.change = func(c *setup) { c.Protocol = k.name }
 				do(t, v, k)
 			})
 		})
@@ -189,7 +189,7 @@ func TestClassicResign(t *testing.T) {
 			defer c.stands(t, n)()
 		}
 		first := c.awaits(t, 1, slack(nodes[0]))[0]
-		if err := v.node(t, first.id).Recall(t.Context(), first.token); err != nil {
+		if err := v.node(t, first.id).Resign(t.Context(), first.token); err != nil {
 			t.Fatal(err)
 		}
 		if !comesTrue(slack(nodes[0]), func() bool {
@@ -216,7 +216,7 @@ func TestClassicPause(t *testing.T) {
 		}
 		first := c.awaits(t, 1, slack(nodes[0]))[0]
 		n := v.node(t, first.id)
-		if err := n.SetPaused(t.Context(), true); err != nil {
+		if err := n.Pause(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(slack(n))

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/dial"
+	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/link"
 	"github.com/electd/elect/peer/internal/wire"
@@ -27,18 +29,18 @@ const (
 )
 
 // Client asks the nodes of an election, and takes no part. It keeps no
-// connection but those of the Observes that run. Its methods may be called by
+// connection but those of the Watches that run. Its methods may be called by
 // any number of goroutines.
 //
 // Where the nodes run on the loopback without certificates, it has to be of their user.
 // Where the nodes have certificates it needs one too, an operator's or a node's own,
 // with a role that permits what it asks for: [certs.Observe] for Statuses, Members,
-// Observe and History, [certs.Operate] for Recall, Appoint and SetPaused, and
+// Watch and History, [certs.Operate] for Resign, Transfer, Pause and Resume, and
 // [certs.Administer] for AddMember, RemoveMember and ReplaceMember. The certificate of
 // a node that takes part counts as [certs.Operate], that of another node as
 // [certs.Observe]. What is not permitted is [ErrNotPermitted].
 type Client struct {
-	cfg    Config
+	cfg    setup
 	limits driver.Limits
 	voters int    // how many of nodes, the first ones
 	nodes  []Peer // voters, then observers, but those who do not listen
@@ -55,16 +57,19 @@ type conn interface {
 	Close() error
 }
 
-// NewClient returns a client of the nodes that cfg lists. It reads certificates
-// and connects to nobody. cfg.ID does not count, nor does what concerns the own
-// node only (Listen, Data, Listener, Machine). With Config.Certs the
-// strongest operator's certificate is used that can be read, see [certs.LoadDir], or
-// else that of a listed node, if there is one. On the loopback without Config.Certs
-// it is what the user's nodes have made; until one of them has run, each call fails
-// and says so.
-func NewClient(cfg Config) (*Client, error) {
+// NewClient returns a client of the election called name, which these voters and
+// cfg.Observers hold. It reads certificates and connects to nobody. What concerns
+// nodes only, such as Listen and Data, does not count. With Config.Certs it uses the
+// strongest operator's certificate that it can read, see [certs.LoadDir], or else that
+// of a listed node. On the loopback without certificates it uses the one that the
+// user's nodes have made; until one of them has run, each call fails and says so.
+func NewClient(voters []Peer, name string, cfg Config) (*Client, error) {
+	return newClient(setup{Config: cfg, Voters: voters, Name: name})
+}
+
+func newClient(cfg setup) (*Client, error) {
 	cfg.ID = ""
-	plan, err := cfg.Plan()
+	plan, err := cfg.named()
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +92,7 @@ func NewClient(cfg Config) (*Client, error) {
 		}
 	}
 	if cfg.dialect().lacks(transfers) == nil {
-		c.limits.Abilities = []driver.Ability{driver.AbilityRecall, driver.AbilityAppoint}
+		c.limits.Abilities = []driver.Ability{driver.AbilityResign, driver.AbilityTransfer}
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c, nil
@@ -95,14 +100,14 @@ func NewClient(cfg Config) (*Client, error) {
 
 // clientIdentity loads a certificate to ask with: the one that is named, or of
 // the directory the strongest operator's, or that of a listed node.
-func (c *Config) clientIdentity() (*certs.Identity, error) {
+func (c *setup) clientIdentity() (*certs.Identity, error) {
 	id, err := c.identity()
 	if c.Certs == "" || !errors.Is(err, fs.ErrNotExist) {
 		return id, err
 	}
 	for _, p := range slices.Concat(c.Voters, c.Observers) {
 		with := *c
-		with.ID = p.ID
+		with.ID = protocol.NodeID(p.ID)
 		if id, err := with.identity(); err == nil {
 			c.Cluster = with.Cluster
 			return id, nil
@@ -112,19 +117,23 @@ func (c *Config) clientIdentity() (*certs.Identity, error) {
 }
 
 // dialer returns the way to other nodes for somebody who asks, and shows identity.
-func dialer(cfg *Config, identity func() (*certs.Identity, error)) func(ctx context.Context, to Peer) (conn, error) {
+func dialer(cfg *setup, identity func() (*certs.Identity, error)) func(ctx context.Context, to Peer) (conn, error) {
 	hello := wire.Hello{
 		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.ClientOf, Cluster: cfg.Cluster, Program: cfg.Program,
 	}
-	name, dial := cfg.Name, cfg.Dial
+	name := cfg.Name
 	return func(ctx context.Context, to Peer) (conn, error) {
+		connect := cfg.dial
+		if f := dial.Of(ctx); f != nil {
+			connect = f
+		}
 		ctx, stop := context.WithTimeoutCause(ctx, dialLimit, fmt.Errorf("no answer within %v", dialLimit))
 		defer stop()
 		id, err := identity()
 		if err != nil {
-			return nil, because(ctx, cmp.Or(listens(ctx, dial, to.Addr), err))
+			return nil, because(ctx, cmp.Or(listens(ctx, connect, to.Addr), err))
 		}
-		c, err := link.Dial(ctx, link.ClientConfig{Addr: to.Addr, Hello: hello, About: name, TLS: id, Expect: to.ID, Dial: dial})
+		c, err := link.Dial(ctx, link.ClientConfig{Addr: to.Addr, Hello: hello, About: name, TLS: id, Expect: protocol.NodeID(to.ID), Dial: connect})
 		if err != nil {
 			if inner := errors.Unwrap(err); inner != nil {
 				err = inner // who and where is said by whoever shows it

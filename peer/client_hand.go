@@ -9,35 +9,36 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/internal/protocol"
 )
 
-// Recall implements driver.Recaller. It finds the leader as Observe does and
+// Resign implements driver.Resigner. It finds the leader as Watch does and
 // asks it, by way of another node if it cannot be reached from here.
-func (c *Client) Recall(ctx context.Context, token fence.Token) error {
+func (c *Client) Resign(ctx context.Context, token fence.Token) error {
 	return c.atLeader(ctx, token, verbResign, resignation{})
 }
 
-// Appoint implements driver.Appointer, in the way of Recall.
-func (c *Client) Appoint(ctx context.Context, token fence.Token, to string) error {
+// Transfer implements driver.Transferrer, in the way of Resign.
+func (c *Client) Transfer(ctx context.Context, token fence.Token, to string) error {
 	return c.atLeader(ctx, token, verbTransfer, appointment{To: to})
 }
 
-// SetPaused pauses the node with that id, which then does not stand and gives
-// up a term that it has, its work being stopped first, or resumes it. It goes on
-// voting. It stays so across restarts of the node. SetPaused returns when the
-// node has accepted and remembers it. One that the configuration does not list, or
-// lists where nobody answers, is looked for as [Client.Members] does. It takes 13 s at
-// most.
-func (c *Client) SetPaused(ctx context.Context, id protocol.NodeID, on bool) error {
+// Pause pauses the node with that id: it does not stand, and gives up a term that it
+// has when its work has stopped. It goes on voting. It stays paused across restarts,
+// until Resume. Pause returns when the node has accepted and remembers it. It finds a
+// node that is not listed, or does not answer where it is listed, as [Client.Members]
+// does. It takes 13 s at most.
+func (c *Client) Pause(ctx context.Context, id string) error { return c.setPaused(ctx, id, verbPause) }
+
+// Resume ends what Pause began, in the same way.
+func (c *Client) Resume(ctx context.Context, id string) error {
+	return c.setPaused(ctx, id, verbResume)
+}
+
+func (c *Client) setPaused(ctx context.Context, id, verb string) error {
 	ctx, stop := c.while(ctx)
 	defer stop()
 	if c.life.Err() != nil {
 		return driver.ErrClosed
-	}
-	verb := verbResume
-	if on {
-		verb = verbPause
 	}
 	to := find(c.nodes, id)
 	err := fmt.Errorf("no address of a node %s is known; the nodes are %s", id, list(c.nodes))
@@ -93,7 +94,7 @@ func (c *Client) atLeader(ctx context.Context, token fence.Token, verb string, b
 
 // look observes once.
 func (c *Client) look(ctx context.Context) (driver.State, error) {
-	for s, err := range c.Observe(ctx) {
+	for s, err := range c.Watch(ctx) {
 		return s, err
 	}
 	return driver.State{}, context.Cause(ctx)
@@ -126,7 +127,7 @@ func (c *Client) byAnyWay(ctx context.Context, l *driver.Leader, verb string, bo
 
 // rank puts the leader before all others.
 func rank(l *driver.Leader, p Peer) int {
-	if p.ID == protocol.NodeID(l.ID) {
+	if p.ID == l.ID {
 		return 0
 	}
 	return 1

@@ -9,7 +9,6 @@ import (
 
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/internal/protocol"
 )
 
 // History asks every node at the same time what it remembers, those that have
@@ -68,7 +67,7 @@ func ofItself(e *Event) bool { return e.Event == eventPaused || e.Event == event
 func mergeHistories(pieces [][]Event) []Event {
 	type event struct {
 		token  fence.Token
-		leader protocol.NodeID
+		leader string
 		what   string
 	}
 	all := slices.Concat(pieces...)

@@ -20,16 +20,16 @@ import (
 
 // onTCP serves the nodes of a town on the loopback, through real links, and
 // returns what a client needs to find them.
-func onTCP(t *testing.T, w *town, identity func(id string) *certs.Identity) Config {
+func onTCP(t *testing.T, w *town, identity func(id string) *certs.Identity) setup {
 	t.Helper()
-	cfg := Config{Name: "nightly", Cluster: "blue", Insecure: identity == nil}
+	cfg := setup{Name: "nightly", Config: Config{Cluster: "blue", Insecure: identity == nil}}
 	voters := []protocol.NodeID{"n1", "n2", "n3"}
 	for i, id := range voters {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.Voters = append(cfg.Voters, Peer{ID: id, Addr: l.Addr().String()})
+		cfg.Voters = append(cfg.Voters, Peer{ID: string(id), Addr: l.Addr().String()})
 		n := w.nodes[id]
 		lc := link.Config{
 			HostConfig: link.HostConfig{
@@ -64,9 +64,9 @@ func onTCP(t *testing.T, w *town, identity func(id string) *certs.Identity) Conf
 	return cfg
 }
 
-func closing(t *testing.T, cfg Config) *Client {
+func closing(t *testing.T, cfg setup) *Client {
 	t.Helper()
-	c, err := NewClient(cfg)
+	c, err := newClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func authority(t *testing.T) (dir string, identity func(id string) *certs.Identi
 	dir = t.TempDir()
 	o := certs.Options{Cluster: "blue"}
 	for _, id := range []protocol.NodeID{"n1", "n2", "n3"} {
-		o.Nodes = append(o.Nodes, certs.Node{ID: id, Hosts: []string{"127.0.0.1"}})
+		o.Nodes = append(o.Nodes, certs.Node{ID: string(id), Hosts: []string{"127.0.0.1"}})
 	}
 	if err := certs.Make(dir, o); err != nil {
 		t.Fatal(err)
@@ -101,11 +101,11 @@ func TestClientOverTCP(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		identity func(id string) *certs.Identity
-		change   func(*Config)
+		change   func(*setup)
 	}{
-		{"plain", nil, func(*Config) {}},
-		{"operator", identity, func(c *Config) { c.Certs = dir }},
-		{"node", identity, func(c *Config) {
+		{"plain", nil, func(*setup) {}},
+		{"operator", identity, func(c *setup) { c.Certs = dir }},
+		{"node", identity, func(c *setup) {
 			c.CA, c.Cert, c.Key = filepath.Join(dir, "ca.crt"), filepath.Join(dir, "n2.crt"), filepath.Join(dir, "n2.key")
 		}},
 	} {
@@ -131,15 +131,15 @@ func TestClientOverTCP(t *testing.T) {
 			if l := led.Leader; l.ID != "n1" || l.Token != 5 || l.Metadata["address"] != "n1:80" || l.Since.Unix() != 5 {
 				t.Errorf("led by %+v", l)
 			}
-			if err := client.Recall(t.Context(), 4); !errors.Is(err, driver.ErrSuperseded) {
-				t.Errorf("Recall of another token: %v", err)
+			if err := client.Resign(t.Context(), 4); !errors.Is(err, driver.ErrSuperseded) {
+				t.Errorf("Resign of another token: %v", err)
 			}
-			if err := client.Recall(t.Context(), 5); err != nil {
-				t.Errorf("Recall: %v", err)
+			if err := client.Resign(t.Context(), 5); err != nil {
+				t.Errorf("Resign: %v", err)
 			}
 			w.sees(driver.State{}, "n2", "n3")
-			if err := client.Recall(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
-				t.Errorf("Recall of nobody: %v", err)
+			if err := client.Resign(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
+				t.Errorf("Resign of nobody: %v", err)
 			}
 		})
 	}
@@ -154,16 +154,16 @@ func TestStrangersOverTCP(t *testing.T) {
 	open, closed := onTCP(t, plain, nil), onTCP(t, secured, identity)
 	for _, c := range []struct {
 		name   string
-		cfg    Config
-		change func(*Config)
+		cfg    setup
+		change func(*setup)
 		says   string // of each status
 		final  bool   // observing is wrong for good
 	}{
-		{"another cluster", open, func(c *Config) { c.Cluster = "green" }, "green", true},
-		{"another election", open, func(c *Config) { c.Name = "weekly" }, "weekly", true},
-		{"no certificate", closed, func(c *Config) { c.Insecure = true }, "certificate", true},
-		{"another authority", closed, func(c *Config) { c.Certs = other }, "signed by another CA", false},
-		{"TLS with plain nodes", open, func(c *Config) { c.Certs, c.Insecure = dir, false }, "it speaks plain text (insecure=true", false},
+		{"another cluster", open, func(c *setup) { c.Cluster = "green" }, "green", true},
+		{"another election", open, func(c *setup) { c.Name = "weekly" }, "weekly", true},
+		{"no certificate", closed, func(c *setup) { c.Insecure = true }, "certificate", true},
+		{"another authority", closed, func(c *setup) { c.Certs = other }, "signed by another CA", false},
+		{"TLS with plain nodes", open, func(c *setup) { c.Certs, c.Insecure = dir, false }, "it speaks plain text (insecure=true", false},
 	} {
 		cfg := c.cfg
 		c.change(&cfg)
@@ -178,7 +178,7 @@ func TestStrangersOverTCP(t *testing.T) {
 			t.Errorf("%s: observing: %+v, %v", c.name, s, err)
 		}
 	}
-	for _, cfg := range []Config{open, func() Config { closed.Certs = dir; return closed }()} {
+	for _, cfg := range []setup{open, func() setup { closed.Certs = dir; return closed }()} {
 		for _, r := range closing(t, cfg).Statuses(t.Context()) {
 			if r.Err != nil {
 				t.Errorf("afterwards: %s: %v", r.Peer, r.Err)

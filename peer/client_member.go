@@ -23,15 +23,15 @@ import (
 // there; who is there already is no error. One change is made at a time. step, if it
 // is not nil, is told what was done, as it is done. It takes 45 s at most.
 func (c *Client) AddMember(ctx context.Context, p Peer, observer bool, step func(string)) (*MemberChange, error) {
-	return c.change(ctx, memberRequest{Op: opAdd, ID: p.ID, Addr: p.Addr, Observer: observer}, step)
+	return c.change(ctx, memberRequest{Op: opAdd, ID: protocol.NodeID(p.ID), Addr: p.Addr, Observer: observer}, step)
 }
 
 // RemoveMember takes the voter or the observer with that id out of the election.
 // Its node need not run; if it does, it is told, and a Campaign of it ends for good.
 // The leader cannot be removed: let it hand over first. Who is not there is no
 // error. See [Client.AddMember] for the rest.
-func (c *Client) RemoveMember(ctx context.Context, id protocol.NodeID, step func(string)) (*MemberChange, error) {
-	return c.change(ctx, memberRequest{Op: opRemove, ID: id}, step)
+func (c *Client) RemoveMember(ctx context.Context, id string, step func(string)) (*MemberChange, error) {
+	return c.change(ctx, memberRequest{Op: opRemove, ID: protocol.NodeID(id)}, step)
 }
 
 // ReplaceMember has the node at p.Addr, or where it was if that is empty, take the
@@ -41,7 +41,7 @@ func (c *Client) RemoveMember(ctx context.Context, id protocol.NodeID, step func
 // an interruption it goes on from what it finds: nobody of that id, or an observer, is
 // made the voter. Who is an observer by its own configuration is refused.
 func (c *Client) ReplaceMember(ctx context.Context, p Peer, step func(string)) (*MemberChange, error) {
-	return c.change(ctx, memberRequest{Op: opReplace, ID: p.ID, Addr: p.Addr}, step)
+	return c.change(ctx, memberRequest{Op: opReplace, ID: protocol.NodeID(p.ID), Addr: p.Addr}, step)
 }
 
 // change asks the leader for a change, or another node to ask it.
@@ -105,7 +105,7 @@ func (c *Client) changeBy(ctx context.Context, l *driver.Leader, q memberRequest
 	slices.SortStableFunc(ways, func(a, b Peer) int { return rank(l, a) - rank(l, b) })
 	var trouble trouble
 	for _, to := range ways {
-		if to.ID == q.ID && to.ID != protocol.NodeID(l.ID) {
+		if to.ID == string(q.ID) && to.ID != l.ID {
 			continue // it takes no part yet, or not for long any more
 		}
 		conn, err := c.dial(ctx, to)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
+	"github.com/electd/elect/internal/protocol"
 )
 
 // TestClientChanges: the leader is asked, or by way of another node; what comes
@@ -79,7 +80,7 @@ func TestMembersOfOthers(t *testing.T) {
 	m := win(t, c.node("n1"))
 	cfg := c.config("n1")
 	cfg.ID, cfg.Voters = "", []Peer{{"n1", c.addrs["n1"]}, {"n2", freeAddr(t)}} // the one is not listed, the other elsewhere
-	client, err := NewClient(cfg)
+	client, err := newClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,11 +93,11 @@ func TestMembersOfOthers(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	for i, r := range all {
-		if r.Err != nil || r.Peer.ID != c.voters[i] || r.Status.ID != r.Peer.ID || r.Peer.Addr != c.addrs[r.Peer.ID] {
+		if r.Err != nil || r.Peer.ID != string(c.voters[i]) || r.Status.ID != r.Peer.ID || r.Peer.Addr != c.addrs[protocol.NodeID(r.Peer.ID)] {
 			t.Errorf("%+v", r)
 		}
 	}
-	if err := client.SetPaused(t.Context(), "n2", true); err != nil || !c.node("n2").isPaused() {
+	if err := client.Pause(t.Context(), "n2"); err != nil || !c.node("n2").isPaused() {
 		t.Errorf("one who has moved: %v; it is paused: %v", err, c.node("n2").isPaused())
 	}
 	if ms := Newest(all); ms == nil || len(ms.Voters) != 3 || ms.Term != m.Token().Count() {

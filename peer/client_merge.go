@@ -7,14 +7,13 @@ import (
 	"strings"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/internal/protocol"
 )
 
 // merger makes one state of what the nodes see. It remembers the greatest token
 // that it was told of: whoever shows a smaller one is behind.
 type merger struct {
 	seen *driver.Leader
-	said map[protocol.NodeID]*driver.Leader // by whom, last
+	said map[string]*driver.Leader // by whom, last
 }
 
 // tally counts reports.
@@ -98,7 +97,7 @@ func (m *merger) merge(nodes []Peer, voters int, reports []report) (driver.State
 // that of a node whose word has changed. The others say the same a heartbeat later.
 func (m *merger) renew(nodes []Peer, reports []report) {
 	if m.said == nil {
-		m.said = make(map[protocol.NodeID]*driver.Leader)
+		m.said = make(map[string]*driver.Leader)
 	}
 	var fresh *driver.Leader
 	own := false
@@ -111,7 +110,7 @@ func (m *merger) renew(nodes []Peer, reports []report) {
 		m.said[id] = l
 		switch {
 		case l.Token != m.seen.Token || own:
-		case string(id) == l.ID:
+		case id == l.ID:
 			fresh, own = l, true
 		case before != nil && before.Token == l.Token && !maps.Equal(before.Metadata, l.Metadata):
 			fresh = l

@@ -16,17 +16,17 @@ func TestClientOfNodes(t *testing.T) {
 	t.Parallel()
 	const promise = 3 * time.Second // whatever else this machine does meanwhile
 	c := newCluster(t, names("n", 3), names("o", 1), false)
-	c.change = func(cfg *Config) { cfg.Heartbeat, cfg.Promise = 100*time.Millisecond, promise }
+	c.change = func(cfg *setup) { cfg.Heartbeat, cfg.Promise = 100*time.Millisecond, promise }
 	c.startAll()
 	cfg := c.config("visitor")
-	client, err := NewClient(cfg)
+	client, err := newClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	sees(t, client, "that nobody leads", func(s driver.State) bool { return s.Leader == nil && !s.Stale })
-	if err := client.Recall(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
-		t.Errorf("Recall of nobody: %v", err)
+	if err := client.Resign(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
+		t.Errorf("Resign of nobody: %v", err)
 	}
 
 	leader := c.node("n2")
@@ -59,7 +59,7 @@ func TestClientOfNodes(t *testing.T) {
 			t.Errorf("%s says %+v", r.Peer, st)
 		}
 		for _, p := range st.Peers {
-			voter := p.ID != protocol.NodeID("o1")
+			voter := p.ID != string(protocol.NodeID("o1"))
 			if !p.Connected || p.Error != "" || voter && (p.LastContact < 0 || p.LastContact > patience()) {
 				t.Errorf("%s says of %s: %+v", r.Peer, p.ID, p)
 			}
@@ -73,14 +73,14 @@ func TestClientOfNodes(t *testing.T) {
 		}
 	}
 
-	if err := client.Recall(t.Context(), m.Token()+1); !errors.Is(err, driver.ErrSuperseded) {
-		t.Errorf("Recall of another token: %v", err)
+	if err := client.Resign(t.Context(), m.Token()+1); !errors.Is(err, driver.ErrSuperseded) {
+		t.Errorf("Resign of another token: %v", err)
 	}
 	if m.Check() != nil {
-		t.Errorf("a Recall of another token ended the mandate: %v", m.Check())
+		t.Errorf("a Resign of another token ended the mandate: %v", m.Check())
 	}
-	if err := client.Recall(t.Context(), m.Token()); err != nil {
-		t.Errorf("Recall: %v", err)
+	if err := client.Resign(t.Context(), m.Token()); err != nil {
+		t.Errorf("Resign: %v", err)
 	}
 	<-m.Context().Done()
 	if err := context.Cause(m.Context()); !errors.Is(err, driver.ErrResigned) {
@@ -92,8 +92,8 @@ func TestClientOfNodes(t *testing.T) {
 	// By way of a node that does not lead.
 	m = win(t, c.node("n3"))
 	sees(t, c.node("n1"), "the leader", leads(m))
-	if err := c.node("n1").Recall(t.Context(), 0); err != nil {
-		t.Errorf("Recall by n1: %v", err)
+	if err := c.node("n1").Resign(t.Context(), 0); err != nil {
+		t.Errorf("Resign by n1: %v", err)
 	}
 	<-m.Context().Done()
 	release(t, m)
@@ -101,7 +101,7 @@ func TestClientOfNodes(t *testing.T) {
 	var history []Event
 	told := func(leader protocol.NodeID, event string) bool {
 		for _, e := range history {
-			if e.Leader == leader && e.Event == event && e.Token.Valid() && time.Since(e.At).Abs() < time.Hour {
+			if e.Leader == string(leader) && e.Event == event && e.Token.Valid() && time.Since(e.At).Abs() < time.Hour {
 				return true
 			}
 		}

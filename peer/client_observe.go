@@ -28,7 +28,7 @@ const (
 	retryMost  = 2 * time.Second
 )
 
-// Observe implements driver.Elector. It keeps a connection with each node and
+// Watch implements driver.Elector. It keeps a connection with each node and
 // merges what they see: the leader with the greatest token counts; a node that
 // says that it is cut off counts only if nobody knows better. When no node can
 // be asked the state is stale, and its Cause says what is wrong with each. The
@@ -38,7 +38,7 @@ const (
 // The first state comes when a majority of the voters knows who leads or all nodes
 // have answered, 300 ms after the first one that knows whether somebody leads, or
 // after 2.5 s.
-func (c *Client) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+func (c *Client) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		if ctx.Err() != nil || c.life.Err() != nil {
 			return

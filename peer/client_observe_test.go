@@ -219,7 +219,7 @@ func TestObserveSlowly(t *testing.T) {
 		w := newTown("n1", "n2", "n3")
 		c := w.client(t)
 		var seen []fence.Token
-		for s, err := range c.Observe(t.Context()) {
+		for s, err := range c.Watch(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,7 +21,7 @@ import (
 	"github.com/electd/elect/peer/certs"
 )
 
-func TestRecall(t *testing.T) {
+func TestResign(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -50,7 +50,7 @@ func TestRecall(t *testing.T) {
 					c.set(w)
 				}
 				start := time.Now()
-				err := w.client(t).Recall(t.Context(), c.token)
+				err := w.client(t).Resign(t.Context(), c.token)
 				if !errors.Is(err, c.want) || (c.want == nil) != (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%v; want %v: %s", err, c.want, c.says)
 				}
@@ -74,7 +74,7 @@ func TestRecall(t *testing.T) {
 
 // A leader that resigns and dies before it says so is asked again by way of
 // another, and is gone: that is what was wanted.
-func TestRecallOfOneThatDies(t *testing.T) {
+func TestResignOfOneThatDies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown("n1", "n2", "n3")
@@ -84,7 +84,7 @@ func TestRecallOfOneThatDies(t *testing.T) {
 			inner, err := w.dial(ctx, to)
 			return &deafened{inner, to.ID == "n1"}, err
 		}
-		if err := c.Recall(t.Context(), 0); err != nil {
+		if err := c.Resign(t.Context(), 0); err != nil {
 			t.Error(err)
 		}
 		if n := w.nodes["n1"]; !reflect.DeepEqual(n.resigned, []fence.Token{5}) {
@@ -95,7 +95,7 @@ func TestRecallOfOneThatDies(t *testing.T) {
 
 // Whoever leads is to resign: when another is elected before the leader could be
 // asked, that is the one.
-func TestRecallOfOneThatChanges(t *testing.T) {
+func TestResignOfOneThatChanges(t *testing.T) {
 	t.Parallel()
 	for _, token := range []fence.Token{0, 5} {
 		synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestRecallOfOneThatChanges(t *testing.T) {
 				inner, err := w.dial(ctx, to)
 				return &hooked{inner, func() { once.Do(func() { w.sees(ledBy("n2", 6), "n1", "n2", "n3") }) }}, err
 			}
-			err := c.Recall(t.Context(), token)
+			err := c.Resign(t.Context(), token)
 			if token == 0 && (err != nil || !reflect.DeepEqual(w.nodes["n2"].resigned, []fence.Token{6})) {
 				t.Errorf("%v; n2 resigned with %v", err, w.nodes["n2"].resigned)
 			}
@@ -244,7 +244,7 @@ func TestClientDoesNotStand(t *testing.T) {
 		t.Errorf("Campaign: %v", err)
 	}
 	l := c.Limits()
-	if !l.Exclusive || l.Lease <= 0 || !reflect.DeepEqual(l.Abilities, []driver.Ability{driver.AbilityRecall, driver.AbilityAppoint}) {
+	if !l.Exclusive || l.Lease <= 0 || !reflect.DeepEqual(l.Abilities, []driver.Ability{driver.AbilityResign, driver.AbilityTransfer}) {
 		t.Errorf("Limits: %+v", l)
 	}
 	if r := c.Statuses(t.Context()); len(r) != 4 || r[3].Err == nil || !strings.Contains(r[3].Err.Error(), "no address of it") {
@@ -256,23 +256,23 @@ func TestClientDoesNotStand(t *testing.T) {
 	if _, err := c.Campaign(t.Context(), driver.Candidacy{}); !errors.Is(err, driver.ErrClosed) {
 		t.Errorf("Campaign after Close: %v", err)
 	}
-	if err := c.Recall(t.Context(), 0); !errors.Is(err, driver.ErrClosed) {
-		t.Errorf("Recall after Close: %v", err)
+	if err := c.Resign(t.Context(), 0); !errors.Is(err, driver.ErrClosed) {
+		t.Errorf("Resign after Close: %v", err)
 	}
 }
 
 func TestNewClientRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		cfg  Config
+		cfg  setup
 		want string
 	}{
-		{Config{Name: "nightly"}, "no voters"},
-		{Config{Name: "a/b", Voters: ids3()}, "election name"},
-		{Config{Name: "nightly", Voters: []Peer{{ID: "n1", Addr: "192.0.2.1:7400"}}}, "insecure=true"},
-		{Config{Name: "nightly", Voters: ids3(), Certs: filepath.Join(t.TempDir(), "none")}, "no certificate to ask with"},
+		{setup{Name: "nightly"}, "no voters"},
+		{setup{Name: "a/b", Voters: ids3()}, "election name"},
+		{setup{Name: "nightly", Voters: []Peer{{ID: "n1", Addr: "192.0.2.1:7400"}}}, "insecure=true"},
+		{setup{Name: "nightly", Voters: ids3(), Config: Config{Certs: filepath.Join(t.TempDir(), "none")}}, "no certificate to ask with"},
 	} {
-		if _, err := NewClient(c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := newClient(c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v; want an error with %q", err, c.want)
 		}
 	}
@@ -286,7 +286,7 @@ func TestClientIdentity(t *testing.T) {
 	if err := certs.Make(dir, certs.Options{Cluster: "blue", Nodes: []certs.Node{{ID: "n2", Hosts: []string{"127.0.0.1"}}}}); err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Name: "nightly", Voters: ids3(), Certs: dir}
+	cfg := setup{Name: "nightly", Voters: ids3(), Config: Config{Certs: dir}}
 	id, err := cfg.clientIdentity()
 	if err != nil || id.ID != "~operator" || cfg.Cluster != "blue" {
 		t.Fatalf("%+v, %v; cluster %q", id, err, cfg.Cluster)

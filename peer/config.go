@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,7 @@ import (
 	"github.com/electd/elect/peer/internal/wire"
 )
 
-// DefaultCluster is the cluster of those who have neither certificates nor a
-// setting.
+// DefaultCluster is the cluster without certificates and without Config.Cluster.
 const DefaultCluster = "elect"
 
 // MaxObservers is the greatest number of observers: a leader tells each of them
@@ -33,178 +33,157 @@ const MaxObservers = 64
 
 // Peer is a participant and where it listens.
 type Peer struct {
-	ID   protocol.NodeID
-	Addr string // host:port; may be empty for an observer, to whom nobody connects
+	ID   string
+	Addr string // host:port; may be empty for an observer, with which nobody connects
 }
 
 // String is the peer as it stands in a URL, such as n1@10.0.0.1:7400.
 func (p Peer) String() string {
 	if p.Addr == "" {
-		return string(p.ID)
+		return p.ID
 	}
-	return string(p.ID) + "@" + p.Addr
+	return p.ID + "@" + p.Addr
 }
 
-// Check says what is wrong with a participant that others have to find: its id, or
-// its address.
+// Check returns what is wrong with the id or the address of a participant that others
+// connect with, or nil.
 func (p Peer) Check() error {
-	if _, err := protocol.ParseNodeID(string(p.ID)); err != nil {
+	if _, err := protocol.ParseNodeID(p.ID); err != nil {
 		return err
 	}
 	return checkAddr(p.Addr)
 }
 
-// Config configures a participant, or a [Client]. ID, Name and Voters are
-// required; zero means the documented default elsewhere. It is copied; the
-// slices must not be changed afterwards.
+// Config configures a node or a [Client]. The zero value is valid: each field says
+// what its zero means. It is copied; its slices must not be changed afterwards.
 type Config struct {
-	// ID is this participant's, one of Voters or Observers. It is the id in its
-	// certificate.
-	ID protocol.NodeID
-	// Name is the election's, see [driver.CheckName]. The nodes of one process that
-	// have the same ID, listening address and Data share the address and one
-	// connection with each other host, whatever their elections; what else concerns
-	// both, such as Cluster and the certificates, must be the same then, and Logger
-	// and Dial are those of the first one.
-	Name string
-	// Voters are 1 to 9 participants, the same at every one of them when the
-	// election is founded. A majority of them elects; three or five is what one
-	// wants. Afterwards the membership that was made of them counts, which
-	// [Client.AddMember] and the like change, and the list only says where to call
-	// those whom it has.
-	Voters []Peer
-	// Observers see who leads and never count; at most 64. Those whom the voters
-	// list when the election is founded are in its membership. Each
-	// costs every voter a connection, with signs of life both ways some twice in
-	// a Promise, and the leader its heartbeats; with many of them that is most of
-	// what an idle election costs.
+	// Observers, at most 64, learn who leads, and neither vote nor lead. Those that the
+	// voters list when the election is founded are in its membership. Each costs every
+	// voter a connection, with about two signs of life in a Promise each way, and the
+	// leader its heartbeats.
 	Observers []Peer
 
-	// Listen is the address to listen on, the own one in Voters or Observers by
-	// default. An observer without one does not listen.
+	// Listen is the address to listen on; this participant's own in the lists by
+	// default. An observer without an address does not listen.
 	Listen string
-	// Data is the directory that holds the directories of all nodes; this
-	// participant's data directory is Data/ID/elections/Name. By default elect-peer in
-	// $XDG_STATE_HOME, or in ~/.local/state.
+	// Data is the directory with the data directories of all nodes; that of a node is
+	// Data/ID/elections/NAME. By default it is elect-peer in $XDG_STATE_HOME, or in
+	// ~/.local/state.
 	Data string
 	// SharedPlace allows a process of root to have its data directory in a place that
 	// other users can write to or replace. Without it, such a Data is refused. It has
 	// no effect for users other than root.
 	SharedPlace bool
-	// Cluster keeps two clusters apart: who names another one is refused. By
-	// default that of the own certificate, and without one DefaultCluster.
+	// Cluster keeps clusters apart: nodes of another one are refused. By default it is
+	// that of the certificate, and without one [DefaultCluster].
 	Cluster string
 
-	// Protocol is the protocol of the election, one of [Protocols]: quorum by
-	// default, which is the only one with a lease. The others are for those who
-	// want to see what they are worth: with them a leader is elected and never
-	// proven, a Candidacy with Exclusive is refused, who takes part is settled by
-	// the founding, and Observers, Join, Priority, Position with what goes with it,
-	// and Machine are refused. It is one setting for a whole election: those of
-	// another one are refused, and so is a data directory of another one.
+	// Protocol is the protocol of the election, one of [Protocols], the same at every
+	// node. Only quorum, the default, has a lease. With the others, which are for
+	// comparison, a leader is elected and never proven: a Candidacy with Exclusive is
+	// refused, and so are Observers, Join, Priority, Position and what goes with it.
+	// Nodes and data directories of another protocol are refused.
 	Protocol string
 
-	// Profile names a set of times that fit together, see [quorum.Profiles];
-	// lan by default.
+	// Profile names a set of times that fit together: lan, the default, fast, wan or
+	// calm.
 	Profile string
-	// Heartbeat and Promise replace those of the profile, 0 being none; see
-	// [quorum.Config]. A voter waits Promise for a silent leader. With another
-	// protocol than quorum a profile but lan, whose times are the protocol's own
-	// then, says how long that is, and heartbeats follow from it unless Heartbeat
-	// is set.
+	// Heartbeat and Promise replace those of the profile if they are not 0. A leader
+	// sends a message every Heartbeat, and a voter waits Promise for a silent leader.
+	// With a protocol other than quorum the profile lan stands for the protocol's own
+	// times; another profile sets Promise, and heartbeats follow from it.
 	Heartbeat, Promise time.Duration
-	// Era is the upper part of every token, from 0 to fence.MaxEra. It is 0 until
-	// all data directories are made anew or one is restored from a copy, and is
-	// raised then, at every participant, so that tokens go on rising.
+	// Era is the upper part of every token, from 0 to [fence.MaxEra]. It is 0 until
+	// all data directories are made anew, or one is restored from a copy. Then it is
+	// raised at every participant, so that tokens go on rising.
 	Era uint64
 
-	// Join says that this participant is to be added to an election that is there
-	// (elect member add, [Client.AddMember]): it founds nothing, and waits until a
-	// membership has it, with its own data directory if it is to vote. Without a
-	// ballot in its data directory, Voters are only those whom it calls first, and
-	// itself. Once it has been added Join does not count, except that it is not
-	// refused for good after it was removed: it waits to be added again.
+	// Join says that this participant is to be added to a founded election, see
+	// [Client.AddMember]. It founds nothing, and waits until a membership has it. Until
+	// then the voters are those that it calls first. After that Join has one effect: a
+	// participant that was removed waits to be added again, instead of being refused
+	// for good.
 	Join bool
 
-	// Priority is how gladly this participant leads: 1 to [driver.MaxPriority], 0
-	// for [driver.DefaultPriority], [driver.NeverLead] for a voter that votes and
-	// never leads. A greater one stands earlier, and a leader hands over to it
-	// by itself when it has been fit for a while; see [quorum.Config]. That of a
-	// Candidacy, if it is not 0, replaces it from then on.
+	// Priority is 1 to [driver.MaxPriority], 0 for [driver.DefaultPriority], or
+	// [driver.NeverLead] for a voter that only votes. A greater one stands earlier, and
+	// a leader hands over to it when it has been fit for a while. The Priority of a
+	// Candidacy replaces it if that is not 0.
 	Priority int
 
-	// Position says what positions count for, in what the leader's work writes,
-	// such as a log: see [quorum.PositionPolicy]; quorum.IgnorePosition by
-	// default. It is one setting for a whole election.
-	Position quorum.PositionPolicy
-	// Locate tells how far this participant is. It is called in a goroutine of
-	// its own, one call at a time: every LocateEvery, before each Campaign of this
-	// node, when its leader has gone, before it hands over, and after CatchUp.
-	// While it takes its time nothing waits for it but a Campaign, for a Promise
-	// at most, and a hand-over, and the last position counts. So does the last one
-	// after an error, which is logged; until there is one this participant neither
-	// stands nor gives a vote: with PreferPosition for three promises after its
-	// start, with RequirePosition for as long as that takes. A position has at most [quorum.MaxPosition] bytes of
-	// UTF-8. Its ctx ends with the node, and Close waits until it returns. With a
-	// nil Locate this participant is behind all that have one.
+	// Position says what positions in the data that the leader's work writes, such as a
+	// log, count for: ignore (the default), nothing; prefer, voters refuse a candidate
+	// that is behind them, for a while; require, they always do. It is the same at every
+	// node.
+	Position string
+	// Locate returns this participant's position, of at most 256 bytes of UTF-8. It is
+	// called in a goroutine of its own, one call at a time: every LocateEvery, before a
+	// Campaign, when the leader has gone, before a hand-over, and after CatchUp. Only a
+	// Campaign, for a Promise at most, and a hand-over wait for it; otherwise the last
+	// position counts, also after an error, which is logged. Before it has returned a
+	// position, this participant neither stands nor votes: with prefer for three
+	// promises, with require for as long as that takes. Its ctx ends with the node, and
+	// Close waits for it. With a nil Locate this participant is behind all that have
+	// one.
 	Locate func(ctx context.Context) (string, error)
-	// LocateEvery is the time between two calls of Locate; 0 means Heartbeat. A
-	// leader that hands over waits until its successor is as far as it is, which
-	// it hears of that much later.
+	// LocateEvery is the time between two calls of Locate; 0 means Heartbeat. A leader
+	// that hands over waits until its successor is as far as it is, which it learns with
+	// this delay.
 	LocateEvery time.Duration
-	// Compare orders two positions as cmp.Compare does, the same at every
-	// participant; protocol.CompareNumbers by default. The empty position is
-	// before all others without it. It is called within the steps of the
-	// protocol: it must not block, nor depend on anything but its arguments.
+	// Compare orders two positions as cmp.Compare does, the same at every participant.
+	// By default positions are compared as numbers. The empty position is never passed
+	// to it. It must not block, nor depend on anything but its arguments.
 	Compare func(a, b string) int
-	// CatchUp is called in a goroutine of its own when this participant would be
-	// elected were it not behind from, who is at position. It may take as long as
-	// it needs, and until it returns it is not called again; its ctx ends when it is moot: somebody
-	// leads, this participant does not stand any more, or the node is closed,
-	// which waits until it returns. Locate is asked after it, whatever it
-	// returned; an error is logged. Nil: whoever copies the log does so anyway.
-	CatchUp func(ctx context.Context, from protocol.NodeID, position string) error
+	// CatchUp is called in a goroutine of its own, one call at a time, when this
+	// participant would be elected if it were not behind the participant from, which is
+	// at position. Its ctx ends when somebody leads, when this participant does not
+	// stand any more, or when the node is closed, which waits for it. Locate is called
+	// after it; an error is logged. Nil: the data arrives without it.
+	CatchUp func(ctx context.Context, from, position string) error
 
-	// Certs is a directory with ca.crt, ID.crt and ID.key, as package certs
-	// makes it; a [Client] takes the strongest operator's certificate in it. The files
-	// are read again when they change. CA, Cert and Key name the three files one by
-	// one instead. With neither, and without Insecure, only addresses of the loopback
-	// are allowed, and only the processes of one user elect together: each
-	// participant makes its certificate by itself, in the directory elect-loopback of
-	// $XDG_STATE_HOME or ~/.local/state, which only that user can read. A [Client]
-	// finds a certificate there that permits every request.
+	// Certs is a directory with ca.crt, ID.crt and ID.key, as package certs makes it; a
+	// [Client] takes the strongest operator's certificate in it. Changed files are read
+	// again. CA, Cert and Key name the three files instead. Without these and without
+	// Insecure, only loopback addresses are allowed, and only processes of one user elect
+	// together: each node makes its own certificate in elect-loopback of $XDG_STATE_HOME
+	// or ~/.local/state, which only that user can read, and a [Client] finds there one
+	// that permits every request.
 	Certs         string
 	CA, Cert, Key string
-	// Insecure allows plain text, on the loopback and on a network. Everybody who
-	// can reach the port, such as every user of the machine, can then elect,
-	// depose and remove, and have two lead at once. A node logs that at start.
+	// Insecure allows plain text, on the loopback and on a network. Everybody who can
+	// reach the port, such as every user of the machine, can then elect, depose and
+	// remove, and have two lead at once. A node logs that at start.
 	Insecure bool
 
 	// Listener is used instead of listening on Listen. The Close of the last node that
-	// shares it closes it, and so does New when it fails; a Client does not touch it.
+	// shares it closes it, and so does New when it fails; a Client does not use it.
 	Listener net.Listener
-	// Dial replaces the way to other participants, for tests. It gets the
-	// address as Voters has it.
-	Dial func(ctx context.Context, addr string) (net.Conn, error)
-	// Machine makes the protocol machine; nil is quorum.New. One that saves
-	// anything else than ballots of package quorum is refused when it boots.
-	Machine func(quorum.Config) (protocol.Machine, error)
 
-	// Program is the version of the program, shown to others. May be empty.
+	// Program is the version of the program, which others are shown. It may be empty.
 	Program string
 	// Logger receives what is worth knowing. Nil is silence.
 	Logger *slog.Logger
+}
+
+// setup is all that a node or a client is made of: what is required, the Config, and
+// what tests replace.
+type setup struct {
+	Config
+	Voters []Peer
+	Name   string
+	ID     protocol.NodeID // empty in a client
 
 	own string // the user's own certificates, once identity has been asked
 
-	// For tests: other links, other clocks, and disks that fail.
-	dialects []dialect // nil: all that there are
-
-	connect func(link.Config) (links, error)
-	dialer  func(ctx context.Context, to Peer) (conn, error) // as Client.dial
-	now     func() protocol.Reading
-	look    time.Duration // as link.Config.Look
-	disk    func(save func([]byte) error) func([]byte) error
+	// For tests: other machines, other connections, other clocks, and disks that fail.
+	dialects []dialect                                                // nil: all that there are
+	machine  func(quorum.Config) (protocol.Machine, error)            // nil: quorum.New
+	dial     func(ctx context.Context, addr string) (net.Conn, error) // nil: TCP
+	connect  func(link.Config) (links, error)
+	dialer   func(ctx context.Context, to Peer) (conn, error) // as Client.dial
+	now      func() protocol.Reading
+	look     time.Duration // as link.Config.Look
+	disk     func(save func([]byte) error) func([]byte) error
 }
 
 // links are a node's connections. In production it is a hosted.
@@ -218,18 +197,18 @@ type links interface {
 }
 
 // voter reports whether the own id is one of the voters.
-func (c *Config) voter() bool { return has(c.Voters, c.ID) }
+func (c *setup) voter() bool { return has(c.Voters, c.ID) }
 
-func (c *Config) observer() bool { return has(c.Observers, c.ID) }
+func (c *setup) observer() bool { return has(c.Observers, c.ID) }
 
 // takesPart reports whether the own id is listed; all others are clients.
-func (c *Config) takesPart() bool { return c.voter() || c.observer() }
+func (c *setup) takesPart() bool { return c.voter() || c.observer() }
 
-func has(peers []Peer, id protocol.NodeID) bool { return find(peers, id) != nil }
+func has[ID ~string](peers []Peer, id ID) bool { return find(peers, id) != nil }
 
-func find(peers []Peer, id protocol.NodeID) *Peer {
+func find[ID ~string](peers []Peer, id ID) *Peer {
 	for i := range peers {
-		if peers[i].ID == id {
+		if peers[i].ID == string(id) {
 			return &peers[i]
 		}
 	}
@@ -240,10 +219,26 @@ func find(peers []Peer, id protocol.NodeID) *Peer {
 func ids(peers []Peer) []protocol.NodeID {
 	all := make([]protocol.NodeID, 0, len(peers))
 	for _, p := range peers {
-		all = append(all, p.ID)
+		all = append(all, protocol.NodeID(p.ID))
 	}
 	slices.SortFunc(all, protocol.NodeID.Compare)
 	return all
+}
+
+// texts are ids as users see them.
+func texts(ids []protocol.NodeID) []string {
+	all := make([]string, len(ids))
+	for i, id := range ids {
+		all[i] = string(id)
+	}
+	return all
+}
+
+func peerAt(id protocol.NodeID, addr string) Peer { return Peer{string(id), addr} }
+
+// policy says what positions count for.
+func (c *setup) policy() quorum.PositionPolicy {
+	return cmp.Or(quorum.PositionPolicy(c.Position), quorum.IgnorePosition)
 }
 
 func list[T fmt.Stringer](all []T) string {
@@ -255,14 +250,11 @@ func list[T fmt.Stringer](all []T) string {
 }
 
 // check says what is wrong with who takes part and where, whoever asks.
-func (c *Config) check() error {
-	if err := driver.CheckName(c.Name); err != nil {
-		return err
-	}
+func (c *setup) check() error {
 	const want = "want each as in n1@10.0.0.1:7400"
-	seen, at := map[protocol.NodeID]bool{}, map[string]protocol.NodeID{}
+	seen, at := map[string]bool{}, map[string]string{}
 	for i, p := range slices.Concat(c.Voters, c.Observers) {
-		if _, err := protocol.ParseNodeID(string(p.ID)); err != nil {
+		if _, err := protocol.ParseNodeID(p.ID); err != nil {
 			return fmt.Errorf("%w; %s", err, want)
 		}
 		if seen[p.ID] {
@@ -302,7 +294,7 @@ func (c *Config) check() error {
 	if c.LocateEvery < 0 {
 		return fmt.Errorf("a position every %v; want more than 0, or 0 for the heartbeat", c.LocateEvery)
 	}
-	switch c.Position {
+	switch quorum.PositionPolicy(c.Position) {
 	case "", quorum.IgnorePosition, quorum.PreferPosition, quorum.RequirePosition:
 	default:
 		return fmt.Errorf("position %q; want %s, %s or %s", c.Position, quorum.IgnorePosition, quorum.PreferPosition, quorum.RequirePosition)
@@ -341,11 +333,11 @@ func checkAddr(addr string) error {
 }
 
 // secured reports whether there are certificates.
-func (c *Config) secured() bool { return c.Certs != "" || c.CA != "" }
+func (c *setup) secured() bool { return c.Certs != "" || c.CA != "" }
 
 // identity loads the own certificate, nil if there is to be none, and settles
 // which cluster this is.
-func (c *Config) identity() (*certs.Identity, error) {
+func (c *setup) identity() (*certs.Identity, error) {
 	if c.private() {
 		return c.privateIdentity()
 	}
@@ -389,7 +381,7 @@ func (c *Config) identity() (*certs.Identity, error) {
 }
 
 // guarded refuses a network without certificates that was not asked for.
-func (c *Config) guarded() error {
+func (c *setup) guarded() error {
 	if c.secured() || c.Insecure {
 		return nil
 	}
@@ -415,7 +407,7 @@ func loopback(addr string) bool {
 }
 
 // listen is the address to listen on, "" if there is none.
-func (c *Config) listen() string {
+func (c *setup) listen() string {
 	switch p := find(slices.Concat(c.Voters, c.Observers), c.ID); {
 	case c.Listener != nil:
 		return c.Listener.Addr().String()
@@ -428,7 +420,7 @@ func (c *Config) listen() string {
 }
 
 // directory is where this participant's own data directory is.
-func (c *Config) directory() (at place.At, err error) {
+func (c *setup) directory() (at place.At, err error) {
 	data := c.Data
 	if data == "" {
 		state := os.Getenv("XDG_STATE_HOME")
@@ -449,7 +441,7 @@ func (c *Config) directory() (at place.At, err error) {
 }
 
 // formerDirectory is where older versions had what is at.
-func (c *Config) formerDirectory(at place.At) place.At {
+func (c *setup) formerDirectory(at place.At) place.At {
 	at.Below = []string{c.Name, string(c.ID)}
 	return at
 }

@@ -19,7 +19,7 @@ type dialect interface {
 	// protocol is the name. It is empty in the Hello of the first of the table.
 	protocol() string
 	// plan works out what a configuration that was checked comes to.
-	plan(c *Config) (Plan, error)
+	plan(c *setup) (Plan, error)
 	// limits are those of an election by p.
 	limits(p Plan, voter bool) driver.Limits
 	// lacks is why the protocol has no such thing, nil if it has it.
@@ -28,7 +28,7 @@ type dialect interface {
 	majority() bool
 	// machine makes one for self, and says what it was made from, for the flight
 	// recorder: what makes an equal machine again.
-	machine(c *Config, self protocol.Voter, ms *protocol.Membership) (m protocol.Machine, from any, err error)
+	machine(c *setup, self protocol.Voter, ms *protocol.Membership) (m protocol.Machine, from any, err error)
 	// read and write translate what the data directory keeps: the newest membership,
 	// and the Data of the machine's last Save. write appends to dst, or returns data.
 	read(kept []byte) (ms *protocol.Membership, data []byte, err error)
@@ -69,7 +69,7 @@ func Protocols() (all []string) {
 }
 
 // protocols is the table that a configuration chooses from.
-func (c *Config) protocols() []dialect {
+func (c *setup) protocols() []dialect {
 	if c.dialects != nil {
 		return c.dialects
 	}
@@ -77,7 +77,7 @@ func (c *Config) protocols() []dialect {
 }
 
 // dialect is that of the configuration's protocol, nil if there is none of that name.
-func (c *Config) dialect() dialect {
+func (c *setup) dialect() dialect {
 	table := c.protocols()
 	name := cmp.Or(c.Protocol, table[0].protocol())
 	if i := slices.IndexFunc(table, func(d dialect) bool { return d.protocol() == name }); i >= 0 {
@@ -87,7 +87,7 @@ func (c *Config) dialect() dialect {
 }
 
 // checkProtocol refuses a protocol that there is not, and what it would not heed.
-func (c *Config) checkProtocol() error {
+func (c *setup) checkProtocol() error {
 	d := c.dialect()
 	if d == nil {
 		var names []string
@@ -108,7 +108,6 @@ func (c *Config) checkProtocol() error {
 		{c.Priority != 0, "priority", "it has an order of its own"},
 		{c.Position != "", "position", "it elects without"},
 		{c.Locate != nil || c.LocateEvery != 0 || c.Compare != nil || c.CatchUp != nil, "Locate, LocateEvery, Compare and CatchUp", "it elects without positions"},
-		{c.Machine != nil, "Machine", "that makes machines of package quorum"},
 	} {
 		if o.set {
 			return fmt.Errorf("protocol=%s has no use for %s: %s; leave it out, or want protocol=%s", c.Protocol, o.what, o.why, quorum.Name)
@@ -118,7 +117,7 @@ func (c *Config) checkProtocol() error {
 }
 
 // spoken is the protocol as a Hello has it: empty is the default.
-func (c *Config) spoken() string {
+func (c *setup) spoken() string {
 	if name := c.dialect().protocol(); name != c.protocols()[0].protocol() {
 		return name
 	}
@@ -133,7 +132,7 @@ func (quorumDialect) lacks(feature) error { return nil }
 func (quorumDialect) majority() bool      { return true }
 func (quorumDialect) remedy() string      { return disk.Remedy }
 
-func (quorumDialect) plan(c *Config) (Plan, error) {
+func (quorumDialect) plan(c *setup) (Plan, error) {
 	qc, p, err := c.times()
 	if err != nil {
 		return Plan{}, err
@@ -155,24 +154,24 @@ func (quorumDialect) limits(p Plan, voter bool) driver.Limits {
 	// is left to take over; 0 would say that a hung leader stays for ever.
 	l := driver.Limits{
 		Lease: p.Lease, MinLease: 2 * time.Millisecond, MaxLease: drift.Claim(quorum.LongestPromise),
-		Takeover: p.takeover, Exclusive: true, Abilities: []driver.Ability{driver.AbilityRecall, driver.AbilityAppoint},
+		Takeover: p.takeover, Exclusive: true, Abilities: []driver.Ability{driver.AbilityResign, driver.AbilityTransfer},
 		Assumes: fmt.Sprintf("a majority of the voters can reach each other, the rates of their clocks are true within %d %%, and no data directory is a copy or an older one", drift.PPM/10_000),
 	}
 	if voter {
-		l.Abilities = append(l.Abilities, driver.AbilityConfirm, driver.AbilityWitness, driver.AbilityTransfer, driver.AbilityPriority, driver.AbilityMetadata)
+		l.Abilities = append(l.Abilities, driver.AbilityConfirm, driver.AbilityWitness, driver.AbilityPriority, driver.AbilityMetadata)
 	}
 	return l
 }
 
-func (quorumDialect) machine(c *Config, self protocol.Voter, ms *protocol.Membership) (protocol.Machine, any, error) {
+func (quorumDialect) machine(c *setup, self protocol.Voter, ms *protocol.Membership) (protocol.Machine, any, error) {
 	qc, _, err := c.times()
 	if err != nil {
 		return nil, nil, err
 	}
 	qc.Self, qc.Membership = self, ms
 	mutate(&qc)
-	if c.Machine != nil {
-		m, err := c.Machine(qc)
+	if c.machine != nil {
+		m, err := c.machine(qc)
 		return m, &qc, err
 	}
 	m, err := quorum.New(qc)

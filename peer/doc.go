@@ -5,11 +5,10 @@
 //	peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs
 //
 // The list names the voters, 1 to 9, and is the same at each of them when the
-// election is founded; [ParseURL] has the parameters. The elections of one process that
-// have the same id, listening address and directory share the port, and one connection
-// with each other node; see Config.Name. A majority of the voters elects: three can lose one, five can
-// lose two. Observers see who leads, and never count. A participant whose id is
-// not listed is a [Client], which looks and recalls, and keeps nothing.
+// election is founded; [ParseURL] has the parameters. A majority of
+// the voters elects: three can lose one, five can lose two. Observers learn who leads,
+// and neither vote nor lead. A participant whose id is not listed is a [Client], which
+// watches and asks others, and stores nothing.
 //
 // # Times
 //
@@ -25,9 +24,9 @@
 // # Who leads
 //
 // A leader hands over to one voter, which then needs one round of votes: whom a
-// transfer names ([Node.Appoint], [driver.Transferrer]), or the best of those that
+// transfer names ([Node.Transfer], [driver.MandateTransferrer]), or the best of those that
 // answer and would stand, by position and priority. A voter that is paused
-// ([Node.SetPaused]) or whose priority is [driver.NeverLead] votes only. Priorities
+// ([Node.Pause]) or whose priority is [driver.NeverLead] votes only. Priorities
 // and positions are those of the rules R12 and R13 of package quorum; Config says
 // which functions of the application are called for them, and when.
 //

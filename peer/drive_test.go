@@ -69,7 +69,7 @@ func (r *rig) open(v *village) (err error) {
 			return save(data)
 		}
 	}
-	r.node, err = New(r.t.Context(), cfg)
+	r.node, err = open(r.t.Context(), cfg)
 	return err
 }
 
@@ -197,7 +197,7 @@ func (l *tap) letters() []protocol.Message {
 // tapped has what leaves a node pass a tap.
 func (v *village) tapped(id protocol.NodeID) *tap {
 	l := &tap{}
-	v.change = func(cfg *Config) {
+	v.change = func(cfg *setup) {
 		if connect := cfg.connect; cfg.ID == id {
 			cfg.connect = func(c link.Config) (links, error) {
 				var err error

@@ -48,9 +48,9 @@ func (n *Node) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate
 
 var errNoCandidate = errors.New("this node does not campaign any more")
 
-// Recall implements [driver.Recaller]: on the leader it resigns, on any other
+// Resign implements [driver.Resigner]: on the leader it resigns, on any other
 // node it is passed on to the leader.
-func (n *Node) Recall(ctx context.Context, token fence.Token) error {
+func (n *Node) Resign(ctx context.Context, token fence.Token) error {
 	return n.atLeader(ctx, n.run.Resign(ctx, token), verbResign, token, resignation{Forwarded: true, By: askedBy(ctx)})
 }
 
@@ -96,10 +96,10 @@ func (n *Node) led(ctx context.Context) (s driver.State, ok bool) {
 	}
 }
 
-// Observe implements [driver.Elector]. A node that has just started waits until
+// Watch implements [driver.Elector]. A node that has just started waits until
 // it has heard a leader, or can tell that there is none, for at most a promise:
 // before, it knows nothing.
-func (n *Node) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+func (n *Node) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return n.run.States().All(ctx)
 }
 
@@ -108,7 +108,7 @@ func (n *Node) history() ([]Event, error) {
 	kept, err := n.dir.History()
 	events := make([]Event, len(kept))
 	for i, h := range kept {
-		events[i] = Event(h)
+		events[i] = Event{h.At, h.Event, string(h.Leader), h.Token, h.Reason}
 	}
 	return events, err
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
 )
 
@@ -33,12 +32,12 @@ func ExampleNew() {
 			log.Fatal(err)
 		}
 		listeners = append(listeners, l)
-		voters = append(voters, peer.Peer{ID: protocol.NodeID(fmt.Sprintf("n%d", i+1)), Addr: l.Addr().String()})
+		voters = append(voters, peer.Peer{ID: fmt.Sprintf("n%d", i+1), Addr: l.Addr().String()})
 	}
 	ctx := context.Background()
 	var nodes []*peer.Node
 	for i, v := range voters {
-		node, err := peer.New(ctx, peer.Config{ID: v.ID, Name: "nightly", Voters: voters, Data: data, Listener: listeners[i]})
+		node, err := peer.New(ctx, voters, "nightly", v.ID, peer.Config{Data: data, Listener: listeners[i]})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -52,7 +51,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	fmt.Println("n1 leads:", mandate.Check() == nil)
-	for state := range nodes[2].Observe(ctx) {
+	for state := range nodes[2].Watch(ctx) {
 		if state.Leader != nil {
 			fmt.Println("n3 sees", state.Leader.ID)
 			break

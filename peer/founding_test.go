@@ -135,7 +135,7 @@ func TestWipedDisk(t *testing.T) {
 		var logged bytes.Buffer
 		cfg := v.config("n2")
 		cfg.Logger = slog.New(slog.NewTextHandler(&logged, nil))
-		wiped, err := New(t.Context(), cfg)
+		wiped, err := open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,10 +170,10 @@ func TestWipedDisk(t *testing.T) {
 func TestStrangers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(*Config)
+		change func(*setup)
 		says   []string
 	}{
-		{"voters", func(c *Config) { c.Voters = append(c.Voters, Peer{"n4", "127.0.0.1:4"}) }, []string{"n1 knows n3 by the data directory", "(n2 refuses it too)"}},
+		{"voters", func(c *setup) { c.Voters = append(c.Voters, Peer{"n4", "127.0.0.1:4"}) }, []string{"n1 knows n3 by the data directory", "(n2 refuses it too)"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inVillage(t, 3, func(t *testing.T, v *village) {
@@ -184,7 +184,7 @@ func TestStrangers(t *testing.T) {
 				}
 				cfg := v.config("n3")
 				c.change(&cfg)
-				n, err := New(t.Context(), cfg)
+				n, err := open(t.Context(), cfg)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -274,7 +274,7 @@ func TestEraRaised(t *testing.T) {
 		reopen := func(id protocol.NodeID, era uint64) (*Node, error) {
 			cfg := v.config(id)
 			cfg.Era = era
-			n, err := New(t.Context(), cfg)
+			n, err := open(t.Context(), cfg)
 			if err == nil {
 				t.Cleanup(func() { _ = n.Close() })
 			}
@@ -323,7 +323,7 @@ func TestOtherTimes(t *testing.T) {
 				cfg.Profile = "fast"
 				cfg.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 			}
-			n, err := New(t.Context(), cfg)
+			n, err := open(t.Context(), cfg)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -38,7 +38,7 @@ func (a *answerer) transfer(ctx context.Context) error {
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, resignLimit, fmt.Errorf("%w: the leader has not answered within %v", driver.ErrUnreachable, resignLimit))
 	defer stop()
-	act := a.host.Appoint
+	act := a.host.Transfer
 	if body.Forwarded {
 		act = a.host.appoint
 	}
@@ -50,9 +50,9 @@ func (a *answerer) transfer(ctx context.Context) error {
 	return a.say(struct{}{}, false)
 }
 
-// Appoint implements [driver.Appointer]: the leader hands over, any other node
+// Transfer implements [driver.Transferrer]: the leader hands over, any other node
 // passes it on to the leader.
-func (n *Node) Appoint(ctx context.Context, token fence.Token, to string) error {
+func (n *Node) Transfer(ctx context.Context, token fence.Token, to string) error {
 	return n.atLeader(ctx, n.appoint(ctx, token, to), verbTransfer, token, appointment{To: to, Forwarded: true, By: askedBy(ctx)})
 }
 
@@ -71,7 +71,7 @@ func (n *Node) appoint(ctx context.Context, token fence.Token, to string) error 
 	})
 }
 
-// Eligible implements [driver.Transferrer].
+// Eligible implements [driver.MandateTransferrer].
 func (m *mandate) Eligible(to string) error {
 	err := errors.New("")
 	if !m.n.run.Call(func() {
@@ -89,7 +89,7 @@ func (m *mandate) Eligible(to string) error {
 	return err
 }
 
-// Transfer implements [driver.Transferrer].
+// Transfer implements [driver.MandateTransferrer].
 func (m *mandate) Transfer(ctx context.Context, to string) error {
 	m.n.run.Call(func() {
 		if m.n.run.Held() == m.Mandate {

@@ -14,7 +14,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-func (f *fakeNode) Appoint(ctx context.Context, token fence.Token, to string) error {
+func (f *fakeNode) Transfer(ctx context.Context, token fence.Token, to string) error {
 	f.mu.Lock()
 	leader := f.state.Leader
 	f.mu.Unlock()
@@ -79,7 +79,7 @@ func TestAppoint(t *testing.T) {
 				if c.set != nil {
 					c.set(w)
 				}
-				err := w.client(t).Appoint(t.Context(), c.token, c.to)
+				err := w.client(t).Transfer(t.Context(), c.token, c.to)
 				if !errors.Is(err, c.want) || (c.want == nil) != (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%v; want %v: %s", err, c.want, c.says)
 				}
@@ -91,17 +91,17 @@ func TestAppoint(t *testing.T) {
 	}
 }
 
-func TestSetPausedOfAClient(t *testing.T) {
+func TestPauseOfAClient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown("n1", "n2", "n3")
 		w.sees(driver.State{}, "n1", "n2", "n3")
 		c := w.client(t)
-		if err := c.SetPaused(t.Context(), "n4", true); err == nil || !strings.Contains(err.Error(), "no address of a node n4 is known; the nodes are n1@") {
+		if err := c.Pause(t.Context(), "n4"); err == nil || !strings.Contains(err.Error(), "no address of a node n4 is known; the nodes are n1@") {
 			t.Errorf("a node that is not there: %v", err)
 		}
 		for _, id := range []protocol.NodeID{"n1", "n2"} {
-			if err := c.SetPaused(t.Context(), id, true); err != nil {
+			if err := c.Pause(t.Context(), string(id)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -111,24 +111,24 @@ func TestSetPausedOfAClient(t *testing.T) {
 		if s, err := c.look(t.Context()); err != nil || s.Leader != nil || s.Cause != nil {
 			t.Errorf("while one may stand, the state is %+v, %v; want no cause", s, err)
 		}
-		if err := c.SetPaused(t.Context(), "n3", true); err != nil {
+		if err := c.Pause(t.Context(), "n3"); err != nil {
 			t.Fatal(err)
 		}
 		const want = "all voters that answer are paused: n1, n2, n3; to have them stand again: elect resume --all"
 		sees(t, c, want, func(s driver.State) bool { return s.Leader == nil && s.Cause != nil && s.Cause.Error() == want })
-		if err := c.SetPaused(t.Context(), "n1", false); err != nil || w.nodes["n1"].isPaused() {
+		if err := c.Resume(t.Context(), "n1"); err != nil || w.nodes["n1"].isPaused() {
 			t.Errorf("resumed: %v; n1 is paused: %v", err, w.nodes["n1"].isPaused())
 		}
 		w.nodes["n2"].events = []Event{}
-		if err := c.SetPaused(t.Context(), "n2", false); err == nil || !strings.Contains(err.Error(), "the disk is gone") {
+		if err := c.Resume(t.Context(), "n2"); err == nil || !strings.Contains(err.Error(), "the disk is gone") {
 			t.Errorf("a node that cannot write: %v", err)
 		}
 		w.is(down, "n3")
-		if err := c.SetPaused(t.Context(), "n3", false); err == nil {
+		if err := c.Resume(t.Context(), "n3"); err == nil {
 			t.Error("a node that is down was resumed")
 		}
 		_ = c.Close()
-		if err := c.SetPaused(t.Context(), "n1", true); !errors.Is(err, driver.ErrClosed) {
+		if err := c.Pause(t.Context(), "n1"); !errors.Is(err, driver.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 	})

@@ -41,7 +41,7 @@ type cluster struct {
 	t      testing.TB
 	name   string
 	data   string
-	change func(*Config) // of each configuration; may be nil
+	change func(*setup) // of each configuration; may be nil
 
 	voters, observers []protocol.NodeID
 	addrs             map[protocol.NodeID]string
@@ -112,16 +112,17 @@ func freeAddr(t testing.TB) string {
 
 // config is that of one participant: it finds the others at the near ends of
 // its own cables.
-func (c *cluster) config(id protocol.NodeID) Config {
-	cfg := Config{
-		ID: id, Name: c.name, Data: c.data, Heartbeat: testHeartbeat, Promise: testPromise,
-		Logger: slog.New(slog.NewTextHandler(testWriter{c.t, id}, nil)),
+func (c *cluster) config(id protocol.NodeID) setup {
+	cfg := setup{
+		ID:     id,
+		Name:   c.name,
+		Config: Config{Data: c.data, Heartbeat: testHeartbeat, Promise: testPromise, Logger: slog.New(slog.NewTextHandler(testWriter{c.t, id}, nil))},
 	}
 	for _, v := range c.voters {
-		cfg.Voters = append(cfg.Voters, Peer{ID: v, Addr: c.way(id, v)})
+		cfg.Voters = append(cfg.Voters, Peer{ID: string(v), Addr: c.way(id, v)})
 	}
 	for _, o := range c.observers {
-		cfg.Observers = append(cfg.Observers, Peer{ID: o})
+		cfg.Observers = append(cfg.Observers, Peer{ID: string(o)})
 	}
 	if c.change != nil {
 		c.change(&cfg)
@@ -145,7 +146,7 @@ func (c *cluster) url(id protocol.NodeID) string {
 // start starts a node.
 func (c *cluster) start(id protocol.NodeID) *Node {
 	c.t.Helper()
-	n, err := New(c.t.Context(), c.config(id))
+	n, err := open(c.t.Context(), c.config(id))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -268,7 +269,7 @@ func sees(t testing.TB, e driver.Elector, what string, want func(driver.State) b
 	ctx, cancel := context.WithTimeout(t.Context(), patience())
 	defer cancel()
 	var last driver.State
-	for s, err := range e.Observe(ctx) {
+	for s, err := range e.Watch(ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,6 @@ type sharedHost struct {
 	addr    string // where it listens; "" if it does not
 	path    string // its directory
 	shown   string // which certificate it shows, or none
-	dials   bool   // it has a Config.Dial
 	given   net.Listener
 	link    *link.Link
 	lines   *lines // nil: nothing is logged
@@ -58,7 +57,7 @@ func hostPlace(at place.At) place.At {
 }
 
 // shown is which certificate a participant shows, in words.
-func (c *Config) shown() string {
+func (c *setup) shown() string {
 	switch {
 	case c.own != "":
 		return "certificates of the user's own in " + c.own
@@ -89,7 +88,7 @@ func (n *Node) shareHost(ctx context.Context, known disk.Host) (*sharedHost, err
 func (n *Node) findHost(ctx context.Context, known disk.Host, listens bool) (*sharedHost, error) {
 	c := &n.cfg
 	own := &sharedHost{
-		id: c.ID, cluster: c.Cluster, addr: c.listen(), path: hostPlace(n.at).String(), shown: c.shown(), dials: c.Dial != nil, given: c.Listener,
+		id: c.ID, cluster: c.Cluster, addr: c.listen(), path: hostPlace(n.at).String(), shown: c.shown(), given: c.Listener,
 		users: 1, busy: make(chan struct{}),
 	}
 	for {
@@ -148,7 +147,6 @@ func (h *sharedHost) differs(o *sharedHost) string {
 		{"cluster", h.cluster, o.cluster},
 		{"data", filepath.Dir(h.path), filepath.Dir(o.path)},
 		{"certificate", h.shown, o.shown},
-		{"Dial", fmt.Sprint("set: ", h.dials), fmt.Sprint("set: ", o.dials)},
 	} {
 		if f.has != f.wants {
 			return fmt.Sprintf("its %s is %s there, and %s here", f.what, f.has, f.wants)
@@ -177,7 +175,7 @@ func (h *sharedHost) open(ctx context.Context, n *Node, known disk.Host) (err er
 		h.lines, log = startLines(c.Logger)
 	}
 	h.link = link.Listen(link.HostConfig{
-		Hello: helloOf(c, known), Listener: listener, TLS: n.tls, Look: c.look, Idle: n.idle(), Dial: c.Dial, Logger: log,
+		Hello: helloOf(c, known), Listener: listener, TLS: n.tls, Look: c.look, Idle: n.idle(), Dial: c.dial, Logger: log,
 	})
 	return nil
 }
@@ -223,7 +221,7 @@ func permanentOfDisk(err error) error {
 }
 
 // helloOf is what a host says first to whom it meets.
-func helloOf(c *Config, known disk.Host) wire.Hello {
+func helloOf(c *setup, known disk.Host) wire.Hello {
 	return wire.Hello{
 		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.Node, Cluster: c.Cluster,
 		ID: c.ID, Dir: known.Dir, Starts: known.Starts, Life: newLife(), Program: c.Program,

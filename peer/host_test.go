@@ -35,9 +35,9 @@ func (d dialled) Close() error {
 }
 
 // count has a configuration dial through the count.
-func (p *pairs) count(c *cluster, cfg *Config) {
+func (p *pairs) count(c *cluster, cfg *setup) {
 	from := cfg.ID
-	cfg.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+	cfg.dial = func(ctx context.Context, addr string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 		if err != nil {
 			return nil, err
@@ -94,7 +94,7 @@ func (c *cluster) another(name string) *cluster {
 func sharing(t *testing.T) (job, backup *cluster, counted *pairs) {
 	counted = new(pairs)
 	job = newCluster(t, names("n", 3), nil, false)
-	job.change = func(cfg *Config) {
+	job.change = func(cfg *setup) {
 		counted.count(job, cfg)
 		cfg.Heartbeat, cfg.Promise = 250*time.Millisecond, 5*time.Second // a busy machine does not end it
 	}
@@ -251,29 +251,28 @@ func TestHostsThatDiffer(t *testing.T) {
 	c := newCluster(t, names("n", 1), nil, false)
 	c.start("n1")
 	for what, f := range map[string]struct {
-		change func(*Config)
+		change func(*setup)
 		says   []string
 	}{
-		"another id": {func(cfg *Config) {
+		"another id": {func(cfg *setup) {
 			cfg.ID, cfg.Listen = "n2", c.addrs["n1"]
 			cfg.Voters = []Peer{{ID: "n2", Addr: "127.0.0.1:1"}}
 		}, []string{"its id is n1 there, and n2 here"}},
-		"another directory":   {func(cfg *Config) { cfg.Data = t.TempDir() }, []string{"its data is " + c.data + " there"}},
-		"plain text":          {func(cfg *Config) { cfg.Insecure = true }, []string{"its certificate is certificates of the user's own in ", "no certificate here"}},
-		"another cluster":     {func(cfg *Config) { cfg.Cluster = "prod" }, []string{`its cluster is elect there, and prod here`}},
-		"another way to dial": {func(cfg *Config) { new(pairs).count(c, cfg) }, []string{"its Dial is set: false there"}},
+		"another directory": {func(cfg *setup) { cfg.Data = t.TempDir() }, []string{"its data is " + c.data + " there"}},
+		"plain text":        {func(cfg *setup) { cfg.Insecure = true }, []string{"its certificate is certificates of the user's own in ", "no certificate here"}},
+		"another cluster":   {func(cfg *setup) { cfg.Cluster = "prod" }, []string{`its cluster is elect there, and prod here`}},
 	} {
 		cfg := c.config("n1")
 		cfg.Name = "other"
 		f.change(&cfg)
-		_, err := New(t.Context(), cfg)
+		_, err := open(t.Context(), cfg)
 		t.Logf("%s: %v", what, err)
 		refusedFor(t, err, append(f.says, "this process has a node at "+c.addrs["n1"], `"other"`)...)
 	}
 	c.stop("n1")
 	cfg := c.config("n1")
 	cfg.Data = t.TempDir()
-	n, err := New(t.Context(), cfg) // nothing is left of the first host
+	n, err := open(t.Context(), cfg) // nothing is left of the first host
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +304,7 @@ func TestFormerDirectory(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Dir(old), 0o700), os.Rename(now, old)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := New(t.Context(), c.config("n1"))
+	_, err := open(t.Context(), c.config("n1"))
 	refusedFor(t, err, old, "older version", "want it moved to "+now)
 	if _, err := os.Stat(now); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("something was made beside the ballot: %v", err)

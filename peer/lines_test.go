@@ -41,7 +41,7 @@ func TestLogBlocks(t *testing.T) {
 		var gate chan struct{}
 		cfg := v.config("n1")
 		cfg.Logger = slog.New(stuck{nil, &mu, &gate})
-		n, err := New(t.Context(), cfg)
+		n, err := open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func TestServedBeforeLinks(t *testing.T) {
 			<-time.After(time.Second)
 			return connect(lc)
 		}
-		n, err := New(t.Context(), cfg)
+		n, err := open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,11 +59,11 @@ func (m nameless) View() protocol.View {
 func TestMachineWithoutIncarnation(t *testing.T) {
 	inVillage(t, 1, func(t *testing.T, v *village) {
 		cfg := v.config("n1")
-		cfg.Machine = func(qc quorum.Config) (protocol.Machine, error) {
+		cfg.machine = func(qc quorum.Config) (protocol.Machine, error) {
 			m, err := quorum.New(qc)
 			return nameless{m}, err
 		}
-		n, err := New(t.Context(), cfg)
+		n, err := open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestMachineWithoutIncarnation(t *testing.T) {
 		n = v.open("n1") // as if nothing had been
 		release(t, win(t, n))
 		_ = n.Close()
-		_, err = New(t.Context(), cfg)
+		_, err = open(t.Context(), cfg)
 		refusedFor(t, err, "saves no incarnation")
 		release(t, win(t, v.open("n1")))
 	})
@@ -88,7 +88,7 @@ func TestFailedOpenings(t *testing.T) {
 	c.founded(n)
 	release(t, win(t, n))
 	c.stop("n1")
-	fails := func(what string, change func(*Config)) {
+	fails := func(what string, change func(*setup)) {
 		t.Helper()
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -97,7 +97,7 @@ func TestFailedOpenings(t *testing.T) {
 		cfg := c.config("n1")
 		cfg.Listener, cfg.Era = l, 7
 		change(&cfg)
-		if n, err := New(t.Context(), cfg); err == nil {
+		if n, err := open(t.Context(), cfg); err == nil {
 			_ = n.Close()
 			t.Fatalf("%s: it is opened", what)
 		}
@@ -108,16 +108,16 @@ func TestFailedOpenings(t *testing.T) {
 			t.Errorf("%s: open files: %q", what, open)
 		}
 	}
-	fails("a full disk", func(cfg *Config) {
+	fails("a full disk", func(cfg *setup) {
 		cfg.disk = func(func([]byte) error) func([]byte) error {
 			return func([]byte) error { return errors.New("no space left on device") }
 		}
 	})
-	fails("a plan that cannot hold", func(cfg *Config) { cfg.Promise = -1 })
-	fails("an id that is not listed", func(cfg *Config) { cfg.ID = "n9" })
-	fails("no certificates", func(cfg *Config) { cfg.Certs = filepath.Join(c.data, "nothing") })
-	fails("a machine that is refused", func(cfg *Config) {
-		cfg.Machine = func(qc quorum.Config) (protocol.Machine, error) {
+	fails("a plan that cannot hold", func(cfg *setup) { cfg.Promise = -1 })
+	fails("an id that is not listed", func(cfg *setup) { cfg.ID = "n9" })
+	fails("no certificates", func(cfg *setup) { cfg.Certs = filepath.Join(c.data, "nothing") })
+	fails("a machine that is refused", func(cfg *setup) {
+		cfg.machine = func(qc quorum.Config) (protocol.Machine, error) {
 			m, err := quorum.New(qc)
 			return nameless{m}, err
 		}
@@ -130,7 +130,7 @@ func TestFailedOpenings(t *testing.T) {
 	}
 	cfg := c.config("n1")
 	cfg.Listener = l
-	if _, err := New(ctx, cfg); err == nil {
+	if _, err := open(ctx, cfg); err == nil {
 		t.Error("opened with a context that has ended")
 	}
 	if err := l.(*net.TCPListener).SetDeadline(time.Now()); !errors.Is(err, net.ErrClosed) {
@@ -214,7 +214,7 @@ func TestHealedIsTold(t *testing.T) {
 		var logged bytes.Buffer
 		cfg := v.config("n1")
 		cfg.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn}))
-		n, err := New(t.Context(), cfg)
+		n, err := open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,11 +42,11 @@ const (
 )
 
 // private reports whether the certificates are those in the user's own directory.
-func (c *Config) private() bool { return !c.secured() && !c.Insecure && c.connect == nil }
+func (c *setup) private() bool { return !c.secured() && !c.Insecure && c.connect == nil }
 
 // privateIdentity loads the certificate from the user's own directory. A participant
 // makes what is missing there; for a client that is an error, fs.ErrNotExist.
-func (c *Config) privateIdentity() (*certs.Identity, error) {
+func (c *setup) privateIdentity() (*certs.Identity, error) {
 	c.Cluster = cmp.Or(c.Cluster, DefaultCluster)
 	if _, err := certs.ParseCluster(c.Cluster); err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func makePrivate(dir, cluster string, id protocol.NodeID) error {
 		return err
 	}
 	defer func() { _ = release() }() // nothing was written through it
-	options := certs.Options{Cluster: cluster, Nodes: []certs.Node{{ID: id}}, Operators: []certs.OperatorSpec{{Role: certs.Administer}}, Valid: privateLife, Now: privateBirth}
+	options := certs.Options{Cluster: cluster, Nodes: []certs.Node{{ID: string(id)}}, Operators: []certs.OperatorSpec{{Role: certs.Administer}}, Valid: privateLife, Now: privateBirth}
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return foundPrivate(dir, options)
 	}

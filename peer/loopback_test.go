@@ -20,8 +20,8 @@ import (
 )
 
 // alone is the configuration of a node on the loopback that has nothing else.
-func alone(id protocol.NodeID) *Config {
-	return &Config{ID: id, Name: "job", Voters: []Peer{{ID: "n1", Addr: "127.0.0.1:1"}, {ID: "n2", Addr: "127.0.0.1:2"}, {ID: "n3", Addr: "127.0.0.1:3"}}}
+func alone(id protocol.NodeID) *setup {
+	return &setup{ID: id, Name: "job", Voters: []Peer{{ID: "n1", Addr: "127.0.0.1:1"}, {ID: "n2", Addr: "127.0.0.1:2"}, {ID: "n3", Addr: "127.0.0.1:3"}}}
 }
 
 // inState gives the test a state directory, and returns where the certificates are.
@@ -214,7 +214,7 @@ func TestSecretOfOthers(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(dir, "n2.key")); err == nil {
 				t.Error("a key was made")
 			}
-			if _, err := NewClient(*alone("")); err == nil {
+			if _, err := newClient(*alone("")); err == nil {
 				t.Error("a client is made, as if the nodes were to come")
 			}
 		})
@@ -255,12 +255,12 @@ func TestStateOfTheUser(t *testing.T) {
 func TestClientBeforeTheNodes(t *testing.T) {
 	base, _ := inState(t)
 	c := newCluster(t, names("n", 3), nil, false)
-	client, err := NewClient(c.config(""))
+	client, err := newClient(c.config(""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if err := client.Recall(t.Context(), 0); err == nil || strings.Count(err.Error(), "connection refused") != 3 || strings.Contains(err.Error(), "uid") {
+	if err := client.Resign(t.Context(), 0); err == nil || strings.Count(err.Error(), "connection refused") != 3 || strings.Contains(err.Error(), "uid") {
 		t.Errorf("nobody is there: %v", err)
 	}
 	var others []net.Listener
@@ -271,7 +271,7 @@ func TestClientBeforeTheNodes(t *testing.T) {
 		}
 		others = append(others, l)
 	}
-	err = client.Recall(t.Context(), 0)
+	err = client.Resign(t.Context(), 0)
 	if err == nil || strings.Count(err.Error(), "it is not of this user (uid ") != 1 || !strings.Contains(err.Error(), "want this as the user of the nodes (sudo -u)") {
 		t.Errorf("somebody else is there: %v", err)
 	}
@@ -301,7 +301,7 @@ func TestWhatIsOpenIsSaid(t *testing.T) {
 		log := &lockedBuffer{}
 		cfg := c.config(id)
 		cfg.Insecure, cfg.Logger = insecure, slog.New(slog.NewTextHandler(log, nil))
-		n, err := New(t.Context(), cfg)
+		n, err := open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

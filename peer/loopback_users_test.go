@@ -52,9 +52,9 @@ type scene struct {
 	Target NodeStatus // for the attacker: of the leader, as its owner sees it
 }
 
-func (s *scene) config(id protocol.NodeID) Config {
+func (s *scene) config(id protocol.NodeID) setup {
 	// A promise that a busy machine keeps: the nodes end when their leader does.
-	return Config{ID: id, Name: "job", Voters: s.Voters, Data: s.Data, Heartbeat: testHeartbeat, Promise: 10 * testPromise}
+	return setup{ID: id, Name: "job", Voters: s.Voters, Config: Config{Data: s.Data, Heartbeat: testHeartbeat, Promise: 10 * testPromise}}
 }
 
 // owner runs the three nodes, of which n1 leads. For each line it says how they are.
@@ -68,12 +68,12 @@ func owner() error {
 	defer cancel()
 	nodes := map[protocol.NodeID]*Node{}
 	for _, p := range s.Voters {
-		n, err := New(ctx, s.config(p.ID))
+		n, err := open(ctx, s.config(protocol.NodeID(p.ID)))
 		if err != nil {
 			return err
 		}
 		defer n.Close()
-		nodes[p.ID] = n
+		nodes[protocol.NodeID(p.ID)] = n
 	}
 	m, err := nodes["n1"].Campaign(ctx, driver.Candidacy{Exclusive: true})
 	if err != nil {
@@ -83,7 +83,7 @@ func owner() error {
 	for {
 		statuses := []NodeStatus{}
 		for _, p := range s.Voters {
-			statuses = append(statuses, nodes[p.ID].Status())
+			statuses = append(statuses, nodes[protocol.NodeID(p.ID)].Status())
 		}
 		if err := m.Check(); err != nil {
 			return fmt.Errorf("the leader: %w", err)
@@ -108,10 +108,10 @@ func attacker() error {
 		return err
 	}
 	report := func(way, what string, err error) { fmt.Printf("%s: %s: %.300q\n", way, what, fmt.Sprint(err)) }
-	try := func(way string, change func(*Config)) {
+	try := func(way string, change func(*setup)) {
 		cfg := s.config("")
 		change(&cfg)
-		c, err := NewClient(cfg)
+		c, err := newClient(cfg)
 		if err != nil {
 			report(way, "client", err)
 			return
@@ -122,10 +122,10 @@ func attacker() error {
 		for _, r := range c.Statuses(ctx) {
 			report(way, "status", r.Err)
 		}
-		report(way, "resign", c.Recall(ctx, 0))
-		report(way, "resign by token", c.Recall(ctx, s.Target.Token))
-		report(way, "transfer", c.Appoint(ctx, s.Target.Token, "n2"))
-		report(way, "pause", c.SetPaused(ctx, "n2", true))
+		report(way, "resign", c.Resign(ctx, 0))
+		report(way, "resign by token", c.Resign(ctx, s.Target.Token))
+		report(way, "transfer", c.Transfer(ctx, s.Target.Token, "n2"))
+		report(way, "pause", c.Pause(ctx, "n2"))
 		_, err = c.RemoveMember(ctx, "n3", func(string) {})
 		report(way, "member remove", err)
 		// With what the nodes have told their owner, past all that looks for a leader.
@@ -133,16 +133,21 @@ func attacker() error {
 			_, err := c.request(ctx, p, 3*time.Second, verbResign, s.Target.Token, resignation{})
 			report(way, "resign at "+string(p.ID), err)
 		}
+		dir, err := protocol.ParseDirID(s.Target.Dir)
+		if err != nil {
+			report(way, "the directory's id", err)
+			return
+		}
 		t := testament{
-			Version: testamentVersion, Cluster: s.Target.Cluster, Election: s.Target.Election, ID: s.Target.ID, Dir: s.Target.Dir,
+			Version: testamentVersion, Cluster: s.Target.Cluster, Election: s.Target.Election, ID: protocol.NodeID(s.Target.ID), Dir: dir,
 			Incarnation: s.Target.Incarnation, Voters: map[protocol.NodeID]string{}, Own: c.cfg.own, Idle: time.Second,
 		}
 		if cfg.Insecure {
 			t.Own = ""
 		}
 		for _, p := range s.Voters {
-			if p.ID != t.ID {
-				t.Voters[p.ID] = p.Addr
+			if p.ID != string(t.ID) {
+				t.Voters[protocol.NodeID(p.ID)] = p.Addr
 			}
 		}
 		text, err := json.Marshal(t)
@@ -158,24 +163,24 @@ func attacker() error {
 		}
 		report(way, "witness", err)
 	}
-	try("nothing", func(*Config) {})
-	try("plain text", func(c *Config) { c.Insecure = true })
+	try("nothing", func(*setup) {})
+	try("plain text", func(c *setup) { c.Insecure = true })
 	for _, p := range s.Voters { // an authority of its own, with all of the ids
-		cfg := s.config(p.ID)
+		cfg := s.config(protocol.NodeID(p.ID))
 		if _, err := cfg.identity(); err != nil {
 			return err
 		}
 	}
-	try("own certificates", func(*Config) {})
+	try("own certificates", func(*setup) {})
 	for _, p := range s.Voters { // and without looking at the node's
-		report("own certificates", "blind", blind(s.config(s.Target.ID), p.Addr, &s.Target))
+		report("own certificates", "blind", blind(s.config(protocol.NodeID(s.Target.ID)), p.Addr, &s.Target))
 	}
 	return nil
 }
 
 // blind says the leader's end at a node whose certificate it does not look at, and
 // returns how the node refuses.
-func blind(cfg Config, addr string, target *NodeStatus) error {
+func blind(cfg setup, addr string, target *NodeStatus) error {
 	if _, err := cfg.identity(); err != nil {
 		return err
 	}
@@ -190,7 +195,7 @@ func blind(cfg Config, addr string, target *NodeStatus) error {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	text, err := wire.Append(nil, &wire.Frame{Hello: &wire.Hello{
-		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.WitnessOf, Cluster: cfg.Cluster, ID: target.ID, Life: 7,
+		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.WitnessOf, Cluster: cfg.Cluster, ID: protocol.NodeID(target.ID), Life: 7,
 	}})
 	if err == nil {
 		_, err = c.Write(text)
@@ -210,7 +215,7 @@ func showIdentity() error {
 	if err := json.NewDecoder(os.Stdin).Decode(&s); err != nil {
 		return err
 	}
-	cfg := s.config(s.Voters[0].ID)
+	cfg := s.config(protocol.NodeID(s.Voters[0].ID))
 	id, err := cfg.identity()
 	fmt.Println(id)
 	return err
@@ -308,7 +313,7 @@ func TestUsersApart(t *testing.T) {
 			dir := everybodys(t)
 			s := scene{Data: ownedBy(t, c.owner, filepath.Join(dir, "data"))}
 			for _, id := range names("n", 3) {
-				s.Voters = append(s.Voters, Peer{ID: id, Addr: freeAddr(t)})
+				s.Voters = append(s.Voters, Peer{ID: string(id), Addr: freeAddr(t)})
 			}
 			ask, answers, end, _ := part(t, "owner", c.owner, ownedBy(t, c.owner, filepath.Join(dir, "owner")), &s)
 			are := func() (all []NodeStatus) {
@@ -366,7 +371,7 @@ func TestProcessesMakeOneAuthority(t *testing.T) {
 		state := t.TempDir()
 		var texts []func() string
 		for _, id := range names("n", 3) {
-			_, out, end, _ := part(t, "identity", os.Geteuid(), state, &scene{Voters: []Peer{{ID: id, Addr: "127.0.0.1:1"}}})
+			_, out, end, _ := part(t, "identity", os.Geteuid(), state, &scene{Voters: []Peer{{ID: string(id), Addr: "127.0.0.1:1"}}})
 			texts = append(texts, func() string {
 				out.Scan()
 				text := out.Text()

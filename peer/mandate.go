@@ -20,7 +20,7 @@ type mandate struct {
 var _ interface {
 	driver.Mandate
 	driver.Confirmer
-	driver.Transferrer
+	driver.MandateTransferrer
 	driver.Attestable
 } = (*mandate)(nil)
 

@@ -21,7 +21,8 @@ type change struct {
 	want memberRequest
 	tell func(string)
 
-	found NodeStatus // what the new participant said of itself
+	found NodeStatus     // what the new participant said of itself
+	dir   protocol.DirID // of it
 	steps []string
 }
 
@@ -131,7 +132,7 @@ func (c *change) hears(ctx context.Context, ms *protocol.Membership) []string {
 		case <-ctx.Done():
 			return lonely
 		}
-		if s, err := c.ask(ctx); err == nil {
+		if s, _, err := c.ask(ctx); err == nil {
 			c.found.Peers = s.Peers
 		}
 	}
@@ -146,7 +147,7 @@ func (c *change) lonely(ms *protocol.Membership) []string {
 	var deaf []protocol.NodeID
 	hears := 1 // itself
 	for _, v := range ms.Voters {
-		switch i := slices.IndexFunc(c.found.Peers, func(p PeerStatus) bool { return p.ID == v.ID }); {
+		switch i := slices.IndexFunc(c.found.Peers, func(p PeerStatus) bool { return p.ID == string(v.ID) }); {
 		case v.ID == c.want.ID || v.ID == c.n.cfg.ID:
 		case i >= 0 && c.found.Peers[i].Connected:
 			hears++
@@ -206,11 +207,11 @@ func (c *change) meet(ctx context.Context) error {
 	}
 	if i := ms.Index(q.ID); q.ID == n.cfg.ID && i >= 0 && !q.Observer && (bare || q.Addr == ms.Address(q.ID)) {
 		q.Addr = ms.Address(q.ID) // it is so: whoever leads is there
-		c.found.Dir = ms.Voters[i].Dir
+		c.dir = ms.Voters[i].Dir
 		return nil
 	}
 	for _, p := range slices.Concat(n.voters(), n.observers()) {
-		if p.ID != q.ID && p.Addr == q.Addr {
+		if p.ID != string(q.ID) && p.Addr == q.Addr {
 			return refusedf("%s is the address of %s; want that of %s", q.Addr, p.ID, q.ID)
 		}
 	}
@@ -225,16 +226,16 @@ func (c *change) meet(ctx context.Context) error {
 	case !place && len(ms.Observers) >= MaxObservers:
 		return refusedf("there are %d observers, the most that are possible; remove one first", len(ms.Observers))
 	}
-	found, err := c.ask(ctx)
+	found, dir, err := c.ask(ctx)
 	if err != nil {
 		return refusedf("%s, from where %s leads, does not answer: %w. Want it running first, with join=true in its URL, as in %s",
-			Peer{q.ID, q.Addr}, n.cfg.ID, err, c.start(ms))
+			peerAt(q.ID, q.Addr), n.cfg.ID, err, c.start(ms))
 	}
-	c.found = *found
+	c.found, c.dir = *found, dir
 	i := ms.Index(q.ID)
-	same := i >= 0 && ms.Voters[i].Dir == found.Dir
+	same := i >= 0 && ms.Voters[i].Dir == dir
 	switch id := found.config(); {
-	case found.Dir == protocol.DirID{}:
+	case dir == protocol.DirID{}:
 		return refusedf("%s is of a version that does not tell its data directory; want one of this version", q.ID)
 	case !found.Founded && !found.Join:
 		return refusedf("%s was started without join=true, and waits to found an election of its own; start it again, as in %s", q.ID, c.start(ms))
@@ -276,25 +277,29 @@ func (c *change) start(ms *protocol.Membership) string {
 			all = append(all, c.n.peerOf(ms, v.ID).String())
 		}
 	}
-	all = append(all[:min(len(all), protocol.MaxVoters-1)], Peer{c.want.ID, c.want.Addr}.String())
+	all = append(all[:min(len(all), protocol.MaxVoters-1)], peerAt(c.want.ID, c.want.Addr).String())
 	return fmt.Sprintf("elect run --election 'peer://%s?join=true' --id %s --name %s -- COMMAND", strings.Join(all, ","), c.want.ID, c.n.cfg.Name)
 }
 
 // ask asks the new participant what it is.
-func (c *change) ask(ctx context.Context) (*NodeStatus, error) {
+func (c *change) ask(ctx context.Context) (s *NodeStatus, dir protocol.DirID, err error) {
 	ctx, stop := context.WithTimeoutCause(ctx, statusLimit, fmt.Errorf("no answer within %v", statusLimit))
 	defer stop()
-	conn, err := c.n.dial(ctx, Peer{c.want.ID, c.want.Addr})
+	conn, err := c.n.dial(ctx, peerAt(c.want.ID, c.want.Addr))
 	if err != nil {
-		return nil, because(ctx, err)
+		return nil, dir, because(ctx, err)
 	}
 	defer conn.Close()
-	s := new(NodeStatus)
+	s = new(NodeStatus)
 	err = conn.Call(ctx, verbStatus, 0, nil, func(body json.RawMessage) error { return json.Unmarshal(body, s) })
-	if err == nil && s.ID != c.want.ID {
+	switch {
+	case err != nil:
+	case s.ID != string(c.want.ID):
 		err = fmt.Errorf("%s is there", s.ID)
+	case s.Dir != "":
+		dir, err = protocol.ParseDirID(s.Dir)
 	}
-	return s, understood(because(ctx, err))
+	return s, dir, understood(because(ctx, err))
 }
 
 // next is the next step from ms towards what is wanted, nil when nothing is missing, and
@@ -312,7 +317,7 @@ func (c *change) next(ms *protocol.Membership) (next *protocol.Membership, did s
 		return nil, "", refusedf("%s leads, and a leader cannot remove itself; want elect transfer first, then the same again", q.ID)
 	case q.Op == opRemove:
 		return c.without(ms), fmt.Sprintf("%s is removed", q.ID), nil
-	case i >= 0 && ms.Voters[i].Dir != c.found.Dir:
+	case i >= 0 && ms.Voters[i].Dir != c.dir:
 		return c.without(ms), fmt.Sprintf("%s with the data directory %s is removed", q.ID, ms.Voters[i].Dir), nil
 	case (i >= 0 || observer) && moved:
 		return c.moved(ms), fmt.Sprintf("%s is at %s", q.ID, q.Addr), nil
@@ -347,7 +352,7 @@ func (c *change) moved(ms *protocol.Membership) *protocol.Membership {
 // voter is ms, which does not have it, with the participant in question as a voter.
 func (c *change) voter(ms *protocol.Membership) *protocol.Membership {
 	next := c.moved(ms)
-	next.Voters = append(slices.Clone(ms.Voters), protocol.Voter{ID: c.want.ID, Dir: c.found.Dir})
+	next.Voters = append(slices.Clone(ms.Voters), protocol.Voter{ID: c.want.ID, Dir: c.dir})
 	slices.SortFunc(next.Voters, func(a, b protocol.Voter) int { return a.ID.Compare(b.ID) })
 	return next
 }
@@ -512,7 +517,7 @@ func (c *change) ready(ctx context.Context, ms *protocol.Membership) error {
 	ctx, stop := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("%v have passed", readyLimit))
 	defer stop()
 	for {
-		s, err := c.ask(ctx)
+		s, _, err := c.ask(ctx)
 		if err := c.leads(); errors.Is(err, driver.ErrNoLeader) {
 			return fmt.Errorf("%w: %s does not lead any more, and nothing was changed by this step", err, c.n.cfg.ID)
 		}

@@ -31,9 +31,9 @@ func (m *MembershipStatus) id() protocol.ConfigID {
 // VoterStatus is a voter. What is below Addr is what the leader knows of another
 // one by its answers, and is said by a node that leads only.
 type VoterStatus struct {
-	ID   protocol.NodeID `json:"id"`
-	Dir  protocol.DirID  `json:"dir"`
-	Addr string          `json:"addr,omitempty"`
+	ID   string `json:"id"`
+	Dir  string `json:"dir"`
+	Addr string `json:"addr,omitempty"`
 	// Lag is how long ago the leader has sent what the voter answered last;
 	// negative: it has not answered, or this is not said.
 	Lag time.Duration `json:"lag_ns"`
@@ -49,14 +49,26 @@ type VoterStatus struct {
 	// Rate is how fast its clock runs by the leader's, between two bounds in
 	// parts per million. Apart: by more or less than the assumption about clocks
 	// allows, so that the leader's lease does not count on it.
-	Rate  protocol.Rate `json:"rate,omitzero"`
-	Apart bool          `json:"apart,omitempty"`
+	Rate  Rate `json:"rate,omitzero"`
+	Apart bool `json:"apart,omitempty"`
 }
+
+// Rate is how much faster a clock runs than another one, in parts per million: the true
+// value lies between Low and High. Over is the time in which it was measured; if it is 0,
+// the rate is not known.
+type Rate struct {
+	Low  int64         `json:"low_ppm"`
+	High int64         `json:"high_ppm"`
+	Over time.Duration `json:"over_ns"`
+}
+
+// String formats the rate, such as "+39.9 % to +40.2 %".
+func (r Rate) String() string { return protocol.Rate(r).String() }
 
 // ObserverStatus is an observer.
 type ObserverStatus struct {
-	ID   protocol.NodeID `json:"id"`
-	Addr string          `json:"addr,omitempty"`
+	ID   string `json:"id"`
+	Addr string `json:"addr,omitempty"`
 }
 
 // membershipStatus shows a membership, with what its leader knows of the others.
@@ -66,14 +78,14 @@ func membershipStatus(ms *protocol.Membership, settled bool, known []protocol.Me
 		Voters: make([]VoterStatus, 0, len(ms.Voters)), Observers: make([]ObserverStatus, 0, len(ms.Observers)),
 	}
 	for _, v := range ms.Voters {
-		e := VoterStatus{ID: v.ID, Dir: v.Dir, Addr: ms.Address(v.ID), Lag: -1}
+		e := VoterStatus{ID: string(v.ID), Dir: v.Dir.String(), Addr: ms.Address(v.ID), Lag: -1}
 		if i := slices.IndexFunc(known, func(m protocol.Member) bool { return m.Voter == v }); i >= 0 {
 			k := &known[i]
 			if k.Answered != protocol.Always {
 				e.Lag = max(now.Sub(k.Answered), 0)
 			}
 			e.Idle, e.Priority, e.Position, e.Behind = k.Idle, k.Priority, k.Position, k.Behind
-			e.Rate, e.Apart = k.Rate, k.Apart
+			e.Rate, e.Apart = Rate(k.Rate), k.Apart
 			if k.Held != (protocol.ConfigID{}) {
 				e.Held = k.Held.String()
 			}
@@ -81,7 +93,7 @@ func membershipStatus(ms *protocol.Membership, settled bool, known []protocol.Me
 		s.Voters = append(s.Voters, e)
 	}
 	for _, id := range ms.Observers {
-		s.Observers = append(s.Observers, ObserverStatus{ID: id, Addr: ms.Address(id)})
+		s.Observers = append(s.Observers, ObserverStatus{ID: string(id), Addr: ms.Address(id)})
 	}
 	return s
 }

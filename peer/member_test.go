@@ -84,7 +84,7 @@ func TestMoveEverything(t *testing.T) {
 		}
 		if st := all[5].Status(); st.Membership == nil || !st.Membership.Settled || len(st.Membership.Voters) != 5 || st.Membership.Voters[0].Lag < 0 ||
 			st.Membership.Voters[0].Lag > testPromise || st.Membership.Voters[0].Held != st.Membership.Version() || st.Membership.Voters[2].Lag != -1 ||
-			!slices.Equal(st.Voters, ids(all[5].voters())) || st.Plan.Voters != 5 {
+			!slices.Equal(st.Voters, texts(ids(all[5].voters()))) || st.Plan.Voters != 5 {
 			t.Errorf("the leader says %+v", st.Membership)
 		}
 
@@ -194,7 +194,7 @@ func TestChangeRefused(t *testing.T) {
 		// One that founds an election of its own, and one of another founding.
 		own := v.config("n5")
 		own.Voters = []Peer{v.peer("n5"), v.peer("n9")}
-		n5, err := New(t.Context(), own)
+		n5, err := open(t.Context(), own)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -401,7 +401,7 @@ func TestOneVoterGrows(t *testing.T) {
 // with each other nor with one who would.
 func TestJoinFoundsNothing(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
-		v.change = func(cfg *Config) { cfg.Join = cfg.ID != "n1" }
+		v.change = func(cfg *setup) { cfg.Join = cfg.ID != "n1" }
 		var nodes []*Node
 		for _, id := range v.all {
 			nodes = append(nodes, v.open(id))
@@ -428,7 +428,7 @@ func TestJoinFoundsNothing(t *testing.T) {
 			}
 		}
 		_ = n2.Close()
-		v.change = func(cfg *Config) { cfg.Join = true }
+		v.change = func(cfg *setup) { cfg.Join = true }
 		release(t, win(t, v.open("n2")))
 	})
 }

@@ -25,11 +25,11 @@ type call struct {
 func (v *village) dial(_ context.Context, to Peer) (conn, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	n := v.nodes[to.ID]
-	if n == nil || v.stalls[to.ID] == nil || v.cut[to.ID] || v.where(to.ID) != to.Addr {
+	n := v.nodes[protocol.NodeID(to.ID)]
+	if n == nil || v.stalls[protocol.NodeID(to.ID)] == nil || v.cut[protocol.NodeID(to.ID)] || v.where(protocol.NodeID(to.ID)) != to.Addr {
 		return nil, errors.New("connection refused")
 	}
-	return call{v, to.ID}, nil
+	return call{v, protocol.NodeID(to.ID)}, nil
 }
 
 func (c call) Close() error { return nil }

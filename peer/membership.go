@@ -46,7 +46,7 @@ func (n *Node) observers() []Peer {
 }
 
 func (n *Node) peerOf(ms *protocol.Membership, id protocol.NodeID) Peer {
-	p := Peer{ID: id}
+	p := Peer{ID: string(id)}
 	if addrs := n.addresses(ms, id); len(addrs) > 0 {
 		p.Addr = addrs[0]
 	}
@@ -63,11 +63,11 @@ func (n *Node) dialLeader(ctx context.Context, id protocol.NodeID) (conn, error)
 	}
 	var failed error
 	for _, addr := range places {
-		c, err := n.dial(ctx, Peer{id, addr})
+		c, err := n.dial(ctx, peerAt(id, addr))
 		if err == nil {
 			return c, nil
 		}
-		failed = errors.Join(failed, fmt.Errorf("%s leads, and cannot be reached from %s: %w", Peer{id, addr}, n.cfg.ID, err))
+		failed = errors.Join(failed, fmt.Errorf("%s leads, and cannot be reached from %s: %w", peerAt(id, addr), n.cfg.ID, err))
 	}
 	return nil, fmt.Errorf("%w: %w", driver.ErrUnreachable, failed)
 }
@@ -133,7 +133,7 @@ func (n *Node) routes(ms *protocol.Membership) link.Peers {
 	routes := make(link.Peers)
 	if ms == nil {
 		for _, p := range n.cfg.Voters {
-			routes[p.ID] = []string{p.Addr}
+			routes[protocol.NodeID(p.ID)] = []string{p.Addr}
 		}
 		delete(routes, n.cfg.ID)
 		return routes
@@ -152,7 +152,7 @@ func (n *Node) routes(ms *protocol.Membership) link.Peers {
 
 // founding is the membership of an election that is founded by this node's
 // configuration: all but the directories.
-func (c *Config) founding() *protocol.Membership {
+func (c *setup) founding() *protocol.Membership {
 	ms := &protocol.Membership{Version: 1, Observers: ids(c.Observers)}
 	for _, id := range ids(c.Voters) {
 		ms.Voters = append(ms.Voters, protocol.Voter{ID: id})

@@ -46,7 +46,7 @@ func TestRemovedByAMessage(t *testing.T) {
 			nodes := v.openAll()
 			m := win(t, nodes[0])
 			_ = nodes[2].Close()
-			v.change = func(cfg *Config) { cfg.Join = join }
+			v.change = func(cfg *setup) { cfg.Join = join }
 			n3 := v.open("n3")
 			waiting := campaign(t.Context(), n3)
 			<-time.After(time.Second)
@@ -87,19 +87,19 @@ func TestRemovedByAMessage(t *testing.T) {
 // configured and when it is changed.
 func TestFits(t *testing.T) {
 	t.Parallel()
-	cfg := Config{ID: "n1", Name: "job", Voters: ids3()}
+	cfg := setup{ID: "n1", Name: "job", Voters: ids3()}
 	long := strings.Repeat("x", 60)
 	for i := range MaxObservers {
 		id := protocol.NodeID(long + string(rune('a'+i/26)) + string(rune('a'+i%26)))
-		cfg.Observers = append(cfg.Observers, Peer{id, strings.Repeat("h", 240) + string(id) + ".example:7400"})
+		cfg.Observers = append(cfg.Observers, Peer{string(id), strings.Repeat("h", 240) + string(id) + ".example:7400"})
 	}
 	cfg.Insecure = true
-	_, err := cfg.Plan()
+	_, err := cfg.plan()
 	if err == nil || !strings.Contains(err.Error(), "67 participants whose ids and addresses take") {
 		t.Errorf("%v; want it refused", err)
 	}
 	cfg.Observers = cfg.Observers[:20]
-	if _, err := cfg.Plan(); err != nil {
+	if _, err := cfg.plan(); err != nil {
 		t.Error(err)
 	}
 	ms := cfg.founding()
@@ -112,7 +112,7 @@ func TestFits(t *testing.T) {
 // others then come first.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	n := &Node{cfg: Config{ID: "n1", Voters: ids3()}, dialect: quorumDialect{}, self: protocol.Voter{ID: "n1"}}
+	n := &Node{cfg: setup{ID: "n1", Voters: ids3()}, dialect: quorumDialect{}, self: protocol.Voter{ID: "n1"}}
 	ms := n.cfg.founding()
 	ms.Addresses[1].Addr = "127.0.0.1:99"
 	ms.Voters = append(ms.Voters, protocol.Voter{ID: "n4"})

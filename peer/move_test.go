@@ -77,7 +77,7 @@ func (s *shifts) last() protocol.NodeID {
 func TestMoveForReal(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, names("n", 3), nil, false)
-	c.change = func(cfg *Config) { cfg.Heartbeat, cfg.Promise = 0, 5*time.Second } // a busy machine keeps it
+	c.change = func(cfg *setup) { cfg.Heartbeat, cfg.Promise = 0, 5*time.Second } // a busy machine keeps it
 	c.startAll()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -96,7 +96,7 @@ func TestMoveForReal(t *testing.T) {
 	}
 	eventually(t, func() bool { return s.last() != "" }, func() string { return "nobody leads" })
 
-	client, err := NewClient(c.config("visitor"))
+	client, err := newClient(c.config("visitor"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,9 +121,9 @@ func TestMoveForReal(t *testing.T) {
 			c.addrs[id] = freeAddr(t)
 		}
 		for _, v := range append(slices.Clone(known), id) {
-			cfg.Voters = append(cfg.Voters, Peer{v, c.addrs[v]})
+			cfg.Voters = append(cfg.Voters, Peer{string(v), c.addrs[v]})
 		}
-		n, err := New(t.Context(), cfg)
+		n, err := open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,14 +131,14 @@ func TestMoveForReal(t *testing.T) {
 		c.nodes[id] = n
 		c.mu.Unlock()
 		begin(n)
-		m, err := client.AddMember(t.Context(), Peer{id, c.addrs[id]}, false, nil)
+		m, err := client.AddMember(t.Context(), Peer{string(id), c.addrs[id]}, false, nil)
 		changed("add "+string(id), m, err)
 	}
 	handovers := 0
 	hand := func(to protocol.NodeID) {
 		t.Helper()
 		handovers++
-		if err := client.Appoint(t.Context(), 0, string(to)); err != nil {
+		if err := client.Transfer(t.Context(), 0, string(to)); err != nil {
 			t.Fatalf("transfer to %s: %v", to, err)
 		}
 		eventually(t, func() bool { return s.last() == to }, func() string { return fmt.Sprintf("%s does not lead, but %s", to, s.last()) })
@@ -148,14 +148,14 @@ func TestMoveForReal(t *testing.T) {
 	add("n5")
 	known = []protocol.NodeID{"n4", "n5"}
 	hand("n4")
-	again, err := NewClient(Config{Name: c.name, Voters: []Peer{{"n4", c.addrs["n4"]}, {"n5", c.addrs["n5"]}}})
+	again, err := newClient(setup{Name: c.name, Voters: []Peer{{"n4", c.addrs["n4"]}, {"n5", c.addrs["n5"]}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = again.Close() })
 	client = again
 	for i, id := range c.voters {
-		m, err := client.RemoveMember(t.Context(), id, nil)
+		m, err := client.RemoveMember(t.Context(), string(id), nil)
 		changed("remove "+string(id), m, err)
 		refusedFor(t, within(t, ended[id], "the end of the one that was removed"), string(id)+" takes no part in membership")
 		c.stop(id)
@@ -165,7 +165,7 @@ func TestMoveForReal(t *testing.T) {
 	took := time.Since(began)
 	final := []protocol.NodeID{"n4", "n5", "n6", "n7", "n8"}
 	for _, id := range final {
-		eventually(t, func() bool { return slices.Equal(c.node(id).Status().Voters, final) }, func() string {
+		eventually(t, func() bool { return slices.Equal(c.node(id).Status().Voters, texts(final)) }, func() string {
 			return fmt.Sprintf("%s has %v", id, c.node(id).Status().Voters)
 		})
 	}

@@ -24,11 +24,11 @@ import (
 )
 
 // Node is a voter or an observer. It takes part from New on, whether it
-// campaigns or not. It implements [driver.Elector], [driver.Recaller] and
-// [driver.Appointer]; its mandates implement [driver.Confirmer],
-// [driver.Transferrer] and [driver.Attestable].
+// campaigns or not. It implements [driver.Elector], [driver.Resigner] and
+// [driver.Transferrer]; its mandates implement [driver.Confirmer],
+// [driver.MandateTransferrer] and [driver.Attestable].
 type Node struct {
-	cfg     Config
+	cfg     setup
 	plan    Plan // as configured; see Plan for the voters that there are
 	log     *slog.Logger
 	started time.Time
@@ -77,40 +77,54 @@ type Node struct {
 
 var _ interface {
 	driver.Elector
-	driver.Recaller
-	driver.Appointer
+	driver.Resigner
+	driver.Transferrer
 } = (*Node)(nil)
 
 // Open is the [driver.Opener] of peer URLs, see [ParseURL]. A target whose id is
-// not listed gets a [Client]: it can look and recall, and not campaign.
+// not listed gets a [Client], which does not campaign.
 func Open(ctx context.Context, t driver.Target) (driver.Elector, error) {
-	cfg, err := ParseURL(t.URL, t.Name, t.ID)
+	voters, cfg, err := ParseURL(t.URL)
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
 	cfg.Logger = t.Logger
-	if !cfg.takesPart() {
-		c, err := NewClient(cfg)
+	s := setup{Config: cfg, Voters: voters, Name: t.Name, ID: protocol.NodeID(t.ID)}
+	if !s.takesPart() {
+		c, err := newClient(s)
 		if err != nil {
 			return nil, err // and not a nil *Client in a driver.Elector
 		}
 		return c, nil
 	}
-	n, err := New(ctx, cfg)
+	n, err := open(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	return n, nil
 }
 
-// New opens the data directory, listens, and takes part in the election until
-// Close. It does not wait for other participants; ctx bounds the opening only,
-// which may wait for an earlier life's keeper to let the data directory go.
+// New makes the participant id, one of voters or of cfg.Observers, in the election
+// called name; see [driver.CheckName]. It opens the data directory, listens, and takes
+// part until Close. It does not wait for other participants; ctx bounds the opening
+// only, which may wait until the keeper of an earlier incarnation closes the data
+// directory.
 //
-// Its errors are permanent, see [driver.Permanent], where the configuration or
-// the data directory must change first. Config.Listener is closed whatever the
-// error.
-func New(ctx context.Context, cfg Config) (_ *Node, err error) {
+// The voters are 1 to 9, and the same at every participant when the election is
+// founded. Afterwards the membership counts, and the list only says at which addresses
+// to call first; see [Client.AddMember].
+//
+// Nodes of one process that have the same id, listening address and Config.Data share
+// the address and their connections, whatever their elections. Config.Cluster and the
+// certificates must be the same in all of them, and the Logger of the first one is used.
+//
+// Errors that only another configuration or data directory mends are marked as
+// permanent, see [driver.Permanent]. Config.Listener is closed whatever the error.
+func New(ctx context.Context, voters []Peer, name, id string, cfg Config) (*Node, error) {
+	return open(ctx, setup{Config: cfg, Voters: voters, Name: name, ID: protocol.NodeID(id)})
+}
+
+func open(ctx context.Context, cfg setup) (_ *Node, err error) {
 	var undo []func()
 	defer func() {
 		if err != nil {
@@ -132,7 +146,7 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
-	if n.plan, err = cfg.Plan(); err != nil {
+	if n.plan, err = cfg.named(); err != nil {
 		return nil, driver.Permanent(err)
 	}
 	n.dialect = cfg.dialect()
@@ -209,9 +223,9 @@ func New(ctx context.Context, cfg Config) (_ *Node, err error) {
 	return n, nil
 }
 
-func notListed(c *Config) error {
+func notListed(c *setup) error {
 	all := slices.Concat(ids(c.Voters), ids(c.Observers))
-	return fmt.Errorf("id %q takes no part here; want peer.Config.ID to be one of %s", string(c.ID), list(all))
+	return fmt.Errorf("id %q takes no part here; want one of %s", string(c.ID), list(all))
 }
 
 // listen opens the port, if there is one to open.

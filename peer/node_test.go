@@ -61,7 +61,7 @@ func TestEra(t *testing.T) {
 	inVillage(t, 1, func(t *testing.T, v *village) {
 		cfg := v.config("n1")
 		cfg.Era = 7
-		n, err := New(t.Context(), cfg)
+		n, err := open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,20 +217,20 @@ func TestNotExclusive(t *testing.T) {
 	})
 }
 
-// TestRecallHere: the work's context ends, and the lease goes on until Release.
-func TestRecallHere(t *testing.T) {
+// TestResignHere: the work's context ends, and the lease goes on until Release.
+func TestResignHere(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		nodes := v.openAll()
-		if err := nodes[0].Recall(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
-			t.Errorf("Recall without a leader: %v", err)
+		if err := nodes[0].Resign(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
+			t.Errorf("Resign without a leader: %v", err)
 		}
 		m := win(t, nodes[0])
-		if err := nodes[0].Recall(t.Context(), m.Token()+1); !errors.Is(err, driver.ErrSuperseded) {
-			t.Errorf("Recall of another token: %v", err)
+		if err := nodes[0].Resign(t.Context(), m.Token()+1); !errors.Is(err, driver.ErrSuperseded) {
+			t.Errorf("Resign of another token: %v", err)
 		}
 		next := campaign(t.Context(), nodes[1])
-		if err := nodes[0].Recall(t.Context(), m.Token()); err != nil {
-			t.Errorf("Recall: %v", err)
+		if err := nodes[0].Resign(t.Context(), m.Token()); err != nil {
+			t.Errorf("Resign: %v", err)
 		}
 		if cause := context.Cause(m.Context()); !errors.Is(cause, driver.ErrResigned) {
 			t.Errorf("the cause is %v", cause)
@@ -252,8 +252,8 @@ func TestRecallHere(t *testing.T) {
 	})
 }
 
-// TestRecallOfTheNewest: one whose first heartbeat has not arrived yet.
-func TestRecallOfTheNewest(t *testing.T) {
+// TestResignOfTheNewest: one whose first heartbeat has not arrived yet.
+func TestResignOfTheNewest(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		v.hop = 2 * time.Millisecond
 		nodes := v.openAll()
@@ -300,7 +300,7 @@ func TestCancelAndClose(t *testing.T) {
 		if _, err := nodes[2].Campaign(t.Context(), driver.Candidacy{}); !errors.Is(err, driver.ErrClosed) {
 			t.Errorf("a campaign after Close returned %v", err)
 		}
-		for range nodes[2].Observe(t.Context()) {
+		for range nodes[2].Watch(t.Context()) {
 			t.Error("a closed node shows a state")
 		}
 		m = win(t, nodes[0])
@@ -382,8 +382,8 @@ func TestSavesAreBesideHeartbeats(t *testing.T) {
 		}
 		var mu sync.Mutex
 		var all []*resaving
-		v.change = func(cfg *Config) {
-			cfg.Machine = func(qc quorum.Config) (protocol.Machine, error) {
+		v.change = func(cfg *setup) {
+			cfg.machine = func(qc quorum.Config) (protocol.Machine, error) {
 				m, err := quorum.New(qc)
 				r := &resaving{Machine: m}
 				mu.Lock()
@@ -459,7 +459,7 @@ func TestResumedIsNotLate(t *testing.T) {
 		<-time.After(5 * time.Second)
 		for _, paused := range []bool{true, false} {
 			for _, n := range nodes {
-				if err := n.SetPaused(t.Context(), paused); err != nil {
+				if err := n.setPaused(t.Context(), paused, "this program"); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -519,9 +519,9 @@ func TestLapseStays(t *testing.T) {
 				stood = true
 			}
 		}
-		v.change = func(cfg *Config) {
+		v.change = func(cfg *setup) {
 			if cfg.ID == "n1" {
-				cfg.Machine = func(c quorum.Config) (protocol.Machine, error) {
+				cfg.machine = func(c quorum.Config) (protocol.Machine, error) {
 					q, err := quorum.New(c)
 					return held{q, before}, err
 				}
@@ -572,7 +572,7 @@ func TestInUse(t *testing.T) {
 		v.open("n1")
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		_, err := New(ctx, v.config("n1"))
+		_, err := open(ctx, v.config("n1"))
 		if err == nil || !strings.Contains(err.Error(), "uses it") {
 			t.Errorf("a second node with the same directory: %v", err)
 		}
@@ -582,17 +582,17 @@ func TestInUse(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		cfg := v.config("n7")
-		_, err := New(t.Context(), cfg)
-		refusedFor(t, err, `"n7" takes no part here`, "n1, n2, n3", "peer.Config.ID")
+		_, err := open(t.Context(), cfg)
+		refusedFor(t, err, `"n7" takes no part here`, "want one of n1, n2, n3")
 		cfg = v.config("n1")
 		cfg.Promise = time.Millisecond
-		_, err = New(t.Context(), cfg)
+		_, err = open(t.Context(), cfg)
 		refusedFor(t, err, "cannot hold")
 		n := v.openAll()[0]
 		_ = n.Close()
 		cfg = v.config("n1")
 		cfg.Cluster = "other"
-		_, err = New(t.Context(), cfg)
+		_, err = open(t.Context(), cfg)
 		refusedFor(t, err, "other")
 		if err := os.WriteFile(filepath.Join(v.data, "n2", "elections", "job", "x"), nil, 0o600); err != nil {
 			t.Fatal(err)

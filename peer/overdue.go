@@ -10,7 +10,7 @@ import (
 
 // NoLeaderKnown is the message of a warning in [Config.Logger]. A node logs it once, with
 // the reason, when it has known no leader for longer than a promise. A program that
-// shows its users the states of Observe may drop it.
+// shows its users the states of Watch may drop it.
 const NoLeaderKnown = "no leader is known"
 
 // overdue records since when no leader is known, and whether that was logged.

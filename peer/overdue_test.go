@@ -53,7 +53,7 @@ next:
 // keepLogs has the nodes that are opened from now on log to what it returns.
 func (v *village) keepLogs() *notes {
 	l := &notes{by: map[protocol.NodeID]*bytes.Buffer{}}
-	v.change = func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(noteOf{l, c.ID}, nil)) }
+	v.change = func(c *setup) { c.Logger = slog.New(slog.NewTextHandler(noteOf{l, c.ID}, nil)) }
 	return l
 }
 
@@ -99,13 +99,13 @@ func TestOverdueLeader(t *testing.T) {
 		<-time.After(10 * promise)
 		says("it leads", 1)
 		release(t, m)
-		if err := nodes[0].SetPaused(t.Context(), true); err != nil {
+		if err := nodes[0].Pause(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(10 * promise)
 		says("it is paused", 1, "n1 is paused")
 		says("in all", 2)
-		if err := nodes[0].SetPaused(t.Context(), false); err != nil {
+		if err := nodes[0].Resume(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		win(t, nodes[0])

@@ -38,15 +38,15 @@ func (n *Node) isPaused() bool {
 	return p != nil && p.Paused
 }
 
-// SetPaused pauses this node, which then does not stand and gives up a term that
-// it has, its work being stopped first, or resumes it. It goes on voting. It
-// stays so across restarts: it is on the disk when SetPaused returns nil. After an
-// error the node does what it did before, and what it will do after its next start
-// is not known, until it is said again. To pause a node that is paused changes
-// nothing.
-func (n *Node) SetPaused(ctx context.Context, on bool) error {
-	return n.setPaused(ctx, on, "this program")
-}
+// Pause pauses this node: it does not stand, and gives up a term that it has when its
+// work has stopped. It goes on voting. It stays paused across restarts, until Resume:
+// it is on the disk when Pause returns nil. After an error the node does what it did
+// before; what it will do after its next start is not known until Pause or Resume
+// succeeds. To pause a paused node changes nothing.
+func (n *Node) Pause(ctx context.Context) error { return n.setPaused(ctx, true, "this program") }
+
+// Resume ends what Pause began, in the same way.
+func (n *Node) Resume(ctx context.Context) error { return n.setPaused(ctx, false, "this program") }
 
 func (n *Node) setPaused(ctx context.Context, on bool, by string) error {
 	if !n.votes() {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
 )
@@ -24,9 +25,8 @@ type Plan struct {
 	Promise   time.Duration `json:"promise_ns"`   // how long a voter waits for a silent leader, at least
 	Lease     time.Duration `json:"lease_ns"`     // what a leader claims of a promise; 0: the protocol has no lease
 	Slot      time.Duration `json:"slot_ns"`      // between the ranks of candidates; 0: the protocol has none
-	// WorstTakeover is how long it takes at most until another is active, after a
-	// leader has fallen silent; see [quorum.Config.WorstTakeover]. 0 where none
-	// may fail: then nobody takes over.
+	// WorstTakeover is the longest time from the moment when a leader falls silent until
+	// another one is active; 0 if no voter may fail, so that nobody takes over.
 	WorstTakeover time.Duration `json:"worst_takeover_ns,omitzero"`
 
 	Voters    int `json:"voters"`
@@ -39,9 +39,21 @@ type Plan struct {
 	takeover time.Duration // while a majority can talk to each other; never 0
 }
 
-// Plan works out what the configuration comes to, or refuses what cannot hold,
-// with the arithmetic. It does no I/O.
-func (c Config) Plan() (Plan, error) {
+// Plan works out what the configuration comes to with these voters, or refuses what
+// cannot hold, with the arithmetic. It does no I/O.
+func (c Config) Plan(voters []Peer) (Plan, error) {
+	return setup{Config: c, Voters: voters}.plan()
+}
+
+// named is plan for an election that has a name.
+func (c *setup) named() (Plan, error) {
+	if err := driver.CheckName(c.Name); err != nil {
+		return Plan{}, err
+	}
+	return c.plan()
+}
+
+func (c setup) plan() (Plan, error) {
 	if err := c.check(); err != nil {
 		return Plan{}, err
 	}
@@ -79,7 +91,7 @@ func warnings(voters int) []string {
 
 // times makes a machine's configuration, with directories that are not known
 // yet, and the part of a plan that it is made from.
-func (c *Config) times() (quorum.Config, Plan, error) {
+func (c *setup) times() (quorum.Config, Plan, error) {
 	profile, err := profileOf(c.Profile)
 	if err == nil {
 		err = c.checkTimes()
@@ -98,7 +110,7 @@ func (c *Config) times() (quorum.Config, Plan, error) {
 	ms := c.founding()
 	return quorum.Config{
 		Self: ms.Voters[0], Membership: ms, Heartbeat: p.Heartbeat, Promise: p.Promise, Slot: p.Slot,
-		Priority: c.Priority, Position: c.Position, Compare: c.Compare, AwaitPosition: c.Locate != nil,
+		Priority: c.Priority, Position: quorum.PositionPolicy(c.Position), Compare: c.Compare, AwaitPosition: c.Locate != nil,
 	}, p, nil
 }
 
@@ -119,7 +131,7 @@ func profileOf(name string) (quorum.Profile, error) {
 }
 
 // checkTimes refuses times that are none.
-func (c *Config) checkTimes() error {
+func (c *setup) checkTimes() error {
 	for _, d := range []struct {
 		what  string
 		value time.Duration

@@ -9,24 +9,24 @@ import (
 
 func TestPlan(t *testing.T) {
 	for _, c := range []struct {
-		change func(*Config)
+		change func(*setup)
 		want   string
 		warns  string
 	}{
-		{func(*Config) {}, "3 voters, one may fail; profile lan: heartbeat 100ms, promise 1s, lease 899ms; another is active at most 1.19s after a silent leader", ""},
-		{func(c *Config) { c.Profile = "fast" }, "3 voters, one may fail; profile fast: heartbeat 25ms, promise 200ms, lease 175ms; another is active at most 244ms after a silent leader", ""},
-		{func(c *Config) { c.Profile = "calm" }, "3 voters, one may fail; profile calm: heartbeat 2s, promise 15s, lease 13.5s; another is active at most 18.5s after a silent leader", ""},
-		{func(c *Config) { c.Promise = 2 * time.Second }, "3 voters, one may fail; profile lan, changed: heartbeat 100ms, promise 2s, lease 1.8s; another is active at most 2.24s after a silent leader", ""},
-		{func(c *Config) { c.Voters = c.Voters[:1] }, "one voter, none may fail; profile lan: heartbeat 100ms, promise 1s, lease 899ms; nobody takes over", "nobody takes over"},
-		{func(c *Config) { c.Voters = c.Voters[:2] }, "2 voters, none may fail; profile lan: heartbeat 100ms, promise 1s, lease 899ms; nobody takes over", "none may fail"},
-		{func(c *Config) { c.Voters = append(c.Voters, Peer{"n4", "127.0.0.1:4"}) }, "4 voters, one may fail; profile lan: heartbeat 100ms, promise 1s, lease 899ms; another is active at most 1.22s after a silent leader", "than of 3"},
-		{func(c *Config) {
+		{func(*setup) {}, "3 voters, one may fail; profile lan: heartbeat 100ms, promise 1s, lease 899ms; another is active at most 1.19s after a silent leader", ""},
+		{func(c *setup) { c.Profile = "fast" }, "3 voters, one may fail; profile fast: heartbeat 25ms, promise 200ms, lease 175ms; another is active at most 244ms after a silent leader", ""},
+		{func(c *setup) { c.Profile = "calm" }, "3 voters, one may fail; profile calm: heartbeat 2s, promise 15s, lease 13.5s; another is active at most 18.5s after a silent leader", ""},
+		{func(c *setup) { c.Promise = 2 * time.Second }, "3 voters, one may fail; profile lan, changed: heartbeat 100ms, promise 2s, lease 1.8s; another is active at most 2.24s after a silent leader", ""},
+		{func(c *setup) { c.Voters = c.Voters[:1] }, "one voter, none may fail; profile lan: heartbeat 100ms, promise 1s, lease 899ms; nobody takes over", "nobody takes over"},
+		{func(c *setup) { c.Voters = c.Voters[:2] }, "2 voters, none may fail; profile lan: heartbeat 100ms, promise 1s, lease 899ms; nobody takes over", "none may fail"},
+		{func(c *setup) { c.Voters = append(c.Voters, Peer{"n4", "127.0.0.1:4"}) }, "4 voters, one may fail; profile lan: heartbeat 100ms, promise 1s, lease 899ms; another is active at most 1.22s after a silent leader", "than of 3"},
+		{func(c *setup) {
 			c.Voters = append(c.Voters, Peer{"n4", "127.0.0.1:4"}, Peer{"n5", "127.0.0.1:5"})
 		}, "5 voters, 2 may fail; profile lan: heartbeat 100ms, promise 1s, lease 899ms; another is active at most 1.24s after a silent leader", ""},
 	} {
 		cfg := local()
 		c.change(&cfg)
-		p, err := cfg.Plan()
+		p, err := cfg.plan()
 		if err != nil {
 			t.Error(err)
 			continue
@@ -43,56 +43,56 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func local() Config {
-	return Config{ID: "n1", Name: "job", Voters: []Peer{{"n1", "127.0.0.1:1"}, {"n2", "127.0.0.1:2"}, {"n3", "[::1]:3"}}}
+func local() setup {
+	return setup{ID: "n1", Name: "job", Voters: []Peer{{"n1", "127.0.0.1:1"}, {"n2", "127.0.0.1:2"}, {"n3", "[::1]:3"}}}
 }
 
 func TestPlanRefuses(t *testing.T) {
 	for _, c := range []struct {
 		says   string
-		change func(*Config)
+		change func(*setup)
 	}{
-		{"a promise of 300ms with a heartbeat every 100ms; want at least 4 · 100ms = 400ms", func(c *Config) { c.Promise = 300 * time.Millisecond }},
-		{"want at least 2 · 3ms = 6ms; a promise of 12ms allows 12ms · (1 − 0.05) / (1 + 0.05) − 5ms", func(c *Config) { c.Heartbeat, c.Promise = 3*time.Millisecond, 12*time.Millisecond }},
-		{"a heartbeat of -1ns", func(c *Config) { c.Heartbeat = -1 }},
-		{"at most 1h0m0s", func(c *Config) { c.Promise = 2 * time.Hour }},
-		{`unknown profile "LAN"; want one of: lan, fast, wan, calm`, func(c *Config) { c.Profile = "LAN" }},
-		{"no voters", func(c *Config) { c.Voters = nil }},
-		{"10 voters; want at most 9", func(c *Config) {
+		{"a promise of 300ms with a heartbeat every 100ms; want at least 4 · 100ms = 400ms", func(c *setup) { c.Promise = 300 * time.Millisecond }},
+		{"want at least 2 · 3ms = 6ms; a promise of 12ms allows 12ms · (1 − 0.05) / (1 + 0.05) − 5ms", func(c *setup) { c.Heartbeat, c.Promise = 3*time.Millisecond, 12*time.Millisecond }},
+		{"a heartbeat of -1ns", func(c *setup) { c.Heartbeat = -1 }},
+		{"at most 1h0m0s", func(c *setup) { c.Promise = 2 * time.Hour }},
+		{`unknown profile "LAN"; want one of: lan, fast, wan, calm`, func(c *setup) { c.Profile = "LAN" }},
+		{"no voters", func(c *setup) { c.Voters = nil }},
+		{"10 voters; want at most 9", func(c *setup) {
 			for i := range 7 {
-				c.Voters = append(c.Voters, Peer{"m" + c.Voters[0].ID + c.ID[:1] + names("", i+1)[i], "127.0.0.1:1" + string(names("", i+1)[i])})
+				c.Voters = append(c.Voters, Peer{"m" + c.Voters[0].ID + string(c.ID[:1]) + string(names("", i+1)[i]), "127.0.0.1:1" + string(names("", i+1)[i])})
 			}
 		}},
-		{"election name is empty", func(c *Config) { c.Name = "" }},
-		{"n1 is listed twice", func(c *Config) { c.Observers = []Peer{{ID: "n1"}} }},
-		{"n1 and n2 have one address", func(c *Config) { c.Voters[1].Addr = c.Voters[0].Addr }},
-		{"era 40000", func(c *Config) { c.Era = 40000 }},
-		{"want one of the two", func(c *Config) { c.Certs, c.CA = "a", "b" }},
-		{"only some are given", func(c *Config) { c.CA = "b" }},
-		{"insecure too", func(c *Config) { c.Certs, c.Insecure = "a", true }},
-		{"cluster", func(c *Config) { c.Cluster = "a b" }},
-		{"10.0.0.2:2 is an address on a network", func(c *Config) { c.Voters[1].Addr = "10.0.0.2:2" }},
-		{":7400 is an address on a network", func(c *Config) { c.Listen = ":7400" }},
+		{"election name is empty", func(c *setup) { c.Name = "" }},
+		{"n1 is listed twice", func(c *setup) { c.Observers = []Peer{{ID: "n1"}} }},
+		{"n1 and n2 have one address", func(c *setup) { c.Voters[1].Addr = c.Voters[0].Addr }},
+		{"era 40000", func(c *setup) { c.Era = 40000 }},
+		{"want one of the two", func(c *setup) { c.Certs, c.CA = "a", "b" }},
+		{"only some are given", func(c *setup) { c.CA = "b" }},
+		{"insecure too", func(c *setup) { c.Certs, c.Insecure = "a", true }},
+		{"cluster", func(c *setup) { c.Cluster = "a b" }},
+		{"10.0.0.2:2 is an address on a network", func(c *setup) { c.Voters[1].Addr = "10.0.0.2:2" }},
+		{":7400 is an address on a network", func(c *setup) { c.Listen = ":7400" }},
 	} {
 		cfg := local()
 		c.change(&cfg)
-		if _, err := cfg.Plan(); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := cfg.named(); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v; want an error that says %q", err, c.says)
 		}
 	}
 	cfg := local()
 	cfg.Voters[1].Addr, cfg.Insecure = "10.0.0.2:2", true
-	if _, err := cfg.Plan(); err != nil {
+	if _, err := cfg.plan(); err != nil {
 		t.Errorf("insecure as asked for: %v", err)
 	}
 	cfg.ID = "" // a client's
-	if _, err := cfg.Plan(); err != nil {
+	if _, err := cfg.plan(); err != nil {
 		t.Errorf("without an id: %v", err)
 	}
 }
 
 func TestPlanJSON(t *testing.T) {
-	p, err := local().Plan()
+	p, err := local().plan()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestPlanOfTwo(t *testing.T) {
 	for n := range 2 {
 		cfg := local()
 		cfg.Voters = cfg.Voters[:n+1]
-		p, err := cfg.Plan()
+		p, err := cfg.plan()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ func (l *locator) position() string {
 func (l *locator) start(n *Node) {
 	l.n, l.kick = n, make(chan chan struct{})
 	l.ctx, l.end = context.WithCancel(context.Background())
-	if n.cfg.Position == "" || n.cfg.Position == quorum.IgnorePosition {
+	if n.cfg.Position == "" || n.cfg.policy() == quorum.IgnorePosition {
 		return
 	}
 	if n.cfg.Locate == nil {
@@ -113,7 +113,7 @@ func (l *locator) ask() {
 
 // until is how long a node waits for its first position, for people.
 func (l *locator) until() string {
-	if l.n.cfg.Position == quorum.RequirePosition {
+	if l.n.cfg.policy() == quorum.RequirePosition {
 		return "until it is"
 	}
 	return fmt.Sprintf("until it is, or for %v", l.n.placing())
@@ -128,7 +128,7 @@ func (n *Node) placing() time.Duration { return 3 * n.plan.Promise }
 func (n *Node) placeless() error {
 	l := &n.locator
 	if !l.asks() || l.last.Load() != nil || !n.votes() ||
-		n.cfg.Position == quorum.PreferPosition && n.run.Latest().Boot >= l.from.Add(n.placing()) {
+		n.cfg.policy() == quorum.PreferPosition && n.run.Latest().Boot >= l.from.Add(n.placing()) {
 		return nil
 	}
 	why := errNotLocated
@@ -171,7 +171,7 @@ func (l *locator) asks() bool {
 		return false // it boots
 	}
 	c := &l.n.cfg
-	return c.Locate != nil && c.Position != "" && c.Position != quorum.IgnorePosition
+	return c.Locate != nil && c.policy() != quorum.IgnorePosition
 }
 
 // soon asks as soon as that is possible, unless it is being done.
@@ -206,7 +206,7 @@ func (l *locator) catchUp(n *Node, from protocol.NodeID, position string) {
 	n.log.Info("behind: catching up", "from", from, "position", position, "own", l.position())
 	l.runs.Go(func() {
 		defer end(nil)
-		err := n.cfg.CatchUp(ctx, from, position)
+		err := n.cfg.CatchUp(ctx, string(from), position)
 		if ctx.Err() == nil && err != nil {
 			n.log.Warn("catching up failed", "from", from, "position", position, "error", err)
 		}

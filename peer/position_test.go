@@ -48,10 +48,10 @@ func (l *logs) called() []string {
 	return slices.Clone(l.calls)
 }
 
-func (l *logs) config(policy quorum.PositionPolicy) func(*Config) {
-	return func(c *Config) {
+func (l *logs) config(policy quorum.PositionPolicy) func(*setup) {
+	return func(c *setup) {
 		id := c.ID
-		c.Position = policy
+		c.Position = string(policy)
 		c.Locate = func(ctx context.Context) (string, error) {
 			l.mu.Lock()
 			n, slow, err := l.at[id], l.slow[id], l.fails[id]
@@ -62,12 +62,12 @@ func (l *logs) config(policy quorum.PositionPolicy) func(*Config) {
 			}
 			return strconv.Itoa(n), err
 		}
-		c.CatchUp = func(ctx context.Context, from protocol.NodeID, position string) error {
+		c.CatchUp = func(ctx context.Context, from, position string) error {
 			l.mu.Lock()
 			l.calls = append(l.calls, fmt.Sprintf("%s<%s@%s", id, from, position))
 			catch := l.catch
 			if catch {
-				l.at[id] = l.at[from]
+				l.at[id] = l.at[protocol.NodeID(from)]
 			}
 			l.mu.Unlock()
 			if catch {
@@ -114,7 +114,7 @@ func TestCatchUpIsMoot(t *testing.T) {
 		"another leads": {func(t *testing.T, nodes []*Node, _ func()) { win(t, nodes[1]) }, "n2 leads"},
 		"it gives up":   {func(_ *testing.T, _ []*Node, cancel func()) { cancel() }, "does not campaign any more"},
 		"it is paused": {func(t *testing.T, nodes []*Node, _ func()) {
-			if err := nodes[0].SetPaused(t.Context(), true); err != nil {
+			if err := nodes[0].Pause(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}, "n1 is paused"},
@@ -251,7 +251,7 @@ func TestPositionNotKnown(t *testing.T) {
 			inVillage(t, 3, func(t *testing.T, v *village) {
 				var logged bytes.Buffer
 				l := newLogs()
-				v.change = func(c *Config) {
+				v.change = func(c *setup) {
 					l.config(policy)(c)
 					c.Heartbeat, c.Promise = 100*time.Millisecond, time.Second
 					if c.ID == "n1" {
@@ -300,9 +300,9 @@ func TestPositionNotKnown(t *testing.T) {
 func TestCompare(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
 		at := map[protocol.NodeID]string{"n1": "16/B374D848", "n2": "16/9374D848", "n3": "F/FFFFFFFF"} // hexadecimal
-		v.change = func(c *Config) {
+		v.change = func(c *setup) {
 			id := c.ID
-			c.Position = quorum.RequirePosition
+			c.Position = string(quorum.RequirePosition)
 			c.Locate = func(context.Context) (string, error) { return at[id], nil }
 			c.Compare = func(a, b string) int {
 				x, y := lsn(a), lsn(b)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/electd/elect/driver"
-	"github.com/electd/elect/internal/protocol"
 )
 
 // TestReady: a voter that was restarted owes a promise, and is not ready before that
@@ -48,7 +47,7 @@ func TestReady(t *testing.T) {
 func TestReadyWants(t *testing.T) {
 	fine := func() NodeStatus {
 		return NodeStatus{
-			ID: "n1", Founded: true, Leader: &driver.Leader{ID: "n2", Token: 1}, Voters: []protocol.NodeID{"n1", "n2", "n3"},
+			ID: "n1", Founded: true, Leader: &driver.Leader{ID: "n2", Token: 1}, Voters: []string{"n1", "n2", "n3"},
 			Peers: []PeerStatus{{ID: "n2", Connected: true}, {ID: "n3"}, {ID: "o1", Connected: true}},
 		}
 	}

@@ -23,7 +23,7 @@ func TestPortTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(t.Context(), c.config("n1"))
+	_, err = open(t.Context(), c.config("n1"))
 	if err == nil || driver.IsPermanent(err) || !strings.Contains(err.Error(), "n1 cannot listen on "+c.addrs["n1"]) || !strings.Contains(err.Error(), "listen=ADDR") {
 		t.Errorf("a port that is taken: %v", err)
 	}
@@ -42,7 +42,7 @@ func TestTwoWithOneID(t *testing.T) {
 	m := win(t, c.node("n1"))
 	// On the same directory.
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	_, err := New(ctx, c.config("n2"))
+	_, err := open(ctx, c.config("n2"))
 	cancel()
 	if err == nil || !strings.Contains(err.Error(), "uses it") {
 		t.Errorf("a second process on one directory: %v", err)
@@ -50,7 +50,7 @@ func TestTwoWithOneID(t *testing.T) {
 	// On a directory of its own.
 	cfg := c.config("n2")
 	cfg.Data, cfg.Listen = t.TempDir(), freeAddr(t)
-	n, err := New(t.Context(), cfg)
+	n, err := open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestTwoWithOneID(t *testing.T) {
 // leader's metadata.
 func TestNineAndTwenty(t *testing.T) {
 	c := newCluster(t, names("n", protocol.MaxVoters), names("o", 20), false)
-	c.change = func(cfg *Config) { cfg.Logger, cfg.Insecure = nil, true } // so many handshakes take long under the race detector
+	c.change = func(cfg *setup) { cfg.Logger, cfg.Insecure = nil, true } // so many handshakes take long under the race detector
 	c.startAll()
 	ctx, cancel := context.WithTimeout(t.Context(), patience())
 	defer cancel()
@@ -95,19 +95,19 @@ func TestNineAndTwenty(t *testing.T) {
 	release(t, m)
 }
 
-// TestRecallFromElsewhere: whoever is asked passes it on.
-func TestRecallFromElsewhere(t *testing.T) {
+// TestResignFromElsewhere: whoever is asked passes it on.
+func TestResignFromElsewhere(t *testing.T) {
 	c := newCluster(t, names("n", 3), names("o", 1), false)
 	c.startAll()
 	for _, from := range []protocol.NodeID{"n2", "o1"} {
 		m := win(t, c.node("n1"))
 		n := c.node(from)
 		sees(t, n, "the leader", leads(m))
-		if err := n.Recall(t.Context(), m.Token()+1); !errors.Is(err, driver.ErrSuperseded) {
-			t.Errorf("Recall of another token by %s: %v", from, err)
+		if err := n.Resign(t.Context(), m.Token()+1); !errors.Is(err, driver.ErrSuperseded) {
+			t.Errorf("Resign of another token by %s: %v", from, err)
 		}
-		if err := n.Recall(t.Context(), m.Token()); err != nil {
-			t.Errorf("Recall by %s: %v", from, err)
+		if err := n.Resign(t.Context(), m.Token()); err != nil {
+			t.Errorf("Resign by %s: %v", from, err)
 		}
 		within(t, m.Context().Done(), "the end of a recalled term")
 		if cause := context.Cause(m.Context()); !errors.Is(cause, driver.ErrResigned) {
@@ -122,7 +122,7 @@ func TestRecallFromElsewhere(t *testing.T) {
 // that node.
 func TestWitness(t *testing.T) {
 	c := newCluster(t, names("n", 3), nil, false)
-	c.change = func(cfg *Config) { cfg.Heartbeat, cfg.Promise = 250*time.Millisecond, 5*time.Second }
+	c.change = func(cfg *setup) { cfg.Heartbeat, cfg.Promise = 250*time.Millisecond, 5*time.Second }
 	c.startAll()
 	m := win(t, c.node("n1"))
 	next := campaign(t.Context(), c.node("n2"))
@@ -155,7 +155,7 @@ func TestWitness(t *testing.T) {
 	}
 
 	next = campaign(ctx, c.start("n1"))
-	hands := o.m.(driver.Transferrer)
+	hands := o.m.(driver.MandateTransferrer)
 	eventually(t, func() bool { return hands.Eligible("n1") == nil }, func() string { return fmt.Sprint(hands.Eligible("n1")) })
 	if err := hands.Transfer(ctx, "n1"); err != nil {
 		t.Errorf("Transfer: %v", err)
@@ -183,12 +183,12 @@ func TestCertificates(t *testing.T) {
 	dir := t.TempDir()
 	var all []certs.Node
 	for _, id := range c.voters {
-		all = append(all, certs.Node{ID: id, Hosts: []string{"127.0.0.1"}})
+		all = append(all, certs.Node{ID: string(id), Hosts: []string{"127.0.0.1"}})
 	}
 	if err := certs.Make(dir, certs.Options{Cluster: "prod", Nodes: all}); err != nil {
 		t.Fatal(err)
 	}
-	c.change = func(cfg *Config) { cfg.Certs = dir }
+	c.change = func(cfg *setup) { cfg.Certs = dir }
 	c.startAll()
 	if got := c.node("n1").cfg.Cluster; got != "prod" {
 		t.Errorf("the cluster is %q; want that of the certificate", got)
@@ -201,12 +201,12 @@ func TestCertificates(t *testing.T) {
 	if err := certs.Make(other, certs.Options{Cluster: "prod", Nodes: all}); err != nil {
 		t.Fatal(err)
 	}
-	for what, change := range map[string]func(*Config){
-		"another authority": func(cfg *Config) { cfg.Certs = other },
-		"no certificate":    func(cfg *Config) { cfg.Certs, cfg.Cluster = "", "prod" },
+	for what, change := range map[string]func(*setup){
+		"another authority": func(cfg *setup) { cfg.Certs = other },
+		"no certificate":    func(cfg *setup) { cfg.Certs, cfg.Cluster = "", "prod" },
 	} {
 		c.change = change
-		n, err := New(t.Context(), c.config("n3"))
+		n, err := open(t.Context(), c.config("n3"))
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -221,7 +221,7 @@ func TestCertificates(t *testing.T) {
 	}
 	cfg := c.config("n1")
 	cfg.ID, cfg.Certs, cfg.Cluster = "n2", dir, "staging"
-	_, err := New(t.Context(), cfg)
+	_, err := open(t.Context(), cfg)
 	refusedFor(t, err, `of cluster "prod"`)
 	release(t, m)
 }

@@ -184,11 +184,11 @@ func TestWaitsForDirectory(t *testing.T) {
 		cfg.Logger = slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
 		defer cancel()
-		if _, err := New(ctx, cfg); err == nil || strings.Contains(logged.String(), "waiting") {
+		if _, err := open(ctx, cfg); err == nil || strings.Contains(logged.String(), "waiting") {
 			t.Errorf("%v, and the log\n%s\nwant an error, and no line within the first second", err, &logged)
 		}
 		time.AfterFunc(2*time.Second, func() { _ = first.Close() })
-		n, err := New(t.Context(), cfg)
+		n, err := open(t.Context(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func apart(t *testing.T, c *cluster) (dir string, hand func(to protocol.NodeID, 
 		dirs[id] = t.TempDir()
 		hand(id, "ca.crt", string(id)+".crt", string(id)+".key")
 	}
-	c.change = func(cfg *Config) { cfg.Certs, cfg.look = dirs[cfg.ID], 20*time.Millisecond }
+	c.change = func(cfg *setup) { cfg.Certs, cfg.look = dirs[cfg.ID], 20*time.Millisecond }
 	return dir, hand
 }
 
@@ -123,7 +123,7 @@ func TestStartAfterTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	hand("n3", "n3.key", "n3.crt")
-	_, err := New(t.Context(), c.config("n3"))
+	_, err := open(t.Context(), c.config("n3"))
 	refusedFor(t, err, "n3.crt: the certificate of n3 of cluster prod expired on 20", "want a new one: elect certs renew n3 in the directory with ca.key, and then copy n3.crt and n3.key")
 	if !errors.Is(err, certs.ErrExpired) {
 		t.Errorf("%v; want ErrExpired", err)

@@ -26,7 +26,7 @@ func certified(t *testing.T, c *cluster, others ...protocol.NodeID) string {
 	dir := t.TempDir()
 	o := certs.Options{Cluster: "prod"}
 	for _, id := range slices.Concat(c.voters, c.observers, others) {
-		o.Nodes = append(o.Nodes, certs.Node{ID: id})
+		o.Nodes = append(o.Nodes, certs.Node{ID: string(id)})
 	}
 	for _, r := range certs.Roles() {
 		o.Operators = append(o.Operators, certs.OperatorSpec{Role: r}, certs.OperatorSpec{Role: r, Name: "the-" + string(r)})
@@ -34,7 +34,7 @@ func certified(t *testing.T, c *cluster, others ...protocol.NodeID) string {
 	if err := certs.Make(dir, o); err != nil {
 		t.Fatal(err)
 	}
-	c.change = func(cfg *Config) { cfg.Certs = dir }
+	c.change = func(cfg *setup) { cfg.Certs = dir }
 	return dir
 }
 
@@ -43,7 +43,7 @@ func (c *cluster) as(t *testing.T, dir, name string) *Client {
 	t.Helper()
 	cfg := c.config("n1")
 	cfg.Certs, cfg.CA, cfg.Cert, cfg.Key = "", filepath.Join(dir, "ca.crt"), filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
-	client, err := NewClient(cfg)
+	client, err := newClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestRoles(t *testing.T) {
 	dir := certified(t, c, "n9")
 	text := new(logged)
 	change := c.change
-	c.change = func(cfg *Config) {
+	c.change = func(cfg *setup) {
 		change(cfg)
 		cfg.Promise = 5 * time.Second // a busy machine keeps it
 		cfg.Logger = slog.New(slog.NewTextHandler(io.MultiWriter(text, testWriter{t, cfg.ID}), nil))
@@ -73,20 +73,20 @@ func TestRoles(t *testing.T) {
 	}{
 		{"status", certs.Observe, func(cl *Client) error { return cl.Statuses(t.Context())[0].Err }},
 		{"watch", certs.Observe, func(cl *Client) error {
-			for s, err := range cl.Observe(t.Context()) {
+			for s, err := range cl.Watch(t.Context()) {
 				return errors.Join(err, s.Cause)
 			}
 			return errors.New("nothing")
 		}},
 		{"history", certs.Observe, func(cl *Client) error { _, err := cl.History(t.Context()); return err }},
-		{"pause", certs.Operate, func(cl *Client) error { return cl.SetPaused(t.Context(), "n3", true) }},
-		{"resume", certs.Operate, func(cl *Client) error { return cl.SetPaused(t.Context(), "n3", false) }},
+		{"pause", certs.Operate, func(cl *Client) error { return cl.Pause(t.Context(), "n3") }},
+		{"resume", certs.Operate, func(cl *Client) error { return cl.Resume(t.Context(), "n3") }},
 		// What is permitted is refused for another reason: nobody is disturbed.
 		{"resign", certs.Operate, func(cl *Client) error {
 			_, err := cl.request(t.Context(), Peer{"n1", c.addrs["n1"]}, patience(), verbResign, m.Token()+1, resignation{})
 			return err
 		}},
-		{"transfer", certs.Operate, func(cl *Client) error { return cl.Appoint(t.Context(), m.Token(), "n1") }},
+		{"transfer", certs.Operate, func(cl *Client) error { return cl.Transfer(t.Context(), m.Token(), "n1") }},
 		{"member add", certs.Administer, func(cl *Client) error {
 			_, err := cl.AddMember(t.Context(), Peer{"n4", c.addrs["n2"]}, false, nil)
 			return err
@@ -164,7 +164,7 @@ func TestHandedOn(t *testing.T) {
 	dir := certified(t, c)
 	text := new(logged)
 	change := c.change
-	c.change = func(cfg *Config) {
+	c.change = func(cfg *setup) {
 		change(cfg)
 		cfg.Logger = slog.New(slog.NewTextHandler(text, nil))
 	}

@@ -47,12 +47,12 @@ const (
 // host is what answering needs of a node.
 type host interface {
 	Status() NodeStatus
-	Observe(ctx context.Context) iter.Seq2[driver.State, error]
-	// Recall makes whoever leads resign, resign this very node.
-	Recall(ctx context.Context, token fence.Token) error
+	Watch(ctx context.Context) iter.Seq2[driver.State, error]
+	// Resign makes whoever leads resign, resign this very node.
+	Resign(ctx context.Context, token fence.Token) error
 	resign(ctx context.Context, token fence.Token) error
-	// Appoint makes whoever leads hand over, appoint this very node.
-	Appoint(ctx context.Context, token fence.Token, to string) error
+	// Transfer makes whoever leads hand over, appoint this very node.
+	Transfer(ctx context.Context, token fence.Token, to string) error
 	appoint(ctx context.Context, token fence.Token, to string) error
 	// setPaused pauses or resumes this very node.
 	setPaused(ctx context.Context, on bool, by string) error
@@ -259,7 +259,7 @@ func (a *answerer) watch(ctx context.Context) error {
 	defer stop()
 	observing.Go(func() {
 		var last error
-		for s, err := range a.host.Observe(ctx) {
+		for s, err := range a.host.Watch(ctx) {
 			if err != nil {
 				last = err
 				break
@@ -313,7 +313,7 @@ func (a *answerer) resign(ctx context.Context) error {
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, resignLimit, fmt.Errorf("%w: the leader has not answered within %v", driver.ErrUnreachable, resignLimit))
 	defer stop()
-	act := a.host.Recall
+	act := a.host.Resign
 	if body.Forwarded {
 		act = a.host.resign
 	}

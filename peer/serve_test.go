@@ -32,7 +32,7 @@ type fakeNode struct {
 	state     driver.State
 	changed   chan struct{} // closed at a change
 	closed    bool
-	others    map[protocol.NodeID]*fakeNode // for Recall
+	others    map[protocol.NodeID]*fakeNode // for Resign
 	resigned  []fence.Token
 	appointed []string // of its transfers
 	paused    bool
@@ -57,10 +57,10 @@ func (f *fakeNode) change(do func()) {
 func (f *fakeNode) sees(s driver.State) { f.change(func() { f.state = s }) }
 
 func (f *fakeNode) Status() NodeStatus {
-	return NodeStatus{ID: f.id, Election: "nightly", Role: "follower", LeaseLeft: 1500 * time.Millisecond}
+	return NodeStatus{ID: string(f.id), Election: "nightly", Role: "follower", LeaseLeft: 1500 * time.Millisecond}
 }
 
-func (f *fakeNode) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+func (f *fakeNode) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		f.mu.Lock()
 		f.watchers++
@@ -90,7 +90,7 @@ func (f *fakeNode) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
 	}
 }
 
-func (f *fakeNode) Recall(ctx context.Context, token fence.Token) error {
+func (f *fakeNode) Resign(ctx context.Context, token fence.Token) error {
 	f.mu.Lock()
 	leader := f.state.Leader
 	f.mu.Unlock()
@@ -249,7 +249,7 @@ type failing struct {
 	err error
 }
 
-func (f failing) Recall(context.Context, fence.Token) error { return f.err }
+func (f failing) Resign(context.Context, fence.Token) error { return f.err }
 
 // A leader that does not answer does not keep the caller for ever.
 func TestResignIsBounded(t *testing.T) {
@@ -265,7 +265,7 @@ func TestResignIsBounded(t *testing.T) {
 
 type hanging struct{ *fakeNode }
 
-func (hanging) Recall(ctx context.Context, _ fence.Token) error {
+func (hanging) Resign(ctx context.Context, _ fence.Token) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
@@ -445,14 +445,14 @@ func TestStatusInJSON(t *testing.T) {
 	s := NodeStatus{
 		ID: "n1", Cluster: "elect", Election: "nightly", Program: "v1", Protocol: "quorum", Role: "leader", Founded: true, Term: 5, Incarnation: 2,
 		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Leader: ledBy("n1", 5).Leader, Stale: true, Cause: "why", Token: 5, Active: true, LeaseLeft: 900 * time.Millisecond, Owes: 8, Observes: true,
-		Join: true, Dir: protocol.DirID{1},
+		Join: true, Dir: "01000000000000000000000000000000",
 		Membership: &MembershipStatus{
 			Term: 5, Count: 2, Settled: true, Observers: []ObserverStatus{{ID: "o1", Addr: "127.0.0.1:9"}},
-			Voters: []VoterStatus{{ID: "n1", Dir: protocol.DirID{1}, Addr: "127.0.0.1:1", Lag: 3, Idle: true, Priority: -1, Position: "16/0", Behind: true, Held: "5.1"}},
+			Voters: []VoterStatus{{ID: "n1", Dir: "01000000000000000000000000000000", Addr: "127.0.0.1:1", Lag: 3, Idle: true, Priority: -1, Position: "16/0", Behind: true, Held: "5.1"}},
 		},
 		Certificate: &CertificateStatus{Expires: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), AuthorityExpires: time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC), Authority: "01ab", Warnings: []string{"soon"}},
 		Paused:      true, Priority: 7, PositionPolicy: "prefer", Position: "16/1",
-		Voters: []protocol.NodeID{"n1", "n2"}, Observers: []protocol.NodeID{"o1"},
+		Voters: []string{"n1", "n2"}, Observers: []string{"o1"},
 		Peers: []PeerStatus{{
 			ID: "n2", Addr: "127.0.0.1:1", Connected: true, RTT: 3 * time.Millisecond, LastContact: 4 * time.Millisecond, Program: "v1", Speaks: 1,
 			Sent: 1, Received: 2, Dropped: 3, Retransmits: 4, Error: "none",
@@ -486,7 +486,7 @@ func TestStatusInJSON(t *testing.T) {
 func ids3() []Peer {
 	var all []Peer
 	for i := range 3 {
-		all = append(all, Peer{ID: protocol.NodeID("n" + strconv.Itoa(i+1)), Addr: "127.0.0.1:" + strconv.Itoa(i+1)})
+		all = append(all, Peer{ID: "n" + strconv.Itoa(i+1), Addr: "127.0.0.1:" + strconv.Itoa(i+1)})
 	}
 	return all
 }

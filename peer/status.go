@@ -9,7 +9,6 @@ import (
 	"github.com/electd/elect/fence"
 	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/protocol"
-	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/peer/internal/link"
 )
@@ -18,11 +17,11 @@ import (
 // was paused or resumed is one too: its token is that of the last leader, and its
 // reason who asked for it.
 type Event struct {
-	At     time.Time       `json:"at"`               // by the wall clock of the node
-	Event  string          `json:"event"`            // elected, active, lost, follows, paused or resumed
-	Leader protocol.NodeID `json:"leader"`           // of whom it tells
-	Token  fence.Token     `json:"token"`            // of the leader; 0 if it is not known
-	Reason string          `json:"reason,omitempty"` // for people
+	At     time.Time   `json:"at"`               // by the wall clock of the node
+	Event  string      `json:"event"`            // elected, active, lost, follows, paused or resumed
+	Leader string      `json:"leader"`           // of whom it tells
+	Token  fence.Token `json:"token"`            // of the leader; 0 if it is not known
+	Reason string      `json:"reason,omitempty"` // for people
 }
 
 // NodeStatus is what a node says of itself. Its form in JSON is stable: fields
@@ -30,9 +29,9 @@ type Event struct {
 // in fields whose names end in _ns; points in time are RFC 3339, by the node's
 // own wall clock.
 type NodeStatus struct {
-	ID       protocol.NodeID `json:"id"`
-	Cluster  string          `json:"cluster"`
-	Election string          `json:"election"`
+	ID       string `json:"id"`
+	Cluster  string `json:"cluster"`
+	Election string `json:"election"`
 	// Program is the version of the program.
 	Program string `json:"program,omitempty"`
 	// Protocol is the protocol of the election, see [Protocols].
@@ -48,7 +47,7 @@ type NodeStatus struct {
 	// Observes says that its own configuration lists it as an observer.
 	Observes bool `json:"observes,omitempty"`
 	// Dir is the identity of its data directory.
-	Dir protocol.DirID `json:"dir"`
+	Dir string `json:"dir"`
 	// Membership is the newest that it knows of; null before it is founded.
 	Membership *MembershipStatus `json:"membership"`
 	Term       uint64            `json:"term"`
@@ -90,8 +89,8 @@ type NodeStatus struct {
 	Plan Plan `json:"plan"`
 	// Voters and Observers are who takes part: of Membership, and before that as this
 	// node is configured.
-	Voters    []protocol.NodeID `json:"voters"`
-	Observers []protocol.NodeID `json:"observers,omitempty"`
+	Voters    []string `json:"voters"`
+	Observers []string `json:"observers,omitempty"`
 	// Peers are the other nodes, as this node's connections show them.
 	Peers    []PeerStatus `json:"peers"`
 	Counters Counters     `json:"counters"`
@@ -117,13 +116,13 @@ func (s *NodeStatus) Ready() bool {
 func (n *Node) Status() NodeStatus {
 	l := n.look()
 	s := NodeStatus{
-		ID: n.cfg.ID, Cluster: n.cfg.Cluster, Election: n.cfg.Name, Program: n.cfg.Program, Protocol: n.dialect.protocol(),
+		ID: string(n.cfg.ID), Cluster: n.cfg.Cluster, Election: n.cfg.Name, Program: n.cfg.Program, Protocol: n.dialect.protocol(),
 		Role: protocol.Down.String(), Founded: l.Membership != nil, Term: l.View.Term, Incarnation: l.Incarnation, Started: l.Started,
 		Leader: l.State.Leader, Stale: l.State.Stale, Active: l.View.Active, LeaseLeft: l.LeaseLeft, Owes: l.Owes,
 		Paused: n.isPaused(), Priority: cmp.Or(int(n.priority.Load()), driver.DefaultPriority),
-		PositionPolicy: string(cmp.Or(n.cfg.Position, quorum.IgnorePosition)), Position: n.locator.position(),
-		Plan: n.Plan(), Voters: ids(n.voters()), Observers: ids(n.observers()),
-		Join: n.cfg.Join, Observes: n.cfg.observer(), Dir: n.self.Dir, Membership: n.membershipNow(),
+		PositionPolicy: string(n.cfg.policy()), Position: n.locator.position(),
+		Plan: n.Plan(), Voters: texts(ids(n.voters())), Observers: texts(ids(n.observers())),
+		Join: n.cfg.Join, Observes: n.cfg.observer(), Dir: n.self.Dir.String(), Membership: n.membershipNow(),
 		Peers: make([]PeerStatus, 0, len(l.Peers)), Counters: l.Counters, Certificate: certificateStatus(n.tls),
 	}
 	if n.dialect.lacks(priorities) != nil {
@@ -167,7 +166,7 @@ func certificateStatus(id *certs.Identity) *CertificateStatus {
 
 func peerStatus(p *link.PeerInfo, now clock.Boot) PeerStatus {
 	s := PeerStatus{
-		ID: p.ID, Addr: p.Addr, Connected: p.Connected, RTT: p.RTT, LastContact: -1, Program: p.Program, Speaks: p.Speaks,
+		ID: string(p.ID), Addr: p.Addr, Connected: p.Connected, RTT: p.RTT, LastContact: -1, Program: p.Program, Speaks: p.Speaks,
 		Sent: p.Sent, Received: p.Received, Dropped: p.Dropped, Retransmits: p.Retransmits,
 	}
 	if p.LastHeard != 0 {
@@ -181,9 +180,9 @@ func peerStatus(p *link.PeerInfo, now clock.Boot) PeerStatus {
 
 // PeerStatus is another node as one node's connections show it.
 type PeerStatus struct {
-	ID        protocol.NodeID `json:"id"`
-	Addr      string          `json:"addr,omitempty"`
-	Connected bool            `json:"connected"`
+	ID        string `json:"id"`
+	Addr      string `json:"addr,omitempty"`
+	Connected bool   `json:"connected"`
 	// RTT is the smoothed time of a round trip as the kernel measures it; 0 where
 	// it is not known.
 	RTT time.Duration `json:"rtt_ns"`

@@ -91,11 +91,11 @@ func (w *town) sees(s driver.State, ids ...protocol.NodeID) {
 
 func (w *town) dial(ctx context.Context, to Peer) (conn, error) {
 	w.mu.Lock()
-	w.dials[to.ID]++
+	w.dials[protocol.NodeID(to.ID)]++
 	w.mu.Unlock()
 	ctx, stop := context.WithTimeoutCause(ctx, dialLimit, fmt.Errorf("no answer within %v", dialLimit))
 	defer stop()
-	switch h, _ := w.look(to.ID); h {
+	switch h, _ := w.look(protocol.NodeID(to.ID)); h {
 	case down:
 		return nil, errors.New("connection refused")
 	case lost:
@@ -107,7 +107,7 @@ func (w *town) dial(ctx context.Context, to Peer) (conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open++
-	return &townConn{town: w, node: w.nodes[to.ID]}, nil
+	return &townConn{town: w, node: w.nodes[protocol.NodeID(to.ID)]}, nil
 }
 
 type townConn struct {
@@ -169,7 +169,7 @@ func (c *townConn) Call(ctx context.Context, verb string, token uint64, body any
 // client is one that lives in the town; it must be closed.
 func (w *town) client(t *testing.T, observers ...Peer) *Client {
 	t.Helper()
-	c, err := NewClient(Config{Name: "nightly", Voters: ids3(), Observers: observers})
+	c, err := newClient(setup{Name: "nightly", Voters: ids3(), Config: Config{Observers: observers}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func (w *town) client(t *testing.T, observers ...Peer) *Client {
 	return c
 }
 
-// spectator follows a client's Observe.
+// spectator follows a client's Watch.
 type spectator struct {
 	t      *testing.T
 	began  time.Time
@@ -191,7 +191,7 @@ func spectate(t *testing.T, c *Client) *spectator {
 	w := &spectator{t: t, began: time.Now(), states: make(chan string, 100), ended: make(chan error, 1), stop: stop}
 	go func() {
 		var last error
-		for s, err := range c.Observe(ctx) {
+		for s, err := range c.Watch(ctx) {
 			if err != nil {
 				last = err
 				continue

@@ -34,7 +34,7 @@ func TestTransfer(t *testing.T) {
 		}
 		<-time.After(time.Second)
 		for _, next := range []int{2, 1, 3, 0, 3} {
-			tr := m.(driver.Transferrer)
+			tr := m.(driver.MandateTransferrer)
 			holder := m.(*mandate).n.cfg.ID
 			ineligible(t, tr.Eligible(string(holder)), "leads already")
 			ineligible(t, tr.Eligible("n9"), "n9 is no voter; want one of ")
@@ -71,7 +71,7 @@ func TestTransfer(t *testing.T) {
 		}
 		v.isolate("n2", true)
 		<-time.After(900 * time.Millisecond)
-		ineligible(t, m.(driver.Transferrer).Eligible("n2"), "n2 has not answered for ")
+		ineligible(t, m.(driver.MandateTransferrer).Eligible("n2"), "n2 has not answered for ")
 		if err := m.Check(); err != nil {
 			t.Errorf("the leader without n2: %v", err)
 		}
@@ -82,7 +82,7 @@ func TestTransfer(t *testing.T) {
 // of each, and the leader leads on.
 func TestAppointNobody(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
-		v.change = func(c *Config) {
+		v.change = func(c *setup) {
 			if c.ID == "n3" {
 				c.Priority = driver.NeverLead
 			}
@@ -94,20 +94,20 @@ func TestAppointNobody(t *testing.T) {
 		<-time.After(10 * time.Second)
 		m := win(t, nodes[0])
 		<-time.After(time.Second)
-		err := nodes[0].Appoint(t.Context(), 0, "")
+		err := nodes[0].Transfer(t.Context(), 0, "")
 		ineligible(t, err, "nobody could: n2 would not stand")
 		ineligible(t, err, "n3 never leads: its priority is never")
-		ineligible(t, nodes[0].Appoint(t.Context(), m.Token(), "n3"), "n3 never leads")
-		if err := nodes[0].Appoint(t.Context(), m.Token()+1, "n2"); !errors.Is(err, driver.ErrSuperseded) {
-			t.Errorf("Appoint with another token: %v; want ErrSuperseded", err)
+		ineligible(t, nodes[0].Transfer(t.Context(), m.Token(), "n3"), "n3 never leads")
+		if err := nodes[0].Transfer(t.Context(), m.Token()+1, "n2"); !errors.Is(err, driver.ErrSuperseded) {
+			t.Errorf("Transfer with another token: %v; want ErrSuperseded", err)
 		}
 		if err := m.Check(); err != nil {
 			t.Errorf("a transfer that was refused ended the mandate: %v", err)
 		}
 		next := campaign(t.Context(), nodes[1])
 		<-time.After(time.Second)
-		if err := nodes[0].Appoint(t.Context(), m.Token(), ""); err != nil {
-			t.Errorf("Appoint of the best: %v", err)
+		if err := nodes[0].Transfer(t.Context(), m.Token(), ""); err != nil {
+			t.Errorf("Transfer of the best: %v", err)
 		}
 		<-m.Context().Done()
 		if err := context.Cause(m.Context()); !errors.Is(err, driver.ErrResigned) || !strings.Contains(err.Error(), "asked to hand over") {
@@ -133,7 +133,7 @@ func TestAppointNobody(t *testing.T) {
 // a greater one when that has been fit for long enough.
 func TestPriority(t *testing.T) {
 	inVillage(t, 3, func(t *testing.T, v *village) {
-		v.change = func(c *Config) {
+		v.change = func(c *setup) {
 			if c.ID == "n3" {
 				c.Priority = 500
 			}
@@ -193,7 +193,7 @@ func TestPaused(t *testing.T) {
 		m := win(t, nodes[0])
 		next := campaign(t.Context(), nodes[1])
 		<-time.After(time.Second)
-		if err := nodes[0].SetPaused(t.Context(), true); err != nil {
+		if err := nodes[0].Pause(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		<-m.Context().Done()
@@ -211,7 +211,7 @@ func TestPaused(t *testing.T) {
 			t.Error("n1 is not shown as paused, or n2 is")
 		}
 		<-time.After(time.Second)
-		ineligible(t, n.(driver.Transferrer).Eligible("n1"), "n1 would not stand: it is paused")
+		ineligible(t, n.(driver.MandateTransferrer).Eligible("n1"), "n1 would not stand: it is paused")
 
 		_ = nodes[0].Close()
 		nodes[0] = v.open("n1")
@@ -226,10 +226,10 @@ func TestPaused(t *testing.T) {
 		}
 		m = win(t, nodes[2]) // with the vote of n1 or n2
 		<-time.After(time.Second)
-		if err := nodes[0].SetPaused(t.Context(), false); err != nil {
+		if err := nodes[0].Resume(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := nodes[0].SetPaused(t.Context(), false); err != nil { // nothing changes
+		if err := nodes[0].Resume(t.Context()); err != nil { // nothing changes
 			t.Fatal(err)
 		}
 		<-time.After(time.Second)
@@ -257,7 +257,7 @@ func TestPaused(t *testing.T) {
 		}
 
 		for _, n := range nodes {
-			if err := n.SetPaused(t.Context(), true); err != nil {
+			if err := n.Pause(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -276,19 +276,19 @@ func TestPauseIsRefused(t *testing.T) {
 	inVillage(t, 1, func(t *testing.T, v *village) {
 		v.obs = names("o", 1)
 		nodes := v.openAll()
-		if err := nodes[1].SetPaused(t.Context(), true); !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "o1 is an observer and never stands") {
+		if err := nodes[1].Pause(t.Context()); !errors.Is(err, driver.ErrUnsupported) || !strings.Contains(err.Error(), "o1 is an observer and never stands") {
 			t.Errorf("an observer: %v", err)
 		}
 		m := win(t, nodes[0])
-		ineligible(t, m.(driver.Transferrer).Eligible("n2"), "n1 is the only voter")
-		ineligible(t, nodes[0].Appoint(t.Context(), 0, ""), "there is no other voter")
+		ineligible(t, m.(driver.MandateTransferrer).Eligible("n2"), "n1 is the only voter")
+		ineligible(t, nodes[0].Transfer(t.Context(), 0, ""), "there is no other voter")
 		release(t, m)
 		_ = nodes[0].Close()
-		if err := nodes[0].SetPaused(t.Context(), true); err == nil {
+		if err := nodes[0].Pause(t.Context()); err == nil {
 			t.Error("a node that is closed was paused")
 		}
-		if err := nodes[0].Appoint(t.Context(), 0, ""); !errors.Is(err, driver.ErrClosed) {
-			t.Errorf("Appoint after Close: %v", err)
+		if err := nodes[0].Transfer(t.Context(), 0, ""); !errors.Is(err, driver.ErrClosed) {
+			t.Errorf("Transfer after Close: %v", err)
 		}
 	})
 }
@@ -297,20 +297,20 @@ func TestPauseIsRefused(t *testing.T) {
 func TestAppointFromElsewhere(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, names("n", 3), nil, false)
-	c.change = func(cfg *Config) { cfg.Heartbeat, cfg.Promise = 100*time.Millisecond, 3*time.Second }
+	c.change = func(cfg *setup) { cfg.Heartbeat, cfg.Promise = 100*time.Millisecond, 3*time.Second }
 	c.startAll()
 	m := win(t, c.node("n1"))
 	next := campaign(t.Context(), c.node("n3"))
 	sees(t, c.node("n2"), "the leader", leads(m))
-	eventually(t, func() bool { return m.(driver.Transferrer).Eligible("n3") == nil }, func() string { return "n3 does not become eligible" })
-	ineligible(t, c.node("n2").Appoint(t.Context(), 0, "n2"), "n2 would not stand")
-	ineligible(t, c.node("n2").Appoint(t.Context(), 0, "n1"), "n1 leads already")
+	eventually(t, func() bool { return m.(driver.MandateTransferrer).Eligible("n3") == nil }, func() string { return "n3 does not become eligible" })
+	ineligible(t, c.node("n2").Transfer(t.Context(), 0, "n2"), "n2 would not stand")
+	ineligible(t, c.node("n2").Transfer(t.Context(), 0, "n1"), "n1 leads already")
 	// Of its first answers one may still say that it does not campaign.
-	appoint := func(by driver.Appointer, to string) {
+	appoint := func(by driver.Transferrer, to string) {
 		t.Helper()
 		var err error
 		eventually(t, func() bool {
-			err = by.Appoint(t.Context(), m.Token(), to)
+			err = by.Transfer(t.Context(), m.Token(), to)
 			return !errors.Is(err, driver.ErrIneligible)
 		}, func() string { return err.Error() })
 		if err != nil {
@@ -322,13 +322,13 @@ func TestAppointFromElsewhere(t *testing.T) {
 	release(t, m)
 	m = within(t, next, "n3").m
 
-	client, err := NewClient(c.config("visitor"))
+	client, err := newClient(c.config("visitor"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
 	next = campaign(t.Context(), c.node("n2"))
-	eventually(t, func() bool { return m.(driver.Transferrer).Eligible("n2") == nil }, func() string { return "n2 does not become eligible" })
+	eventually(t, func() bool { return m.(driver.MandateTransferrer).Eligible("n2") == nil }, func() string { return "n2 does not become eligible" })
 	sees(t, client, "the leader", leads(m))
 	appoint(client, "n2")
 	<-m.Context().Done()
@@ -336,7 +336,7 @@ func TestAppointFromElsewhere(t *testing.T) {
 	m = within(t, next, "n2").m
 
 	for _, id := range []protocol.NodeID{"n1", "n2", "n3"} {
-		if err := client.SetPaused(t.Context(), id, true); err != nil {
+		if err := client.Pause(t.Context(), string(id)); err != nil {
 			t.Errorf("pausing %s: %v", id, err)
 		}
 	}
@@ -345,13 +345,14 @@ func TestAppointFromElsewhere(t *testing.T) {
 	// One that the URL does not list is found by the membership.
 	cfg := c.config("visitor")
 	cfg.Voters = cfg.Voters[:1]
-	few, err := NewClient(cfg)
+	few, err := newClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer few.Close()
-	for _, on := range []bool{false, true} {
-		if err := few.SetPaused(t.Context(), "n3", on); err != nil || c.node("n3").isPaused() != on {
+	for _, verb := range []string{verbResume, verbPause} {
+		on := verb == verbPause
+		if err := few.setPaused(t.Context(), "n3", verb); err != nil || c.node("n3").isPaused() != on {
 			t.Errorf("n3, which the URL does not list, paused %v: %v, and it is %v", on, err, c.node("n3").isPaused())
 		}
 	}
@@ -381,9 +382,9 @@ func TestAppointAfterLapse(t *testing.T) {
 		<-time.After(2 * time.Second)
 		for _, to := range []string{"", "n2"} {
 			if err := nodes[0].appoint(t.Context(), 0, to); !errors.Is(err, driver.ErrNoLeader) {
-				t.Errorf("Appoint of %q at one whose term is over: %v; want ErrNoLeader", to, err)
+				t.Errorf("Transfer of %q at one whose term is over: %v; want ErrNoLeader", to, err)
 			}
-			if err := m.(driver.Transferrer).Eligible(to); err == nil || errors.Is(err, driver.ErrIneligible) || !errors.Is(err, context.Cause(m.Context())) {
+			if err := m.(driver.MandateTransferrer).Eligible(to); err == nil || errors.Is(err, driver.ErrIneligible) || !errors.Is(err, context.Cause(m.Context())) {
 				t.Errorf("Eligible of %q: %v; want why the mandate is over, %v", to, err, context.Cause(m.Context()))
 			}
 		}
@@ -401,7 +402,7 @@ func TestPauseWriteFails(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		err := n.SetPaused(t.Context(), true)
+		err := n.Pause(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "want it said again") || n.isPaused() {
 			t.Fatalf("a pause that cannot be written: %v; paused: %v", err, n.isPaused())
 		}
@@ -411,7 +412,7 @@ func TestPauseWriteFails(t *testing.T) {
 		if err := n.dir.SetPause(disk.Pause{Paused: true}); err != nil { // as if it had been written after all
 			t.Fatal(err)
 		}
-		if err := n.SetPaused(t.Context(), false); err != nil {
+		if err := n.Resume(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if p, err := n.dir.Pause(); err != nil || p.Paused {

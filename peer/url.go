@@ -53,8 +53,8 @@ var parameters = map[string]func(c *Config, value string) error{
 		return nil
 	},
 	"position": func(c *Config, v string) error {
-		c.Position = quorum.PositionPolicy(v)
-		if p := c.Position; p != quorum.IgnorePosition && p != quorum.PreferPosition && p != quorum.RequirePosition {
+		c.Position = v
+		if p := quorum.PositionPolicy(v); p != quorum.IgnorePosition && p != quorum.PreferPosition && p != quorum.RequirePosition {
 			return fmt.Errorf("%q; want %s, %s or %s", v, quorum.IgnorePosition, quorum.PreferPosition, quorum.RequirePosition)
 		}
 		return nil
@@ -99,8 +99,7 @@ func duration(field func(*Config) *time.Duration) func(*Config, string) error {
 //
 //	peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400?certs=/etc/elect/certs&profile=fast
 //
-// for the participant id of the election called name. The id may be one that is
-// not listed, see [NewClient]. Package net/url knows no list of hosts, so the
+// into its voters and the rest. Package net/url knows no list of hosts, so the
 // URL may come as elect.ParseURL makes it, with the list in Opaque, or as
 // url.Parse does, which takes all before the last @ for user and password. The
 // parameters are
@@ -122,40 +121,39 @@ func duration(field func(*Config) *time.Duration) func(*Config, string) error {
 //
 // Errors do not repeat the URL. No configuration is checked beyond its syntax:
 // [Config.Plan] does that.
-func ParseURL(u *url.URL, name, id string) (Config, error) {
-	c := Config{Name: name, ID: protocol.NodeID(id)}
+func ParseURL(u *url.URL) (voters []Peer, cfg Config, err error) {
 	switch {
 	case u == nil:
-		return c, errors.New("no URL; " + wantURL)
+		return nil, cfg, errors.New("no URL; " + wantURL)
 	case u.Scheme != "peer":
-		return c, fmt.Errorf("scheme %q; want peer", u.Scheme)
+		return nil, cfg, fmt.Errorf("scheme %q; want peer", u.Scheme)
 	case u.Fragment != "" || u.RawFragment != "":
-		return c, errors.New("a peer URL has no fragment")
+		return nil, cfg, errors.New("a peer URL has no fragment")
 	}
 	authority, err := authorityOf(u)
 	if err != nil {
-		return c, err
+		return nil, cfg, err
 	}
-	if c.Voters, err = parsePeers(authority, false); err != nil {
-		return c, err
+	if voters, err = parsePeers(authority, false); err != nil {
+		return nil, cfg, err
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return c, fmt.Errorf("%w; the parameters are: %s", err, known())
+		return nil, cfg, fmt.Errorf("%w; the parameters are: %s", err, known())
 	}
 	for _, key := range slices.Sorted(maps.Keys(query)) {
 		set := parameters[key]
 		switch {
 		case set == nil:
-			return c, fmt.Errorf("unknown parameter %q; want some of: %s", key, known())
+			return nil, cfg, fmt.Errorf("unknown parameter %q; want some of: %s", key, known())
 		case len(query[key]) != 1:
-			return c, fmt.Errorf("%s is given %d times; want it once", key, len(query[key]))
+			return nil, cfg, fmt.Errorf("%s is given %d times; want it once", key, len(query[key]))
 		}
-		if err := set(&c, query.Get(key)); err != nil {
-			return c, fmt.Errorf("%s: %w", key, err)
+		if err := set(&cfg, query.Get(key)); err != nil {
+			return nil, cfg, fmt.Errorf("%s: %w", key, err)
 		}
 	}
-	return c, nil
+	return voters, cfg, nil
 }
 
 func known() string { return strings.Join(slices.Sorted(maps.Keys(parameters)), ", ") }
@@ -224,7 +222,7 @@ func parsePeers(list string, observers bool) ([]Peer, error) {
 		if has(peers, nodeID) {
 			return nil, fmt.Errorf("%s is listed twice; want each participant once", nodeID)
 		}
-		peers = append(peers, Peer{ID: nodeID, Addr: addr})
+		peers = append(peers, Peer{ID: id, Addr: addr})
 	}
 	return peers, nil
 }

@@ -19,38 +19,38 @@ func TestParseURL(t *testing.T) {
 	for _, c := range []struct {
 		raw  string
 		net  bool // url.Parse reads it too
-		want Config
+		want []Peer
+		rest Config
 	}{
-		{"peer://" + list, true, Config{Voters: three}},
-		{"peer:" + list, true, Config{Voters: three}},
-		{"peer://" + list + "/", true, Config{Voters: three}},
-		{"peer://n1@10.0.0.1:7400", true, Config{Voters: three[:1]}},
-		{"peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400", true, Config{Voters: three[:2]}},
-		{"peer://n1@[::1]:7400", true, Config{Voters: []Peer{{"n1", "[::1]:7400"}}}},
-		{"peer://n1@[::1]:7400,n2@[::1]:7401", false, Config{Voters: []Peer{{"n1", "[::1]:7400"}, {"n2", "[::1]:7401"}}}},
-		{"peer://n1@[fe80::1%25eth0]:7400", true, Config{Voters: []Peer{{"n1", "[fe80::1%eth0]:7400"}}}},
-		{"peer://n1@[fe80::1%25eth0]:7400,n2@b:1", false, Config{Voters: []Peer{{"n1", "[fe80::1%eth0]:7400"}, {"n2", "b:1"}}}},
-		{"peer://n%31@a:1,n2@b:2", true, Config{Voters: []Peer{{"n1", "a:1"}, {"n2", "b:2"}}}},
-		{"peer://n1@a:http,n2@b:2", true, Config{Voters: []Peer{{"n1", "a:http"}, {"n2", "b:2"}}}},
+		{"peer://" + list, true, three, Config{}},
+		{"peer:" + list, true, three, Config{}},
+		{"peer://" + list + "/", true, three, Config{}},
+		{"peer://n1@10.0.0.1:7400", true, three[:1], Config{}},
+		{"peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400", true, three[:2], Config{}},
+		{"peer://n1@[::1]:7400", true, []Peer{{"n1", "[::1]:7400"}}, Config{}},
+		{"peer://n1@[::1]:7400,n2@[::1]:7401", false, []Peer{{"n1", "[::1]:7400"}, {"n2", "[::1]:7401"}}, Config{}},
+		{"peer://n1@[fe80::1%25eth0]:7400", true, []Peer{{"n1", "[fe80::1%eth0]:7400"}}, Config{}},
+		{"peer://n1@[fe80::1%25eth0]:7400,n2@b:1", false, []Peer{{"n1", "[fe80::1%eth0]:7400"}, {"n2", "b:1"}}, Config{}},
+		{"peer://n%31@a:1,n2@b:2", true, []Peer{{"n1", "a:1"}, {"n2", "b:2"}}, Config{}},
+		{"peer://n1@a:http,n2@b:2", true, []Peer{{"n1", "a:http"}, {"n2", "b:2"}}, Config{}},
 		{
 			"peer://" + list + "?certs=/etc/elect&data=/var/lib/elect&cluster=prod&profile=fast&heartbeat=10ms&promise=2s&era=3&listen=0.0.0.0:7400&observers=o1,o2@10.0.0.9:7400", true,
-			Config{
-				Voters: three, Certs: "/etc/elect", Data: "/var/lib/elect", Cluster: "prod", Profile: "fast",
+			three, Config{
+				Certs: "/etc/elect", Data: "/var/lib/elect", Cluster: "prod", Profile: "fast",
 				Heartbeat: 10 * time.Millisecond, Promise: 2 * time.Second, Era: 3, Listen: "0.0.0.0:7400",
 				Observers: []Peer{{"o1", ""}, {"o2", "10.0.0.9:7400"}},
 			},
 		},
-		{"peer://" + list + "?ca=a&cert=b&key=c", true, Config{Voters: three, CA: "a", Cert: "b", Key: "c"}},
-		{"peer://" + list + "?insecure=true", true, Config{Voters: three, Insecure: true}},
+		{"peer://" + list + "?ca=a&cert=b&key=c", true, three, Config{CA: "a", Cert: "b", Key: "c"}},
+		{"peer://" + list + "?insecure=true", true, three, Config{Insecure: true}},
 	} {
-		c.want.Name, c.want.ID = "job", "n1"
 		u, err := elect.ParseURL(c.raw)
 		if err != nil {
 			t.Errorf("elect.ParseURL(%s): %v", c.raw, err)
 			continue
 		}
-		if got, err := ParseURL(u, "job", "n1"); err != nil || !reflect.DeepEqual(got, c.want) {
-			t.Errorf("ParseURL(%s) = %+v, %v; want %+v", c.raw, got, err, c.want)
+		if got, rest, err := ParseURL(u); err != nil || !reflect.DeepEqual(got, c.want) || !reflect.DeepEqual(rest, c.rest) {
+			t.Errorf("ParseURL(%s) = %v, %+v, %v; want %v, %+v", c.raw, got, rest, err, c.want, c.rest)
 		}
 		u, err = url.Parse(c.raw)
 		if (err == nil) != c.net {
@@ -59,8 +59,8 @@ func TestParseURL(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if got, err := ParseURL(u, "job", "n1"); err != nil || !reflect.DeepEqual(got, c.want) {
-			t.Errorf("ParseURL(url.Parse(%s)) = %+v, %v; want %+v", c.raw, got, err, c.want)
+		if got, rest, err := ParseURL(u); err != nil || !reflect.DeepEqual(got, c.want) || !reflect.DeepEqual(rest, c.rest) {
+			t.Errorf("ParseURL(url.Parse(%s)) = %v, %+v, %v; want %v, %+v", c.raw, got, rest, err, c.want, c.rest)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestParseURLRefuses(t *testing.T) {
 			t.Errorf("elect.ParseURL(%s): %v", raw, err)
 			continue
 		}
-		_, err = ParseURL(u, "job", "n1")
+		_, _, err = ParseURL(u)
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("ParseURL(%s): %v; want an error that says %q", raw, err, says)
 		}
@@ -112,7 +112,7 @@ func TestParseURLRefuses(t *testing.T) {
 			t.Errorf("ParseURL(%s) repeats a password: %v", raw, err)
 		}
 	}
-	if _, err := ParseURL(nil, "job", "n1"); err == nil {
+	if _, _, err := ParseURL(nil); err == nil {
 		t.Error("no URL is accepted")
 	}
 }
@@ -131,14 +131,14 @@ func FuzzParseURL(f *testing.F) {
 		if err != nil {
 			return
 		}
-		c, err := ParseURL(u, "job", "n1")
+		voters, _, err := ParseURL(u)
 		if err != nil {
 			return
 		}
-		again := &url.URL{Scheme: "peer", Opaque: "//" + strings.ReplaceAll(strings.ReplaceAll(list(c.Voters), ", ", ","), "%", "%25")}
-		d, err := ParseURL(again, "job", "n1")
-		if err != nil || !reflect.DeepEqual(c.Voters, d.Voters) {
-			t.Errorf("ParseURL(%q) has the voters %v; written again they are %v (%v)", raw, c.Voters, d.Voters, err)
+		again := &url.URL{Scheme: "peer", Opaque: "//" + strings.ReplaceAll(strings.ReplaceAll(list(voters), ", ", ","), "%", "%25")}
+		same, _, err := ParseURL(again)
+		if err != nil || !reflect.DeepEqual(voters, same) {
+			t.Errorf("ParseURL(%q) has the voters %v; written again they are %v (%v)", raw, voters, same, err)
 		}
 	})
 }

@@ -25,7 +25,7 @@ type village struct {
 	all    []protocol.NodeID // voters
 	obs    []protocol.NodeID
 	late   []protocol.NodeID // who are to join; only added to beneath mu
-	change func(*Config)     // of each configuration; may be nil
+	change func(*setup)      // of each configuration; may be nil
 	hop    time.Duration
 	disk   func(id protocol.NodeID, save func([]byte) error) func([]byte) error // nil: as it is
 
@@ -62,8 +62,8 @@ func inVillage(t *testing.T, voters int, do func(t *testing.T, v *village)) {
 	})
 }
 
-func (v *village) config(id protocol.NodeID) Config {
-	cfg := Config{ID: id, Name: "job", Data: v.data, Listener: nowhere{}, Join: slices.Contains(v.late, id)}
+func (v *village) config(id protocol.NodeID) setup {
+	cfg := setup{ID: id, Name: "job", Config: Config{Data: v.data, Listener: nowhere{}, Join: slices.Contains(v.late, id)}}
 	for _, id := range v.all {
 		cfg.Voters = append(cfg.Voters, v.peer(id))
 	}
@@ -71,7 +71,7 @@ func (v *village) config(id protocol.NodeID) Config {
 		cfg.Voters = append(cfg.Voters, v.peer(id))
 	}
 	for _, id := range v.obs {
-		cfg.Observers = append(cfg.Observers, Peer{ID: id})
+		cfg.Observers = append(cfg.Observers, Peer{ID: string(id)})
 	}
 	cfg.dialer = v.dial
 	cfg.connect = func(lc link.Config) (links, error) { return v.connect(id, lc), nil }
@@ -91,7 +91,7 @@ func (v *village) config(id protocol.NodeID) Config {
 }
 
 // peer is somebody with his address.
-func (v *village) peer(id protocol.NodeID) Peer { return Peer{id, v.address(id)} }
+func (v *village) peer(id protocol.NodeID) Peer { return Peer{string(id), v.address(id)} }
 
 // where is the address at which somebody answers, with mu held.
 func (v *village) where(id protocol.NodeID) string {
@@ -116,7 +116,7 @@ func (v *village) everybodyLocked() []protocol.NodeID { return slices.Concat(v.a
 
 func (v *village) open(id protocol.NodeID) *Node {
 	v.t.Helper()
-	n, err := New(v.t.Context(), v.config(id))
+	n, err := open(v.t.Context(), v.config(id))
 	if err != nil {
 		v.t.Fatal(err)
 	}

@@ -50,11 +50,11 @@ func (n *Node) testament() driver.Testament {
 		t.Incarnation++
 	}
 	for _, p := range n.voters() {
-		if p.ID != n.cfg.ID {
-			if places := n.places(p.ID); len(places) > 0 {
+		if id := protocol.NodeID(p.ID); id != n.cfg.ID {
+			if places := n.places(id); len(places) > 0 {
 				p.Addr = places[0]
 			}
-			t.Voters[p.ID] = p.Addr
+			t.Voters[id] = p.Addr
 		}
 	}
 	data, err := json.Marshal(t)

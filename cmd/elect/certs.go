@@ -115,9 +115,8 @@ func clusterOf(dir string) string {
 func certified(args []string) ([]certs.Node, error) {
 	var nodes []certs.Node
 	for _, arg := range args {
-		text, hosts, found := strings.Cut(arg, "=")
-		id, err := protocol.ParseNodeID(text)
-		if err != nil {
+		id, hosts, found := strings.Cut(arg, "=")
+		if _, err := protocol.ParseNodeID(id); err != nil {
 			return nil, exit.Usagef("%q: %w; want ID or ID=HOST,…, such as n1=10.0.0.1", arg, err)
 		}
 		if slices.ContainsFunc(nodes, func(n certs.Node) bool { return n.ID == id }) {
@@ -168,7 +167,7 @@ func tellCerts(w io.Writer, dir string, made []string, nodes []certs.Node) error
 	var voters []string
 	ports := map[string]int{} // the next one at each host
 	for i, n := range nodes {
-		if !slices.Contains(made, string(n.ID)+".crt") {
+		if !slices.Contains(made, n.ID+".crt") {
 			fmt.Fprintf(&b, "%s has a certificate there already, which is left as it was.\n", n.ID)
 		}
 		host := fmt.Sprintf("HOST%d", i+1)

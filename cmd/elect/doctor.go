@@ -108,24 +108,24 @@ func newDoctor() *cobra.Command {
 
 // measurable is the configuration that the URL says. Here it needs no certificates,
 // because nothing is said to the peers; those that it names must be there.
-func (p *place) measurable() (peer.Config, error) {
-	peers, err := p.parsePeers("")
+func (p *place) measurable() (voters []peer.Peer, peers peer.Config, err error) {
+	voters, peers, err = p.parsePeers()
 	if err != nil {
-		return peers, err
+		return nil, peers, err
 	}
 	if peers.Certs == "" && peers.CA == "" {
 		peers.Insecure = true
-	} else if c, err := peer.NewClient(peers); errors.Is(err, certs.ErrExpired) {
+	} else if c, err := peer.NewClient(voters, p.name, peers); errors.Is(err, certs.ErrExpired) {
 		peers.Insecure = false // the report has it
 	} else if err != nil {
-		return peers, ofPeers(err, &peers)
+		return nil, peers, ofPeers(err, &peers)
 	} else if err := c.Close(); err != nil {
-		return peers, failed.Backend(err)
+		return nil, peers, failed.Backend(err)
 	}
-	if _, err := peers.Plan(); err != nil {
-		return peers, exit.With(exit.Usage, err)
+	if _, err := peers.Plan(voters); err != nil {
+		return nil, peers, exit.With(exit.Usage, err)
 	}
-	return peers, nil
+	return voters, peers, nil
 }
 
 // patient completes what to measure, and says how many voters there are, 0 when
@@ -136,23 +136,23 @@ func patient(election string, cfg *doctor.Config) (voters int, configured *quoru
 		if !p.isPeer() {
 			return 0, nil, exit.Usagef("--election %s: only elections among peers rest on times; want peer://n1@10.0.0.1:7400,…, or none", p.shown())
 		}
-		peers, err := p.measurable()
+		listed, peers, err := p.measurable()
 		if err != nil {
 			return 0, nil, err
 		}
-		plan, err := peers.Plan()
+		plan, err := peers.Plan(listed)
 		if err != nil {
 			return 0, nil, exit.With(exit.Usage, err)
 		}
-		for _, v := range slices.Concat(peers.Voters, peers.Observers) {
+		for _, v := range slices.Concat(listed, peers.Observers) {
 			if v.Addr != "" {
-				cfg.Peers = append(cfg.Peers, doctor.Target{ID: string(v.ID), Addr: v.Addr})
+				cfg.Peers = append(cfg.Peers, doctor.Target{ID: v.ID, Addr: v.Addr})
 			}
 		}
 		if cfg.Data == "" {
 			cfg.Data = peers.Data
 		}
-		voters, cfg.Certificates = len(peers.Voters), heldBy(&peers)
+		voters, cfg.Certificates = len(listed), heldBy(&peers)
 		if plan.Changed {
 			configured = &quorum.Profile{Name: "configured", Heartbeat: plan.Heartbeat, Promise: plan.Promise, Slot: plan.Slot}
 		}

@@ -77,7 +77,7 @@ func writeHistory(w io.Writer, events []peer.Event) error {
 	fmt.Fprintln(t, "AT\tEVENT\tLEADER\tTOKEN\tREASON")
 	for i, e := range events {
 		reason := joined(e.Reason, told(events, i))
-		fmt.Fprintf(t, "%s\t%s\t%s\t%v\t%s\n", timestamp(e.At), e.Event, cmp.Or(string(e.Leader), nobody), e.Token, or(reason))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%v\t%s\n", timestamp(e.At), e.Event, cmp.Or(e.Leader, nobody), e.Token, or(reason))
 	}
 	return t.Flush()
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/electd/elect/fence"
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
 )
 
@@ -14,7 +13,7 @@ import (
 // of reads as if two had led.
 func TestHistoryTable(t *testing.T) {
 	e := func(second int, event, leader string, token fence.Token, reason string) peer.Event {
-		return peer.Event{At: time.Unix(int64(second), 0), Event: event, Leader: protocol.NodeID(leader), Token: token, Reason: reason}
+		return peer.Event{At: time.Unix(int64(second), 0), Event: event, Leader: leader, Token: token, Reason: reason}
 	}
 	events := []peer.Event{
 		e(1, "elected", "n1", 1, ""), e(1, "active", "n1", 1, ""), e(5, "lost", "n1", 1, "resigned"),

@@ -151,7 +151,7 @@ func newMemberChange(openers elect.Openers, use, short, long, example string, ob
 // parseMember reads ID or ID@HOST:PORT.
 func parseMember(verb, text string) (peer.Peer, error) {
 	id, addr, found := strings.Cut(text, "@")
-	node := peer.Peer{ID: protocol.NodeID(id), Addr: addr}
+	node := peer.Peer{ID: id, Addr: addr}
 	if _, err := protocol.ParseNodeID(id); err != nil {
 		return node, err
 	}
@@ -201,10 +201,10 @@ func (c changed) write(w io.Writer) error {
 func describe(m *peer.MembershipStatus) string {
 	var voters, observers []string
 	for _, v := range m.Voters {
-		voters = append(voters, string(v.ID))
+		voters = append(voters, v.ID)
 	}
 	for _, o := range m.Observers {
-		observers = append(observers, string(o.ID))
+		observers = append(observers, o.ID)
 	}
 	text := "the voters " + strings.Join(voters, ", ")
 	if len(voters) == 1 {

@@ -15,7 +15,6 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
 )
 
@@ -108,12 +107,12 @@ func newMembers(openers elect.Openers) *cobra.Command {
 // members is who takes part in an election. Fields are added, and never renamed
 // or removed.
 type members struct {
-	Election string           `json:"election"`
-	Name     string           `json:"name"`
-	Quorum   int              `json:"quorum"`
-	Answers  int              `json:"answers"`
-	Leader   *protocol.NodeID `json:"leader"`
-	SeenBy   *protocol.NodeID `json:"seen_by"`
+	Election string  `json:"election"`
+	Name     string  `json:"name"`
+	Quorum   int     `json:"quorum"`
+	Answers  int     `json:"answers"`
+	Leader   *string `json:"leader"`
+	SeenBy   *string `json:"seen_by"`
 	// Membership is the newest one that they tell of.
 	Membership *peer.MembershipStatus `json:"membership"`
 	Members    []member               `json:"members"`
@@ -128,7 +127,7 @@ type members struct {
 
 // member is one of them.
 type member struct {
-	ID          protocol.NodeID  `json:"id"`
+	ID          string           `json:"id"`
 	Kind        string           `json:"kind"`
 	Address     string           `json:"address,omitempty"`
 	Status      *peer.NodeStatus `json:"status"`
@@ -149,7 +148,7 @@ type member struct {
 // itself, and one of them about its connections.
 func membersOf(results []peer.NodeResult, voters int) *members {
 	m := &members{Members: []member{}, Membership: peer.Newest(results)}
-	kind := func(i int, id protocol.NodeID) string { // by the URL, until they tell
+	kind := func(i int, id string) string { // by the URL, until they tell
 		if i < voters {
 			return "voter"
 		}
@@ -157,7 +156,7 @@ func membersOf(results []peer.NodeResult, voters int) *members {
 	}
 	if m.Membership != nil {
 		voters = len(m.Membership.Voters)
-		kind = func(_ int, id protocol.NodeID) string { return kindOf(m.Membership, id) }
+		kind = func(_ int, id string) string { return kindOf(m.Membership, id) }
 		results = slices.SortedStableFunc(slices.Values(results), func(a, b peer.NodeResult) int {
 			return cmp.Compare(rankOf(kind(0, a.Peer.ID)), rankOf(kind(0, b.Peer.ID)))
 		})
@@ -173,7 +172,7 @@ func membersOf(results []peer.NodeResult, voters int) *members {
 		m.Protocol = cmp.Or(m.Protocol, s.Protocol)
 		m.noLease = m.noLease || s.Plan.Protocol != "" && s.Plan.Lease == 0
 		if s.Token != 0 {
-			m.leaders = append(m.leaders, string(s.ID))
+			m.leaders = append(m.leaders, s.ID)
 		}
 		if m.cause == "" && s.Leader == nil {
 			m.cause = s.Cause
@@ -186,8 +185,7 @@ func membersOf(results []peer.NodeResult, voters int) *members {
 		}
 	}
 	if leader != nil {
-		id := protocol.NodeID(leader.ID)
-		m.Leader = &id
+		m.Leader = &leader.ID
 	}
 	if seen != nil {
 		m.SeenBy = &seen.ID
@@ -311,7 +309,7 @@ func (m *members) write(w io.Writer) error {
 }
 
 // kindOf is what somebody is in a membership.
-func kindOf(m *peer.MembershipStatus, id protocol.NodeID) string {
+func kindOf(m *peer.MembershipStatus, id string) string {
 	switch {
 	case slices.ContainsFunc(m.Voters, func(v peer.VoterStatus) bool { return v.ID == id }):
 		return "voter"

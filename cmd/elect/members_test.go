@@ -10,17 +10,16 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
 )
 
 // node is what one of three voters says of itself.
 func node(id, role string, token elect.Token, change func(*peer.NodeStatus)) peer.NodeResult {
 	s := &peer.NodeStatus{
-		ID: protocol.NodeID(id), Role: role, Founded: true, Token: token, Active: token > 0, LeaseLeft: time.Duration(token) * 100 * time.Millisecond,
+		ID: id, Role: role, Founded: true, Token: token, Active: token > 0, LeaseLeft: time.Duration(token) * 100 * time.Millisecond,
 		Program: "v1", Leader: &elect.Leader{ID: "n2", Token: 7},
 	}
-	for _, o := range []protocol.NodeID{"n1", "n2", "n3"} {
+	for _, o := range []string{"n1", "n2", "n3"} {
 		if string(o) != id {
 			s.Peers = append(s.Peers, peer.PeerStatus{ID: o, Connected: true, RTT: 210 * time.Microsecond, LastContact: 40 * time.Millisecond, Program: "v1"})
 		}
@@ -32,7 +31,7 @@ func node(id, role string, token elect.Token, change func(*peer.NodeStatus)) pee
 }
 
 func silent(id string) peer.NodeResult {
-	return peer.NodeResult{Peer: peer.Peer{ID: protocol.NodeID(id), Addr: id + ".example:7400"}, Err: errors.New("connection refused")}
+	return peer.NodeResult{Peer: peer.Peer{ID: id, Addr: id + ".example:7400"}, Err: errors.New("connection refused")}
 }
 
 func TestMembers(t *testing.T) {
@@ -90,7 +89,7 @@ func TestMembers(t *testing.T) {
 		},
 		"an observer, and one that only the leader knows": {
 			[]peer.NodeResult{node("n1", "follower", 0, nil), node("n2", "leader", 7, func(s *peer.NodeStatus) {
-				s.Observers = []protocol.NodeID{"o1", "o2", "o3"}
+				s.Observers = []string{"o1", "o2", "o3"}
 				s.Peers = append(s.Peers, peer.PeerStatus{ID: "o2", Connected: true, RTT: time.Millisecond, LastContact: 0})
 			}), silent("n3"), node("o1", "observer", 0, nil)}, exit.OK, "",
 			[]string{"o1 observer observer - - - - v1 o1.example:7400 -", "o2 observer connected - 1ms 0s ago - - - -", "o3 observer ? - - - - - - it is not connected"},
@@ -146,7 +145,7 @@ func TestMembers(t *testing.T) {
 // moved is a membership without n1.
 func moved(count uint64) *peer.MembershipStatus {
 	m := &peer.MembershipStatus{Term: 7, Count: count, Observers: []peer.ObserverStatus{{ID: "o1"}}}
-	for _, id := range []protocol.NodeID{"n2", "n3", "n4"} {
+	for _, id := range []string{"n2", "n3", "n4"} {
 		m.Voters = append(m.Voters, peer.VoterStatus{ID: id, Lag: -1})
 	}
 	return m

@@ -120,7 +120,7 @@ func peersParse(t *testing.T, file, where, id string) {
 	t.Helper()
 	u, err := url.Parse(where)
 	if err == nil {
-		_, err = peer.ParseURL(u, "scheduler", id)
+		_, _, err = peer.ParseURL(u)
 	}
 	if err != nil {
 		t.Errorf("%s: %s: %v", file, where, err)

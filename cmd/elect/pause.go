@@ -15,7 +15,6 @@ import (
 	"github.com/electd/elect"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
 )
 
@@ -121,12 +120,12 @@ func allPaused(nodes []peer.NodeResult) bool {
 
 // pausable are the nodes that are meant: those named, or all voters of the newest
 // membership; of the URL, if nobody tells of one.
-func (p *place) pausable(newest *peer.MembershipStatus, named []string) ([]protocol.NodeID, error) {
-	cfg, err := p.peers("")
+func (p *place) pausable(newest *peer.MembershipStatus, named []string) ([]string, error) {
+	listed, cfg, err := p.peers()
 	if err != nil {
 		return nil, err
 	}
-	var voters, observers []protocol.NodeID
+	var voters, observers []string
 	if newest != nil {
 		for _, v := range newest.Voters {
 			voters = append(voters, v.ID)
@@ -135,28 +134,23 @@ func (p *place) pausable(newest *peer.MembershipStatus, named []string) ([]proto
 			observers = append(observers, o.ID)
 		}
 	} else {
-		for _, v := range cfg.Voters {
+		for _, v := range listed {
 			voters = append(voters, v.ID)
 		}
 		for _, o := range cfg.Observers {
 			observers = append(observers, o.ID)
 		}
 	}
-	var all []string
-	for _, v := range voters {
-		all = append(all, string(v))
-	}
 	if len(named) == 0 {
 		return voters, nil
 	}
-	var which []protocol.NodeID
-	for _, id := range named {
-		n := protocol.NodeID(id)
+	var which []string
+	for _, n := range named {
 		switch {
 		case slices.Contains(observers, n):
-			return nil, exit.Usagef("--node %s: an observer never stands; want some of the voters: %s", id, strings.Join(all, ", "))
+			return nil, exit.Usagef("--node %s: an observer never stands; want some of the voters: %s", n, strings.Join(voters, ", "))
 		case !slices.Contains(voters, n):
-			return nil, exit.Usagef("--node %q is no voter of this election; want some of: %s", id, strings.Join(all, ", "))
+			return nil, exit.Usagef("--node %q is no voter of this election; want some of: %s", n, strings.Join(voters, ", "))
 		case !slices.Contains(which, n):
 			which = append(which, n)
 		}
@@ -177,21 +171,25 @@ type paused struct {
 }
 
 type pausedNode struct {
-	ID     protocol.NodeID `json:"id"`
-	Paused *bool           `json:"paused"` // null where it is not known
-	Error  string          `json:"error,omitempty"`
+	ID     string `json:"id"`
+	Paused *bool  `json:"paused"` // null where it is not known
+	Error  string `json:"error,omitempty"`
 
 	err error
 }
 
 // setPaused asks all of them at the same time.
-func setPaused(ctx context.Context, c *peer.Client, which []protocol.NodeID, on bool) *paused {
+func setPaused(ctx context.Context, c *peer.Client, which []string, on bool) *paused {
 	r := &paused{Nodes: make([]pausedNode, len(which)), on: on}
+	ask := c.Resume
+	if on {
+		ask = c.Pause
+	}
 	var asking sync.WaitGroup
 	for i, id := range which {
 		asking.Go(func() {
 			n := pausedNode{ID: id, Paused: &on}
-			if n.err = c.SetPaused(ctx, id, on); n.err != nil {
+			if n.err = ask(ctx, id); n.err != nil {
 				n.Paused, n.Error = nil, cli.OneLine(n.err.Error())
 			}
 			r.Nodes[i] = n
@@ -225,7 +223,7 @@ func (r *paused) awaitNobody(cmd *cobra.Command, c *peer.Client) {
 	ctx, cancel := within(cmd, orderTimeout)
 	defer cancel()
 	r.Leader, r.then = json.RawMessage("null"), fmt.Sprintf("who leads %s now was not seen within %v", r.Name, orderTimeout)
-	for s, err := range c.Observe(ctx) {
+	for s, err := range c.Watch(ctx) {
 		switch {
 		case err != nil || s.Stale:
 		case s.Leader != nil:

@@ -37,24 +37,24 @@ func openPeer(ctx context.Context, t driver.Target) (driver.Elector, error) {
 
 // openPeerWith is openPeer with what a URL cannot say.
 func openPeerWith(ctx context.Context, t driver.Target, complete func(*peer.Config)) (driver.Elector, error) {
-	cfg, err := peer.ParseURL(t.URL, t.Name, t.ID)
+	voters, cfg, err := peer.ParseURL(t.URL)
 	if err == nil {
-		_, err = cfg.Plan()
+		_, err = cfg.Plan(voters)
 	}
 	if err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
 	cfg.Program, cfg.Logger = cli.Version(), t.Logger
 	complete(&cfg)
-	listed := func(p peer.Peer) bool { return p.ID == cfg.ID }
-	if !slices.ContainsFunc(cfg.Voters, listed) && !slices.ContainsFunc(cfg.Observers, listed) {
-		c, err := peer.NewClient(cfg)
+	listed := func(p peer.Peer) bool { return p.ID == t.ID }
+	if !slices.ContainsFunc(voters, listed) && !slices.ContainsFunc(cfg.Observers, listed) {
+		c, err := peer.NewClient(voters, t.Name, cfg)
 		if err != nil {
 			return nil, ofPeers(err, &cfg) // and no nil *Client
 		}
 		return c, nil
 	}
-	n, err := peer.New(ctx, cfg)
+	n, err := peer.New(ctx, voters, t.Name, t.ID, cfg)
 	if err != nil {
 		return nil, ofPeers(err, &cfg)
 	}
@@ -70,8 +70,8 @@ func introducing(openers elect.Openers) (elect.Openers, func() string) {
 	with[peerScheme] = func(ctx context.Context, t driver.Target) (driver.Elector, error) {
 		e, err := openers[peerScheme](ctx, t)
 		node, _ = e.(*peer.Node)
-		if cfg, err := peer.ParseURL(t.URL, t.Name, t.ID); err == nil {
-			listed = cfg.Voters
+		if voters, _, err := peer.ParseURL(t.URL); err == nil {
+			listed = voters
 		}
 		return e, err
 	}
@@ -88,7 +88,7 @@ func introducing(openers elect.Openers) (elect.Openers, func() string) {
 func introduction(s peer.NodeStatus, listed []peer.Peer) string {
 	var names []string
 	for _, v := range listed {
-		names = append(names, string(v.ID))
+		names = append(names, v.ID)
 	}
 	text, url := s.Plan.String(), strings.Join(names, ", ")
 	slices.Sort(names)
@@ -96,7 +96,7 @@ func introduction(s peer.NodeStatus, listed []peer.Peer) string {
 	case s.Membership == nil && s.Join:
 		text += "; these are the voters of the URL, and the membership is not known before this node is added"
 	case s.Membership == nil:
-	case !slices.EqualFunc(s.Membership.Voters, names, func(v peer.VoterStatus, id string) bool { return string(v.ID) == id }):
+	case !slices.EqualFunc(s.Membership.Voters, names, func(v peer.VoterStatus, id string) bool { return v.ID == id }):
 		text += fmt.Sprintf("; membership %s has %s, and the URL lists %s", s.Membership.Version(), describe(s.Membership), url)
 	}
 	return text
@@ -120,46 +120,45 @@ func (p *place) isPeer() bool {
 	return strings.EqualFold(scheme, peerScheme)
 }
 
-// peers is the configuration that the URL of a peer election says, for the
-// participant of that id, or for one who only asks if it is empty.
-func (p *place) peers(id string) (peer.Config, error) {
-	cfg, err := p.parsePeers(id)
+// peers is what the URL of a peer election says.
+func (p *place) peers() ([]peer.Peer, peer.Config, error) {
+	voters, cfg, err := p.parsePeers()
 	if err != nil {
-		return cfg, err
+		return nil, cfg, err
 	}
-	if _, err = cfg.Plan(); err != nil {
-		return cfg, exit.With(exit.Usage, err)
+	if _, err = cfg.Plan(voters); err != nil {
+		return nil, cfg, exit.With(exit.Usage, err)
 	}
-	return cfg, nil
+	return voters, cfg, nil
 }
 
 // parsePeers is peers without looking whether it can hold.
-func (p *place) parsePeers(id string) (peer.Config, error) {
+func (p *place) parsePeers() ([]peer.Peer, peer.Config, error) {
 	u, err := elect.ParseURL(p.election)
 	if e, ok := errors.AsType[*url.Error](err); ok { // which repeats the URL
 		err = e.Err
 	}
 	if err != nil {
-		return peer.Config{}, exit.Usagef("the election URL does not parse: %w; want one such as peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400", err)
+		return nil, peer.Config{}, exit.Usagef("the election URL does not parse: %w; want one such as peer://n1@10.0.0.1:7400,n2@10.0.0.2:7400,n3@10.0.0.3:7400", err)
 	}
-	cfg, err := peer.ParseURL(u, p.name, id)
+	voters, cfg, err := peer.ParseURL(u)
 	if err != nil {
-		return cfg, exit.Usagef("--election: %w", err)
+		return nil, cfg, exit.Usagef("--election: %w", err)
 	}
-	return cfg, nil
+	return voters, cfg, nil
 }
 
 // candidate checks the id of one that stands among peers, and returns what its
 // configuration comes to.
 func (p *place) candidate(id string, given bool) (peer.Plan, error) {
-	cfg, err := p.peers(id)
+	listed, cfg, err := p.peers()
 	if err != nil {
 		return peer.Plan{}, err
 	}
-	is := func(v peer.Peer) bool { return string(v.ID) == id }
+	is := func(v peer.Peer) bool { return v.ID == id }
 	var voters []string
-	for _, v := range cfg.Voters {
-		voters = append(voters, string(v.ID))
+	for _, v := range listed {
+		voters = append(voters, v.ID)
 	}
 	want := "one of the voters: " + strings.Join(voters, ", ")
 	switch {
@@ -167,10 +166,10 @@ func (p *place) candidate(id string, given bool) (peer.Plan, error) {
 		return peer.Plan{}, exit.Usagef("among peers a candidate needs its id; want --id, %s", want)
 	case slices.ContainsFunc(cfg.Observers, is):
 		return peer.Plan{}, exit.Usagef("--id %s: an observer never leads, so that COMMAND would never run; want %s", id, want)
-	case !slices.ContainsFunc(cfg.Voters, is):
+	case !slices.ContainsFunc(listed, is):
 		return peer.Plan{}, exit.Usagef("--id %s is none of this election; want %s", id, want)
 	}
-	plan, err := cfg.Plan()
+	plan, err := cfg.Plan(listed)
 	if err != nil {
 		return plan, exit.With(exit.Usage, err)
 	}
@@ -358,15 +357,15 @@ func (p *place) ask(openers elect.Openers, verb string) (c *peer.Client, voters 
 		}
 		return nil, 0, failed.Backend(fmt.Errorf("%s: %w: %s: elections are not held among peers; want --election peer://…", verb, elect.ErrUnsupported, scheme))
 	}
-	cfg, err := p.peers("")
+	peers, cfg, err := p.peers()
 	if err != nil {
 		return nil, 0, err
 	}
 	cfg.Program = cli.Version()
-	if c, err = peer.NewClient(cfg); err != nil {
+	if c, err = peer.NewClient(peers, p.name, cfg); err != nil {
 		return nil, 0, ofPeers(err, &cfg)
 	}
-	return c, len(cfg.Voters), nil
+	return c, len(peers), nil
 }
 
 const (

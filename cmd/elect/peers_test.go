@@ -91,7 +91,7 @@ func TestPatient(t *testing.T) {
 	if err != nil || voters != 3 || configured != nil || len(cfg.Peers) != 3 || cfg.Peers[2] != (doctor.Target{ID: "n3", Addr: "[fd00::3]:7400"}) {
 		t.Errorf("%d voters, %v, %+v, %v", voters, configured, cfg, err)
 	}
-	if _, err := (&place{election: three, name: "nightly"}).peers(""); err == nil || !strings.Contains(err.Error(), "without certificates everybody") {
+	if _, _, err := (&place{election: three, name: "nightly"}).peers(); err == nil || !strings.Contains(err.Error(), "without certificates everybody") {
 		t.Errorf("whoever says something is refused with %v", err)
 	}
 	if _, _, err := patient(three+"?certs="+t.TempDir(), &cfg); err == nil || !strings.Contains(err.Error(), "elect certs makes such files") {

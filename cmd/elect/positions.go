@@ -14,7 +14,6 @@ import (
 	"github.com/electd/elect/driver"
 	"github.com/electd/elect/internal/cli"
 	"github.com/electd/elect/internal/cli/exit"
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/protocol/quorum"
 	"github.com/electd/elect/peer"
 )
@@ -62,11 +61,11 @@ func (f *positionFlags) check(p *place) error {
 	if !p.isPeer() {
 		return exit.Usagef("%s is about elections among peers; leave it out, or want --election peer://n1@HOST:PORT,…", given)
 	}
-	cfg, err := p.peers("")
+	_, cfg, err := p.peers()
 	switch {
 	case err != nil:
 		return err
-	case cfg.Position == "" || cfg.Position == quorum.IgnorePosition:
+	case cfg.Position == "" || cfg.Position == string(quorum.IgnorePosition):
 		return exit.Usagef("%s is given, and positions count for nothing; want --position prefer or --position require, too", given)
 	case f.command == "":
 		return exit.Usagef("%s is given, and no --position-command; want one that prints this peer's position", given)
@@ -106,7 +105,7 @@ func (f *positionFlags) complete(c *peer.Config, env []string) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	c.CatchUp = func(ctx context.Context, from protocol.NodeID, at string) error {
+	c.CatchUp = func(ctx context.Context, from string, at string) error {
 		out, err := catchUp.Run(ctx, "ELECT_CATCH_UP_FROM="+string(from), "ELECT_CATCH_UP_POSITION="+at)
 		if said := cli.OneLine(out); said != "" {
 			log.Info("the catch-up command has ended", "says", said)

@@ -51,7 +51,7 @@ func newResign(openers elect.Openers) *cobra.Command {
 				return err
 			}
 			defer e.Close()
-			leader, err := p.atLeader(cmd, e, only, "resign", e.Recall)
+			leader, err := p.atLeader(cmd, e, only, "resign", e.Resign)
 			if err != nil {
 				return err
 			}

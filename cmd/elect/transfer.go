@@ -68,13 +68,13 @@ func newTransfer(openers elect.Openers) *cobra.Command {
 				return err
 			}
 			defer e.Close()
-			if !slices.Contains(e.Limits().Abilities, elect.AbilityAppoint) {
+			if !slices.Contains(e.Limits().Abilities, elect.AbilityTransfer) {
 				return exit.With(exit.Unavailable, errors.New("transfer: this back end cannot choose who comes next; elect resign hands over to whoever stands by"))
 			}
 			if done := p.leadsAlready(cmd, e, only, to); done != nil {
 				return format.write(cmd.OutOrStdout(), done, done.write)
 			}
-			old, err := p.atLeader(cmd, e, only, "hand over", func(ctx context.Context, token elect.Token) error { return e.Appoint(ctx, token, to) })
+			old, err := p.atLeader(cmd, e, only, "hand over", func(ctx context.Context, token elect.Token) error { return e.Transfer(ctx, token, to) })
 			if err != nil {
 				return err
 			}

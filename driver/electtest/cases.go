@@ -48,11 +48,11 @@ func abilities(s *suite) {
 		case driver.AbilityConfirm:
 			_, ok = m.(driver.Confirmer)
 		case driver.AbilityTransfer:
-			_, ok = m.(driver.Transferrer)
-		case driver.AbilityRecall:
-			_, ok = p.Elector.(driver.Recaller)
-		case driver.AbilityAppoint:
-			_, ok = p.Elector.(driver.Appointer)
+			_, ok = m.(driver.MandateTransferrer)
+			_, from := p.Elector.(driver.Transferrer)
+			ok = ok && from
+		case driver.AbilityResign:
+			_, ok = p.Elector.(driver.Resigner)
 		case driver.AbilityPriority:
 			ok = true // the case with that name tests it
 		case driver.AbilityMetadata:

@@ -16,7 +16,7 @@ func transfer(s *suite) {
 	first := s.participant()
 	s.lists(first, driver.AbilityTransfer)
 	m := s.win(first)
-	if _, ok := m.(driver.Transferrer); !ok {
+	if _, ok := m.(driver.MandateTransferrer); !ok {
 		s.release(m)
 		s.missing(driver.AbilityTransfer)
 	}
@@ -35,7 +35,7 @@ func transfer(s *suite) {
 		s.still(outside, 50*time.Millisecond, "the holder leads")
 		next := (holder + 1 + round%2) % len(candidates)
 		s.judges(m, fmt.Sprintf("p%d", holder+1), fmt.Sprintf("p%d", next+1))
-		if err := m.(driver.Transferrer).Transfer(ctx, fmt.Sprintf("p%d", next+1)); err != nil {
+		if err := m.(driver.MandateTransferrer).Transfer(ctx, fmt.Sprintf("p%d", next+1)); err != nil {
 			s.Fatalf("Transfer: %v", err)
 		}
 		s.ended(m)
@@ -51,7 +51,7 @@ func transfer(s *suite) {
 // waiting candidate as soon as the holder has heard of it.
 func (s *suite) judges(m driver.Mandate, self, waiting string) {
 	s.Helper()
-	t := m.(driver.Transferrer)
+	t := m.(driver.MandateTransferrer)
 	for _, to := range []string{self, "p0"} {
 		if err := t.Eligible(to); !errors.Is(err, driver.ErrIneligible) {
 			s.Errorf("Eligible of %s, which cannot take over from %s, returned %v; want ErrIneligible", to, self, err)
@@ -73,16 +73,16 @@ func (s *suite) judges(m driver.Mandate, self, waiting string) {
 
 // appoints asks a leader to hand over to a waiting candidate. It repeats this until the leader has
 // heard of the candidate; before, the leader rightly refuses.
-func (s *suite) appoints(ctx context.Context, a driver.Appointer, m driver.Mandate, to string) {
+func (s *suite) appoints(ctx context.Context, a driver.Transferrer, m driver.Mandate, to string) {
 	s.Helper()
 	deadline := time.Now().Add(s.cfg.Patience)
 	for {
-		err := a.Appoint(ctx, m.Token(), to)
+		err := a.Transfer(ctx, m.Token(), to)
 		switch {
 		case err == nil:
 			return
 		case !errors.Is(err, driver.ErrIneligible) && !errors.Is(err, driver.ErrUnreachable), m.Context().Err() != nil, time.Now().After(deadline):
-			s.Fatalf("Appoint of %s, which waits: %v", to, err)
+			s.Fatalf("Transfer of %s, which waits: %v", to, err)
 		}
 		pause(ctx, 10*time.Millisecond)
 	}
@@ -90,10 +90,10 @@ func (s *suite) appoints(ctx context.Context, a driver.Appointer, m driver.Manda
 
 // appointRefused asks for a transfer that has to be refused. It asks again while no majority is heard,
 // which on a busy computer happens between two heartbeats.
-func (s *suite) appointRefused(ctx context.Context, a driver.Appointer, token fence.Token, to string) error {
+func (s *suite) appointRefused(ctx context.Context, a driver.Transferrer, token fence.Token, to string) error {
 	deadline := time.Now().Add(s.cfg.Patience)
 	for {
-		err := a.Appoint(ctx, token, to)
+		err := a.Transfer(ctx, token, to)
 		if !errors.Is(err, driver.ErrUnreachable) || time.Now().After(deadline) {
 			return err
 		}
@@ -104,15 +104,15 @@ func (s *suite) appointRefused(ctx context.Context, a driver.Appointer, token fe
 // appoint transfers leadership several times from outside.
 func appoint(s *suite) {
 	first, outside := s.participant(), s.participant()
-	s.lists(outside, driver.AbilityAppoint)
-	a, ok := outside.Elector.(driver.Appointer)
+	s.lists(outside, driver.AbilityTransfer)
+	a, ok := outside.Elector.(driver.Transferrer)
 	if !ok {
-		s.missing(driver.AbilityAppoint)
+		s.missing(driver.AbilityTransfer)
 	}
 	ctx, cancel := context.WithCancel(s.Context())
 	defer cancel()
 	if err := s.appointRefused(ctx, a, 0, "p3"); !errors.Is(err, driver.ErrNoLeader) {
-		s.Errorf("Appoint without a leader returned %v; want ErrNoLeader", err)
+		s.Errorf("Transfer without a leader returned %v; want ErrNoLeader", err)
 	}
 	m := s.win(first)
 	candidates := []Participant{first, s.participant(), s.participant(), s.participant()}
@@ -130,15 +130,15 @@ func appoint(s *suite) {
 			s.judges(m, name(holder), name(next))
 		}
 		if err := s.appointRefused(ctx, a, m.Token()+1, name(next)); !errors.Is(err, driver.ErrSuperseded) {
-			s.Errorf("Appoint with another token returned %v; want ErrSuperseded", err)
+			s.Errorf("Transfer with another token returned %v; want ErrSuperseded", err)
 		}
 		for _, to := range []string{name(holder), "p0"} {
 			if err := s.appointRefused(ctx, a, m.Token(), to); !errors.Is(err, driver.ErrIneligible) {
-				s.Errorf("Appoint of %s, which cannot take over from %s, returned %v; want ErrIneligible", to, name(holder), err)
+				s.Errorf("Transfer of %s, which cannot take over from %s, returned %v; want ErrIneligible", to, name(holder), err)
 			}
 		}
 		if m.Context().Err() != nil {
-			s.Fatalf("Appoint returned an error, and the mandate ended: %v", context.Cause(m.Context()))
+			s.Fatalf("Transfer returned an error, and the mandate ended: %v", context.Cause(m.Context()))
 		}
 		s.appoints(ctx, a, m, name(next))
 		receive(s, m.Context().Done(), s.cfg.Patience, "the end of the context of a leader that was asked to hand over")

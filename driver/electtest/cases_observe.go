@@ -22,7 +22,7 @@ func (s *suite) watch(ctx context.Context, p Participant) watcher {
 	w := watcher{make(chan driver.State, 1000), make(chan error, 1)}
 	s.running.Go(func() {
 		var last error
-		for st, err := range p.Observe(ctx) {
+		for st, err := range p.Watch(ctx) {
 			if err != nil {
 				last = err
 				continue
@@ -237,20 +237,20 @@ func confirm(s *suite) {
 	s.release(m)
 }
 
-func recall(s *suite) {
+func resign(s *suite) {
 	p, o := s.participant(), s.participant()
-	s.lists(o, driver.AbilityRecall)
-	if _, ok := o.Elector.(driver.Recaller); !ok {
-		s.missing(driver.AbilityRecall)
+	s.lists(o, driver.AbilityResign)
+	if _, ok := o.Elector.(driver.Resigner); !ok {
+		s.missing(driver.AbilityResign)
 	}
-	if err := s.recall(o, 0, func(err error) bool { return errors.Is(err, driver.ErrUnreachable) }); !errors.Is(err, driver.ErrNoLeader) {
-		s.Errorf("Recall without a leader returned %v; want ErrNoLeader", err)
+	if err := s.resign(o, 0, func(err error) bool { return errors.Is(err, driver.ErrUnreachable) }); !errors.Is(err, driver.ErrNoLeader) {
+		s.Errorf("Resign without a leader returned %v; want ErrNoLeader", err)
 	}
 	for _, exact := range []bool{false, true} {
 		var wrong error
 		for range 5 {
 			var lapsed bool
-			if wrong, lapsed = recalled(s, p, o, exact); !lapsed {
+			if wrong, lapsed = resigned(s, p, o, exact); !lapsed {
 				break
 			}
 		}
@@ -260,36 +260,36 @@ func recall(s *suite) {
 	}
 }
 
-// recalled elects p, has o recall it, and returns what was wrong with that. It reports
+// resigned elects p, has o ask it to resign, and returns what was wrong with that. It reports
 // lapsed if the lease ended by itself, as it does where a machine starves the leader.
 // Then all that was wrong may come of that.
-func recalled(s *suite, p, o Participant, exact bool) (wrong error, lapsed bool) {
+func resigned(s *suite, p, o Participant, exact bool) (wrong error, lapsed bool) {
 	m := s.win(p)
 	defer s.release(m)
 	ask := func(token fence.Token) error {
-		return s.recall(o, token, func(err error) bool {
+		return s.resign(o, token, func(err error) bool {
 			// A leader that was elected a moment ago may be known to itself only.
 			return (errors.Is(err, driver.ErrNoLeader) || errors.Is(err, driver.ErrUnreachable)) && m.Context().Err() == nil
 		})
 	}
 	note := func(format string, args ...any) { wrong = errors.Join(wrong, fmt.Errorf(format, args...)) }
 	if err := ask(m.Token() + 1); !errors.Is(err, driver.ErrSuperseded) {
-		note("Recall of another token returned %v; want ErrSuperseded", err)
+		note("Resign of another token returned %v; want ErrSuperseded", err)
 	}
 	if m.Context().Err() != nil {
-		note("Recall of another token ended this mandate")
+		note("Resign of another token ended this mandate")
 	}
 	var token fence.Token
 	if exact {
 		token = m.Token()
 	}
 	if err := ask(token); err != nil {
-		note("Recall: %w", err)
+		note("Resign: %w", err)
 	} else {
-		receive(s, m.Context().Done(), s.cfg.Patience, "the end of a recalled mandate's context")
+		receive(s, m.Context().Done(), s.cfg.Patience, "the end of a resigned mandate's context")
 	}
 	if cause := context.Cause(m.Context()); cause != nil && !errors.Is(cause, driver.ErrResigned) {
-		note("the cause of a recalled mandate's end is %w; want ErrResigned", cause)
+		note("the cause of a resigned mandate's end is %w; want ErrResigned", cause)
 		lapsed = errors.Is(cause, driver.ErrExpired) || errors.Is(cause, driver.ErrUnreachable)
 	}
 	begin := time.Now()
@@ -297,19 +297,19 @@ func recalled(s *suite, p, o Participant, exact bool) (wrong error, lapsed bool)
 	ctx, cancel := context.WithTimeout(s.Context(), 50*time.Millisecond)
 	defer cancel()
 	if n, err := campaign(ctx, o); err == nil {
-		note("another won with token %v although the recalled leader was not released", n.Token())
+		note("another won with token %v although the resigned leader was not released", n.Token())
 		lapsed = lapsed || bounded && time.Since(begin) >= left
 		s.release(n)
 	}
 	return wrong, lapsed
 }
 
-// recall has o ask for the end of a leadership, and again while an error is passing.
-func (s *suite) recall(o Participant, token fence.Token, passing func(error) bool) error {
+// resign has o ask for the end of a leadership, and again while an error is passing.
+func (s *suite) resign(o Participant, token fence.Token, passing func(error) bool) error {
 	ctx, cancel := context.WithTimeout(s.Context(), s.cfg.Patience)
 	defer cancel()
 	for {
-		err := o.Elector.(driver.Recaller).Recall(ctx, token)
+		err := o.Elector.(driver.Resigner).Resign(ctx, token)
 		if err == nil || !passing(err) || ctx.Err() != nil {
 			return err
 		}

@@ -132,8 +132,8 @@ var cases = []struct {
 	{"metadata", metadata},
 	{"changed metadata", changedMetadata},
 	{"confirm", confirm},
-	{"recall", recall},
+	{"resign", resign},
 	{"transfer", transfer},
-	{"appoint", appoint},
+	{"transfer from outside", appoint},
 	{"priority", priority},
 }

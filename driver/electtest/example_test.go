@@ -20,7 +20,7 @@ func ExampleRun() {
 				if of != t { // a store for each case
 					store, of = memory.NewStore(0), t
 				}
-				e, err := store.New(memory.Config{Name: name, ID: id, Lease: time.Second})
+				e, err := store.New(name, id, memory.Config{Lease: time.Second})
 				if err != nil {
 					t.Fatal(err)
 				}

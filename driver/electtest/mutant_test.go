@@ -56,7 +56,7 @@ func (m mutant) config() electtest.Config {
 			if m.store != nil {
 				m.store(w)
 			}
-			e, err := w.store.New(memory.Config{Name: name, ID: id, Lease: time.Second})
+			e, err := w.store.New(name, id, memory.Config{Lease: time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ type participant struct {
 
 	campaign func(context.Context, driver.Candidacy) (driver.Mandate, error)
 	observe  func(context.Context) iter.Seq2[driver.State, error]
-	recall   func(context.Context, fence.Token) error
+	resign   func(context.Context, fence.Token) error
 	appoint  func(context.Context, fence.Token, string) error
 	limits   func() driver.Limits
 	end      func() error
@@ -98,7 +98,7 @@ func newParticipant(w *world, e *memory.Elector) *participant {
 			Freeze: e.Freeze, Cut: e.Cut, Crash: e.Crash, Lose: e.LoseAnswers, Delay: e.DelayAnswer,
 		},
 		world: w, inner: e,
-		campaign: e.Campaign, observe: e.Observe, recall: e.Recall, appoint: e.Appoint, limits: e.Limits, end: e.Close,
+		campaign: e.Campaign, observe: e.Watch, resign: e.Resign, appoint: e.Transfer, limits: e.Limits, end: e.Close,
 		mandate: func(m *mandate) driver.Mandate { return m },
 	}
 }
@@ -112,11 +112,11 @@ func (p *participant) Campaign(ctx context.Context, c driver.Candidacy) (driver.
 	return p.mandate(newMandate(m)), nil
 }
 
-func (p *participant) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+func (p *participant) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return p.observe(ctx)
 }
-func (p *participant) Recall(ctx context.Context, t fence.Token) error { return p.recall(ctx, t) }
-func (p *participant) Appoint(ctx context.Context, t fence.Token, to string) error {
+func (p *participant) Resign(ctx context.Context, t fence.Token) error { return p.resign(ctx, t) }
+func (p *participant) Transfer(ctx context.Context, t fence.Token, to string) error {
 	return p.appoint(ctx, t, to)
 }
 func (p *participant) Limits() driver.Limits { return p.limits() }
@@ -141,7 +141,7 @@ func newMandate(m driver.Mandate) *mandate {
 	return &mandate{
 		inner: m,
 		token: m.Token, context: m.Context, remaining: m.Remaining, check: m.Check, release: m.Release,
-		confirm: m.(driver.Confirmer).Confirm, eligible: m.(driver.Transferrer).Eligible, transfer: m.(driver.Transferrer).Transfer,
+		confirm: m.(driver.Confirmer).Confirm, eligible: m.(driver.MandateTransferrer).Eligible, transfer: m.(driver.MandateTransferrer).Transfer,
 		publish: m.(driver.MetadataSetter).SetMetadata,
 	}
 }

@@ -20,18 +20,18 @@ func handovers() map[string]mutant {
 			participant: each(func(m *mandate) { m.eligible = func(string) error { return nil } })},
 		"a holder would hand over to nobody": {fails: "transfer", says: "Eligible of p\\d, which waits: cannot take over",
 			participant: each(func(m *mandate) { m.eligible = func(string) error { return driver.ErrIneligible } })},
-		"an appointment is a recall": {fails: "appoint", says: "although p\\d was appointed|waited .* for a victory|which cannot take over",
+		"an appointment is a resignation": {fails: "transfer from outside", says: "although p\\d was appointed|waited .* for a victory|which cannot take over",
 			participant: func(p *participant) {
-				p.appoint = func(ctx context.Context, t fence.Token, _ string) error { return p.inner.Recall(ctx, t) }
+				p.appoint = func(ctx context.Context, t fence.Token, _ string) error { return p.inner.Resign(ctx, t) }
 			}},
-		"an appointment goes to somebody else": {fails: "appoint", says: "candidate 3 won although p3 was appointed",
+		"an appointment goes to somebody else": {fails: "transfer from outside", says: "candidate 3 won although p3 was appointed",
 			participant: func(p *participant) {
 				p.appoint = func(ctx context.Context, t fence.Token, to string) error {
 					if to != "p3" {
-						return p.inner.Appoint(ctx, t, to)
+						return p.inner.Transfer(ctx, t, to)
 					}
 					for { // p4 may not be waiting yet
-						err := p.inner.Appoint(ctx, t, "p4")
+						err := p.inner.Transfer(ctx, t, "p4")
 						if !errors.Is(err, driver.ErrIneligible) || ctx.Err() != nil {
 							return err
 						}
@@ -39,7 +39,7 @@ func handovers() map[string]mutant {
 					}
 				}
 			}},
-		"an appointment releases before the work was joined": {fails: "appoint", says: "asked to hand over was not released",
+		"an appointment releases before the work was joined": {fails: "transfer from outside", says: "asked to hand over was not released",
 			participant: func(p *participant) {
 				p.mandate = func(m *mandate) driver.Mandate {
 					context.AfterFunc(m.inner.Context(), func() { _ = m.inner.Release(context.Background()) })

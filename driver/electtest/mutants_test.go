@@ -361,14 +361,14 @@ func observers() map[string]mutant {
 	through := func(change func(ctx context.Context, states iter.Seq2[driver.State, error], yield func(driver.State, error) bool)) func(*participant) {
 		return func(p *participant) {
 			p.observe = func(ctx context.Context) iter.Seq2[driver.State, error] {
-				return func(yield func(driver.State, error) bool) { change(ctx, p.inner.Observe(ctx), yield) }
+				return func(yield func(driver.State, error) bool) { change(ctx, p.inner.Watch(ctx), yield) }
 			}
 		}
 	}
 	type states = iter.Seq2[driver.State, error]
 	type yield = func(driver.State, error) bool
 	return map[string]mutant{
-		"Observe drops the last state": {fails: "observe", says: "waited 20s to see",
+		"Watch drops the last state": {fails: "observe", says: "waited 20s to see",
 			participant: through(func(_ context.Context, in states, out yield) {
 				var held *driver.State
 				first := true
@@ -382,7 +382,7 @@ func observers() map[string]mutant {
 					first = false
 				}
 			})},
-		"Observe has no first state": {fails: "observe", says: "the first state",
+		"Watch has no first state": {fails: "observe", says: "the first state",
 			participant: through(func(_ context.Context, in states, out yield) {
 				first := true
 				for s := range in {
@@ -392,7 +392,7 @@ func observers() map[string]mutant {
 					first = false
 				}
 			})},
-		"Observe begins with an empty state": {fails: "observe", says: "a late observer first saw",
+		"Watch begins with an empty state": {fails: "observe", says: "a late observer first saw",
 			participant: through(func(_ context.Context, in states, out yield) {
 				if !out(driver.State{}, nil) {
 					return
@@ -403,7 +403,7 @@ func observers() map[string]mutant {
 					}
 				}
 			})},
-		"Observe ends with the error of its context": {fails: "observe", says: "with the error context canceled",
+		"Watch ends with the error of its context": {fails: "observe", says: "with the error context canceled",
 			participant: through(func(ctx context.Context, in states, out yield) {
 				for s := range in {
 					if !out(s, nil) {
@@ -412,7 +412,7 @@ func observers() map[string]mutant {
 				}
 				out(driver.State{}, ctx.Err())
 			})},
-		"Observe goes on after Close": {fails: "observe ends", says: "end of observing after Close",
+		"Watch goes on after Close": {fails: "observe ends", says: "end of observing after Close",
 			participant: through(func(ctx context.Context, in states, out yield) {
 				for s := range in {
 					if !out(s, nil) {
@@ -421,7 +421,7 @@ func observers() map[string]mutant {
 				}
 				<-ctx.Done()
 			})},
-		"Observe does not report trouble": {fails: "observe trouble", says: "its view is stale",
+		"Watch does not report trouble": {fails: "observe trouble", says: "its view is stale",
 			participant: through(func(_ context.Context, in states, out yield) {
 				for s := range in {
 					if !s.Stale && !out(s, nil) {
@@ -429,7 +429,7 @@ func observers() map[string]mutant {
 					}
 				}
 			})},
-		"Observe reports trouble as no leader": {fails: "observe trouble", says: "want the leader that was last known",
+		"Watch reports trouble as no leader": {fails: "observe trouble", says: "want the leader that was last known",
 			participant: through(func(_ context.Context, in states, out yield) {
 				for s := range in {
 					if s.Stale {
@@ -440,7 +440,7 @@ func observers() map[string]mutant {
 					}
 				}
 			})},
-		"Observe repeats the old after trouble": {fails: "observe trouble", says: "the first fresh state is",
+		"Watch repeats the old after trouble": {fails: "observe trouble", says: "the first fresh state is",
 			participant: through(func(_ context.Context, in states, out yield) {
 				var last driver.State
 				for s := range in {
@@ -501,26 +501,26 @@ func abilities() map[string]mutant {
 			})},
 		"Confirm asks nobody": {fails: "confirm", says: "cut off and was replaced returned nil",
 			participant: each(func(m *mandate) { m.confirm = func(context.Context) error { return nil } })},
-		"a recall of another token is obeyed": {fails: "recall", says: "Recall of another token",
+		"a resignation of another token is obeyed": {fails: "resign", says: "Resign of another token",
 			participant: func(p *participant) {
-				p.recall = func(ctx context.Context, _ fence.Token) error { return p.inner.Recall(ctx, 0) }
+				p.resign = func(ctx context.Context, _ fence.Token) error { return p.inner.Resign(ctx, 0) }
 			}},
-		"a recall of nobody succeeds": {fails: "recall", says: "want ErrNoLeader",
+		"a resignation of nobody succeeds": {fails: "resign", says: "want ErrNoLeader",
 			participant: func(p *participant) {
-				p.recall = func(ctx context.Context, t fence.Token) error {
-					if err := p.inner.Recall(ctx, t); !errors.Is(err, driver.ErrNoLeader) {
+				p.resign = func(ctx context.Context, t fence.Token) error {
+					if err := p.inner.Resign(ctx, t); !errors.Is(err, driver.ErrNoLeader) {
 						return err
 					}
 					return nil
 				}
 			}},
-		"a recall is only answered": {fails: "recall", says: "end of a recalled mandate's context",
+		"a resignation is only answered": {fails: "resign", says: "end of a resigned mandate's context",
 			participant: func(p *participant) {
-				p.recall = func(ctx context.Context, t fence.Token) error {
+				p.resign = func(ctx context.Context, t fence.Token) error {
 					if t != 0 {
-						return p.inner.Recall(ctx, t)
+						return p.inner.Resign(ctx, t)
 					}
-					for s := range p.inner.Observe(ctx) {
+					for s := range p.inner.Watch(ctx) {
 						if s.Leader == nil {
 							return driver.ErrNoLeader
 						}
@@ -529,7 +529,7 @@ func abilities() map[string]mutant {
 					return nil
 				}
 			}},
-		"a recall releases before the work was joined": {fails: "recall", says: "the recalled leader was not released",
+		"a resignation releases before the work was joined": {fails: "resign", says: "the resigned leader was not released",
 			participant: func(p *participant) {
 				p.mandate = func(m *mandate) driver.Mandate {
 					context.AfterFunc(m.inner.Context(), func() {

@@ -277,7 +277,7 @@ func (p *process) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 	return m, nil
 }
 
-func (p *process) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+func (p *process) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		on := true
 		r := p.call(ctx, request{Op: "observe"}, func(r reply) bool {
@@ -292,14 +292,14 @@ func (p *process) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
 	}
 }
 
-// Recall implements driver.Recaller; a back end without it returns an error.
-func (p *process) Recall(ctx context.Context, token fence.Token) error {
-	r := p.call(ctx, request{Op: "recall", Token: token}, nil)
+// Resign implements driver.Resigner; a back end without it returns an error.
+func (p *process) Resign(ctx context.Context, token fence.Token) error {
+	r := p.call(ctx, request{Op: "resign", Token: token}, nil)
 	return r.err()
 }
 
-// Appoint implements driver.Appointer; a back end without it returns an error.
-func (p *process) Appoint(ctx context.Context, token fence.Token, to string) error {
+// Transfer implements driver.Transferrer; a back end without it returns an error.
+func (p *process) Transfer(ctx context.Context, token fence.Token, to string) error {
 	r := p.call(ctx, request{Op: "appoint", Token: token, To: to}, nil)
 	return r.err()
 }

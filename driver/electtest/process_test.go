@@ -63,7 +63,7 @@ func TestSpawnedLeader(t *testing.T) {
 	if err := m.(driver.Confirmer).Confirm(t.Context()); err != nil {
 		t.Errorf("Confirm: %v", err)
 	}
-	for s, err := range p.Observe(t.Context()) {
+	for s, err := range p.Watch(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,21 +85,21 @@ func TestSpawnedLeader(t *testing.T) {
 
 func TestSpawnedLeaderIsRecalledAndTransfers(t *testing.T) {
 	p := spawn(t, patience)
-	r := p.Elector.(driver.Recaller)
-	if err := r.Recall(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
-		t.Errorf("Recall of nobody: %v; want ErrNoLeader", err)
+	r := p.Elector.(driver.Resigner)
+	if err := r.Resign(t.Context(), 0); !errors.Is(err, driver.ErrNoLeader) {
+		t.Errorf("Resign of nobody: %v; want ErrNoLeader", err)
 	}
 	m := win(t, p)
-	if err := r.Recall(t.Context(), 9); !errors.Is(err, driver.ErrSuperseded) {
-		t.Errorf("Recall of another token: %v; want ErrSuperseded", err)
+	if err := r.Resign(t.Context(), 9); !errors.Is(err, driver.ErrSuperseded) {
+		t.Errorf("Resign of another token: %v; want ErrSuperseded", err)
 	}
-	if err := r.Recall(t.Context(), m.Token()); err != nil {
-		t.Errorf("Recall: %v", err)
+	if err := r.Resign(t.Context(), m.Token()); err != nil {
+		t.Errorf("Resign: %v", err)
 	}
 	if cause := ended(t, m); !errors.Is(cause, driver.ErrResigned) {
 		t.Errorf("the mandate ended with %v; want ErrResigned", cause)
 	}
-	if err := m.(driver.Transferrer).Transfer(t.Context(), "p1"); err != nil {
+	if err := m.(driver.MandateTransferrer).Transfer(t.Context(), "p1"); err != nil {
 		t.Errorf("Transfer: %v", err)
 	}
 	if next := win(t, p); next.Token() != 2 {
@@ -150,7 +150,7 @@ func TestSpawnedLeaderCrashes(t *testing.T) {
 	watched := make(chan error, 1)
 	seen := make(chan struct{}, 10)
 	go func() {
-		for _, err := range p.Observe(t.Context()) {
+		for _, err := range p.Watch(t.Context()) {
 			if err != nil {
 				watched <- err
 				return

@@ -107,7 +107,7 @@ func (s *server) handle(ctx context.Context, q request) (r reply) {
 		s.mandates[r.Token] = m
 		return r
 	case "observe":
-		for st, err := range s.elector.Observe(ctx) {
+		for st, err := range s.elector.Watch(ctx) {
 			if err != nil {
 				r.set(err)
 				return r
@@ -117,21 +117,21 @@ func (s *server) handle(ctx context.Context, q request) (r reply) {
 			s.send(more)
 		}
 		return r
-	case "recall":
-		rc, ok := s.elector.(driver.Recaller)
+	case "resign":
+		rc, ok := s.elector.(driver.Resigner)
 		if !ok {
 			r.set(driver.ErrUnsupported)
 			return r
 		}
-		r.set(rc.Recall(ctx, q.Token))
+		r.set(rc.Resign(ctx, q.Token))
 		return r
 	case "appoint":
-		a, ok := s.elector.(driver.Appointer)
+		a, ok := s.elector.(driver.Transferrer)
 		if !ok {
 			r.set(driver.ErrUnsupported)
 			return r
 		}
-		r.set(a.Appoint(ctx, q.Token, q.To))
+		r.set(a.Transfer(ctx, q.Token, q.To))
 		return r
 	}
 	m := s.mandate(q.Token)
@@ -153,13 +153,13 @@ func (s *server) handle(ctx context.Context, q request) (r reply) {
 		}
 		r.set(driver.ErrUnsupported)
 	case "transfer":
-		if t, ok := m.(driver.Transferrer); ok {
+		if t, ok := m.(driver.MandateTransferrer); ok {
 			r.set(t.Transfer(ctx, q.To))
 			return r
 		}
 		r.set(driver.ErrUnsupported)
 	case "eligible":
-		if t, ok := m.(driver.Transferrer); ok {
+		if t, ok := m.(driver.MandateTransferrer); ok {
 			r.set(t.Eligible(q.To))
 			return r
 		}

@@ -31,7 +31,7 @@ func (s *suite) join() {
 	select {
 	case <-done:
 	case <-time.After(s.cfg.Patience):
-		s.Errorf("a Campaign or an Observe goes on %v after Close", s.cfg.Patience)
+		s.Errorf("a Campaign or an Watch goes on %v after Close", s.cfg.Patience)
 	}
 }
 

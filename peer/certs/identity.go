@@ -369,7 +369,7 @@ func (i *Identity) Server() *tls.Config {
 
 // Client is the configuration for dialling a node of the cluster: the node expect, or
 // any node if expect is "". The caller owns it.
-func (i *Identity) Client(expect protocol.NodeID) *tls.Config {
+func (i *Identity) Client(expect string) *tls.Config {
 	return &tls.Config{
 		MinVersion:                  tls.VersionTLS13,
 		DynamicRecordSizingDisabled: true,

@@ -45,7 +45,7 @@ type OperatorSpec struct {
 
 // Node is a node to issue a certificate to.
 type Node struct {
-	ID protocol.NodeID
+	ID string
 	// Hosts are IP addresses and DNS names to put into the certificate, for
 	// tools that look at them. Peers do not.
 	Hosts []string
@@ -91,13 +91,13 @@ func (o *Options) check() error {
 		return fmt.Errorf("valid for %v; want more than 0", o.Valid)
 	}
 	for n, node := range o.Nodes {
-		if _, err := protocol.ParseNodeID(string(node.ID)); err != nil {
+		if _, err := protocol.ParseNodeID(node.ID); err != nil {
 			return err
 		}
-		if reserved(string(node.ID)) {
-			return fmt.Errorf("node id %q: %s%s is another file's name; want another id", node.ID, strings.ToLower(string(node.ID)), certExt)
+		if reserved(node.ID) {
+			return fmt.Errorf("node id %q: %s%s is another file's name; want another id", node.ID, strings.ToLower(node.ID), certExt)
 		}
-		if slices.IndexFunc(o.Nodes, func(other Node) bool { return strings.EqualFold(string(other.ID), string(node.ID)) }) != n {
+		if slices.IndexFunc(o.Nodes, func(other Node) bool { return strings.EqualFold(other.ID, node.ID) }) != n {
 			return fmt.Errorf("node id %q is listed twice (upper and lower case count as the same, as in some file systems)", node.ID)
 		}
 		for _, host := range node.Hosts {
@@ -174,7 +174,7 @@ type subjectOf struct {
 
 func (o *Options) subjects() (all []subjectOf) {
 	for _, n := range o.Nodes {
-		all = append(all, subjectOf{string(n.ID), string(n.ID), n.Hosts})
+		all = append(all, subjectOf{n.ID, n.ID, n.Hosts})
 	}
 	people := o.Operators
 	if people == nil {

@@ -23,32 +23,32 @@ const (
 	renewalsPerLease = 4
 )
 
-// Config configures a participant.
+// Config configures a participant. The zero value is valid.
 type Config struct {
-	Name string // of the election; see driver.CheckName
-	ID   string // of the participant; see driver.CheckID
-
 	// Lease is how long the store keeps a leader that it does not hear from, from 10 ms to 1 h. 0
 	// means 1 s.
 	Lease time.Duration
 }
 
-// Elector is a participant, with its faults. It implements [driver.Elector], [driver.Recaller] and
-// [driver.Appointer]. Priorities decide among those that wait; a leader does not hand over to a
+// Elector is a participant, with its faults. It implements [driver.Elector], [driver.Resigner] and
+// [driver.Transferrer]. Priorities decide among those that wait; a leader does not hand over to a
 // waiter because of them.
 type Elector struct {
-	cfg    Config
+	name   string // of the election
+	id     string
+	lease  time.Duration
 	link   *link
 	closed context.Context
 	close  context.CancelCauseFunc
 }
 
-// New opens a participant.
-func (s *Store) New(cfg Config) (*Elector, error) {
-	if err := driver.CheckName(cfg.Name); err != nil {
+// New opens the participant id in the election called name; see [driver.CheckName] and
+// [driver.CheckID].
+func (s *Store) New(name, id string, cfg Config) (*Elector, error) {
+	if err := driver.CheckName(name); err != nil {
 		return nil, driver.Permanent(err)
 	}
-	if err := driver.CheckID(cfg.ID); err != nil {
+	if err := driver.CheckID(id); err != nil {
 		return nil, driver.Permanent(err)
 	}
 	if cfg.Lease == 0 {
@@ -57,7 +57,7 @@ func (s *Store) New(cfg Config) (*Elector, error) {
 	if cfg.Lease < MinLease || cfg.Lease > MaxLease {
 		return nil, driver.Permanent(fmt.Errorf("lease %v; want %v to %v", cfg.Lease, MinLease, MaxLease))
 	}
-	e := &Elector{cfg: cfg, link: newLink(s)}
+	e := &Elector{name: name, id: id, lease: cfg.Lease, link: newLink(s)}
 	e.closed, e.close = context.WithCancelCause(context.Background())
 	return e, nil
 }
@@ -85,11 +85,11 @@ func (e *Elector) Crash() {
 // Limits implements [driver.Elector].
 func (e *Elector) Limits() driver.Limits {
 	return driver.Limits{
-		Lease: e.cfg.Lease, MinLease: MinLease, MaxLease: MaxLease,
-		Takeover:  e.cfg.Lease + deference,
+		Lease: e.lease, MinLease: MinLease, MaxLease: MaxLease,
+		Takeover:  e.lease + deference,
 		Exclusive: true,
 		Abilities: []driver.Ability{
-			driver.AbilityConfirm, driver.AbilityTransfer, driver.AbilityRecall, driver.AbilityAppoint, driver.AbilityPriority,
+			driver.AbilityConfirm, driver.AbilityTransfer, driver.AbilityResign, driver.AbilityPriority,
 			driver.AbilityMetadata,
 		},
 		Assumes: "all participants are in one process",
@@ -128,7 +128,7 @@ func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 	}
 	priority := cmp.Or(c.Priority, driver.DefaultPriority)
 	nonce := rand.Text()
-	me := driver.Leader{ID: e.cfg.ID, Metadata: c.Metadata}
+	me := driver.Leader{ID: e.id, Metadata: c.Metadata}
 	asked := false
 	for {
 		if ctx.Err() != nil { // then nothing more is asked for
@@ -137,7 +137,7 @@ func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 		}
 		_, linkChanged := e.link.changes()
 		sent := time.Now()
-		a, err := e.link.call(ctx, func() answer { return e.link.store.acquire(e.cfg.Name, nonce, me, priority, e.cfg.Lease) })
+		a, err := e.link.call(ctx, func() answer { return e.link.store.acquire(e.name, nonce, me, priority, e.lease) })
 		asked = asked || err == nil || errors.Is(err, driver.ErrUnknownOutcome)
 		switch {
 		case ctx.Err() != nil:
@@ -147,8 +147,8 @@ func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 			continue // asking again is safe, and tells
 		case err != nil:
 			return nil, err // what was asked before may have been granted, and lapses
-		case a.granted && time.Now().Before(sent.Add(e.cfg.Lease)):
-			return newMandate(e, nonce, a.leader, sent.Add(e.cfg.Lease)), nil
+		case a.granted && time.Now().Before(sent.Add(e.lease)):
+			return newMandate(e, nonce, a.leader, sent.Add(e.lease)), nil
 		case a.granted:
 			continue // it lapsed while the answer was under way
 		}
@@ -165,11 +165,11 @@ func (e *Elector) withdraw(nonce string, asked bool) {
 	if !asked || e.link.reachable() != nil {
 		return
 	}
-	e.link.store.withdraw(e.cfg.Name, nonce)
+	e.link.store.withdraw(e.name, nonce)
 }
 
-// Observe implements [driver.Elector].
-func (e *Elector) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+// Watch implements [driver.Elector].
+func (e *Elector) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		ctx, done := e.bound(ctx)
 		defer done()
@@ -177,7 +177,7 @@ func (e *Elector) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
 		first := true
 		for ctx.Err() == nil {
 			storeChanged, linkChanged := e.link.changes()
-			a, err := e.link.call(ctx, func() answer { return e.link.store.read(e.cfg.Name) })
+			a, err := e.link.call(ctx, func() answer { return e.link.store.read(e.name) })
 			if ctx.Err() != nil {
 				return
 			}
@@ -217,16 +217,16 @@ func token(l *driver.Leader) fence.Token {
 	return l.Token
 }
 
-// Recall implements [driver.Recaller].
-func (e *Elector) Recall(ctx context.Context, want fence.Token) error {
-	return e.Appoint(ctx, want, "")
+// Resign implements [driver.Resigner].
+func (e *Elector) Resign(ctx context.Context, want fence.Token) error {
+	return e.Transfer(ctx, want, "")
 }
 
-// Appoint implements [driver.Appointer].
-func (e *Elector) Appoint(ctx context.Context, want fence.Token, to string) error {
+// Transfer implements [driver.Transferrer].
+func (e *Elector) Transfer(ctx context.Context, want fence.Token, to string) error {
 	ctx, done := e.bound(ctx)
 	defer done()
-	a, err := e.link.call(ctx, func() answer { return e.link.store.recall(e.cfg.Name, want, to) })
+	a, err := e.link.call(ctx, func() answer { return e.link.store.recall(e.name, want, to) })
 	switch {
 	case err != nil:
 		return err

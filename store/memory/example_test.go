@@ -36,7 +36,7 @@ func ExampleElector_Cut() {
 	store := memory.NewStore(0)
 	ctx := context.Background()
 	lead := func(id string) (*memory.Elector, driver.Mandate) {
-		e, err := store.New(memory.Config{Name: "nightly", ID: id, Lease: time.Second})
+		e, err := store.New("nightly", id, memory.Config{Lease: time.Second})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func ExampleElector_Cut() {
 // A recreated store continues with a greater era, so that its tokens rise.
 func ExampleStore_Recreate() {
 	store := memory.NewStore(0)
-	e, err := store.New(memory.Config{Name: "nightly", ID: "one"})
+	e, err := store.New("nightly", "one", memory.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}

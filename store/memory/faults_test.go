@@ -21,7 +21,7 @@ const lease = time.Second
 
 func open(t *testing.T, store *memory.Store, id string) *memory.Elector {
 	t.Helper()
-	e, err := store.New(memory.Config{Name: "job", ID: id, Lease: lease})
+	e, err := store.New("job", id, memory.Config{Lease: lease})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,9 +199,9 @@ func TestOpen(t *testing.T) {
 			t.Errorf("Open of %s: %v; want it to say %q, for good", raw, err, says)
 		}
 	}
-	for _, cfg := range []memory.Config{{ID: "a"}, {Name: "job"}, {}} {
-		if _, err := store.New(cfg); err == nil || !driver.IsPermanent(err) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("New(%+v): %v; want one line, for good", cfg, err)
+	for _, c := range [][2]string{{"", "a"}, {"job", ""}, {"", ""}} {
+		if _, err := store.New(c[0], c[1], memory.Config{}); err == nil || !driver.IsPermanent(err) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("New(%q): %v; want one line, for good", c, err)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (m *mandate) keep(stop context.Context) {
 	defer close(m.joined)
 	ctx, done := m.e.bound(stop)
 	defer done()
-	period := m.e.cfg.Lease / renewalsPerLease
+	period := m.e.lease / renewalsPerLease
 	next := time.Now().Add(period)
 	for m.e.link.thawed(ctx) == nil && ctx.Err() == nil && m.Check() == nil {
 		storeChanged, _ := m.e.link.changes()
@@ -119,7 +119,7 @@ func (m *mandate) ask(ctx context.Context, renew bool) {
 	if renew {
 		seen, err = m.prolong(ctx)
 	} else {
-		seen, err = m.e.link.call(ctx, func() answer { return m.e.link.store.read(m.e.cfg.Name) })
+		seen, err = m.e.link.call(ctx, func() answer { return m.e.link.store.read(m.e.name) })
 		m.note(err)
 	}
 	switch {
@@ -142,11 +142,11 @@ func (m *mandate) note(trouble error) {
 // answer after the lease has lapsed revives nothing.
 func (m *mandate) prolong(ctx context.Context) (answer, error) {
 	sent := time.Now()
-	a, err := m.e.link.call(ctx, func() answer { return m.e.link.store.renew(m.e.cfg.Name, m.nonce, m.e.cfg.Lease) })
+	a, err := m.e.link.call(ctx, func() answer { return m.e.link.store.renew(m.e.name, m.nonce, m.e.lease) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.trouble = err
-	if end := sent.Add(m.e.cfg.Lease); err == nil && a.granted && m.lapse() == nil && end.After(m.claimEnd) {
+	if end := sent.Add(m.e.lease); err == nil && a.granted && m.lapse() == nil && end.After(m.claimEnd) {
 		m.claimEnd = end
 	}
 	return a, err
@@ -177,7 +177,7 @@ func (m *mandate) SetMetadata(ctx context.Context, metadata map[string]string) e
 	}
 	ctx, done := m.e.bound(ctx)
 	defer done()
-	a, err := m.e.link.call(ctx, func() answer { return m.e.link.store.publish(m.e.cfg.Name, m.nonce, metadata) })
+	a, err := m.e.link.call(ctx, func() answer { return m.e.link.store.publish(m.e.name, m.nonce, metadata) })
 	if err == nil && !a.granted {
 		m.lose(fmt.Errorf("%w: the lease is not ours any more", driver.ErrSuperseded))
 		return m.Check()
@@ -188,15 +188,15 @@ func (m *mandate) SetMetadata(ctx context.Context, metadata map[string]string) e
 // Release implements [driver.Mandate].
 func (m *mandate) Release(ctx context.Context) error { return m.leave(ctx, "") }
 
-// Eligible implements [driver.Transferrer].
+// Eligible implements [driver.MandateTransferrer].
 func (m *mandate) Eligible(to string) error {
 	if m.e.link.reachable() != nil {
 		return nil // nothing is known
 	}
-	return m.e.link.store.eligible(m.e.cfg.Name, to)
+	return m.e.link.store.eligible(m.e.name, to)
 }
 
-// Transfer implements [driver.Transferrer]. The store keeps the place for the
+// Transfer implements [driver.MandateTransferrer]. The store keeps the place for the
 // successor for one lease.
 func (m *mandate) Transfer(ctx context.Context, to string) error { return m.leave(ctx, to) }
 
@@ -208,7 +208,7 @@ func (m *mandate) leave(ctx context.Context, to string) error {
 		return nil // crashed, or closed out of reach: it lapses
 	}
 	for {
-		_, err := m.e.link.call(ctx, func() answer { return m.e.link.store.release(m.e.cfg.Name, m.nonce, to) })
+		_, err := m.e.link.call(ctx, func() answer { return m.e.link.store.release(m.e.name, m.nonce, to) })
 		if !errors.Is(err, driver.ErrUnknownOutcome) || ctx.Err() != nil {
 			return err
 		}

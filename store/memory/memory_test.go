@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 			if of != t {
 				store, of = memory.NewStore(0), t
 			}
-			e, err := store.New(memory.Config{Name: name, ID: id, Lease: time.Second})
+			e, err := store.New(name, id, memory.Config{Lease: time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -41,7 +41,7 @@ func (s *Store) Open(_ context.Context, t driver.Target) (driver.Elector, error)
 	if err != nil {
 		return nil, driver.Permanent(err)
 	}
-	cfg := Config{Name: t.Name, ID: t.ID}
+	var cfg Config
 	for key, values := range q {
 		if key != "lease" || len(values) != 1 {
 			return nil, driver.Permanent(fmt.Errorf("parameter %q; want at most one lease=DURATION", key))
@@ -50,7 +50,7 @@ func (s *Store) Open(_ context.Context, t driver.Target) (driver.Elector, error)
 			return nil, driver.Permanent(fmt.Errorf("lease %q; want a duration such as 2s", values[0]))
 		}
 	}
-	e, err := s.New(cfg)
+	e, err := s.New(t.Name, t.ID, cfg)
 	if err != nil {
 		return nil, err // and not a nil *Elector in a driver.Elector
 	}

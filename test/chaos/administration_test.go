@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
@@ -106,7 +105,7 @@ func (s *trial) meets(name string, round func(try int) bool) {
 func (s *trial) appoint(to int) error {
 	ctx, cancel := s.patiently()
 	defer cancel()
-	return s.cluster.Client().Appoint(ctx, 0, s.cluster.ID(to))
+	return s.cluster.Client().Transfer(s.cluster.Outside(ctx), 0, s.cluster.ID(to))
 }
 
 // silence is the longest time without a leader between two times.
@@ -184,7 +183,7 @@ func (s *trial) leaseReconfig(round int) bool {
 	ctx, cancel := s.patiently()
 	defer cancel()
 	go func() {
-		_, err := s.cluster.Client().RemoveMember(ctx, protocol.NodeID(s.cluster.ID(gone)), nil)
+		_, err := s.cluster.Client().RemoveMember(s.cluster.Outside(ctx), s.cluster.ID(gone), nil)
 		done <- err
 	}()
 	s.hold(slow * time.Duration(round+1) / 4)

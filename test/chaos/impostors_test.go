@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/network"
@@ -50,7 +49,7 @@ func impostures(s *trial) {
 	id := s.cluster.ID(leader)
 	// A certificate of another authority, for the same cluster and ids.
 	forged := filepath.Join(s.dir, "forged")
-	s.does(certs.Make(forged, certs.Options{Cluster: "chaos", Nodes: []certs.Node{{ID: protocol.NodeID(id), Hosts: s.net.Hosts(leader)}}}))
+	s.does(certs.Make(forged, certs.Options{Cluster: "chaos", Nodes: []certs.Node{{ID: id, Hosts: s.net.Hosts(leader)}}}))
 	s.impostor("forger", "a certificate of another authority", id, "is signed by another CA", url.Values{"certs": {forged}})
 	// The certificate of another node.
 	own := filepath.Join(s.dir, "certs")

@@ -85,7 +85,7 @@ func call(raw net.Conn, identity *certs.Identity, expect protocol.NodeID) (*stre
 		return plain, nil
 	}
 	plain.version = identity.Version()
-	c := tls.Client(plain.out, identity.Client(expect))
+	c := tls.Client(plain.out, identity.Client(string(expect)))
 	if err := c.Handshake(); err != nil {
 		if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 			return nil, errors.New("it does not answer with TLS: it speaks plain text (insecure=true, or an older version); want that at both sides or at none")

@@ -69,7 +69,7 @@ func secure(t *testing.T, ids ...protocol.NodeID) *town {
 	t.Helper()
 	var nodes []certs.Node
 	for _, id := range ids {
-		nodes = append(nodes, certs.Node{ID: id})
+		nodes = append(nodes, certs.Node{ID: string(id)})
 	}
 	dir := t.TempDir()
 	if err := certs.Make(dir, certs.Options{Cluster: "test", Nodes: nodes}); err != nil {

@@ -174,8 +174,8 @@ func (e *Elector) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mand
 	return &mandate{m, e}, nil
 }
 
-// Observe implements [driver.Elector].
-func (e *Elector) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+// Watch implements [driver.Elector].
+func (e *Elector) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return e.run.States().All(ctx)
 }
 

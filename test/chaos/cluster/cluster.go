@@ -17,7 +17,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/internal/spawn"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/peer/certs"
@@ -138,7 +137,7 @@ func (c *Cluster) prepare() (err error) {
 func (c *Cluster) certify() error {
 	o := certs.Options{Cluster: cluster, Operators: []certs.OperatorSpec{{Role: certs.Administer}}}
 	for i := range c.cfg.Size {
-		o.Nodes = append(o.Nodes, certs.Node{ID: protocol.NodeID(c.ID(i)), Hosts: c.cfg.Network.Hosts(i)})
+		o.Nodes = append(o.Nodes, certs.Node{ID: c.ID(i), Hosts: c.cfg.Network.Hosts(i)})
 	}
 	if err := certs.Make(c.certs(), o); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err

@@ -144,8 +144,8 @@ func (c *Cluster) calm(ctx context.Context) (Leader, error) {
 
 // takesPart reports whether an id is a member.
 func takesPart(m *peer.MembershipStatus, id string) bool {
-	return slices.ContainsFunc(m.Voters, func(v peer.VoterStatus) bool { return string(v.ID) == id }) ||
-		slices.ContainsFunc(m.Observers, func(o peer.ObserverStatus) bool { return string(o.ID) == id })
+	return slices.ContainsFunc(m.Voters, func(v peer.VoterStatus) bool { return v.ID == id }) ||
+		slices.ContainsFunc(m.Observers, func(o peer.ObserverStatus) bool { return o.ID == id })
 }
 
 // now is the present leader, with a small delay.
@@ -184,7 +184,7 @@ func (c *Cluster) unrest(ctx context.Context, meant []bool, l *Leader) error {
 			return fmt.Errorf("%s follows %s with token %v, and another one follows %s with %d", c.ID(i), s.Leader.ID, s.Leader.Token, c.ID(m.Leader), m.Token)
 		}
 		for _, p := range s.Peers {
-			if !p.Connected && in(c.Index(string(p.ID))) {
+			if !p.Connected && in(c.Index(p.ID)) {
 				return fmt.Errorf("%s has no connection with %s: %s", c.ID(i), p.ID, p.Error)
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect"
+	"github.com/electd/elect/internal/dial"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/test/chaos/network"
 )
@@ -72,7 +73,7 @@ func (c *Cluster) Members(ctx context.Context) (*Members, error) {
 	if c.client == nil {
 		return nil, errors.New("cluster: candidates of a file election are no nodes that could be asked")
 	}
-	results := c.client.Statuses(ctx)
+	results := c.client.Statuses(c.Outside(ctx))
 	m := &Members{Leader: -1, Membership: peer.Newest(results), Nodes: make([]*peer.NodeStatus, c.cfg.Size), Errs: make([]error, c.cfg.Size)}
 	for _, r := range results {
 		i := c.Index(string(r.Peer.ID))
@@ -87,9 +88,12 @@ func (c *Cluster) Members(ctx context.Context) (*Members, error) {
 	return m, nil
 }
 
-// Client asks the nodes of the election from within this process, unaffected by faults. It is nil
-// in a file election. Close closes it.
+// Client asks the nodes of the election from within this process, unaffected by faults if the
+// context is one of Outside. It is nil in a file election. Close closes it.
 func (c *Cluster) Client() *peer.Client { return c.client }
+
+// Outside returns a context in which Client connects through the operator's network.
+func (c *Cluster) Outside(ctx context.Context) context.Context { return dial.By(ctx, c.outside.dial) }
 
 // prepareOperator makes certificates and a client.
 func (c *Cluster) prepareOperator() (err error) {
@@ -103,12 +107,11 @@ func (c *Cluster) prepareOperator() (err error) {
 	if err != nil {
 		return errors.Join(err, c.outside.close())
 	}
-	cfg, err := peer.ParseURL(u, c.cfg.Name, "operator")
+	voters, cfg, err := peer.ParseURL(u)
 	if err != nil {
 		return errors.Join(err, c.outside.close())
 	}
-	cfg.Dial = c.outside.dial
-	if c.client, err = peer.NewClient(cfg); err != nil {
+	if c.client, err = peer.NewClient(voters, c.cfg.Name, cfg); err != nil {
 		return errors.Join(err, c.outside.close())
 	}
 	return nil

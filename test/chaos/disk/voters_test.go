@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/electd/elect/internal/proc"
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/disk"
@@ -210,20 +209,21 @@ func newVoters(t *testing.T, elect string, promise time.Duration) *voters {
 		t: t, promise: promise, chance: rand.New(rand.NewPCG(disk.Seed(t), 1)), tokens: filepath.Join(t.TempDir(), "tokens"),
 		term: make([]uint64, 3), incarnation: make([]uint64, 3),
 	}
-	cfg := peer.Config{Name: "disks"}
+	const name = "disks"
+	var peers []peer.Peer
 	var list []string
 	for i := range v.term {
-		p := peer.Peer{ID: protocol.NodeID("n" + strconv.Itoa(i+1)), Addr: freePort(t)}
-		cfg.Voters = append(cfg.Voters, p)
-		list = append(list, string(p.ID)+"@"+p.Addr)
+		p := peer.Peer{ID: "n" + strconv.Itoa(i+1), Addr: freePort(t)}
+		peers = append(peers, p)
+		list = append(list, p.ID+"@"+p.Addr)
 	}
-	for _, p := range cfg.Voters {
-		n := newNode(t, elect, string(p.ID), newDisk(t))
-		n.args = append([]string{"run", "--election", "peer://" + strings.Join(list, ","), "--data", n.disk.Path(), "--name", cfg.Name, "--id", n.id,
+	for _, p := range peers {
+		n := newNode(t, elect, p.ID, newDisk(t))
+		n.args = append([]string{"run", "--election", "peer://" + strings.Join(list, ","), "--data", n.disk.Path(), "--name", name, "--id", n.id,
 			"--heartbeat", (promise / 10).String(), "--promise", promise.String()}, command(v.tokens)...)
 		v.nodes = append(v.nodes, n)
 	}
-	client, err := peer.NewClient(cfg)
+	client, err := peer.NewClient(peers, name, peer.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

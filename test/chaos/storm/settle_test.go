@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer"
 	"github.com/electd/elect/test/chaos/cluster"
 	"github.com/electd/elect/test/chaos/judge"
@@ -41,7 +40,7 @@ func (c *calmed) Members(context.Context) (*cluster.Members, error) {
 	}
 	m := &peer.MembershipStatus{}
 	for _, id := range now {
-		m.Voters = append(m.Voters, peer.VoterStatus{ID: protocol.NodeID(id)})
+		m.Voters = append(m.Voters, peer.VoterStatus{ID: id})
 	}
 	return &cluster.Members{Membership: m}, nil
 }

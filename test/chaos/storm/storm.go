@@ -473,7 +473,7 @@ func (x *executor) electorate(ctx context.Context, all settled) error {
 	}
 	var have, want []string
 	for _, v := range m.Membership.Voters {
-		have = append(have, string(v.ID))
+		have = append(have, v.ID)
 	}
 	x.mu.Lock()
 	for i, votes := range x.voters {

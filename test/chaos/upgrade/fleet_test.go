@@ -182,7 +182,7 @@ func (f *fleet) hears(all *cluster.Members) {
 		}
 		f.terms[i] = node.Term
 		for _, peer := range node.Peers {
-			j := f.cluster.Index(string(peer.ID))
+			j := f.cluster.Index(peer.ID)
 			want := uint32(1)
 			if f.next[i] && f.next[j] {
 				want = 2

@@ -84,7 +84,7 @@ func TestNonsense(t *testing.T) {
 			if err := m.Release(ctx); err != nil {
 				t.Error(err)
 			}
-			for s, err := range elector(t, p, "b").Observe(ctx) {
+			for s, err := range elector(t, p, "b").Watch(ctx) {
 				if err != nil || s.Stale {
 					if s.Cause == nil || !strings.Contains(s.Cause.Error(), "not one of elect's") {
 						t.Errorf("%+v, %v; want what is wrong with the record", s, err)

@@ -44,14 +44,12 @@ func (s *stage) open() (err error) {
 	if err != nil {
 		return err
 	}
-	all, err := s.ring.Config(election)
+	voters, cfg, err := s.ring.Config()
 	if err != nil {
 		return err
 	}
 	for i := range ids {
-		one := all
-		one.Voters = all.Voters[i : i+1]
-		if s.clients[i], err = peer.NewClient(one); err != nil {
+		if s.clients[i], err = peer.NewClient(voters[i:i+1], election, cfg); err != nil {
 			return err
 		}
 	}
@@ -107,7 +105,7 @@ func (s *stage) signal(i int, sig syscall.Signal) error {
 
 // resign asks a node to give leadership up.
 func (s *stage) resign(ctx context.Context, i int, token fence.Token) error {
-	return s.clients[i].Recall(ctx, token)
+	return s.clients[i].Resign(ctx, token)
 }
 
 // read asks a node for its state.
@@ -126,7 +124,7 @@ func (s *stage) read(ctx context.Context, i int) (reading, error) {
 	}
 	for _, p := range st.Peers {
 		if p.Connected {
-			now.hears = append(now.hears, string(p.ID))
+			now.hears = append(now.hears, p.ID)
 		}
 	}
 	return now, nil

@@ -201,7 +201,7 @@ func (b *bench) round(ctx context.Context, kill Kill) (time.Duration, error) {
 	case Parent:
 		err = old.Signal(syscall.SIGKILL)
 	case Graceful:
-		err = b.cfg.Election.Recall(ctx, 0)
+		err = b.cfg.Election.Resign(ctx, 0)
 	}
 	if err != nil {
 		return 0, err

@@ -134,7 +134,7 @@ func (s *squad) witness(ctx context.Context) *gaps {
 	ctx, stop := context.WithCancel(ctx)
 	g := &gaps{stop: stop}
 	g.done.Go(func() {
-		for state, err := range s.client.Observe(ctx) {
+		for state, err := range s.client.Watch(ctx) {
 			if err != nil {
 				return
 			}

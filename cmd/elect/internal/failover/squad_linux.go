@@ -75,12 +75,12 @@ func newSquad(cfg *PeersConfig, m mode, dir string) (*squad, error) {
 	if s.ring, err = ring.New(ring.Config{Dir: dir, Profile: cfg.Profile, Voters: cfg.Peers, Cables: m == cabled}); err != nil {
 		return nil, err
 	}
-	at, err := s.ring.Config(s.name)
+	voters, at, err := s.ring.Config()
 	if err == nil {
-		s.plan, err = at.Plan()
+		s.plan, err = at.Plan(voters)
 	}
 	if err == nil {
-		s.client, err = peer.NewClient(at)
+		s.client, err = peer.NewClient(voters, s.name, at)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.ring.Close())
@@ -189,9 +189,9 @@ func (s *squad) strike(ctx context.Context, k Kill, work handle) error {
 		return s.leader.order(probe.Resign)
 	case Transfer:
 		s.successor = s.other(s.leader.id)
-		return s.client.Appoint(ctx, 0, s.successor)
+		return s.client.Transfer(ctx, 0, s.successor)
 	case Resign:
-		return s.client.Recall(ctx, 0)
+		return s.client.Resign(ctx, 0)
 	case Freeze:
 		return work.signal(unix.SIGSTOP)
 	case Cut:

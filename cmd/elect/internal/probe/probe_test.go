@@ -27,7 +27,7 @@ type subject struct {
 
 func newSubject(t *testing.T, store *memory.Store, id string, tokens bool) *subject {
 	t.Helper()
-	elector, err := store.New(memory.Config{Name: "probe", ID: id, Lease: 300 * time.Millisecond})
+	elector, err := store.New("probe", id, memory.Config{Lease: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

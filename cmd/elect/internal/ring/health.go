@@ -11,14 +11,14 @@ import (
 // operator is the id of whoever looks from outside: of no node.
 const operator = "operator"
 
-// Config is the election of that name as an operator configures it, who looks
-// from outside and past the cables.
-func (r *Ring) Config(name string) (peer.Config, error) {
+// Config is the election as an operator configures it, who looks from outside and past
+// the cables.
+func (r *Ring) Config() ([]peer.Peer, peer.Config, error) {
 	u, err := elect.ParseURL(r.URL(operator))
 	if err != nil {
-		return peer.Config{}, err
+		return nil, peer.Config{}, err
 	}
-	return peer.ParseURL(u, name, operator)
+	return peer.ParseURL(u)
 }
 
 // Unready says why an election is not at rest, and nil if it is: all nodes
@@ -45,7 +45,7 @@ func Unready(all []peer.NodeResult) (*driver.Leader, error) {
 			}
 		}
 		leader = s.Leader
-		active = active || s.Active && string(s.ID) == leader.ID
+		active = active || s.Active && s.ID == leader.ID
 	}
 	switch {
 	case leader == nil:

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/electd/elect/internal/cable"
-	"github.com/electd/elect/internal/protocol"
 	"github.com/electd/elect/peer/certs"
 )
 
@@ -71,7 +70,7 @@ func New(cfg Config) (*Ring, error) {
 	options := certs.Options{Cluster: cfg.Cluster, Valid: cfg.Valid}
 	for i, id := range r.ids {
 		r.addr[id] = "127.0.0.1:" + strconv.Itoa(ports[i])
-		options.Nodes = append(options.Nodes, certs.Node{ID: protocol.NodeID(id), Hosts: []string{"127.0.0.1"}})
+		options.Nodes = append(options.Nodes, certs.Node{ID: id, Hosts: []string{"127.0.0.1"}})
 	}
 	if err := certs.Make(r.certs(), options); err != nil {
 		return nil, err

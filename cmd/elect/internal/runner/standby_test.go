@@ -37,7 +37,7 @@ func (f failing) Campaign(ctx context.Context, _ driver.Candidacy) (driver.Manda
 	return nil, f.err
 }
 
-func (f failing) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+func (f failing) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		if yield(f.state, nil) {
 			<-ctx.Done()
@@ -98,7 +98,7 @@ func (told) Limits() driver.Limits {
 	return driver.Limits{Exclusive: true, Lease: time.Second, MinLease: time.Second, MaxLease: time.Second}
 }
 
-func (f told) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
+func (f told) Watch(ctx context.Context) iter.Seq2[driver.State, error] {
 	return func(yield func(driver.State, error) bool) {
 		for {
 			select {

@@ -72,14 +72,14 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.ring.Close()) }()
-	at, err := b.ring.Config(name)
+	voters, at, err := b.ring.Config()
 	if err != nil {
 		return nil, err
 	}
-	if b.plan, err = at.Plan(); err != nil {
+	if b.plan, err = at.Plan(voters); err != nil {
 		return nil, err
 	}
-	if b.client, err = peer.NewClient(at); err != nil {
+	if b.client, err = peer.NewClient(voters, name, at); err != nil {
 		return nil, err
 	}
 	defer b.client.Close()
