@@ -23,6 +23,22 @@ type thing struct {
 	none       *protocol.Membership
 }
 
+// state describes the encoding once more, for the Coder.
+func (x *thing) state(c *protocol.Coder) {
+	c.Uints(&x.u)
+	c.Instants(&x.i)
+	c.Durations(&x.d)
+	c.Bools(&x.yes, &x.no)
+	protocol.Strings(c, &x.s)
+	b := string(x.b)
+	protocol.Strings(c, &b)
+	x.b = []byte(b)
+	c.Voter(&x.voter)
+	c.Reading(&x.reading)
+	c.Membership(&x.membership)
+	c.Membership(&x.none)
+}
+
 func (x thing) append(dst []byte) []byte {
 	dst = protocol.AppendUint(dst, x.u)
 	dst = protocol.AppendInstant(dst, x.i)
@@ -62,6 +78,10 @@ func TestCodec(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, everything) {
 		t.Errorf("read back %+v, %v", got, err)
 	}
+	c := protocol.Appending([]byte("x"))
+	if everything.state(&c); string(c.Appended()) != "x"+string(whole) {
+		t.Errorf("a Coder appends %x; want %x", c.Appended(), whole)
+	}
 	for n := range whole {
 		if _, err := read(whole[:n]); err == nil {
 			t.Fatalf("the first %d of %d bytes are accepted", n, len(whole))
@@ -77,8 +97,17 @@ func FuzzDecoder(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, src []byte) {
 		x, err := read(src)
+		var y thing
+		c := protocol.Loading(src)
+		y.state(&c)
+		if (c.Done("thing") == nil) != (err == nil) {
+			t.Fatalf("%x: a Coder says %v, and a Decoder %v", src, c.Done("thing"), err)
+		}
 		if err != nil {
 			return
+		}
+		if !bytes.Equal(y.append(nil), src) {
+			t.Errorf("%x is loaded as %+v", src, y)
 		}
 		if again := x.append(nil); !bytes.Equal(again, src) {
 			t.Errorf("not canonical: %x is written as %x", src, again)

@@ -25,31 +25,33 @@ const format = 1
 
 // Append appends the ballot in its canonical encoding.
 func (b Ballot) Append(dst []byte) []byte {
-	return protocol.AppendUint(protocol.AppendUint(append(dst, format), b.Term), b.Incarnation)
+	c := protocol.Appending(dst)
+	c.Format(format, "a ballot")
+	b.state(&c)
+	return c.Appended()
 }
 
 // DecodeBallot reads what Append wrote, and nothing else: a ballot that it
-// accepts encodes to the same bytes. The checksum is the business of whoever
-// stored it.
-func DecodeBallot(data []byte) (Ballot, error) {
-	if len(data) == 0 || data[0] != format {
-		return Ballot{}, fmt.Errorf("blazingmq: ballot: of %d bytes, the first is not %d: not a ballot of this version", len(data), format)
-	}
-	d := protocol.NewDecoder(data[1:])
-	b := readBallot(d)
-	if err := d.Done(); err != nil {
-		return Ballot{}, fmt.Errorf("blazingmq: ballot: %w", err)
+// accepts encodes to the same bytes. The caller checks the checksum.
+func DecodeBallot(data []byte) (b Ballot, err error) {
+	c := protocol.Loading(data)
+	c.Format(format, "a ballot")
+	b.state(&c)
+	if err := c.Done("blazingmq: ballot"); err != nil {
+		return Ballot{}, err
 	}
 	return b, nil
 }
 
-func readBallot(d *protocol.Decoder) Ballot {
-	b := Ballot{Term: d.Uint(), Incarnation: d.Uint()}
+func (b *Ballot) state(c *protocol.Coder) {
+	c.Uints(&b.Term, &b.Incarnation)
+	if !c.Loads() {
+		return
+	}
 	switch {
 	case b.Term > MaxTerm:
-		d.Fail(fmt.Errorf("term %d; want at most %d", b.Term, uint64(MaxTerm)))
+		c.Fail(fmt.Errorf("term %d; want at most %d", b.Term, uint64(MaxTerm)))
 	case b.Incarnation == 0:
-		d.Fail(errors.New("incarnation 0; the first is 1"))
+		c.Fail(errors.New("incarnation 0; the first is 1"))
 	}
-	return b
 }

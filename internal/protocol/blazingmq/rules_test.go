@@ -373,7 +373,7 @@ func TestHalted(t *testing.T) {
 	r := &rig{t: t, m: m}
 	r.step(protocol.Input{Kind: protocol.Boot, Durable: []byte("?")})
 	r.do(protocol.Campaign, 0)
-	if v := m.View(); v.Role != protocol.Halted || !strings.Contains(v.Fault, "not a ballot") || m.NextFire() != protocol.Never || r.said() != "" {
+	if v := m.View(); v.Role != protocol.Halted || !strings.Contains(v.Fault, "want a ballot") || m.NextFire() != protocol.Never || r.said() != "" {
 		t.Errorf("%+v, next %v", v, m.NextFire())
 	}
 }

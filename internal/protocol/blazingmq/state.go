@@ -1,135 +1,88 @@
 package blazingmq
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/electd/elect/internal/protocol"
+	"github.com/electd/elect/internal/protocol/internal/members"
 )
 
-// AppendState implements [protocol.Machine]. What cannot be read in the present
-// role is left out, so that equal behaviour has equal bytes.
+// AppendState implements [protocol.Machine]. Fields that the present role does not read are left
+// out, so that equal behaviour has equal bytes.
 func (m *Machine) AppendState(dst []byte) []byte {
-	dst = append(dst, byte(m.role))
-	switch m.role {
-	case protocol.Down:
-		return dst
-	case protocol.Halted:
-		return protocol.AppendString(dst, m.fault)
-	}
-	dst = protocol.AppendInstant(dst, m.now)
-	dst = protocol.AppendUint(protocol.AppendUint(dst, m.ballot.Term), m.ballot.Incarnation)
-	for _, v := range [...]uint64{m.saveNo, m.saved, m.bootSave, m.termSave, m.term, m.seen, m.lsn.Term, m.lsn.Counter} {
-		dst = protocol.AppendUint(dst, v)
-	}
-	dst = protocol.AppendBool(dst, m.badDisk)
-	if m.badDisk {
-		dst = protocol.AppendInstant(dst, m.saveAt)
-	}
-	dst = protocol.AppendBool(protocol.AppendBool(dst, m.candidate), m.sick)
-	dst = protocol.AppendBool(dst, m.fencing)
-	if m.fencing || m.role == protocol.Leader {
-		dst = protocol.AppendUint(dst, m.token)
-	}
-	switch m.role {
-	case protocol.Follower:
-		dst = appendPlace(appendPlace(dst, m.leader), m.tentative)
-		if m.follows() {
-			dst = protocol.AppendInstant(protocol.AppendUint(dst, m.life), m.heard)
-		} else {
-			dst = protocol.AppendInstant(dst, m.electAt)
-		}
-	case protocol.PreCandidate:
-		dst = protocol.AppendInstant(protocol.AppendUint(dst, m.asked), m.ends)
-		dst = m.heeds.Append(m.yes.Append(dst))
-	case protocol.Candidate:
-		dst = m.yes.Append(protocol.AppendInstant(dst, m.ends))
-	case protocol.Leader:
-		dst = m.yes.Append(protocol.AppendInstant(dst, m.beatAt))
-	}
-	return dst
+	c := protocol.Appending(dst)
+	m.state(&c)
+	return c.Appended()
 }
 
 // LoadState implements [protocol.Machine].
 func (m *Machine) LoadState(src []byte) error {
-	if len(src) == 0 {
-		return errors.New("blazingmq: no state")
-	}
 	m.yes.Clear()
 	m.heeds.Clear()
-	*m = Machine{cfg: m.cfg, self: m.self, role: protocol.Role(src[0]), yes: m.yes, heeds: m.heeds, leader: nobody, tentative: nobody, saveAt: protocol.Never}
-	d := protocol.NewDecoder(src[1:])
-	switch m.role {
-	case protocol.Down:
-	case protocol.Halted:
-		m.fault = d.String()
-	case protocol.Follower, protocol.PreCandidate, protocol.Candidate, protocol.Leader:
-		m.load(d)
-	default:
-		return fmt.Errorf("blazingmq: a state with the role %v, which this protocol does not store", m.role)
-	}
-	if err := d.Done(); err != nil {
-		return fmt.Errorf("blazingmq: state: %w", err)
-	}
-	return nil
+	*m = Machine{cfg: m.cfg, self: m.self, yes: m.yes, heeds: m.heeds, leader: nobody, tentative: nobody, saveAt: protocol.Never}
+	c := protocol.Loading(src)
+	m.state(&c)
+	return c.Done("blazingmq: state")
 }
 
-func (m *Machine) load(d *protocol.Decoder) {
-	m.now = d.Instant()
-	m.ballot = readBallot(d)
-	for _, v := range [...]*uint64{&m.saveNo, &m.saved, &m.bootSave, &m.termSave, &m.term, &m.seen, &m.lsn.Term, &m.lsn.Counter} {
-		*v = d.Uint()
+// state codes the machine.
+func (m *Machine) state(c *protocol.Coder) {
+	if !c.Role(&m.role, &m.fault, protocol.Follower, protocol.PreCandidate, protocol.Candidate, protocol.Leader) {
+		return
 	}
+	c.Instants(&m.now)
+	m.ballot.state(c)
+	c.Uints(&m.saveNo, &m.saved, &m.bootSave, &m.termSave, &m.term, &m.seen, &m.lsn.Term, &m.lsn.Counter)
 	if m.term > MaxTerm || m.seen > MaxTerm {
-		d.Fail(fmt.Errorf("terms %d and %d; want at most %d", m.term, m.seen, uint64(MaxTerm)))
+		c.Fail(fmt.Errorf("terms %d and %d; want at most %d", m.term, m.seen, uint64(MaxTerm)))
 	}
-	if m.badDisk = d.Bool(); m.badDisk {
-		m.saveAt = d.Instant()
+	if c.Bools(&m.badDisk); m.badDisk {
+		c.Instants(&m.saveAt)
 	}
-	m.candidate, m.sick = d.Bool(), d.Bool()
-	m.fencing = d.Bool()
+	c.Bools(&m.candidate, &m.sick, &m.fencing)
 	if m.fencing || m.role == protocol.Leader {
-		m.token = d.Uint()
+		c.Uints(&m.token)
 	}
 	if m.fencing && m.role != protocol.Follower {
-		d.Fail(fmt.Errorf("the role %v while work of an earlier term runs", m.role))
+		c.Fail(fmt.Errorf("the role %v while work of an earlier term runs", m.role))
 	}
 	switch m.role {
 	case protocol.Follower:
-		m.leader, m.tentative = m.place(d), m.place(d)
+		m.place(c, &m.leader)
+		m.place(c, &m.tentative)
 		if m.leader != nobody && m.tentative != nobody {
-			d.Fail(fmt.Errorf("a leader, %d, and one to be, %d", m.leader, m.tentative))
+			c.Fail(fmt.Errorf("a leader, %d, and one to be, %d", m.leader, m.tentative))
 		}
 		if m.follows() {
-			m.life, m.heard = d.Uint(), d.Instant()
+			c.Uints(&m.life)
+			c.Instants(&m.heard)
 		} else {
-			m.electAt = d.Instant()
+			c.Instants(&m.electAt)
 		}
 	case protocol.PreCandidate:
-		m.asked, m.ends = d.Uint(), d.Instant()
-		m.yes.Load(d)
-		m.heeds.Load(d)
+		c.Uints(&m.asked)
+		c.Instants(&m.ends)
+		m.yes.State(c)
+		m.heeds.State(c)
 		if m.asked <= m.term || m.asked > MaxTerm {
-			d.Fail(fmt.Errorf("it scouts for term %d in term %d", m.asked, m.term))
+			c.Fail(fmt.Errorf("it scouts for term %d in term %d", m.asked, m.term))
 		}
 	case protocol.Candidate:
-		m.ends = d.Instant()
-		m.yes.Load(d)
+		c.Instants(&m.ends)
+		m.yes.State(c)
 	case protocol.Leader:
-		m.leader, m.beatAt = m.self, d.Instant()
-		m.yes.Load(d)
+		c.Instants(&m.beatAt)
+		m.yes.State(c)
+		if c.Loads() {
+			m.leader = m.self
+		}
 	}
 }
 
-// appendPlace appends a place; 0 is nobody.
-func appendPlace(dst []byte, place int) []byte { return protocol.AppendUint(dst, uint64(place+1)) }
-
-// place reads the place of another member, or nobody.
-func (m *Machine) place(d *protocol.Decoder) int {
-	p := d.Uint()
-	if p > uint64(len(m.cfg.Members)) || int(p)-1 == m.self {
-		d.Fail(fmt.Errorf("place %d of %d members", p, len(m.cfg.Members)))
-		return nobody
+// place codes the place of another member, or nobody.
+func (m *Machine) place(c *protocol.Coder, place *int) {
+	if members.CodePlace(c, place, len(m.cfg.Members)); c.Loads() && *place == m.self {
+		c.Fail(fmt.Errorf("the place %d, which is its own", m.self))
+		*place = nobody
 	}
-	return int(p) - 1
 }

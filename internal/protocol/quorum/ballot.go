@@ -31,38 +31,38 @@ type Ballot struct {
 const format = 2
 
 // Append appends the ballot in its canonical encoding.
-func (b Ballot) Append(dst []byte) []byte { return b.append(append(dst, format)) }
-
-func (b *Ballot) append(dst []byte) []byte {
-	dst = protocol.AppendUint(dst, b.Term)
-	dst = protocol.AppendVoter(dst, b.VotedFor)
-	dst = protocol.AppendMembership(dst, b.Membership)
-	dst = protocol.AppendDuration(dst, b.MaxPromise)
-	return protocol.AppendUint(dst, b.Incarnation)
+func (b Ballot) Append(dst []byte) []byte {
+	c := protocol.Appending(dst)
+	c.Format(format, "a ballot")
+	b.state(&c)
+	return c.Appended()
 }
 
 // DecodeBallot reads what Append wrote, and nothing else: a ballot that it accepts encodes to the
 // same bytes. The caller checks the checksum.
-func DecodeBallot(data []byte) (Ballot, error) {
-	if len(data) == 0 || data[0] != format {
-		return Ballot{}, fmt.Errorf("ballot: the first of %d bytes is not %d; want a ballot of this version", len(data), format)
-	}
-	d := protocol.NewDecoder(data[1:])
-	b := readBallot(d)
-	if err := d.Done(); err != nil {
-		return Ballot{}, fmt.Errorf("ballot: %w", err)
+func DecodeBallot(data []byte) (b Ballot, err error) {
+	c := protocol.Loading(data)
+	c.Format(format, "a ballot")
+	b.state(&c)
+	if err := c.Done("ballot"); err != nil {
+		return Ballot{}, err
 	}
 	return b, nil
 }
 
-// readBallot returns the zero Ballot if the input is not a valid one.
-func readBallot(d *protocol.Decoder) Ballot {
-	b := Ballot{Term: d.Uint(), VotedFor: d.Voter(), Membership: d.Membership(), MaxPromise: d.Duration(), Incarnation: d.Uint()}
-	if err := b.validate(); err != nil {
-		d.Fail(err)
-		return Ballot{}
+// state codes the ballot. It leaves the zero Ballot if what it loads is not a valid one.
+func (b *Ballot) state(c *protocol.Coder) {
+	c.Uints(&b.Term)
+	c.Voter(&b.VotedFor)
+	c.Membership(&b.Membership)
+	c.Durations(&b.MaxPromise)
+	if c.Uints(&b.Incarnation); !c.Loads() {
+		return
 	}
-	return b
+	if err := b.validate(); err != nil {
+		c.Fail(err)
+		*b = Ballot{}
+	}
 }
 
 func (b *Ballot) validate() error {

@@ -224,8 +224,8 @@ func TestLoadStateRefusesTheImpossible(t *testing.T) {
 		{func(m *Machine) { m.priority = MaxPriority + 1 }, "a priority of 1001"},
 		{func(m *Machine) { m.known[1].priority = MaxPriority + 1 }, "a priority of 1001"},
 		{func(m *Machine) { m.known[2].priority = protocol.NeverLead - 1 }, "a priority of -2"},
-		{func(m *Machine) { m.role, m.round.kind = protocol.Candidate, voting; m.round.ahead = 4 }, "place 4 is ahead"},
-		{func(m *Machine) { m.role, m.round.kind = protocol.Candidate, voting; m.round.granted = 1 << 9 }, "0x200"},
+		{func(m *Machine) { m.role, m.round.kind = protocol.Candidate, voting; m.round.ahead = 4 }, "ahead has the place 4"},
+		{func(m *Machine) { m.role, m.round.kind = protocol.Candidate, voting; m.round.granted = 1 << 9 }, "a set of places of 512; want 0 to 511"},
 		{func(m *Machine) { m.role, m.round.kind = protocol.Candidate, voting+1 }, "a round of kind 3"},
 		{func(m *Machine) { m.role = protocol.Candidate }, "does not go with its round"},
 	} {

@@ -24,40 +24,40 @@ type Ballot struct {
 const format = 1
 
 // Append appends the ballot in its canonical encoding.
-func (b Ballot) Append(dst []byte) []byte { return b.append(append(dst, format)) }
-
-func (b *Ballot) append(dst []byte) []byte {
-	dst = protocol.AppendUint(dst, b.Term)
-	dst = protocol.AppendString(dst, b.VotedFor)
-	return protocol.AppendUint(dst, b.Incarnation)
+func (b Ballot) Append(dst []byte) []byte {
+	c := protocol.Appending(dst)
+	c.Format(format, "a ballot")
+	b.state(&c)
+	return c.Appended()
 }
 
 // DecodeBallot reads what Append wrote, and nothing else: a ballot that it
-// accepts encodes to the same bytes. The checksum is the business of whoever
-// stored it.
-func DecodeBallot(data []byte) (Ballot, error) {
-	if len(data) == 0 || data[0] != format {
-		return Ballot{}, fmt.Errorf("raft: ballot: of %d bytes, the first is not %d: not a ballot of this version", len(data), format)
-	}
-	d := protocol.NewDecoder(data[1:])
-	b := readBallot(d)
-	if err := d.Done(); err != nil {
-		return Ballot{}, fmt.Errorf("raft: ballot: %w", err)
+// accepts encodes to the same bytes. The caller checks the checksum.
+func DecodeBallot(data []byte) (b Ballot, err error) {
+	c := protocol.Loading(data)
+	c.Format(format, "a ballot")
+	b.state(&c)
+	if err := c.Done("raft: ballot"); err != nil {
+		return Ballot{}, err
 	}
 	return b, nil
 }
 
-func readBallot(d *protocol.Decoder) Ballot {
-	b := Ballot{Term: d.Uint(), VotedFor: protocol.NodeID(d.String()), Incarnation: d.Uint()}
+func (b *Ballot) state(c *protocol.Coder) {
+	c.Uints(&b.Term)
+	protocol.Strings(c, &b.VotedFor)
+	c.Uints(&b.Incarnation)
+	if !c.Loads() {
+		return
+	}
 	switch {
 	case b.Term > MaxTerm:
-		d.Fail(fmt.Errorf("term %d; want at most %d", b.Term, uint64(MaxTerm)))
+		c.Fail(fmt.Errorf("term %d; want at most %d", b.Term, uint64(MaxTerm)))
 	case b.Incarnation == 0:
-		d.Fail(errors.New("incarnation 0; the first is 1"))
+		c.Fail(errors.New("incarnation 0; the first is 1"))
 	case b.VotedFor != "":
 		if _, err := protocol.ParseNodeID(string(b.VotedFor)); err != nil {
-			d.Fail(fmt.Errorf("its vote: %w", err))
+			c.Fail(fmt.Errorf("its vote: %w", err))
 		}
 	}
-	return b
 }

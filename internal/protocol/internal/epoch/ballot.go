@@ -29,34 +29,30 @@ type Ballot struct {
 const format = 1
 
 // Append appends the ballot in its canonical encoding.
-func (b Ballot) Append(dst []byte) []byte { return b.append(append(dst, format)) }
-
-func (b Ballot) append(dst []byte) []byte {
-	return protocol.AppendUint(protocol.AppendUint(dst, b.Epoch), b.Incarnation)
+func (b Ballot) Append(dst []byte) []byte {
+	c := protocol.Appending(dst)
+	c.Format(format, "a ballot")
+	b.state(&c)
+	return c.Appended()
 }
 
 // Decode reads what Append wrote, and nothing else: a ballot that it accepts
-// encodes to the same bytes. The checksum is the business of whoever stored it.
-// Errors begin with the protocol's name.
-func Decode(name string, data []byte) (Ballot, error) {
-	if len(data) == 0 || data[0] != format {
-		return Ballot{}, fmt.Errorf("%s: ballot: of %d bytes, the first is not %d: not a ballot of this version", name, len(data), format)
+// encodes to the same bytes. The caller checks the checksum. Errors begin with the
+// protocol's name.
+func Decode(name string, data []byte) (b Ballot, err error) {
+	c := protocol.Loading(data)
+	c.Format(format, "a ballot")
+	if b.state(&c); b.Incarnation == 0 {
+		c.Fail(errors.New("incarnation 0; the first is 1"))
 	}
-	d := protocol.NewDecoder(data[1:])
-	b := read(d)
-	if b.Incarnation == 0 {
-		d.Fail(errors.New("incarnation 0; the first is 1"))
-	}
-	if err := d.Done(); err != nil {
-		return Ballot{}, fmt.Errorf("%s: ballot: %w", name, err)
+	if err := c.Done(name + ": ballot"); err != nil {
+		return Ballot{}, err
 	}
 	return b, nil
 }
 
-func read(d *protocol.Decoder) Ballot {
-	b := Ballot{Epoch: d.Uint(), Incarnation: d.Uint()}
-	if b.Epoch > Max {
-		d.Fail(fmt.Errorf("epoch %d; want at most %d", b.Epoch, uint64(Max)))
+func (b *Ballot) state(c *protocol.Coder) {
+	if c.Uints(&b.Epoch, &b.Incarnation); b.Epoch > Max {
+		c.Fail(fmt.Errorf("epoch %d; want at most %d", b.Epoch, uint64(Max)))
 	}
-	return b
 }

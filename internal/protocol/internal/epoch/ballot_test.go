@@ -14,10 +14,10 @@ func TestDecode(t *testing.T) {
 	}{
 		{good, ""},
 		{Ballot{Epoch: Max, Incarnation: 1}.Append(nil), ""},
-		{nil, "ring: ballot: of 0 bytes, the first is not 1"},
-		{append([]byte{2}, good[1:]...), "ring: ballot: of 17 bytes, the first is not 1: not a ballot of this version"},
-		{good[:len(good)-1], "ring: ballot: at byte 8 of 15: unexpected end"},
-		{append(bytes.Clone(good), 0), "ring: ballot: at byte 16 of 17: 1 bytes after the end"},
+		{nil, "ring: ballot: the first of 0 bytes is not 1; want a ballot of this version"},
+		{append([]byte{2}, good[1:]...), "ring: ballot: the first of 17 bytes is not 1; want a ballot of this version"},
+		{good[:len(good)-1], "ring: ballot: at byte 9 of 16: unexpected end"},
+		{append(bytes.Clone(good), 0), "ring: ballot: at byte 17 of 18: 1 bytes after the end"},
 		{Ballot{Epoch: Max + 1, Incarnation: 1}.Append(nil), "epoch 281474976710656; want at most 281474976710655"},
 		{Ballot{Epoch: 7}.Append(nil), "incarnation 0; the first is 1"},
 	} {

@@ -115,15 +115,14 @@ func (r *Record) Retry(now protocol.Instant) {
 	}
 }
 
-// AppendState appends the whole record. It is called between two steps, when nothing
-// is waiting for Flush.
-func (r *Record) AppendState(dst []byte) []byte {
-	dst = r.append(dst)
-	dst = protocol.AppendUint(protocol.AppendUint(protocol.AppendUint(dst, r.asked), r.saved), r.booted)
-	return protocol.AppendInstant(protocol.AppendBool(dst, r.bad), r.againAt)
-}
-
-// LoadState reads what AppendState wrote.
-func (r *Record) LoadState(d *protocol.Decoder) {
-	*r = Record{Ballot: read(d), asked: d.Uint(), saved: d.Uint(), booted: d.Uint(), bad: d.Bool(), againAt: d.Instant()}
+// State codes the whole record. It is called between two steps, when nothing is
+// waiting for Flush.
+func (r *Record) State(c *protocol.Coder) {
+	r.Ballot.state(c)
+	c.Uints(&r.asked, &r.saved, &r.booted)
+	c.Bools(&r.bad)
+	c.Instants(&r.againAt)
+	if c.Loads() {
+		r.dirty = false
+	}
 }

@@ -145,15 +145,22 @@ func TestState(t *testing.T) {
 	r := booted(t, Ballot{7, 2}.Append(nil))
 	flush(t, r)
 	r.Saved(1, true, 100)
-	state := r.AppendState(nil)
-	d := protocol.NewDecoder(state)
+	state := func(r *Record) []byte {
+		c := protocol.Appending(nil)
+		r.State(&c)
+		return c.Appended()
+	}
+	load := func(r *Record, data []byte) error {
+		c := protocol.Loading(data)
+		r.State(&c)
+		return c.Done("record")
+	}
 	other := &Record{asked: 9, dirty: true}
-	if other.LoadState(d); d.Done() != nil || *other != *r || !bytes.Equal(other.AppendState(nil), state) {
-		t.Errorf("%+v was loaded as %+v: %v", r, other, d.Done())
+	if err := load(other, state(r)); err != nil || *other != *r || !bytes.Equal(state(other), state(r)) {
+		t.Errorf("%+v was loaded as %+v: %v", r, other, err)
 	}
 	r.Epoch = Max + 1
-	d = protocol.NewDecoder(r.AppendState(nil))
-	if other.LoadState(d); d.Done() == nil {
+	if load(other, state(r)) == nil {
 		t.Errorf("%+v was loaded", other)
 	}
 }

@@ -93,11 +93,18 @@ func FuzzSet(f *testing.F) {
 		}
 		other := NewSet(all)
 		other.Add(0)
-		d := protocol.NewDecoder(s.Append(nil))
-		if other.Load(d); d.Done() != nil || !slices.Equal(other.words, s.words) || other.Len() != s.Len() {
-			t.Errorf("%v was loaded as %v: %v", s, other, d.Done())
+		c := protocol.Loading(appended(&s, nil))
+		other.State(&c)
+		if err := c.Done("set"); err != nil || !slices.Equal(other.words, s.words) || other.Len() != s.Len() {
+			t.Errorf("%v was loaded as %v: %v", s, other, err)
 		}
 	})
+}
+
+func appended(s *Set, dst []byte) []byte {
+	c := protocol.Appending(dst)
+	s.State(&c)
+	return c.Appended()
 }
 
 // A member beyond those that there are is refused, and leaves nothing behind.
@@ -107,9 +114,10 @@ func TestSetBeyond(t *testing.T) {
 		big.Add(0)
 		big.Add(all)
 		s := NewSet(all)
-		d := protocol.NewDecoder(big.Append(nil))
-		if s.Load(d); d.Done() == nil || !strings.Contains(d.Done().Error(), fmt.Sprintf("beyond the %d", all)) || s.Len() != 0 {
-			t.Errorf("of %d: %v, %d in", all, d.Done(), s.Len())
+		c := protocol.Loading(appended(&big, nil))
+		s.State(&c)
+		if err := c.Done("set"); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("beyond the %d", all)) || s.Len() != 0 {
+			t.Errorf("of %d: %v, %d in", all, err, s.Len())
 		}
 	}
 }
@@ -121,7 +129,7 @@ func TestSetSize(t *testing.T) {
 		t.Errorf("%d bytes for %d members; want a bit for each", size, Max)
 	}
 	dst := make([]byte, 0, 4*Max)
-	if n := testing.AllocsPerRun(10, func() { s.Clear(); s.Add(Max - 1); dst = s.Append(dst[:0]); s.Remove(Max - 1) }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() { s.Clear(); s.Add(Max - 1); dst = appended(&s, dst[:0]); s.Remove(Max - 1) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -43,25 +43,31 @@ func (s *Set) Clear() {
 	s.count = 0
 }
 
-// Append appends the set in its canonical encoding: its words, of 64 members
-// each, in rising order.
-func (s *Set) Append(dst []byte) []byte {
-	for _, w := range s.words {
-		dst = protocol.AppendUint(dst, w)
-	}
-	return dst
-}
-
-// Load reads what Append wrote for as many members. d fails, and the set is
-// empty, if there is anything in it beyond them.
-func (s *Set) Load(d *protocol.Decoder) {
-	s.count = 0
+// State codes the set: its words, of 64 members each, in rising order. c fails, and the set is empty,
+// if it loads members beyond those that there are.
+func (s *Set) State(c *protocol.Coder) {
 	for i := range s.words {
-		s.words[i] = d.Uint()
-		s.count += bits.OnesCount64(s.words[i])
+		c.Uints(&s.words[i])
+	}
+	if !c.Loads() {
+		return
+	}
+	s.count = 0
+	for _, w := range s.words {
+		s.count += bits.OnesCount64(w)
 	}
 	if rest := s.all % 64; rest > 0 && s.words[len(s.words)-1]>>rest != 0 {
-		d.Fail(fmt.Errorf("a set with members beyond the %d that there are", s.all))
+		c.Fail(fmt.Errorf("a set with members beyond the %d that there are", s.all))
 		s.Clear()
 	}
+}
+
+// CodePlace codes the place of one of all members; -1 is none.
+func CodePlace(c *protocol.Coder, place *int, all int) {
+	v := uint64(*place + 1)
+	if c.Uints(&v); v > uint64(all) {
+		c.Fail(fmt.Errorf("the place %d of %d members", v, all))
+		v = 0
+	}
+	*place = int(v) - 1
 }
