@@ -57,17 +57,8 @@ func (s *suite) judges(m driver.Mandate, self, waiting string) {
 			s.Errorf("Eligible of %s, which cannot take over from %s, returned %v; want ErrIneligible", to, self, err)
 		}
 	}
-	deadline := time.Now().Add(s.cfg.Patience)
-	for {
-		err := t.Eligible(waiting)
-		switch {
-		case err == nil:
-			return
-		case time.Now().After(deadline):
-			s.Errorf("Eligible of %s, which waits: %v", waiting, err)
-			return
-		}
-		pause(s.Context(), 10*time.Millisecond)
+	if err := s.retry(func(error) bool { return true }, func() error { return t.Eligible(waiting) }); err != nil {
+		s.Errorf("Eligible of %s, which waits: %v", waiting, err)
 	}
 }
 
@@ -75,30 +66,17 @@ func (s *suite) judges(m driver.Mandate, self, waiting string) {
 // heard of the candidate; before, the leader rightly refuses.
 func (s *suite) appoints(ctx context.Context, a driver.Transferrer, m driver.Mandate, to string) {
 	s.Helper()
-	deadline := time.Now().Add(s.cfg.Patience)
-	for {
-		err := a.Transfer(ctx, m.Token(), to)
-		switch {
-		case err == nil:
-			return
-		case !errors.Is(err, driver.ErrIneligible) && !errors.Is(err, driver.ErrUnreachable), m.Context().Err() != nil, time.Now().After(deadline):
-			s.Fatalf("Transfer of %s, which waits: %v", to, err)
-		}
-		pause(ctx, 10*time.Millisecond)
+	passes := func(err error) bool {
+		return (errors.Is(err, driver.ErrIneligible) || unheard(err)) && m.Context().Err() == nil
+	}
+	if err := s.retry(passes, func() error { return a.Transfer(ctx, m.Token(), to) }); err != nil {
+		s.Fatalf("Transfer of %s, which waits: %v", to, err)
 	}
 }
 
-// appointRefused asks for a transfer that has to be refused. It asks again while no majority is heard,
-// which on a busy computer happens between two heartbeats.
+// appointRefused asks for a transfer that has to be refused.
 func (s *suite) appointRefused(ctx context.Context, a driver.Transferrer, token fence.Token, to string) error {
-	deadline := time.Now().Add(s.cfg.Patience)
-	for {
-		err := a.Transfer(ctx, token, to)
-		if !errors.Is(err, driver.ErrUnreachable) || time.Now().After(deadline) {
-			return err
-		}
-		pause(ctx, 10*time.Millisecond)
-	}
+	return s.retry(unheard, func() error { return a.Transfer(ctx, token, to) })
 }
 
 // appoint transfers leadership several times from outside.

@@ -243,7 +243,7 @@ func resign(s *suite) {
 	if _, ok := o.Elector.(driver.Resigner); !ok {
 		s.missing(driver.AbilityResign)
 	}
-	if err := s.resign(o, 0, func(err error) bool { return errors.Is(err, driver.ErrUnreachable) }); !errors.Is(err, driver.ErrNoLeader) {
+	if err := s.resign(o, 0, unheard); !errors.Is(err, driver.ErrNoLeader) {
 		s.Errorf("Resign without a leader returned %v; want ErrNoLeader", err)
 	}
 	for _, exact := range []bool{false, true} {
@@ -269,7 +269,7 @@ func resigned(s *suite, p, o Participant, exact bool) (wrong error, lapsed bool)
 	ask := func(token fence.Token) error {
 		return s.resign(o, token, func(err error) bool {
 			// A leader that was elected a moment ago may be known to itself only.
-			return (errors.Is(err, driver.ErrNoLeader) || errors.Is(err, driver.ErrUnreachable)) && m.Context().Err() == nil
+			return (errors.Is(err, driver.ErrNoLeader) || unheard(err)) && m.Context().Err() == nil
 		})
 	}
 	note := func(format string, args ...any) { wrong = errors.Join(wrong, fmt.Errorf(format, args...)) }
@@ -304,15 +304,9 @@ func resigned(s *suite, p, o Participant, exact bool) (wrong error, lapsed bool)
 	return wrong, lapsed
 }
 
-// resign has o ask for the end of a leadership, and again while an error is passing.
-func (s *suite) resign(o Participant, token fence.Token, passing func(error) bool) error {
+// resign has o ask for the end of a leadership, and again while the error passes.
+func (s *suite) resign(o Participant, token fence.Token, passes func(error) bool) error {
 	ctx, cancel := context.WithTimeout(s.Context(), s.cfg.Patience)
 	defer cancel()
-	for {
-		err := o.Elector.(driver.Resigner).Resign(ctx, token)
-		if err == nil || !passing(err) || ctx.Err() != nil {
-			return err
-		}
-		pause(ctx, 10*time.Millisecond)
-	}
+	return s.retry(passes, func() error { return o.Elector.(driver.Resigner).Resign(ctx, token) })
 }

@@ -107,6 +107,23 @@ func campaignAs(ctx context.Context, p Participant, as driver.Candidacy) (driver
 	}
 }
 
+// retry asks again while the answer is an error that passes, for Patience at most, and returns the
+// last answer.
+func (s *suite) retry(passes func(error) bool, ask func() error) error {
+	deadline := time.Now().Add(s.cfg.Patience)
+	for {
+		err := ask()
+		if err == nil || !passes(err) || time.Now().After(deadline) {
+			return err
+		}
+		pause(s.Context(), 10*time.Millisecond)
+	}
+}
+
+// unheard reports an error of a leader or an observer that hears no majority, as on a busy computer
+// between two heartbeats.
+func unheard(err error) bool { return errors.Is(err, driver.ErrUnreachable) }
+
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
