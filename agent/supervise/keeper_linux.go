@@ -56,14 +56,20 @@ func (k *keeper) sweep() {
 		// the kernel has what others have looked at of a process in /proc to be
 		// forgotten first, and spins while they look. It was seen to take a second,
 		// for which an orphan of the command outlived the lease.
-		for range rounds {
-			k.signalGroup(syscall.SIGKILL)
-			if l.strike(); !l.fresh {
-				break
+		// Those inside the bounds have been killed by now, and need the processors to die.
+		if inside := !k.bounds.empty(); !inside || clock.Now().Sub(begun) > insidePatience {
+			if inside {
+				k.bounds.kill() // one may have entered since
+			}
+			for range rounds {
+				k.signalGroup(syscall.SIGKILL)
+				if l.strike(); !l.fresh {
+					break
+				}
 			}
 		}
 		ended, none := k.reap()
-		if none {
+		if none && k.bounds.empty() {
 			return
 		}
 		if len(ended) > 0 {
