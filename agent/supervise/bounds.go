@@ -38,9 +38,19 @@ func (unbound) changes() int               { return -1 }
 func (unbound) members() []int             { return nil }
 func (unbound) remove()                    {}
 
-// insidePatience is how long a supervisor waits for those to die who are inside the bounds,
-// before it looks for others who have left them.
-const insidePatience = 50 * time.Millisecond
+// How long a supervisor waits for those to die who are inside the bounds and were killed,
+// and for each of them if they are many. They need the processors for that. Then it looks
+// for others who have left the bounds.
+const (
+	insidePatience = 50 * time.Millisecond
+	eachPatience   = 100 * time.Microsecond
+)
+
+func awaitInside(b bounds) {
+	if !awaitEmpty(b, insidePatience) {
+		awaitEmpty(b, time.Duration(len(b.members()))*eachPatience)
+	}
+}
 
 // awaitEmpty waits until nobody is alive inside, at most for d; negative is for ever.
 func awaitEmpty(b bounds, d time.Duration) bool {

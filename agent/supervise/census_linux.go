@@ -76,17 +76,23 @@ func (l *lineage) enrol(c *census, parent, parentFD, depth int, until int64) {
 	}
 }
 
-// strike kills the processes that were found and are alive. A process that wakes up to
-// die must not take the processor before the last one is signalled: so, if it may, this
-// thread runs with a real-time priority for those microseconds. Meanwhile it reaps no
-// process and reads nothing in /proc: on a busy machine a thread with that priority was
-// seen to do harm there.
+// strike kills the processes that were found and are alive.
 func (c *census) strike() {
+	urgently(func() {
+		for _, fd := range c.pidfds {
+			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // the sweep finds what could not be killed
+		}
+	})
+}
+
+// urgently runs kill. A process that wakes up to die must not take the processor before the
+// last one is signalled: so, if it may, this thread runs with a real-time priority for
+// those microseconds. Meanwhile it reaps no process and reads nothing in /proc: on a busy
+// machine a thread with that priority was seen to do harm there.
+func urgently(kill func()) {
 	before, err := unix.SchedGetAttr(0, 0)
 	urgent := err == nil && unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0) == nil
-	for _, fd := range c.pidfds {
-		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // the sweep finds what could not be killed
-	}
+	kill()
 	if urgent {
 		_ = unix.SchedSetAttr(0, before, 0)
 	}
@@ -142,7 +148,8 @@ func (k *keeper) raid() {
 		return
 	}
 	k.raided = true
-	inside := k.bounds.kill()
+	inside := false
+	urgently(func() { inside = k.bounds.kill() })
 	l := k.others()
 	if k.counted {
 		k.signalGroup(unix.SIGKILL)

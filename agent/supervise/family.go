@@ -352,7 +352,7 @@ func (f *Family) over() {
 		f.exit.Err = errors.New("supervise: the keeper was killed, the family after it")
 		f.log.Warn("the keeper died: killing the family", "keeper", f.keeper)
 		f.bounds.kill()
-		awaitEmpty(f.bounds, insidePatience)
+		awaitInside(f.bounds)
 		proven := f.killOrphans()
 		awaitEmpty(f.bounds, -1)
 		if f.died = clock.Now(); proven {

@@ -49,23 +49,18 @@ func (k *keeper) sweep() {
 		}
 	}}
 	wait := shortest
-	k.raid()
 	begun := clock.Now()
+	k.raid()
+	awaitInside(k.bounds)
 	for {
 		// All are killed before one is reaped. That may take long on a busy machine:
 		// the kernel has what others have looked at of a process in /proc to be
 		// forgotten first, and spins while they look. It was seen to take a second,
 		// for which an orphan of the command outlived the lease.
-		// Those inside the bounds have been killed by now, and need the processors to die.
-		if inside := !k.bounds.empty(); !inside || clock.Now().Sub(begun) > insidePatience {
-			if inside {
-				k.bounds.kill() // one may have entered since
-			}
-			for range rounds {
-				k.signalGroup(syscall.SIGKILL)
-				if l.strike(); !l.fresh {
-					break
-				}
+		for range rounds {
+			k.signalGroup(syscall.SIGKILL)
+			if l.strike(); !l.fresh {
+				break
 			}
 		}
 		ended, none := k.reap()
@@ -78,6 +73,9 @@ func (k *keeper) sweep() {
 			continue
 		}
 		k.tellSurvivors(begun)
+		if !k.bounds.empty() {
+			k.bounds.kill() // one may have entered since
+		}
 		// SIGCHLD ends the pause. One that cannot die now (it waits for a
 		// disk) must not cost a core.
 		// One that is slow to die may get children yet: those whose parent has died,
