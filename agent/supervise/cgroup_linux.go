@@ -70,7 +70,7 @@ func ownCgroup() (root, own string, err error) {
 	}
 	at, v2 := "", false
 	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(line, "0::"); ok {
+		if path, ok := strings.CutPrefix(line, "0::"); ok && !strings.HasPrefix(path, "/..") { // that is outside this cgroup namespace
 			at, v2 = strings.TrimSuffix(path, "\n"), true
 		}
 	}
