@@ -15,22 +15,26 @@ import (
 )
 
 // BenchmarkStart is from Start to the first write of a command that is as
-// small as can be had everywhere, without and with a spare keeper. The family's
+// small as can be had everywhere, without and with a spare keeper, and in a cgroup. The family's
 // end is not in it, nor is the making of the spare.
 func BenchmarkStart(b *testing.B) {
 	for _, spare := range []bool{false, true} {
-		b.Run(fmt.Sprintf("spare=%t", spare), func(b *testing.B) { benchmarkStart(b, spare) })
+		b.Run(fmt.Sprintf("spare=%t", spare), func(b *testing.B) { benchmarkStart(b, spare, nil) })
+		b.Run(fmt.Sprintf("spare=%t,cgroup", spare), func(b *testing.B) {
+			c, _ := contain(b)
+			benchmarkStart(b, spare, c)
+		})
 	}
 }
 
-func benchmarkStart(b *testing.B, spare bool) {
+func benchmarkStart(b *testing.B, spare bool, contained *supervise.Containment) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer r.Close()
 	defer w.Close()
-	c := supervise.Command{Path: "/bin/echo", Args: []string{"echo"}, Env: os.Environ(), Stdout: w}
+	c := supervise.Command{Path: "/bin/echo", Args: []string{"echo"}, Env: os.Environ(), Stdout: w, Containment: contained}
 	var one [1]byte
 	for b.Loop() {
 		b.StopTimer()

@@ -3,6 +3,7 @@ package supervise
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,17 +76,23 @@ func (l *lineage) enrol(c *census, parent, parentFD, depth int, until int64) {
 	}
 }
 
-// strike kills the processes that were found and are alive. A process that wakes up to
-// die must not take the processor before the last one is signalled: so, if it may, this
-// thread runs with a real-time priority for those microseconds. Meanwhile it reaps no
-// process and reads nothing in /proc: on a busy machine a thread with that priority was
-// seen to do harm there.
+// strike kills the processes that were found and are alive.
 func (c *census) strike() {
+	urgently(func() {
+		for _, fd := range c.pidfds {
+			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // the sweep finds what could not be killed
+		}
+	})
+}
+
+// urgently runs kill. A process that wakes up to die must not take the processor before the
+// last one is signalled: so, if it may, this thread runs with a real-time priority for
+// those microseconds. Meanwhile it reaps no process and reads nothing in /proc: on a busy
+// machine a thread with that priority was seen to do harm there.
+func urgently(kill func()) {
 	before, err := unix.SchedGetAttr(0, 0)
 	urgent := err == nil && unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0) == nil
-	for _, fd := range c.pidfds {
-		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // the sweep finds what could not be killed
-	}
+	kill()
 	if urgent {
 		_ = unix.SchedSetAttr(0, before, 0)
 	}
@@ -135,23 +142,25 @@ func rough(d time.Duration) time.Duration {
 }
 
 // raid kills the family once, as fast as possible, except for processes that are forked
-// meanwhile or cannot be found so fast. The sweep finds those.
+// meanwhile or cannot be found so fast, or have left the bounds. The sweep finds those.
 func (k *keeper) raid() {
 	if k.raided {
 		return
 	}
 	k.raided = true
+	inside := false
+	urgently(func() { inside = k.bounds.kill() })
 	l := k.others()
 	if k.counted {
 		k.signalGroup(unix.SIGKILL)
 		k.census.strike()
 	}
-	if !k.counted || k.census.part { // not all were found in time
+	if !inside && (!k.counted || k.census.part) { // not all were found in time
 		l.census(&k.census, 0)
 		k.signalGroup(unix.SIGKILL)
 		k.census.strike()
 	}
-	if k.census.part {
+	if !inside && k.census.part {
 		l.strike()
 	}
 	k.census.close()
@@ -178,7 +187,14 @@ func (k *keeper) tellSurvivors(sweeping clock.Boot) {
 	if !overran && now.Sub(sweeping) < survivorsPatience {
 		return
 	}
-	text, count := k.survivors()
+	l := lineage{root: os.Getpid()}
+	pids := k.bounds.members()
+	l.each(func(pid int) {
+		if !slices.Contains(pids, pid) {
+			pids = append(pids, pid)
+		}
+	})
+	text, count := survivors(pids)
 	if count == 0 {
 		return // the last one has just ended
 	}
@@ -191,23 +207,22 @@ func (k *keeper) tellSurvivors(sweeping clock.Boot) {
 	}
 }
 
-// survivors names some of the processes that are alive, and counts all.
-func (k *keeper) survivors() (text string, count int) {
+// survivors names some of the processes that are alive, and counts them.
+func survivors(pids []int) (text string, count int) {
 	const most = 6
-	l := lineage{root: os.Getpid()}
-	l.each(func(pid int) {
+	for _, pid := range pids {
 		s, ok := proc.Read(pid)
 		if !ok || s.Dead() {
-			return
+			continue
 		}
 		if count++; count > most {
-			return
+			continue
 		}
 		if text != "" {
 			text += ", "
 		}
 		text += describe(pid, s)
-	})
+	}
 	if count > most {
 		text += fmt.Sprintf(" and %d others", count-most)
 	}

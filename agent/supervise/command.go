@@ -87,6 +87,8 @@ type Command struct {
 	// Start uses it up, whatever becomes of the command; if it has died
 	// meanwhile, Start does without it.
 	Spare *Spare
+	// Containment is what Contain returned. nil is the level Sweep.
+	Containment *Containment
 	// Logger hears what an operator should know; nil is silence.
 	Logger *slog.Logger
 

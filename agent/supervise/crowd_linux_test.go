@@ -71,7 +71,7 @@ func newBoard(t testing.TB) (string, *board) {
 
 // startCrowd starts a family of that many besides its command, and returns when
 // all are there.
-func startCrowd(t testing.TB, size int) (*supervise.Family, *board) {
+func startCrowd(t testing.TB, size int, c *supervise.Containment) (*supervise.Family, *board) {
 	t.Helper()
 	path, b := newBoard(t)
 	exe, err := os.Executable()
@@ -80,6 +80,7 @@ func startCrowd(t testing.TB, size int) (*supervise.Family, *board) {
 	}
 	f := start(t, supervise.Command{
 		Path: exe, Args: []string{exe, "board=" + path, "size=" + strconv.Itoa(size)}, Env: partEnv("crowd"), Stderr: os.Stderr,
+		Containment: c,
 	})
 	eventually(t, "the crowd is complete", func() bool { return b.Members[0].Alive.Load() != 0 && b.Members[1].Alive.Load() != 0 })
 	return f, b
@@ -88,7 +89,7 @@ func startCrowd(t testing.TB, size int) (*supervise.Family, *board) {
 // TestCrowd: the killing of a large family begins so early that there is time for its
 // death, too, and not only 20 ms before the end of its lease.
 func TestCrowd(t *testing.T) {
-	f, b := startCrowd(t, 1000)
+	f, b := startCrowd(t, 1000, nil)
 	end := clock.Now().Add(2 * time.Second)
 	f.LeaseEnds(end)
 	if got := wait(t, f); got.Reason != supervise.Expired {
@@ -106,23 +107,29 @@ func TestCrowd(t *testing.T) {
 // in which the keeper has seen that all are dead. Negative is before the end.
 func BenchmarkCrowd(b *testing.B) {
 	for _, size := range []int{100, 1000, 2500, 6000} {
-		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) {
-			var acted, dead []time.Duration
-			for b.Loop() {
-				f, board := startCrowd(b, size)
-				end := clock.Now().Add(time.Second)
-				f.LeaseEnds(end)
-				f.Wait()
-				last := max(board.Members[0].Alive.Load(), board.Members[1].Alive.Load())
-				acted = append(acted, time.Duration(last-int64(end)))
-				dead = append(dead, f.Ended().Sub(end))
-			}
-			for name, took := range map[string][]time.Duration{"acted": acted, "dead": dead} {
-				slices.Sort(took)
-				b.ReportMetric(took[len(took)/2].Seconds()*1000, "ms-"+name+"-median")
-				b.ReportMetric(took[len(took)-1].Seconds()*1000, "ms-"+name+"-worst")
-			}
-			b.ReportMetric(0, "ns/op")
+		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) { benchmarkCrowd(b, size, nil) })
+		b.Run(fmt.Sprintf("size=%d,cgroup", size), func(b *testing.B) {
+			c, _ := contain(b)
+			benchmarkCrowd(b, size, c)
 		})
 	}
+}
+
+func benchmarkCrowd(b *testing.B, size int, c *supervise.Containment) {
+	var acted, dead []time.Duration
+	for b.Loop() {
+		f, board := startCrowd(b, size, c)
+		end := clock.Now().Add(time.Second)
+		f.LeaseEnds(end)
+		f.Wait()
+		last := max(board.Members[0].Alive.Load(), board.Members[1].Alive.Load())
+		acted = append(acted, time.Duration(last-int64(end)))
+		dead = append(dead, f.Ended().Sub(end))
+	}
+	for name, took := range map[string][]time.Duration{"acted": acted, "dead": dead} {
+		slices.Sort(took)
+		b.ReportMetric(took[len(took)/2].Seconds()*1000, "ms-"+name+"-median")
+		b.ReportMetric(took[len(took)-1].Seconds()*1000, "ms-"+name+"-worst")
+	}
+	b.ReportMetric(0, "ns/op")
 }

@@ -37,12 +37,17 @@
 // the lease before the end. A family that is alive after the end is an overrun,
 // which the log and [Family.Overrun] report.
 //
-// Not covered: the keeper and the parent killed at the same instant, or the keeper
-// while the parent is stopped (the command then gets SIGKILL from the kernel, its
-// descendants do not); the keeper stopped and the parent killed at the same instant
-// (the family lives on until somebody continues or kills the keeper); processes in
-// state D, which cannot be killed; set-uid descendants of an ordinary user, which that
-// user may not kill. In all these cases the locks stay held as long as a descendant
+// With a [Containment] of the level [Cgroup] the family is in a cgroup of its own as well.
+// The kernel kills all in it at once and says when they are dead, and what two killed
+// supervisors have left is killed by the next [Contain] of that name, or by the next
+// Start in the same place, before it returns.
+//
+// Not covered, but for what a cgroup lets a later life find: the keeper and the parent
+// killed at the same instant, or the keeper while the parent is stopped (the command then
+// gets SIGKILL from the kernel, its descendants do not); the keeper stopped and the parent
+// killed at the same instant (the family lives on until somebody continues or kills the
+// keeper); processes in state D, which cannot be killed; set-uid descendants of an
+// ordinary user, which that user may not kill. In all these cases the locks stay held as long as a descendant
 // has inherited them, or the keeper holds them, waits and logs for which process. A
 // lease runs out, and the next leader starts beside the old family. Also not covered:
 // work handed to somebody else's process, such as systemd, cron or a container engine;

@@ -70,3 +70,14 @@ func (f *Family) Ended() clock.Boot {
 	<-f.done
 	return f.ended
 }
+
+// Cgroup is the path of the family's cgroup, or "".
+func (f *Family) Cgroup() string {
+	if g, ok := f.bounds.(*cgroup); ok {
+		return g.path
+	}
+	return ""
+}
+
+// OwnCgroup is ownCgroup.
+func OwnCgroup() (root, own string, err error) { return ownCgroup() }

@@ -28,8 +28,9 @@ type Family struct {
 	pid       int          // the command's, and its group's
 	keeper    int          // the keeper's pid
 	grace     time.Duration
-	terminal  *os.File            // or nil
-	tracker   tracker             // finds the family if the keeper dies
+	terminal  *os.File // or nil
+	tracker   tracker  // finds the family if the keeper dies
+	bounds    bounds
 	paused    chan syscall.Signal // to jobControl
 
 	commands *os.File // its closing is the parent's death to the keeper
@@ -350,7 +351,10 @@ func (f *Family) over() {
 		}
 		f.exit.Err = errors.New("supervise: the keeper was killed, the family after it")
 		f.log.Warn("the keeper died: killing the family", "keeper", f.keeper)
+		f.bounds.kill()
+		awaitInside(f.bounds)
 		proven := f.killOrphans()
+		awaitEmpty(f.bounds, -1)
 		if f.died = clock.Now(); proven {
 			f.ended = f.died
 		}
@@ -361,6 +365,7 @@ func (f *Family) over() {
 		f.exit.Code, f.exit.Signal = -1, syscall.SIGKILL
 		close(f.exited)
 	}
+	f.bounds.remove()
 	f.commands.Close()
 	f.reports.Close()
 	f.mu.Lock()

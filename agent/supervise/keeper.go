@@ -64,14 +64,16 @@ func KeeperMain(w Witness) {
 		fmt.Fprintln(os.Stderr, "elect-keeper: this program starts itself under this name; it is not to be started by hand")
 		os.Exit(64)
 	}
-	k := keeper{base: base, witness: w, guarded: guarded{conn: -1}}
+	k := keeper{base: base, witness: w, guarded: guarded{conn: -1}, bounds: unbound{}}
 	if k.start() {
 		k.prepare()
 		k.watch()
 		k.sweep()
 		k.finish()
 		k.testify()
+		k.bounds.remove()
 	} else {
+		k.bounds.remove()
 		k.report(kindGone, 0) // nothing was started, and the locks stay the parent's
 	}
 	syscall.Exit(0) // not os.Exit, which runs hooks: the race detector's takes a second
@@ -93,6 +95,7 @@ type keeper struct {
 	out       []byte
 	witnesses witnesses // what there is to be witnessed
 	guarded   guarded
+	bounds    bounds
 
 	pid    int // the command's, and its group's
 	reaped bool
@@ -166,6 +169,14 @@ func (k *keeper) start() bool {
 		Sys: &syscall.SysProcAttr{Setpgid: true, Foreground: k.spec.foreground, Ctty: tty},
 	}
 	dieWithParent(attr.Sys)
+	if k.spec.cgroup != "" {
+		b, err := openBounds(k.spec.cgroup)
+		if err != nil {
+			return k.fail(syscall.ENODEV) // a later life took it for that of a dead one
+		}
+		k.bounds = b
+	}
+	k.bounds.enter(attr.Sys)
 	if k.spec.guard {
 		if err := k.guarded.connect(attr, k.base+slotHold+k.spec.hold+k.spec.keep); err != nil {
 			return k.fail(err)
@@ -626,10 +637,10 @@ func (k *keeper) drainWake() {
 	}
 }
 
-// pause waits for a signal, during the sweep, at most d.
+// pause waits for a signal or the end of the last one inside, during the sweep, at most d.
 func (k *keeper) pause(d time.Duration) {
-	fds := [...]unix.PollFd{{Fd: int32(k.wake[0]), Events: unix.POLLIN}}
-	if n, _ := unix.Poll(fds[:], int((d+time.Millisecond-1)/time.Millisecond)); n > 0 {
+	fds := [...]unix.PollFd{{Fd: int32(k.wake[0]), Events: unix.POLLIN}, {Fd: int32(k.bounds.changes()), Events: unix.POLLPRI}}
+	if _, _ = unix.Poll(fds[:], int((d+time.Millisecond-1)/time.Millisecond)); fds[0].Revents != 0 {
 		k.drainWake()
 	}
 }

@@ -49,8 +49,9 @@ func (k *keeper) sweep() {
 		}
 	}}
 	wait := shortest
-	k.raid()
 	begun := clock.Now()
+	k.raid()
+	awaitInside(k.bounds)
 	for {
 		// All are killed before one is reaped. That may take long on a busy machine:
 		// the kernel has what others have looked at of a process in /proc to be
@@ -63,7 +64,7 @@ func (k *keeper) sweep() {
 			}
 		}
 		ended, none := k.reap()
-		if none {
+		if none && k.bounds.empty() {
 			return
 		}
 		if len(ended) > 0 {
@@ -72,6 +73,9 @@ func (k *keeper) sweep() {
 			continue
 		}
 		k.tellSurvivors(begun)
+		if !k.bounds.empty() {
+			k.bounds.kill() // one may have entered since
+		}
 		// SIGCHLD ends the pause. One that cannot die now (it waits for a
 		// disk) must not cost a core.
 		// One that is slow to die may get children yet: those whose parent has died,

@@ -40,7 +40,8 @@ type board struct {
 type place struct {
 	PID   atomic.Int64
 	Alive atomic.Int64 // clock.Boot
-	_     [48]byte     // a cache line each
+	First atomic.Int64 // the first of them
+	_     [40]byte     // a cache line each
 }
 
 func openBoard(path string) (*board, error) {
@@ -62,6 +63,7 @@ func openBoard(path string) (*board, error) {
 // by itself: a broken keeper must not fill the machine.
 func (p *place) live() {
 	p.PID.Store(int64(os.Getpid()))
+	p.First.Store(int64(clock.Now()))
 	for end := clock.Now().Add(3 * patience); clock.Now() < end; {
 		p.Alive.Store(int64(clock.Now()))
 		ts := unix.NsecToTimespec(100_000)
@@ -72,7 +74,7 @@ func (p *place) live() {
 // parent runs a command with the lock held, as a leader does.
 // Arguments: board, lock, command (a part), adopt, deadline=DURATION (that far
 // off from when the test arms it, once), grace, keep (a file to lock and keep), testament, second (the
-// place of a second family, of one member).
+// place of a second family, of one member), contain (a name: of a family in a cgroup).
 func parent(args []string) {
 	a := parseArgs(args)
 	b, err := openBoard(a["board"])
@@ -100,8 +102,13 @@ func parent(args []string) {
 		})
 		check(err)
 	}
+	var contained *supervise.Containment
+	if name := a["contain"]; name != "" {
+		contained, err = supervise.Contain(context.Background(), supervise.Cgroup, name, nil)
+		check(err)
+	}
 	f, err := supervise.Start(context.Background(), supervise.Command{
-		Path: exe, Args: []string{exe, "board=" + a["board"]}, Env: partEnv(a["command"]),
+		Path: exe, Args: []string{exe, "board=" + a["board"]}, Env: partEnv(a["command"]), Containment: contained,
 		Stdout: os.Stdout, Stderr: os.Stderr, Hold: []*os.File{lock}, Grace: grace,
 		Keep: keep, Testament: []byte(a["testament"]),
 		Logger: slog.New(listener{slog.DiscardHandler, &b.Woken}),

@@ -25,13 +25,14 @@ type spec struct {
 	// places are where the files with locks must be found, by their order; ""
 	// where it does not matter.
 	places   []string
-	deadline int64 // on the shared clock; 0 is none
+	deadline int64  // on the shared clock; 0 is none
+	cgroup   string // the path of the family's; "" is none
 	// testament is for the witness, who speaks if parent, a pid, is dead.
 	testament string
 	parent    int
 }
 
-const specVersion = 3
+const specVersion = 4
 
 func (s *spec) append(dst []byte) []byte {
 	dst = append(dst, specVersion)
@@ -42,6 +43,7 @@ func (s *spec) append(dst []byte) []byte {
 	text(s.path)
 	text(s.dir)
 	text(s.testament)
+	text(s.cgroup)
 	for _, list := range [][]string{s.args, s.env, s.places} {
 		dst = binary.AppendUvarint(dst, uint64(len(list)))
 		for _, t := range list {
@@ -95,6 +97,7 @@ func (s *spec) load(src []byte) error {
 	s.path = text()
 	s.dir = text()
 	s.testament = text()
+	s.cgroup = text()
 	for _, list := range []*[]string{&s.args, &s.env, &s.places} {
 		n := num(uint64(len(src))) // each takes a byte at least
 		*list = make([]string, 0, min(n, 1024))

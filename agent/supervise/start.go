@@ -67,6 +67,17 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 			s.terminal, s.foreground = true, group == s.group
 		} // else it is not our controlling terminal, and there is nothing to hand over
 	}
+	held, cgroup, err := c.Containment.bounds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var f *Family
+	defer func() {
+		if f == nil {
+			held.remove()
+		}
+	}()
+	s.cgroup = cgroup
 	frame := appendFrame(nil, kindSpec, s.append(nil))
 	if len(frame) > maxFrame {
 		return nil, &StartError{Path: c.Path, Err: syscall.E2BIG}
@@ -77,12 +88,13 @@ func Start(ctx context.Context, c Command) (*Family, error) {
 		return nil, err
 	}
 	defer files.close()
-	f := c.Spare.take(s.hold + s.keep)
+	f = c.Spare.take(s.hold + s.keep)
 	if f == nil {
 		if f, err = startKeeper(s.hold+s.keep, c.Path, c.logger()); err != nil {
 			return nil, err
 		}
 	}
+	f.bounds = held
 	if s.deadline != 0 {
 		f.lease.Store(s.deadline + int64(killTime))
 	}
@@ -180,6 +192,10 @@ func (c *Command) startError(path string, errno syscall.Errno) error {
 	switch errno {
 	case syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE:
 		return fmt.Errorf("supervise: no resources to start %s: %w", path, errno)
+	case syscall.ENODEV, syscall.EBUSY, syscall.EOPNOTSUPP:
+		if c.Containment.Level() == Cgroup {
+			return fmt.Errorf("%w: the cgroup for %s takes no process: %w", ErrContain, path, errno)
+		}
 	}
 	if c.Dir != "" {
 		if info, err := os.Stat(c.Dir); err != nil || !info.IsDir() {

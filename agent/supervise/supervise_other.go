@@ -73,3 +73,8 @@ func (g *Guardian) Lead(driver.Guarded) (done func(), err error) { return nil, E
 
 // InTime reports false.
 func (g *Guardian) InTime() bool { return false }
+
+// Contain returns ErrUnsupported.
+func Contain(context.Context, Level, string, *slog.Logger) (*Containment, error) {
+	return nil, ErrUnsupported
+}

@@ -55,6 +55,12 @@ ends with 0, fewer voters stay than are needed, sooner or later. There want
 lease: what it does then is held back by its token alone. protocol=NAME in the URL
 elects by a protocol without leases (docs/peers.md), and needs --exclusive=false.
 
+--contain cgroup puts COMMAND into a cgroup (v2) of its own, in that of elect run: the
+kernel kills all in it at once, and the next elect run of that name kills what is in
+it if both supervisors were killed. It needs root or a delegated cgroup, and Linux
+5.14; exit code 72 says what is missing. With sweep the keeper looks for the
+processes and kills them one by one. auto, the default, is cgroup where it works.
+
 Root refuses a place, and a --data, that other users can write to, with 73, unless
 --shared-place says that they are trusted. No link below the place is followed.
 
@@ -102,6 +108,7 @@ func newRun(openers elect.Openers) *cobra.Command {
 	exclusive := true
 	cfg := runner.Config{Openers: openers, Wait: runner.NoLimit, Grace: supervise.DefaultGrace}
 	restart := supervise.OnFailure.String()
+	contain := supervise.Auto.String()
 	logFormat := logFormat("text")
 	cmd := &cobra.Command{
 		Use:     "run [flags] -- COMMAND [ARG…]",
@@ -114,6 +121,9 @@ func newRun(openers elect.Openers) *cobra.Command {
 			}
 			var err error
 			if cfg.Restart, err = supervise.ParseRestart(restart); err != nil {
+				return exit.With(exit.Usage, err)
+			}
+			if cfg.Contain, err = supervise.ParseLevel(contain); err != nil {
 				return exit.With(exit.Usage, err)
 			}
 			if len(args) == 0 || args[0] == "" {
@@ -177,6 +187,8 @@ func newRun(openers elect.Openers) *cobra.Command {
 	f.Var(cli.Duration(&cfg.Wait), "wait", "give up standing by after this `TIME`, with exit code 124; 0 tries once (default: never)")
 	f.Lookup("wait").DefValue = ""
 	f.Var(cli.Duration(&cfg.Grace), "grace", "`TIME` between SIGTERM and SIGKILL")
+	f.StringVar(&contain, "contain", contain, "`LEVEL` at which COMMAND and all that it starts are held together: auto, sweep or cgroup")
+	_ = cmd.RegisterFlagCompletionFunc("contain", cobra.FixedCompletions([]string{"auto", "sweep", "cgroup"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	f.BoolVar(&exclusive, "exclusive", true, "start COMMAND only when leadership is proven exclusive; =false when all it does is fenced by its token")
 	peers.flags(f)
 	positions.flags(f)

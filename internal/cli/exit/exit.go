@@ -51,7 +51,7 @@ var table = []struct {
 	{elect, num(Usage), "the command line is wrong: an unknown verb or flag, a bad name or URL"},
 	{electlab, num(Usage), "the command line or a file is wrong"},
 	{elect, num(Unavailable), "the back end cannot be reached, is wrong for good, or has refused"},
-	{elect, num(NoProc), "run: /proc is not mounted, or is another pid namespace's"},
+	{elect, num(NoProc), "run: /proc, or the cgroup that --contain wants, is not to be had; stderr says why"},
 	{elect, num(CannotCreate), "a state directory, or a file or answer of a verb, is refused or cannot be written"},
 	{electlab, num(CannotCreate), "a file or stdout cannot be written"},
 	{elect, num(Lost), "leadership was lost: run --once, during a change by member, fence claim with a stale token"},

@@ -34,6 +34,8 @@ type Measurements struct {
 	Certificates []Certificate `json:"certificates,omitempty"`
 	// Files is how many files this process may have open; 0 when not known.
 	Files uint64 `json:"files,omitempty"`
+	// Contain is the level that elect run --contain auto has as this user, from here.
+	Contain Contain `json:"contain"`
 }
 
 // Disk is how long it takes until a ballot is durable.
@@ -56,6 +58,12 @@ type Peer struct {
 	// machine refused them the round trip is known all the same.
 	Listens bool   `json:"listens"`
 	Error   string `json:"error,omitempty"` // why nothing is known
+}
+
+// Contain is how the family of a command is held together.
+type Contain struct {
+	Level   string `json:"level"`             // of supervise
+	Missing string `json:"missing,omitempty"` // for the level cgroup
 }
 
 // Certificate is one of a node, an operator or an authority.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/electd/elect/agent/supervise"
 	"github.com/electd/elect/internal/clock"
 	"github.com/electd/elect/internal/machine"
 )
@@ -49,6 +50,7 @@ func Measure(ctx context.Context, cfg Config) (*Measurements, error) {
 	var all sync.WaitGroup
 	all.Go(func() { m.Pauses = pauses(span) })
 	all.Go(func() { m.Disk = disk(ctx, span, cfg) })
+	all.Go(func() { m.Contain = contained(ctx) })
 	for i, p := range cfg.Peers {
 		all.Go(func() { m.Peers[i] = way(ctx, span, cfg.For, p) })
 	}
@@ -60,6 +62,19 @@ func Measure(ctx context.Context, cfg Config) (*Measurements, error) {
 		return nil, context.Cause(ctx)
 	}
 	return m, nil
+}
+
+// contained tries which level of containment there is.
+func contained(ctx context.Context) Contain {
+	c, err := supervise.Contain(ctx, supervise.Auto, "doctor", nil)
+	if err != nil {
+		return Contain{Level: "none", Missing: err.Error()}
+	}
+	found := Contain{Level: c.Level().String()}
+	if err := c.Missing(); err != nil {
+		found.Missing = err.Error()
+	}
+	return found
 }
 
 // pauses asks for short sleeps and takes by how much each was too long. It counts

@@ -60,6 +60,11 @@ func (r *Report) Write(w io.Writer) error {
 	if r.Files > 0 {
 		fmt.Fprintf(t, "files\tat most %d open\n", r.Files)
 	}
+	fmt.Fprintf(t, "contain\t%s", r.Contain.Level)
+	if why := r.Contain.Missing; why != "" {
+		fmt.Fprintf(t, "; cgroup: %s", why)
+	}
+	fmt.Fprintln(t)
 	for i, c := range r.Certificates {
 		head := ""
 		if i == 0 {

@@ -48,9 +48,10 @@ type Config struct {
 	Once    bool          // one campaign, one run
 	Wait    time.Duration // give up standing by after that; 0 tries once; NoLimit
 	Grace   time.Duration // between SIGTERM and SIGKILL
-	Verbose bool          // log everything
-	JSON    bool          // lines on stderr are objects
-	Time    bool          // or, for people, begin with the time
+	Contain supervise.Level
+	Verbose bool // log everything
+	JSON    bool // lines on stderr are objects
+	Time    bool // or, for people, begin with the time
 
 	// Introduce is what to say first, once the election is open; it may be nil, and may
 	// return nothing.
@@ -84,6 +85,7 @@ type run struct {
 	election *elect.Election
 	env      []string // of the command, without the token
 	terminal *os.File // stdin, if it is our controlling terminal
+	contain  *supervise.Containment
 
 	life context.Context // ends when a signal asks for it
 	end  context.CancelCauseFunc
@@ -143,6 +145,18 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return exit.With(exit.NoProc, fmt.Errorf("a command cannot be killed in time here: %w", err))
 	} else if err != nil && !errors.Is(err, supervise.ErrUnsupported) {
 		r.log().Warn("orphans cannot be adopted: if the keeper is killed, a process of the command that called setsid may survive", "error", err)
+	}
+	r.contain, err = supervise.Contain(r.life, cfg.Contain, cfg.Name, r.log())
+	switch {
+	case r.life.Err() != nil:
+		return nil // told to end, while it waited for what an earlier life has left
+	case errors.Is(err, supervise.ErrContain):
+		return exit.With(exit.NoProc, err)
+	case err != nil && !errors.Is(err, supervise.ErrUnsupported):
+		return err
+	}
+	if missing := r.contain.Missing(); missing != nil {
+		r.log().Info("contained by sweep", "missing", missing)
 	}
 	r.election, err = cfg.Openers.Open(r.life, cfg.URL, cfg.Name, elect.Config{ID: cfg.ID, NonExclusive: cfg.NonExclusive, Guardian: r, Logger: r.say.Logger(cfg.Verbose, peer.NoLeaderKnown), OnEvent: r.event})
 	if err != nil {

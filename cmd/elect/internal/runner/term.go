@@ -18,7 +18,7 @@ import (
 
 // work runs the command for one term. It returns when the whole family is dead.
 func (r *run) work(ctx context.Context, term *elect.Term) error {
-	r.tell(slog.LevelInfo, "leading", term.Token(), "leading %s (token %v) %s", r.cfg.Name, term.Token(), r.where())
+	r.tell(slog.LevelInfo, "leading", term.Token(), "leading %s (token %v) %s, contained by %v", r.cfg.Name, term.Token(), r.where(), r.contain.Level())
 	o := &outcome{}
 	defer func() {
 		r.mu.Lock()
@@ -129,7 +129,7 @@ func (r *run) started(family *supervise.Family) (early []syscall.Signal, kill bo
 
 func (r *run) command(term *elect.Term) supervise.Command {
 	return supervise.Command{
-		Path: r.cfg.Path, Args: r.cfg.Args, Grace: r.cfg.Grace, Terminal: r.terminal, Logger: r.log(),
+		Path: r.cfg.Path, Args: r.cfg.Args, Grace: r.cfg.Grace, Terminal: r.terminal, Logger: r.log(), Containment: r.contain,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Env: append(slices.Clip(r.env), "ELECT_TOKEN="+term.Token().String(), "ELECT_TOKEN_FIXED="+term.Token().Fixed()),
 	}

@@ -1,0 +1,22 @@
+//go:build darwin || dragonfly || freebsd || openbsd
+
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+)
+
+// Contain returns Sweep for Sweep and for Auto: the system has no cgroups.
+func Contain(_ context.Context, want Level, _ string, _ *slog.Logger) (*Containment, error) {
+	missing := fmt.Errorf("%w: this system has no cgroups; want Linux, or the level sweep", ErrContain)
+	if want == Cgroup {
+		return nil, missing
+	}
+	return &Containment{level: Sweep, missing: missing}, nil
+}
+
+func (c *Containment) bounds(context.Context) (bounds, string, error) { return unbound{}, "", nil }
+
+func openBounds(string) (bounds, error) { return unbound{}, nil }

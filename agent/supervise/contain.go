@@ -1,0 +1,61 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+)
+
+// Level is how the family of a command is held together, so that all of it can be killed
+// and is known to be dead: docs/keeper.md says what each level covers.
+type Level byte
+
+const (
+	Auto   Level = iota // Cgroup where it works, else Sweep
+	Sweep               // the keeper walks over its descendants and kills them one by one
+	Cgroup              // the family is in a cgroup (v2) of its own as well, which the kernel kills at once
+)
+
+// ParseLevel reads "auto", "sweep" or "cgroup".
+func ParseLevel(s string) (Level, error) {
+	for l := Auto; l <= Cgroup; l++ {
+		if s == l.String() {
+			return l, nil
+		}
+	}
+	return 0, fmt.Errorf("level of containment %q is unknown; want auto, sweep or cgroup", s)
+}
+
+// String is what ParseLevel reads.
+func (l Level) String() string { return [...]string{"auto", "sweep", "cgroup"}[l] }
+
+// ErrContain is what Contain returns if this process cannot have the level that it wants.
+// The error says what is missing.
+var ErrContain = errors.New("supervise: the family cannot be contained")
+
+// Containment is a level that this process has, for Command.Containment. It may be used by
+// any number of commands at a time.
+type Containment struct {
+	level   Level
+	auto    bool   // a command that cannot have a cgroup is started without one
+	missing error  // why the level is not Cgroup, if that was to be tried
+	parent  string // the directory in which cgroups are made
+	prefix  string // of their names
+	log     *slog.Logger
+}
+
+// Level is the level in force, never Auto. That of nil is Sweep.
+func (c *Containment) Level() Level {
+	if c == nil {
+		return Sweep
+	}
+	return c.level
+}
+
+// Missing says what Cgroup would need, if Auto became Sweep; else it is nil.
+func (c *Containment) Missing() error {
+	if c == nil {
+		return nil
+	}
+	return c.missing
+}
