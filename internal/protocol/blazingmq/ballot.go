@@ -12,9 +12,9 @@ const MaxTerm = 1<<48 - 1
 
 // Ballot is what a participant has durably. Nothing in it is a vote.
 type Ballot struct {
-	// Term is that of the last leader whom the participant followed, or as whom it
-	// led: what a broker finds in its ledger when it starts. With Config.Durable
-	// it is the highest term that anything was said in.
+	// Term is that of the last leader that the participant followed, or the last in which it led:
+	// what a broker finds in its ledger when it starts. With Config.Durable it is the highest term
+	// of any message or save.
 	Term uint64
 	// Incarnation counts the boots.
 	Incarnation uint64
@@ -28,9 +28,8 @@ func (b Ballot) Append(dst []byte) []byte {
 	return protocol.AppendUint(protocol.AppendUint(append(dst, format), b.Term), b.Incarnation)
 }
 
-// DecodeBallot reads what Append wrote, and nothing else: a ballot that it
-// accepts encodes to the same bytes. The checksum is the business of whoever
-// stored it.
+// DecodeBallot reads what Append wrote, and nothing else: a ballot that it accepts encodes to the
+// same bytes. The caller checks for corruption.
 func DecodeBallot(data []byte) (Ballot, error) {
 	if len(data) == 0 || data[0] != format {
 		return Ballot{}, fmt.Errorf("blazingmq: ballot: of %d bytes, the first is not %d: not a ballot of this version", len(data), format)

@@ -7,8 +7,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// AppendState implements [protocol.Machine]. What cannot be read in the present
-// role is left out, so that equal behaviour has equal bytes.
+// AppendState implements [protocol.Machine]. It omits what the present role does not read, so that
+// equal behaviour has equal bytes.
 func (m *Machine) AppendState(dst []byte) []byte {
 	dst = append(dst, byte(m.role))
 	switch m.role {
@@ -57,7 +57,7 @@ func (m *Machine) LoadState(src []byte) error {
 	}
 	m.yes.Clear()
 	m.heeds.Clear()
-	*m = Machine{cfg: m.cfg, self: m.self, role: protocol.Role(src[0]), yes: m.yes, heeds: m.heeds, leader: nobody, tentative: nobody, saveAt: protocol.Never}
+	*m = Machine{cfg: m.cfg, self: m.self, role: protocol.Role(src[0]), yes: m.yes, heeds: m.heeds, leader: noMember, tentative: noMember, saveAt: protocol.Never}
 	d := protocol.NewDecoder(src[1:])
 	switch m.role {
 	case protocol.Down:
@@ -97,7 +97,7 @@ func (m *Machine) load(d *protocol.Decoder) {
 	switch m.role {
 	case protocol.Follower:
 		m.leader, m.tentative = m.place(d), m.place(d)
-		if m.leader != nobody && m.tentative != nobody {
+		if m.leader != noMember && m.tentative != noMember {
 			d.Fail(fmt.Errorf("a leader, %d, and one to be, %d", m.leader, m.tentative))
 		}
 		if m.follows() {
@@ -121,15 +121,15 @@ func (m *Machine) load(d *protocol.Decoder) {
 	}
 }
 
-// appendPlace appends a place; 0 is nobody.
+// appendPlace appends a place; 0 is no member.
 func appendPlace(dst []byte, place int) []byte { return protocol.AppendUint(dst, uint64(place+1)) }
 
-// place reads the place of another member, or nobody.
+// place reads the place of another member, or noMember.
 func (m *Machine) place(d *protocol.Decoder) int {
 	p := d.Uint()
 	if p > uint64(len(m.cfg.Members)) || int(p)-1 == m.self {
 		d.Fail(fmt.Errorf("place %d of %d members", p, len(m.cfg.Members)))
-		return nobody
+		return noMember
 	}
 	return int(p) - 1
 }

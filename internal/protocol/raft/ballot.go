@@ -14,7 +14,7 @@ const MaxTerm = 1<<48 - 1
 type Ballot struct {
 	// Term is the highest term that it has seen.
 	Term uint64
-	// VotedFor has its vote in Term; empty is nobody.
+	// VotedFor has its vote in Term; empty for none.
 	VotedFor protocol.NodeID
 	// Incarnation counts the boots, from 1.
 	Incarnation uint64
@@ -32,9 +32,8 @@ func (b *Ballot) append(dst []byte) []byte {
 	return protocol.AppendUint(dst, b.Incarnation)
 }
 
-// DecodeBallot reads what Append wrote, and nothing else: a ballot that it
-// accepts encodes to the same bytes. The checksum is the business of whoever
-// stored it.
+// DecodeBallot reads what Append wrote, and nothing else: a ballot that it accepts encodes to the
+// same bytes. The caller checks for corruption.
 func DecodeBallot(data []byte) (Ballot, error) {
 	if len(data) == 0 || data[0] != format {
 		return Ballot{}, fmt.Errorf("raft: ballot: of %d bytes, the first is not %d: not a ballot of this version", len(data), format)

@@ -7,8 +7,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// AppendState implements [protocol.Machine]. What cannot be read in the present
-// role is left out, so that equal behaviour has equal bytes.
+// AppendState implements [protocol.Machine]. It omits what the present role does not read, so that
+// equal behaviour has equal bytes.
 func (m *Machine) AppendState(dst []byte) []byte {
 	dst = append(dst, byte(m.role))
 	switch m.role {

@@ -39,6 +39,7 @@
 // in Leader, with its incarnation, and Coordinator no list. Alive and Ack carry the known leader in
 // Leader, Ack the asker's incarnation in Echo. An Ack with a Term in Leader and no ID says that the
 // tenures up to it are over.
+//
 // # What had to be added
 //
 // The books assume that dead participants are known. Here each participant sends Alive to its

@@ -1,9 +1,9 @@
-// Package epoch is what the bully and the ring share that the books do not give
-// them: the number of a tenure, so that there is a token at all; the number of a
-// life, so that an answer finds the life that asked; and the saves of both.
+// Package epoch is what bully and ring share beyond the textbooks: the number of a tenure, which is
+// the token; the number of an incarnation, so that an answer finds the incarnation that asked; and
+// the saves of both.
 //
-// A [Record] belongs to one machine, and so to whoever owns that. Nothing here
-// allocates. Only a ballot or a state that cannot be read is an error.
+// A [Record] belongs to one machine, and to the goroutine that owns it. Nothing here allocates.
+// Only an unreadable ballot or state is an error.
 package epoch
 
 import (
@@ -35,9 +35,8 @@ func (b Ballot) append(dst []byte) []byte {
 	return protocol.AppendUint(protocol.AppendUint(dst, b.Epoch), b.Incarnation)
 }
 
-// Decode reads what Append wrote, and nothing else: a ballot that it accepts
-// encodes to the same bytes. The checksum is the business of whoever stored it.
-// Errors begin with the protocol's name.
+// Decode reads what Append wrote, and nothing else: a ballot that it accepts encodes to the same
+// bytes. The caller checks for corruption. Errors begin with the protocol's name.
 func Decode(name string, data []byte) (Ballot, error) {
 	if len(data) == 0 || data[0] != format {
 		return Ballot{}, fmt.Errorf("%s: ballot: of %d bytes, the first is not %d: not a ballot of this version", name, len(data), format)
