@@ -49,7 +49,7 @@ written; 130 interrupted.
 -o json writes one object: ending (exhausted, violated, bounded, stopped), world
 (the bounds), states, steps, queue, depth, tick, node_states, messages, node_steps,
 cut (steps that were not taken, because they go beyond --terms), won (the highest
-term that somebody won), bytes, bytes_per_state, wall_seconds, states_per_second,
+term that a node won), bytes, bytes_per_state, wall_seconds, states_per_second,
 violation: null or {invariant, node, says}, and kept. With --replay it is what
 --keep writes: world, beginning (which of the first states), steps, a list of {way,
 tick, node, what, came, views}, and violation.`
@@ -95,7 +95,7 @@ func newCheck() *cobra.Command {
 	f.IntVar(&w.Nodes, "nodes", 3, "`N` nodes, 1 to 5")
 	f.IntVar(&w.Voters, "voters", 0, "the first `N` of them are voters (default: all)")
 	f.IntVar(&w.Candidates, "candidates", 0, "the first `N` of the nodes stand (default: all)")
-	f.IntVar(&w.Terms, "terms", 0, "nobody stands in a term above `N`, 1 to 7 (default: 3; timed: 2)")
+	f.IntVar(&w.Terms, "terms", 0, "no node stands in a term above `N`, 1 to 7 (default: 3; timed: 2)")
 	f.IntVar(&w.Messages, "messages", 0, "`N` messages in flight at most, 1 to 8 (default: 4; timed: 2)")
 	f.IntVar(&w.Fires, "fires", 2, "timers fire `N` times in all")
 	f.IntVar(&w.Saves, "saves", 0, "`N` saves take their time; the others are durable at once")
@@ -119,7 +119,7 @@ func newCheck() *cobra.Command {
 	f.Float64Var(&r.memory, "memory", 8, "stop when about `GIB` of memory are used; 0 is no bound")
 	f.IntVar(&r.jobs, "jobs", runtime.GOMAXPROCS(0), "explore on `N` cores; the answer is the same")
 	f.StringVar(&r.keep, "keep", "elect-check.json", "keep the way to a violation in `FILE`")
-	f.StringVar(&r.replay, "replay", "", "tell the way in `FILE` again, and look whether it still violates something")
+	f.StringVar(&r.replay, "replay", "", "repeat the trail in `FILE`, and report whether it still violates something")
 	r.format.Flag(f)
 	return cmd
 }
@@ -208,7 +208,7 @@ func (r *checkRun) run(cmd *cobra.Command) error {
 	return ending(cmd, exit.OK, errs...)
 }
 
-// sketch is what is about to be explored, and what may end it early.
+// sketch is the world that is about to be explored, and its limits.
 func (r *checkRun) sketch(w *check.World) string {
 	var bounds []string
 	if r.limit > 0 {
@@ -270,8 +270,8 @@ func keepTrail(path string, t *check.Trail) error {
 	return nil
 }
 
-// checkProgress tells how far an exploration is: over and over in one line at a
-// terminal; elsewhere a line after two seconds, and then one every five.
+// checkProgress shows how far an exploration is: in one line at a terminal; elsewhere a line after
+// two seconds, and then one every five.
 type checkProgress struct {
 	w        io.Writer
 	terminal bool
@@ -312,8 +312,7 @@ func (t *checkProgress) end() {
 	}
 }
 
-// checkReport is what came of it, as -o json shows it. Fields are added, and never
-// renamed or removed.
+// checkReport is the result, as -o json shows it. Fields are added, and never renamed or removed.
 type checkReport struct {
 	Ending check.Ending `json:"ending"`
 	World  check.World  `json:"world"`

@@ -78,7 +78,7 @@ type replayed struct {
 	Events     uint64  `json:"events"`
 	Virtual    float64 `json:"virtual_seconds"`
 	Hash       string  `json:"hash"`
-	// Interrupted: the run was cut off, and all this is of what went before.
+	// Interrupted: the run was interrupted, and all this is of the part before.
 	Interrupted bool          `json:"interrupted"`
 	Expected    *sim.Expected `json:"expected"`
 	Build       string        `json:"build"`
@@ -88,7 +88,7 @@ type replayed struct {
 	Found []sim.Invariant `json:"found"`
 }
 
-// found says which invariants failed that may.
+// found names the invariants that failed and may fail.
 func found(all []sim.Invariant) string {
 	if len(all) == 0 {
 		return ""
@@ -148,8 +148,8 @@ func (c *simReplay) run(cmd *cobra.Command, p *sim.Protocol, s *sim.Schedule) er
 	return ending(cmd, code, ended, err, out.err)
 }
 
-// play runs the schedule, once for all that is wanted of it. Its error is of the
-// story or the trace; without a result there was no run.
+// play runs the schedule, once for all outputs. Its error is of the story or the trace; without a
+// result there was no run.
 func (c *simReplay) play(ctx context.Context, out *answer, p *sim.Protocol, s *sim.Schedule) (*ran, error) {
 	var r *ran
 	var failed error

@@ -67,8 +67,7 @@ func newTraceVerify() *cobra.Command {
 	return cmd
 }
 
-// verifyTraces checks one after the other. What is wrong with one does not keep
-// it from the next.
+// verifyTraces checks one after the other. A defective one does not end the series.
 func verifyTraces(cmd *cobra.Command, paths []string, format cli.Output) error {
 	worst := exit.OK
 	for _, path := range paths {
@@ -85,7 +84,7 @@ func verifyTraces(cmd *cobra.Command, paths []string, format cli.Output) error {
 	return exit.Silent(worst)
 }
 
-// verified is what came of one, as -o json shows it.
+// verified is the result for one, as -o json shows it.
 type verified struct {
 	File     string       `json:"file"`
 	Protocol string       `json:"protocol"`
@@ -139,9 +138,8 @@ func verifyTrace(cmd *cobra.Command, path string, format cli.Output) error {
 	return exit.With(1, fmt.Errorf("%s: %w%s", path, different, hint))
 }
 
-// makersFor makes the machines that the trace tells of. The simulator writes
-// down what it knows of a participant; a node's recorder, the machine's own
-// configuration.
+// makersFor makes the machines of the trace. The simulator writes its own description of a
+// participant; a node's recorder, the machine's own configuration.
 func makersFor(h *trace.Header) map[string]trace.Maker {
 	if h.Source == trace.Recorder {
 		return replay.Makers([]string{h.Protocol})
@@ -207,7 +205,7 @@ func convertTrace(cmd *cobra.Command, path, to string) error {
 	} else {
 		err = story.Write(out, d, story.Options{Full: true, Colour: cli.Colour(os.Stdout)})
 	}
-	_ = out.Flush() // what came before a defect is of use; stdout keeps the error
+	_ = out.Flush() // the part before a defect is useful; stdout keeps the error
 	switch {
 	case stdout.err != nil:
 		return stdout.err
