@@ -47,7 +47,7 @@ func namespaces(t *testing.T, programs Programs) {
 	s.must(n.Set(network.Isolate(3, l.Node)))
 	next := s.after(l)
 	if next.Node == l.Node {
-		t.Errorf("%s leads, which nobody hears", s.ID(l.Node))
+		t.Errorf("%s leads, and no other hears it", s.ID(l.Node))
 	}
 	if m, err := s.Members(within(t)); err != nil || m.Nodes[l.Node] == nil {
 		t.Errorf("%+v, %v: want that the operator reaches %s", m, err, s.ID(l.Node))

@@ -27,9 +27,8 @@ type Disk interface {
 	// PowerLoss takes away what was not synced. All processes that use the disk
 	// must have been killed; those that still end are waited for.
 	PowerLoss() error
-	// Close ends the disk, whoever uses it. A copy of its files is left at Path, on
-	// no disk of ours, for those who want to know what happened. It may be called
-	// twice.
+	// Close ends the disk, even if it is in use. A copy of its files is left at Path, on an
+	// ordinary disk, for inspection. It may be called twice.
 	Close() error
 }
 

@@ -86,9 +86,9 @@ func TestFoundingInOutages(t *testing.T) {
 	t.Logf("token %d; %d commands", token, rising(t, v.tokens))
 }
 
-// TestSlowDisks: slow syncs stand in nobody's way who leads. When the leader dies
-// another one leads: with syncs of 300 ms after a term or two, and with such as two
-// of which take longer than a promise after some more.
+// TestSlowDisks: slow syncs do not disturb a leader. When it dies another one leads:
+// with syncs of 300 ms after a term or two, and after some more if two syncs take
+// longer than a promise.
 func TestSlowDisks(t *testing.T) {
 	long.Test(t, "it cuts the power of real processes again and again")
 	elect := build(t)
@@ -122,8 +122,8 @@ func TestSlowDisks(t *testing.T) {
 }
 
 // TestDisksThatFail: a leader goes on while no disk can be written, whatever the
-// reason; but nobody new is elected, until disks are well again. What was said
-// meanwhile is true after a loss of power.
+// reason; but no other is elected, until disks are well again. What nodes
+// said meanwhile is true after a loss of power.
 func TestDisksThatFail(t *testing.T) {
 	long.Test(t, "it cuts the power of real processes again and again")
 	elect := build(t)
@@ -169,8 +169,8 @@ func TestDisksThatFail(t *testing.T) {
 	}
 }
 
-// TestFullDisks: disks without a byte left stand in nobody's way: neither of who
-// leads, nor of an election, nor of a node that is started again.
+// TestFullDisks: disks without a byte left disturb neither a leader, nor an election,
+// nor a node that restarts.
 func TestFullDisks(t *testing.T) {
 	long.Test(t, "it cuts the power of real processes again and again")
 	v := newVoters(t, build(t), quick)

@@ -61,9 +61,9 @@ func TestSyncDelay(t *testing.T) {
 	}
 }
 
-// TestSyncDelayCovers: a sync makes durable what was written before it began, and
-// says nothing of what is written while it lasts. The kernel lets nobody write to
-// a file of FUSE meanwhile, so it is asked here.
+// TestSyncDelayCovers: a sync makes durable what was written before it began, and says nothing of
+// what is written while it lasts. The kernel lets no process write to a file of FUSE meanwhile, so
+// it is asked here.
 func TestSyncDelayCovers(t *testing.T) {
 	s := service{fuse.NewDefaultRawFileSystem(), newVolume()}
 	var made fuse.CreateOut
@@ -321,7 +321,7 @@ func TestLocks(t *testing.T) {
 			for _, path := range []string{b.at("f"), b.at("")} {
 				if path == b.at("") {
 					if do.name == "ofd" {
-						continue // nobody can write to a directory, so nobody can lock it so
+						continue // a directory cannot be opened for writing, so not locked so
 					}
 					flags = unix.O_RDONLY
 				}

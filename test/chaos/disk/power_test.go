@@ -415,8 +415,7 @@ func TestPowerLossInSync(t *testing.T) {
 	}
 }
 
-// TestInUse: a power loss while somebody lives is refused, says who, and loses
-// nothing.
+// TestInUse: a power loss while a process uses the disk is refused, names it, and loses nothing.
 func TestInUse(t *testing.T) {
 	long.Full(t, "it waits for a process to end that does not")
 	t.Parallel()
@@ -424,7 +423,7 @@ func TestInUse(t *testing.T) {
 	b.create(b.at("f"), "not synced")
 	err := b.disk.PowerLoss()
 	if err == nil || !strings.Contains(err.Error(), "/f by process ") {
-		t.Errorf("%v; want it refused, and who has f open", err)
+		t.Errorf("%v; want it refused, and the process that has f open", err)
 	}
 	if got := b.content(b.at("f")); got != "not synced" {
 		t.Errorf("%q", got)

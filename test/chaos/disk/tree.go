@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tree is what is on a disk: all files, and which of their names a power loss
-// would leave. It belongs to whoever holds the disk's lock.
+// tree is what is on a disk: all files, and which of their names a power loss would leave. It is
+// guarded by the disk's lock.
 type tree struct {
 	root    *inode
 	changes []change // of names, that are not durable, oldest first

@@ -39,7 +39,7 @@ func (w *Way) UnmarshalText(text []byte) error {
 // more, and then only what was said before comes again. Behind proxies it is heard
 // on.
 type Link struct {
-	Cut    bool          `json:"cut,omitempty"`    // nothing arrives, and nobody is told
+	Cut    bool          `json:"cut,omitempty"`    // nothing arrives, and no error is returned
 	Loss   int           `json:"loss,omitempty"`   // per cent of the packets that do not arrive, 0 to 100
 	Delay  time.Duration `json:"delay,omitempty"`  // what each byte takes longer; in JSON nanoseconds
 	Jitter time.Duration `json:"jitter,omitempty"` // up to so much more, by chance; connections stay in order

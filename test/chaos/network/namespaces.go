@@ -225,7 +225,7 @@ func (w *namespaces) between(a, b int) ([]end, error) {
 			return nil, fmt.Errorf("the connections of node %d: %w", way.From, err)
 		}
 		for _, e := range ends {
-			// One that no process has any more nobody misses, but it may be one
+			// One that no process has any more needs no reset, but it may be one
 			// that was not accepted yet.
 			alive := e.inode != 0 || e.state == established || e.state == closeWait
 			if alive && e.remote.Addr() == w.host(way.To) {
@@ -247,7 +247,7 @@ func (w *namespaces) Close() error {
 	for _, d := range w.looks {
 		errs = append(errs, d.close())
 	}
-	// With one end of a pair the other one is gone, whoever still runs there.
+	// With one end of a pair the other one is gone, even if processes still run there.
 	if w.hub.file != nil {
 		errs = append(errs, w.hub.do(func() error {
 			list, err := net.Interfaces()

@@ -14,8 +14,8 @@ import (
 // it says why.
 var ErrUnable = errors.New("this kind of network cannot be had here")
 
-// Operator is the number, for [Network.Command], of no node: of one who looks from
-// outside and reaches all nodes past all faults.
+// Operator is the number, for [Network.Command], of no node: of an operator
+// outside, which reaches all nodes past all faults.
 const Operator = -1
 
 // Network is what nodes 0 to Size-1 talk over. It begins perfect.

@@ -277,8 +277,8 @@ func (p *puppet) hears(conn, word string, limit time.Duration) bool {
 	return got == word
 }
 
-// town is a network with a puppet in each node.
-type town struct {
+// puppets is a network with a puppet in each node.
+type puppets struct {
 	t *testing.T
 	Network
 	dir   string
@@ -287,13 +287,13 @@ type town struct {
 }
 
 // kinds runs a test in towns of n nodes, of each kind of network.
-func kinds(t *testing.T, n int, f func(*testing.T, *town)) {
+func kinds(t *testing.T, n int, f func(*testing.T, *puppets)) {
 	for name, build := range map[string]func(string, int) (Network, error){"namespaces": NewNamespaces, "proxies": NewProxies} {
-		t.Run(name, func(t *testing.T) { f(t, newTown(t, n, build)) })
+		t.Run(name, func(t *testing.T) { f(t, newPuppets(t, n, build)) })
 	}
 }
 
-func newTown(t *testing.T, n int, build func(string, int) (Network, error)) *town {
+func newPuppets(t *testing.T, n int, build func(string, int) (Network, error)) *puppets {
 	t.Helper()
 	long.Test(t, "it makes networks between processes")
 	dir := t.TempDir()
@@ -304,12 +304,12 @@ func newTown(t *testing.T, n int, build func(string, int) (Network, error)) *tow
 			t.Error(err)
 		}
 	})
-	town := &town{t: t, Network: w, dir: dir}
+	puppets := &puppets{t: t, Network: w, dir: dir}
 	for i := range n {
-		town.nodes = append(town.nodes, town.puppet(i))
-		town.nodes[i].must("ok", "listen %s", w.Listen(i))
+		puppets.nodes = append(puppets.nodes, puppets.puppet(i))
+		puppets.nodes[i].must("ok", "listen %s", w.Listen(i))
 	}
-	return town
+	return puppets
 }
 
 // able skips the test if err says that this machine cannot do it; in CI it must.
@@ -324,7 +324,7 @@ func able(t *testing.T, err error) {
 	}
 }
 
-func (w *town) puppet(i int) *puppet {
+func (w *puppets) puppet(i int) *puppet {
 	w.t.Helper()
 	return newPuppet(w.t, fmt.Sprint("node ", i), w.Command(i, self(w.t)))
 }
@@ -339,7 +339,7 @@ func self(t *testing.T) string {
 }
 
 // set changes the links.
-func (w *town) set(links Links) {
+func (w *puppets) set(links Links) {
 	w.t.Helper()
 	if err := w.Set(links); err != nil {
 		w.t.Fatal(err)
@@ -354,7 +354,7 @@ type wire struct {
 }
 
 // connect makes one.
-func (w *town) connect(from, to int) wire {
+func (w *puppets) connect(from, to int) wire {
 	w.t.Helper()
 	c := wire{fmt.Sprint("c", w.conns), w.nodes[from], w.nodes[to], Way{from, to}}
 	w.conns++
@@ -364,7 +364,7 @@ func (w *town) connect(from, to int) wire {
 }
 
 // mesh makes a connection from each to each.
-func (w *town) mesh() []wire {
+func (w *puppets) mesh() []wire {
 	w.t.Helper()
 	var all []wire
 	for from := range w.Size() {

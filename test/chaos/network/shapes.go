@@ -101,7 +101,7 @@ func Chain(n int) Links {
 	return every(n, Link{Cut: true}, func(from, to int) bool { return from-to != 1 && to-from != 1 })
 }
 
-// Hub leaves all others nobody but the hub, who sees all.
+// Hub connects all others with the hub only.
 func Hub(n, hub int) Links {
 	among(n, hub)
 	return every(n, Link{Cut: true}, func(from, to int) bool { return from != hub && to != hub })

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// seen draws who hears whom: a line for each node, with the nodes that it hears.
+// seen draws the links: a line for each node, with the nodes that it hears.
 func seen(n int, l Links) string {
 	var lines []string
 	for to := range n {

@@ -51,8 +51,8 @@ func (s space) close() error {
 	return s.file.Close()
 }
 
-// onThread calls f on a thread of its own, which ends with it: nobody else ever
-// runs on a thread in a strange namespace.
+// onThread calls f on a thread of its own, which ends with it: no other goroutine ever runs on a
+// thread in a strange namespace.
 func onThread(f func() error) error {
 	err := errors.New("the thread ended")
 	done := make(chan struct{})

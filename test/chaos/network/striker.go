@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// striker resets TCP connections between the nodes on a bridge as somebody on the
+// striker resets TCP connections between the nodes on a bridge as an attacker on the
 // way does: it says to each end, in the other one's name, that there is no such
 // connection. An end believes that only with the very number that it expects next
 // (RFC 5961). So it is first sent a segment that can belong to no connection; what

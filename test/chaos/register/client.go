@@ -68,7 +68,7 @@ func (c *Client) Close() error {
 	return c.log.Close()
 }
 
-// Write writes a value that nobody has written before, with the token of a leader.
+// Write writes a value that was never written before, with the token of a leader.
 //
 // Of all operations: the end of ctx, and [Patience], end the wait. An error that is
 // no ErrNotCalled leaves it open whether the operation was carried out, or will be.

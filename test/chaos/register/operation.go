@@ -26,8 +26,8 @@ const (
 	Failed Result = "error"
 
 	// Unknown and Never are for calls without an answer, and stand in no file.
-	// Nobody can say whether an unknown one was carried out; of one that never was,
-	// the server knows it.
+	// An unknown one may have been carried out or not; of one that never was, the
+	// server knows it.
 	Unknown Result = "unknown"
 	Never   Result = "never"
 )
@@ -44,7 +44,7 @@ type Operation struct {
 	Position uint64 // of a stream's sequence, from 1
 
 	// Call is when it was called. Return is when its end was seen: by the client, or
-	// for want of that (Resolved) by the server. 0 means that nobody saw it: it may
+	// for want of that (Resolved) by the server. 0 means that neither saw it: it may
 	// be carried out at any time after Call, or not at all.
 	Call, Return int64
 	Resolved     bool

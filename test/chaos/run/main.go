@@ -170,7 +170,7 @@ func storms(ctx context.Context, o storm.Options, schedule string, keep bool, st
 	report, err := storm.Run(ctx, o)
 	interrupted := err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
 	if interrupted && errors.Is(err, storm.ErrNothing) {
-		fmt.Fprintf(stdout, "interrupted before anybody led, and before any fault: nothing was judged\n")
+		fmt.Fprintf(stdout, "interrupted before the first leader, and before any fault: nothing was judged\n")
 		return leave(o.Dir, keep, codeInterrupted, stdout, stderr)
 	}
 	if err != nil && !interrupted {
@@ -246,8 +246,8 @@ func promise(o storm.Options) time.Duration {
 	return 0
 }
 
-// overdue lists each time in which nobody led for more than three promises, while a
-// majority was connected and well: what went on then says whether that was to be.
+// overdue lists each time without a leader for more than three promises, while a majority was
+// connected and well: what went on then says whether that was to be.
 func overdue(w io.Writer, report *judge.Report, promise time.Duration) {
 	const most = 3
 	var all []string
@@ -256,7 +256,7 @@ func overdue(w io.Writer, report *judge.Report, promise time.Duration) {
 			all = append(all, fmt.Sprintf("  at %v: %v\n", time.Duration(l.From-report.From).Round(time.Millisecond), l))
 		}
 	}
-	fmt.Fprintf(w, "overdue       %d times nobody led for more than %d promises, %v, while a majority was connected and well\n%s", len(all), most, most*promise, strings.Join(all, ""))
+	fmt.Fprintf(w, "overdue       %d times without a leader for more than %d promises, %v, while a majority was connected and well\n%s", len(all), most, most*promise, strings.Join(all, ""))
 }
 
 // again judges a run that was kept.

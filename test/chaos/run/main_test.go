@@ -73,7 +73,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestFaultsAreTrimmed: spaces and empty items between commas are nobody's name.
+// TestFaultsAreTrimmed: spaces and empty items between commas are no names.
 func TestFaultsAreTrimmed(t *testing.T) {
 	f, _, err := parse([]string{"-faults", " halves, ,reset ,"}, io.Discard)
 	if err != nil || !slices.Equal(f.options.Faults, []string{"halves", "reset"}) {
@@ -81,8 +81,8 @@ func TestFaultsAreTrimmed(t *testing.T) {
 	}
 }
 
-// TestInterruptedAtOnce: who ends a storm before its first fault is told that nothing
-// was judged, and of no violations that there are not.
+// TestInterruptedAtOnce: a storm that is ended before its first fault says that nothing was judged,
+// and of no violations that there are not.
 func TestInterruptedAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -241,7 +241,7 @@ func TestProgram(t *testing.T) {
 		}
 	}
 	code, out, trouble = runs(t, nil, program, "-judge", kept)
-	want(code, codeClean, out, trouble, "violations    none\n", "times nobody led for more than 3 promises, 600ms,")
+	want(code, codeClean, out, trouble, "violations    none\n", "times without a leader for more than 3 promises, 600ms,")
 
 	// The same directory again.
 	code, out, trouble = runs(t, nil, program, "-setup", "file", "-dir", kept)

@@ -49,11 +49,10 @@ func (c *Clock) Rate(r float64) {
 	c.change(func() { c.f.Rate = r })
 }
 
-// StepBoth moves both clocks by d, which may be negative. No kernel does that to
-// a machine that runs, and nobody can notice it by these clocks alone: a voter
-// whose clock leaps ahead forgets its promises early, and a leader whose clock
-// falls back claims its lease for longer. So the product promises nothing then,
-// but where a leader's clock leaps ahead or a voter's falls back.
+// StepBoth moves both clocks by d, which may be negative. No kernel does that to a machine that
+// runs, and no process can notice it by these clocks alone: a voter whose clock leaps ahead forgets
+// its promises early, and a leader whose clock falls back claims its lease for longer. So the
+// product promises nothing then, but where a leader's clock leaps ahead or a voter's falls back.
 func (c *Clock) StepBoth(d time.Duration) {
 	c.change(func() {
 		c.f.Boot.To += int64(d)
@@ -62,8 +61,8 @@ func (c *Clock) StepBoth(d time.Duration) {
 }
 
 // Suspend is what a machine shows that has slept for d until now: CLOCK_BOOTTIME
-// went on, which it does here, and CLOCK_MONOTONIC stood still. Whoever uses the
-// clock must have been stopped for at least d, and goes on after the call, or it
+// went on, which it does here, and CLOCK_MONOTONIC stood still. A process that uses the
+// clock must have been stopped for at least d, and resume after the call, or it
 // sees CLOCK_MONOTONIC run backwards.
 func (c *Clock) Suspend(d time.Duration) {
 	c.change(func() { c.f.Mono.To -= int64(d) })
@@ -84,7 +83,7 @@ func (c *Clock) Ahead() (boottime, monotonic time.Duration) {
 	return time.Duration(c.f.Boot.At(boot, c.f.Rate) - boot), time.Duration(c.f.Mono.At(mono, c.f.Rate) - mono)
 }
 
-// Close ends it. What it shows stays, as do the file and whoever uses it.
+// Close ends it. Its reading stays, as do the file and its users.
 func (c *Clock) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -183,8 +183,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestClockOfOthers: who has no clock of its own, and a build without the tag,
-// read those of the machine.
+// TestClockOfOthers: a process without a clock of its own, and a build without the tag, read those
+// of the machine.
 func TestClockOfOthers(t *testing.T) {
 	c := newClock(t)
 	c.StepBoth(time.Hour)
@@ -194,8 +194,7 @@ func TestClockOfOthers(t *testing.T) {
 	run(t, cmd).reads("built without the tag", 0, 0)
 }
 
-// TestClockThatIsNone: who is given a clock that cannot be read does not run by
-// another.
+// TestClockThatIsNone: a process with an unreadable clock does not run by another.
 func TestClockThatIsNone(t *testing.T) {
 	cmd := exec.Command(build(t, "./show", "chaos"))
 	cmd.Env = append(os.Environ(), "ELECT_CHAOS_CLOCK="+filepath.Join(t.TempDir(), "none"))
