@@ -14,7 +14,7 @@ type Form struct {
 	Do   func() error
 }
 
-// InTurns runs all forms in turns, who is first in turn, too. Each is done batch times in a
+// InTurns runs all forms in turns, and each is first in turn, too. Each is done batch times in a
 // row and measured as a whole. It reports the median of each, for one operation in
 // microseconds (NAME-µs), and of all but the first form also how many there are in the time
 // of 100 of the first (NAME-percent).

@@ -159,7 +159,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestForeignMarks: what somebody has put by hand lets nobody pass.
+// TestForeignMarks: a mark that was written by hand refuses all.
 func TestForeignMarks(t *testing.T) {
 	c := server.StartEtcd(t).Client(t)
 	f := guard(t, c, "r")
@@ -225,7 +225,7 @@ func TestKey(t *testing.T) {
 	if err != nil || token.Count() != uint64(older.Revision) {
 		t.Errorf("the token of %v: %v, %v", older, token, err)
 	}
-	// Nobody leads.
+	// There is no leader.
 	if _, err := c.Revoke(t.Context(), lease.Lease()); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestKey(t *testing.T) {
 	if stale, ok := errors.AsType[*fence.StaleError](err); !ok || *stale != (fence.StaleError{Shown: token, Highest: token}) || !errors.Is(err, fenceetcd.ErrGone) {
 		t.Errorf("after the lease has gone: %v", err)
 	}
-	// Somebody else does.
+	// Another leads.
 	second, _ := campaign(t, c)
 	newer := fenceetcd.KeyOf(second)
 	later, _ := newer.Token()
@@ -245,7 +245,7 @@ func TestKey(t *testing.T) {
 	}
 	err = write(older, "older again")
 	if stale, ok := errors.AsType[*fence.StaleError](err); !ok || *stale != (fence.StaleError{Shown: token, Highest: later}) || !errors.Is(err, fenceetcd.ErrGone) {
-		t.Errorf("after somebody else was elected: %v", err)
+		t.Errorf("after another was elected: %v", err)
 	}
 	// The same name with another revision is another term.
 	put(t, c, older.Name, "made again")

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 const (
 	value = "register/value" // the key of the register
-	won   = "register/won"   // of the token of who has won the election in etcd last
+	won   = "register/won"   // of the token of the last winner of the election in etcd
 )
 
 // register is a number in etcd.
@@ -174,7 +174,7 @@ func prepare(t *testing.T) (url string, read func(context.Context) (int64, error
 	return etcd.URL, (&register{client: client}).Read
 }
 
-// TestLeadsAnew: a process that is elected again, with nobody else in between, does not wait
+// TestLeadsAnew: a process that is elected again, without another in between, does not wait
 // for the key of its own earlier term, which ends with that.
 func TestLeadsAnew(t *testing.T) {
 	r := &register{client: server.StartEtcd(t, quick...).Client(t), form: "key"}
@@ -192,8 +192,8 @@ func TestLeadsAnew(t *testing.T) {
 	}
 }
 
-// TestOvertaken: who wins the election in etcd after a leader with a greater token does not
-// lead, and is in nobody's way.
+// TestOvertaken: a candidate that wins the election in etcd after a leader with a greater token does
+// not lead, and blocks no other.
 func TestOvertaken(t *testing.T) {
 	etcd := server.StartEtcd(t, quick...)
 	older, newer := &register{client: etcd.Client(t), form: "key"}, &register{client: etcd.Client(t), form: "key"}
@@ -230,7 +230,7 @@ func TestZombies(t *testing.T) {
 	}
 }
 
-// TestUnsafeZombies: the same leaders, who ask first and write afterwards.
+// TestUnsafeZombies: the same leaders, which ask first and write afterwards.
 func TestUnsafeZombies(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
 	for _, form := range []string{"asks", "asks who leads"} {

@@ -187,7 +187,7 @@ func (s *scene) storming(on bool) {
 }
 
 // strike kills one and starts it anew, or freezes it for a while. One at a time: two of
-// three are needed for somebody to lead.
+// three are needed for a leader.
 func (s *scene) strike(i int, when string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,7 +224,7 @@ func (s *scene) strike(i int, when string) {
 // rest waits until all run again.
 func (s *scene) rest() { s.work.Wait() }
 
-// start starts a scheduler. The path of the service tells who calls.
+// start starts a scheduler. The path of the service names the caller.
 func (s *scene) start(i int) {
 	log, err := os.CreateTemp(s.t.TempDir(), "log")
 	if err != nil {

@@ -108,7 +108,7 @@ func TestPowerLoss(t *testing.T) {
 				if cases++; r.At == "" {
 					break
 				}
-				// Whoever comes next finds nothing in the way.
+				// Nothing blocks the next process.
 				must(t, job{Do: j.Do, Dir: dir, Token: 7, Content: newer})
 			}
 		}
@@ -215,7 +215,7 @@ func TestClaimKeepsWhatItFinds(t *testing.T) {
 }
 
 // TestCareless: without a sync of the directory a mark that was confirmed goes back, and
-// without one of the content it is lost; which is noticed, and nobody passes.
+// without one of the content it is lost; the guard notices that and refuses all.
 func TestCareless(t *testing.T) {
 	d := newDisk(t)
 	dir := settled(t, d)

@@ -18,7 +18,7 @@ import (
 )
 
 // BenchmarkProxy compares a guarded proxy with httputil.ReverseProxy, before the same
-// upstream with the same transport, in one run: one request to each in turn, who is first
+// upstream with the same transport, in one run: one request to each in turn, the first one
 // in turn, too. The metrics are medians and 99th percentiles in microseconds, and the
 // ratios of guarded to bare. The mark is in a directory, as that of elect fence proxy.
 func BenchmarkProxy(b *testing.B) {

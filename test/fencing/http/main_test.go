@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 }
 
 // upstream is a register: a POST of a decimal number to / sets it, once the whole body has
-// come and the time of the query after is over, whether anybody waits for the answer or
+// come and the time of the query after is over, whether a client waits for the answer or
 // not; a GET reads it. /busy tells how many POSTs are at work. /stream takes numbers
 // over a WebSocket, and answers each. It says its address.
 func upstream() {
@@ -421,7 +421,7 @@ func serve(t testing.TB, h http.Handler) string {
 	s.Config.Protocols.SetHTTP1(true)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
 	s.Start()
-	t.Cleanup(func() { s.CloseClientConnections(); _ = s.Listener.Close() }) // nobody waits for a leader that stands still
+	t.Cleanup(func() { s.CloseClientConnections(); _ = s.Listener.Close() }) // no client waits for a frozen leader
 	return s.URL
 }
 

@@ -118,7 +118,7 @@ func (h *held) Share(ctx context.Context, r fence.Resource, token fence.Token) (
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.Memory.Raise(ctx, r, token); err != nil {
-		return nil, err // somebody was quicker
+		return nil, err // another was quicker
 	}
 	if h.holds == nil {
 		h.holds = map[fence.Token]int{}

@@ -123,7 +123,7 @@ func testIdentical(t *testing.T, d sqltest.Database) {
 				t.Fatalf("the claim wrote %d: it was no identical rewrite", n)
 			}
 
-			// Whoever goes by the count believes that it was refused.
+			// By the count alone it looks refused.
 			result, err := db.ExecContext(t.Context(), raise)
 			if err != nil {
 				t.Fatal(err)
@@ -221,7 +221,7 @@ func testSession(t *testing.T, d sqltest.Database) {
 	sqltest.Is(t, f.Claim(t.Context(), 3), fence.ErrBusy)
 	left()
 
-	// Somebody changes the definition of the table, and waits for tx. The claim would wait
+	// A migration changes the definition of the table, and waits for tx. The claim would wait
 	// for both.
 	altered := make(chan error, 1)
 	go func() {
@@ -357,7 +357,7 @@ func testTriggers(t *testing.T, d sqltest.Database) {
 	}
 	sqltest.Execute(t, db, `TRUNCATE orders`)
 
-	// A token that a transaction has set is there for whoever is given the connection next.
+	// A token that a transaction has set is there for the next user of the connection.
 	tx := sqltest.Begin(t, db, sql.LevelDefault)
 	sqltest.In(t, tx, `SET @elect_token = 1`)
 	sqltest.In(t, tx, insert)

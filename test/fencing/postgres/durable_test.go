@@ -62,7 +62,7 @@ func shown(t *testing.T, db *sql.DB, want string) {
 }
 
 // TestPreparedTransaction: one that holds a mark has no process. It is named all the same,
-// and who else is in the way of claims is found as ever.
+// and other sessions that block claims are found as ever.
 func TestPreparedTransaction(t *testing.T) {
 	d := database(server.StartPostgres(t, "max_prepared_transactions=1"))
 	url := d.Make(t)

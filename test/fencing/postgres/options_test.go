@@ -75,7 +75,7 @@ func insert(t *testing.T, db interface {
 	return fencesql.Refusal(err)
 }
 
-// testStartup: whoever may connect may begin with a token, by each of the ways that drivers
+// testStartup: a client that may connect may begin with a token, by each of the ways that drivers
 // know. What is set for a transaction goes before it, and what is reset goes back to it.
 func testStartup(t *testing.T, d sqltest.Database) {
 	const options = "-c elect.token=7"
@@ -167,8 +167,8 @@ func testStartup(t *testing.T, d sqltest.Database) {
 	sqltest.Is(t, insert(t, d.Connect(t, app+"&options=-c%20work_mem%3D1MB")), fence.ErrMissing) // its own go before PGOPTIONS
 }
 
-// testTermPool: each term has a pool of its own. That of an older one is of no use to anybody,
-// whoever has kept it.
+// testTermPool: each term has a pool of its own. That of an older one is useless to any
+// program that has kept it.
 func testTermPool(t *testing.T, d sqltest.Database) {
 	f, owner, app := guardedOrders(t, d)
 	sqltest.Claim(t, f, 1)
@@ -238,7 +238,7 @@ func testSharedPool(t *testing.T, d sqltest.Database) {
 	}
 }
 
-// testUnmodified is the whole story with a program that nobody has changed: psql.
+// testUnmodified is a whole run with an unmodified program: psql.
 func testUnmodified(t *testing.T, d sqltest.Database) {
 	psql := findPsql(t)
 	dir := t.TempDir()
@@ -264,7 +264,7 @@ func testUnmodified(t *testing.T, d sqltest.Database) {
 		return token
 	}
 	first := lead()
-	older := startPsql(t, psql, app, "PGOPTIONS=-c elect.token="+first.String()) // of the first term, which nobody has killed
+	older := startPsql(t, psql, app, "PGOPTIONS=-c elect.token="+first.String()) // of the first term; it still runs
 	if said := older.do(order); strings.Contains(said, "ERROR") {
 		t.Fatal(said)
 	}

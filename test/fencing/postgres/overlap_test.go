@@ -80,7 +80,7 @@ func testOverlap(t *testing.T, d sqltest.Database, write func(context.Context, *
 }
 
 // testChain: programs may check by hand with FOR SHARE alone. They do not queue behind a
-// claim (README.tuplock of PostgreSQL's heap: a share lock joins others, whoever waits),
+// claim (README.tuplock of PostgreSQL's heap: a share lock joins others, even if a claim waits),
 // and each wait of the claim is shorter than lock_timeout. It ends all the same, and has
 // changed nothing.
 func testChain(t *testing.T, d sqltest.Database) {
@@ -156,7 +156,7 @@ func testCancelled(t *testing.T, d sqltest.Database) {
 	err := <-done
 	sqltest.Is(t, err, context.Canceled)
 	if errors.Is(err, fence.ErrBusy) {
-		t.Errorf("%v; nobody has waited too long", err)
+		t.Errorf("%v; no session has waited too long", err)
 	}
 	if err := tx.Commit(); err != nil {
 		t.Error(err)
@@ -165,7 +165,7 @@ func testCancelled(t *testing.T, d sqltest.Database) {
 	if n := sqltest.Number(t, db, `SELECT token FROM elect_fence`); n != 1 {
 		t.Errorf("the mark is %d after a claim that was cancelled", n)
 	}
-	// Checks of the older leader wait for nobody any more.
+	// Checks of the older leader wait no more.
 	if err := older.Write(t.Context(), 1, nil, func(*sql.Tx) error { return nil }); err != nil {
 		t.Error(err)
 	}

@@ -124,7 +124,7 @@ func TestCluster(t *testing.T) {
 	if err := g.Claim(ctx, token); err != nil {
 		t.Fatal(err)
 	}
-	// at is one moment of the move: who may write which key, and that a stale token never
+	// at checks one moment of the move: which leader may write which key, and that a stale token never
 	// does. The scripts are forgotten before each, so that redirects meet unknown ones.
 	at := func(moment, key string, passes bool) {
 		t.Helper()

@@ -95,7 +95,7 @@ func TestSnapshotsAreNotEnough(t *testing.T) {
 }
 
 // TestNothingKeptIsRefused: with no persistence at all the mark is lost, and that is
-// noticed: nobody passes until it is installed anew.
+// noticed: no write passes until it is installed anew.
 func TestNothingKeptIsRefused(t *testing.T) {
 	r := server.StartRedis(t, "--appendonly", "no")
 	g := installed(t, r.Client(t), "orders")

@@ -181,7 +181,7 @@ func (p *process) create(t testing.TB, driver, place string) string {
 	return name
 }
 
-// FreeAddress is an address of this machine at which nobody listens.
+// FreeAddress is an address of this machine on which no process listens.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -85,7 +85,7 @@ func testBusy(t *testing.T, d sqltest.Database) {
 		t.Errorf("the value is %d", n)
 	}
 	// What has read before it checks, and was overtaken, is refused: at once, or because
-	// nobody could overtake it.
+	// no other could overtake it.
 	tx = sqltest.Begin(t, db, sql.LevelDefault)
 	sqltest.Number(t, tx, `SELECT n FROM orders`)
 	if err := impatient.Claim(t.Context(), 3); err == nil {

@@ -105,7 +105,7 @@ func testOwn(t *testing.T, d Database) {
 	}
 }
 
-// testOneConnection: a pool of one is enough, but to say who is in the way.
+// testOneConnection: a pool of one is enough, except to name the session that blocks.
 func testOneConnection(t *testing.T, d Database) {
 	at := d.Make(t)
 	db, older := d.Connect(t, at), d.Connect(t, at)

@@ -98,7 +98,7 @@ func (d Database) Wait(t *testing.T, db *sql.DB, want int64) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nobody waits for a lock")
+			t.Fatal("no session waits for a lock")
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 // Form is how a leader writes.
 type Form string
 
-// The forms. Those beneath Connection are what one would write who had not heard of
+// The forms. Those beneath Connection are what a programmer would write without knowledge of
 // fence/fencesql, or of its rules.
 const (
 	Tx         Form = "tx"         // Fence.Tx

@@ -131,7 +131,7 @@ func lead(open Opener) error {
 // patience is how long a leader tries to do what it was told.
 const patience = 20 * time.Second
 
-// operate does what the command says, whoever leads by now.
+// operate does what the command says, whichever process leads by now.
 func operate(resource Resource, c command) []Operation {
 	ctx, cancel := context.WithTimeout(fence.NewContext(context.Background(), c.Token), patience)
 	defer cancel()

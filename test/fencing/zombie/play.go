@@ -224,7 +224,7 @@ func (s *stage) start(number int, id, url, log string) *child {
 	})
 	s.t.Cleanup(func() {
 		_ = c.cmd.Process.Kill()
-		go func() { // nobody may be left to take what it has said
+		go func() { // there may be no receiver left
 			for range c.answers {
 			}
 		}()
@@ -254,11 +254,11 @@ func (s *stage) first() {
 	case s.tokens[0] = <-s.children[0].leads:
 	case s.tokens[1] = <-s.children[1].leads:
 	case <-time.After(tooLong):
-		s.t.Fatal("zombie: nobody was elected")
+		s.t.Fatal("zombie: no leader was elected")
 	}
 }
 
-// newest takes note of elections that nobody had asked for.
+// newest records elections that the test had not asked for.
 func (s *stage) newest() *child {
 	for i, c := range s.children {
 		for more := true; more; {
@@ -293,12 +293,12 @@ func (s *stage) turn(r *Result, at, value int64) (frozen bool) {
 		s.note(r, older, old, false)
 		return false
 	}
-	// It is frozen, and somebody else is elected.
+	// It is frozen, and another is elected.
 	for s.tokens[newer.number] < token {
 		select {
 		case s.tokens[newer.number] = <-newer.leads:
 		case <-time.After(tooLong):
-			s.t.Fatalf("zombie: nobody took over from leader %d, frozen before step %d", older.number, at)
+			s.t.Fatalf("zombie: no successor of leader %d, frozen before step %d", older.number, at)
 		}
 	}
 	s.follow(r, newer, older, value+1)

@@ -14,7 +14,7 @@ import (
 // Steps counts what a leader does at its resource, and freezes its process in front of
 // one of them. Its methods are safe for concurrent use.
 type Steps struct {
-	mu    sync.Mutex // held while the process stands still: who disarms comes before that, or after
+	mu    sync.Mutex // held while the process stands still: disarm runs before that, or after
 	left  int64      // steps until the process is frozen; negative: never
 	count int64
 }
@@ -36,7 +36,7 @@ func (s *Steps) disarm() int64 {
 }
 
 // Step is one step. The whole process may be stopped in it, as by SIGSTOP, until
-// somebody lets it go on.
+// another lets it go on.
 func (s *Steps) Step() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
