@@ -166,16 +166,16 @@ func TestConstant(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for want, s := range map[string]count.Spec{
-		`protocol "paxos"; want one of quorum, lease`:               {Protocol: "paxos", N: 3},
-		"quorum with 10 machines; want 3 to 9":                      {Protocol: "quorum", N: 10},
-		"raft with 2 machines; want 3 to 10000":                     {Protocol: "raft", N: 2},
-		"bully with 10001 machines":                                 {Protocol: "bully", N: count.MaxNodes + 1},
-		"initiators of raft; only bully and ring":                   {Protocol: "raft", N: 3, Initiators: []int{1}},
-		"initiators [5]; want places from 1 to 4":                   {Protocol: "bully", N: 5, Initiators: []int{5}},
-		"initiators [1 1]; want places from 1 to 5, each once":      {Protocol: "ring", N: 5, Initiators: []int{1, 1}},
-		"a ring of bully; only the rings can have one":              {Protocol: "bully", N: 3, Ring: []int{1, 2, 3}},
-		"a ring of 3 places; want each of 1 to 3 once":              {Protocol: "ring", N: 3, Ring: []int{1, 1, 3}},
-		"a ring of 2 places; want each of 1 to 3 once":              {Protocol: "ring", N: 3, Ring: []int{1, 2}},
+		`protocol "paxos"; want one of quorum, lease`:                           {Protocol: "paxos", N: 3},
+		"quorum with 10 machines; want 3 to 9":                                  {Protocol: "quorum", N: 10},
+		"raft with 2 machines; want 3 to 10000":                                 {Protocol: "raft", N: 2},
+		"bully with 10001 machines":                                             {Protocol: "bully", N: count.MaxNodes + 1},
+		"initiators of raft; only bully and ring":                               {Protocol: "raft", N: 3, Initiators: []int{1}},
+		"initiators [5]; want places from 1 to 4":                               {Protocol: "bully", N: 5, Initiators: []int{5}},
+		"initiators [1 1]; want places from 1 to 5, each once":                  {Protocol: "ring", N: 5, Initiators: []int{1, 1}},
+		"a ring of bully; only the rings can have one":                          {Protocol: "bully", N: 3, Ring: []int{1, 2, 3}},
+		"a ring of 3 places; want each of 1 to 3 once":                          {Protocol: "ring", N: 3, Ring: []int{1, 1, 3}},
+		"a ring of 2 places; want each of 1 to 3 once":                          {Protocol: "ring", N: 3, Ring: []int{1, 2}},
 		"initiators of ring-chang-roberts; only bully and ring have initiators": {Protocol: "ring-chang-roberts", N: 3, Initiators: []int{1}},
 	} {
 		if _, err := count.Run(s); err == nil || !strings.Contains(err.Error(), want) {
