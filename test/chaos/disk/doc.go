@@ -1,7 +1,6 @@
-// Package disk has the disks that nodes under test keep their data on, and what
-// can go wrong with one: [NewFUSE] makes one that can be slow, fail, be full, and
-// lose power; [NewTmpfs] one that can be full, by the kernel's own account;
-// [NewPlain] one that can only be copied and wiped.
+// Package disk has the disks of nodes under test, and their faults: [NewFUSE] makes one that can be
+// slow, fail, be full, and lose power; [NewTmpfs] one that can be full, by the kernel's own
+// account; [NewPlain] one that can only be copied and wiped.
 //
 // # What a loss of power leaves
 //
@@ -67,8 +66,8 @@
 //
 // # Concurrency and failure
 //
-// All of a [Disk] may be called at any time by any goroutine. What ends with an error has changed
-// nothing, except for those of plain directories, which may have done it in part. The files of a
+// All of a [Disk] may be called at any time by any goroutine. A call that returns an error has
+// changed nothing, except for those of plain directories, which may be done in part. The files of a
 // FUSE disk are in the memory of the process that made it, which serves them: they end with it, and
 // their users then get errors (ENOTCONN). The next process that makes a disk removes the mounts of
 // those that have died. The serving process should not use the files itself.

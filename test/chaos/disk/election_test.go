@@ -110,7 +110,7 @@ func TestSlowDisks(t *testing.T) {
 				t.Logf("token %d after %d, %v after the leader was killed", now, token, time.Since(begin).Round(time.Millisecond))
 				fewest = min(fewest, uint64(now-token))
 			}
-			// One of them may have met with a machine that stood still.
+			// The machine may have been stopped during one of them.
 			if fewest > 10 {
 				t.Errorf("each election took %d terms or more: it wants one, and on slow disks a few", fewest)
 			}
@@ -189,9 +189,8 @@ func TestFullDisks(t *testing.T) {
 	rising(t, v.tokens)
 }
 
-// TestStartOnBadDisks is what elect run does where its disk is bad when it is
-// started: it says so and ends. Only a disk that is full is none of these to a node
-// that has its files. When the disk is well again, it comes up.
+// TestStartOnBadDisks: elect run ends, and says why, if its disk is bad at its start. A full disk
+// is no such fault for a node that has its files. When the disk is sound again, the node starts.
 func TestStartOnBadDisks(t *testing.T) {
 	long.Test(t, "it cuts the power of real processes again and again")
 	faults := []struct {

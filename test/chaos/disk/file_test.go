@@ -102,9 +102,9 @@ func (m *machine) leader() *node {
 	return nil
 }
 
-// TestFileElectionInOutages: a machine with two candidates loses power at a random
-// moment, 40 times, and no token is used twice. In between, one of two that dies is
-// followed by the other, by the locks of the disk.
+// TestFileElectionInOutages: a machine with two candidates loses power at a random moment, 40
+// times, and no token is used twice. In between, when one of the two dies the other leads, by the
+// locks of the disk.
 func TestFileElectionInOutages(t *testing.T) {
 	long.Test(t, "it cuts the power of real processes again and again")
 	m := newMachine(t, build(t))

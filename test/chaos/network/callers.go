@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// callerVariable says in the environment of a process for which node of which
-// network it calls.
+// callerVariable names, in the environment of a process, the node and the network for which it
+// calls.
 const callerVariable = "CHAOS_CALLER"
 
 // callers finds the node that calls, by the process that has the calling socket: on
@@ -42,7 +42,7 @@ func newCallers(network string) (*callers, error) {
 // mark is what the environment of node i's programs has.
 func (c *callers) mark(i int) string { return callerVariable + "=" + c.network + "/" + strconv.Itoa(i) }
 
-// errStranger is that of a process that is none of this network.
+// errStranger is for a process outside this network.
 var errStranger = errors.New("no process of this network")
 
 // who returns the node, or the operator, that has made an accepted connection.
@@ -60,7 +60,7 @@ func (c *callers) who(accepted net.Conn) (int, error) {
 	case errors.Is(err, unix.ENOENT) || err == nil && e.inode == 0:
 		return noCaller, fmt.Errorf("%w: the caller has closed it", errStranger)
 	case err != nil:
-		return noCaller, fmt.Errorf("the kernel does not tell whose %v is: %w", from, err)
+		return noCaller, fmt.Errorf("the kernel does not name the owner of %v: %w", from, err)
 	}
 	socket := "socket:[" + strconv.FormatUint(uint64(e.inode), 10) + "]"
 	c.mu.Lock()

@@ -39,8 +39,8 @@ func shapes() map[string]Links {
 	}
 }
 
-// TestLinks: what is connected is heard, on connections of both directions, and
-// what is not is not; when all is healed what was said meanwhile arrives.
+// TestLinks: connected nodes hear each other, on connections of both directions, and others do not;
+// after the healing what was said meanwhile arrives.
 func TestLinks(t *testing.T) {
 	kinds(t, 5, func(t *testing.T, w *puppets) {
 		wires := w.mesh()
@@ -118,8 +118,8 @@ func TestNewConnections(t *testing.T) {
 	})
 }
 
-// TestReset: both ends read it, cut or not, idle or busy, however many connections
-// there are; those with others go on, and new ones can be made.
+// TestReset: both ends read it, cut or not, idle or busy, with any number of connections; those
+// with others go on, and new ones can be made.
 func TestReset(t *testing.T) {
 	kinds(t, 3, func(t *testing.T, w *puppets) {
 		for _, links := range []Links{nil, Apart(3), OneWay(3, 1, 0)} {
@@ -166,7 +166,7 @@ func TestResetDualStack(t *testing.T) {
 	c.to.must(wasReset, "hear c 1 %v", patience)
 }
 
-// TestResetAmidTraffic: an end whose numbers move all the time is reset too.
+// TestResetAmidTraffic: an end whose numbers change all the time is reset, too.
 func TestResetAmidTraffic(t *testing.T) {
 	kinds(t, 2, func(t *testing.T, w *puppets) {
 		var all []wire
@@ -191,7 +191,7 @@ func TestResetAmidTraffic(t *testing.T) {
 	})
 }
 
-// TestResetWhileStopped: what a process does not read yet is reset all the same.
+// TestResetWhileStopped: unread data is reset, too.
 func TestResetWhileStopped(t *testing.T) {
 	kinds(t, 2, func(t *testing.T, w *puppets) {
 		c := w.connect(0, 1)
@@ -210,7 +210,7 @@ func TestResetWhileStopped(t *testing.T) {
 	})
 }
 
-// TestOperator reaches all past all faults, at either address.
+// TestOperator reaches all, past all faults, at either address.
 func TestOperator(t *testing.T) {
 	kinds(t, 3, func(t *testing.T, w *puppets) {
 		operator := newPuppet(t, "the operator", w.Command(Operator, self(t)))
@@ -240,7 +240,7 @@ func TestLoss(t *testing.T) {
 		w.set(Links{{0, 1}: {Loss: percent}})
 		want := packets * (100 - percent) / 100
 		var got int
-		// A kernel that has no time drops some on its own account, but lets none through.
+		// A busy kernel drops some on its own account, but lets none through.
 		for try := 0; try == 0 || got < want-200 && try < 5; try++ {
 			sender.must("ok", "burst %s %d packet", w.Addr(1), packets)
 			w.nodes[2].must("ok", "burst %s 1 %s", w.Addr(1), lastPacket)
@@ -318,7 +318,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// TestSet: what cannot be done changes nothing.
+// TestSet: a change that is impossible changes nothing.
 func TestSet(t *testing.T) {
 	kinds(t, 2, func(t *testing.T, w *puppets) {
 		c := w.connect(0, 1)
@@ -365,7 +365,7 @@ func TestSet(t *testing.T) {
 func TestSetIsFast(t *testing.T) {
 	kinds(t, 5, func(t *testing.T, w *puppets) {
 		const quick = 20 * time.Millisecond
-		// Some changes, and more if the machine had something else to do.
+		// Some changes, and more on a busy machine.
 		for late := time.Now().Add(patience); ; {
 			var took []time.Duration
 			for n := range 50 {
@@ -486,8 +486,7 @@ func resources(t *testing.T) used {
 	return used{len(files), runtime.NumGoroutine()}
 }
 
-// TestKilledHarness: of a harness that is killed no network is left, even while a
-// program of it lives on.
+// TestKilledHarness: no network of a killed harness is left, even while a program of it lives on.
 func TestKilledHarness(t *testing.T) {
 	w, err := NewNamespaces(t.TempDir(), 1)
 	able(t, err)

@@ -48,9 +48,8 @@ const firstPort, lastPort = 10_000, 32_000
 // of the nodes into dir. It can cut and delay; it cannot lose single packets, because
 // it carries streams. It needs no privileges.
 //
-// What a node is called by is known by its process: its programs must be started
-// with [Network.Command], and what is started otherwise is refused. The process
-// that made the network is taken for the operator.
+// A caller is identified by its process: programs must be started with [Network.Command], and
+// others are refused. The process that made the network is taken for the operator.
 //
 // It lasts as long as this process. See package cable for what a proxy cannot show.
 func NewProxies(dir string, n int) (Network, error) {
@@ -121,7 +120,7 @@ func (w *proxies) accept(to int, front net.Listener) {
 	for {
 		conn, err := front.Accept()
 		if err != nil {
-			// Out of descriptors, most likely, if it is not closed.
+			// Probably out of descriptors, if it is not closed.
 			select {
 			case <-time.After(10 * time.Millisecond):
 				continue

@@ -94,7 +94,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestNoSuchNode: a shape about a node that is not there would be no fault.
+// TestNoSuchNode: a shape with a node that does not exist would be no fault.
 func TestNoSuchNode(t *testing.T) {
 	for name, f := range map[string]func(){
 		"isolate": func() { Isolate(3, 3) }, "one way": func() { OneWay(3, 0, 3) }, "mute": func() { Mute(3, -1) },

@@ -13,7 +13,7 @@ const (
 	Stream Op = "stream" // a sequence
 )
 
-// Result says what became of an operation.
+// Result is the result of an operation.
 type Result string
 
 // The results.
@@ -32,8 +32,7 @@ const (
 	Never   Result = "never"
 )
 
-// Operation is one operation, as [ReadDir] puts it together from what was written
-// down about it.
+// Operation is one operation, as [ReadDir] reads it from the records.
 type Operation struct {
 	Client string // a process's connection: one operation at a time
 	N      int64  // its number with that client, from 1

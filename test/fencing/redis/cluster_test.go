@@ -75,10 +75,10 @@ func wait(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// TestCluster moves the keys of a resource to another node of a cluster, one by one, while
-// a leader writes. A redirect is an answer: what it answers was not applied, and is sent to
-// the other node. Where the mark and a key are at different nodes, nothing is written. A
-// stale token passes nowhere.
+// TestCluster moves the keys of a resource to another node of a cluster, one by one, while a leader
+// writes. A redirect is an answer: the request was not applied, and is sent to the other node.
+// Where the mark and a key are at different nodes, nothing is written. A stale token is refused
+// everywhere.
 func TestCluster(t *testing.T) {
 	ctx := t.Context()
 	from, to, all := cluster(t)

@@ -25,15 +25,15 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// Config says what is played.
+// Config describes a play.
 type Config struct {
 	Opener string // one of those that Main was given
 	Where  string // passed to it
 
-	// Env is what the leaders' environment has beside the test's.
+	// Env is added to the leaders' environment.
 	Env []string
 
-	// Read reads the register beside the leaders. nil: it is not compared at the end.
+	// Read reads the register without a leader. nil: it is not compared at the end.
 	Read func(context.Context) (int64, error)
 
 	// Wait is how long the newer leader tries to claim and write before the older one
@@ -44,7 +44,7 @@ type Config struct {
 	Most int
 }
 
-// Result is what came of it.
+// Result is the result of the plays.
 type Result struct {
 	Plays    int // leaders that were frozen, each in front of another step
 	Waited   int // plays in which the newer leader had to wait for the older one
@@ -69,8 +69,8 @@ func (r Result) Text() string {
 	return b.String()
 }
 
-// Prove plays, and fails the test if anything stale was applied, or if nothing was shown:
-// no leader was frozen, or none was ever refused.
+// Prove plays, and fails the test if a stale operation was applied, or if nothing was tested: no
+// leader was frozen, or none was ever refused.
 func Prove(t *testing.T, cfg Config) Result {
 	t.Helper()
 	r := Play(t, cfg)
@@ -83,7 +83,7 @@ func Prove(t *testing.T, cfg Config) Result {
 		t.Error("the history is not that of a fenced register")
 	}
 	if r.Plays < 3 || r.Refused == 0 {
-		t.Errorf("%d plays, %d refusals: this has shown nothing", r.Plays, r.Refused)
+		t.Errorf("%d plays, %d refusals: nothing was tested", r.Plays, r.Refused)
 	}
 	if t.Failed() {
 		t.Log("the history:\n" + r.Text())
@@ -91,7 +91,7 @@ func Prove(t *testing.T, cfg Config) Result {
 	return r
 }
 
-// Disprove plays what is known to be unsafe, and fails the test if nothing stale was applied.
+// Disprove plays an unsafe design, and fails the test if nothing stale was applied.
 func Disprove(t *testing.T, cfg Config) {
 	t.Helper()
 	r := Play(t, cfg)
@@ -325,7 +325,7 @@ func (s *stage) follow(r *Result, newer, older *child, value int64) {
 	}
 }
 
-// note takes down what a leader has done.
+// note records what a leader has done.
 func (s *stage) note(r *Result, c *child, a answer, woken bool) {
 	for _, o := range a.Operations {
 		o.Leader = c.number
@@ -342,8 +342,7 @@ func (s *stage) note(r *Result, c *child, a answer, woken bool) {
 	}
 }
 
-// ask tells a leader what to do, and returns its answer, or puts down that it fell
-// asleep over it.
+// ask tells a leader what to do, and returns its answer, or records that it was frozen.
 func (s *stage) ask(c *child, what command) answer {
 	s.t.Helper()
 	if err := c.in.Encode(what); err != nil {

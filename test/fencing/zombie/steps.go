@@ -50,8 +50,8 @@ func (s *Steps) Step() {
 	}
 }
 
-// freeze stops this process. The signal goes to the thread that asks for it, which
-// therefore does nothing more before it takes effect.
+// freeze stops this process. The signal goes to the calling thread, which therefore does nothing
+// more before it takes effect.
 func freeze() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -60,8 +60,8 @@ func freeze() {
 	}
 }
 
-// Dial connects as net.Dialer does. What is written to the connection is a step before
-// it is sent, and what is read is one after it has come.
+// Dial connects as net.Dialer does. Data written to the connection is a step before it is sent, and
+// data read is one after it has come.
 func (s *Steps) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	s.Step()
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
