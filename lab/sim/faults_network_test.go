@@ -118,7 +118,7 @@ func TestSwizzle(t *testing.T) {
 		orders[w.ops[0].order[0]] = true
 	}
 	if len(orders) != 2 || orders[0] {
-		t.Errorf("who comes back first: %v; want every one but the first to go", orders)
+		t.Errorf("the first that comes back: %v; want every one but the first to go", orders)
 	}
 }
 

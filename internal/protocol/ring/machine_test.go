@@ -222,7 +222,7 @@ func TestRandom(t *testing.T) {
 		}
 		for _, n := range w.Nodes {
 			if v := n.Machine.View(); v.Leader.Term != token {
-				t.Errorf("seed %d: %s follows %+v, who leads with %d", seed, n.ID, v.Leader, token)
+				t.Errorf("seed %d: %s follows %+v, which leads with %d", seed, n.ID, v.Leader, token)
 			}
 			for used := range n.Used {
 				if used > token {

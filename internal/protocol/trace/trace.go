@@ -29,7 +29,7 @@ func longest(line int) int {
 // MaxNodes is the greatest number of participants.
 const MaxNodes = 1000
 
-// Source says who wrote a trace.
+// Source is the kind of writer of a trace.
 type Source string
 
 // The sources.

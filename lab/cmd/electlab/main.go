@@ -14,7 +14,7 @@ import (
 	"github.com/electd/elect/internal/cli"
 )
 
-const rootHelp = `electlab shows that elect is right: it runs the protocols, the very code that runs
+const rootHelp = `electlab shows that elect is right: it runs the protocols, the same code that runs
 in production, in a simulated world of faults and through every interleaving of a
 small one, and reads the traces of both and of real nodes.
 

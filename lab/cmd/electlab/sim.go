@@ -17,9 +17,9 @@ import (
 	"github.com/electd/elect/lab/sim/story"
 )
 
-const simHelp = `Run election protocols, the very code that runs in production, in a simulated world
-of broken networks, clocks, disks, stores and processes, and check after every
-event what they promise. A seed decides everything: the same seed, or the same
+const simHelp = `Run election protocols, the same code that runs in production, in a simulated world
+of failing networks, clocks, disks, stores and processes, and check their promises
+after every event. A seed decides everything: the same seed, or the same
 schedule, gives the same run to the bit.
 
 Exit codes: 0 nothing was violated; 80 safety was, or what must be found failing

@@ -45,11 +45,9 @@ refused. It refuses every token that is less than the greatest that it has
 accepted, and accepts an equal one: that is how stale writes get in where two
 terms have one token.
 
-The report is the same to the byte each time with the same build, whatever --jobs
-is. --html writes it as a page with plots that opens offline. --keep DIR writes the
+The report is the same to the byte each time with the same build, for any --jobs. --html writes it as a page with plots that opens offline. --keep DIR writes the
 schedule of each protocol, of FILE or of the one seed, into DIR (made if it is
-not there), to be run with electlab sim
-replay and told with --story.
+not there), for electlab sim replay --story.
 
 Exit codes: 80 a protocol violates what it must hold (81 liveness, 82 a machine
 crashed): the report names the first seed; 64 the command line or FILE is wrong; 73

@@ -26,7 +26,7 @@ says that the machines behave differently now.
 
 Exit codes: 80, 81, 82 if something is violated, as for electlab sim run; else 1 if
 the hash or the violated invariant is not the expected one; else 130 if it was
-interrupted, of which it says at which event, and 73 if the trace or stdout cannot
+interrupted (the report has the event), and 73 if the trace or stdout cannot
 be written.
 
 -o json writes one object: protocol, seed, nodes, operations, events,
@@ -62,7 +62,7 @@ func newSimReplay() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.Uint64Var(&until, "until", 0, "stop after event `N`")
-	f.BoolVar(&tell, "story", false, "tell what happens")
+	f.BoolVar(&tell, "story", false, "write the story of the run")
 	f.BoolVar(&full, "full", false, "with --story: every event")
 	f.StringVar(&traceFile, "trace", "", "write the trace to `FILE`")
 	format.Flag(f)

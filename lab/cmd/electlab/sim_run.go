@@ -27,17 +27,17 @@ const simRunHelp = `Run a protocol in the simulated world: one seed after the ot
 until one violates what the protocol promises. Each seed draws a schedule of its
 own: how noisy everything is, which faults there are, and when.
 
-A violation is shrunk to the few faults that it takes, kept in a file (--keep,
-or elect-sim-PROTOCOL-SEED.json in this directory), and told as a story. elect
-sim replay runs the file again.
+A violation is shrunk to the few faults that it needs, kept in a file (--keep,
+or elect-sim-PROTOCOL-SEED.json in this directory), and written as a story.
+electlab sim replay runs the file again.
 
 Without --seed and --seeds it runs the seeds 1 to 100. --seed X runs X alone,
 --seeds N the seeds 1 to N, and both together N seeds from X on.
 
 --scenario NAME runs one of the situations that electlab sim list names instead, with
-its own schedules, and judges what comes of it: 0 if that is what is expected of
-the protocol, 80 if not. With --protocol it tells the story of the first run;
-without, or with --scenario all, it shows a line for each.
+its own schedules, and judges the outcome: 0 if it is the expected one, 80 if not.
+With --protocol it writes the story of the first run; without, or with --scenario
+all, it shows a line for each.
 
 -o json writes one object: protocol, profile, nodes (0: drawn), beyond, seed,
 seeds, runs, interrupted, events, virtual_seconds, wall_seconds,

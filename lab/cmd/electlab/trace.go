@@ -25,9 +25,9 @@ its data directory); all have one schema.`,
 		newTraceVerify(), newTraceConvert(), newTraceDraw())
 }
 
-const traceVerifyHelp = `Check traces against the machines themselves: every input in one is handed to a
-machine made for the purpose, and what the machine wants and shows is compared
-with what the trace says. FILE may be - for stdin.
+const traceVerifyHelp = `Check traces against the machines: every input in a trace is handed to a new
+machine, and the effects and the view of the machine are compared with those in
+the trace. FILE may be - for stdin.
 
 A node's flight recorder leaves several, flight-*.ndjson in its data directory:
 each begins with the node's boot or with the state of its machine, which only the
@@ -35,7 +35,7 @@ build that wrote it can be sure to read. One of a node that runs, or was killed,
 has no end, and its last line may be torn; that is no defect.
 
 Exit codes, the greatest of all files: 0 they agree; 1 they do not, and the first
-difference is told; 64 a file is no trace, or a defective one; 73 stdout cannot
+difference is printed; 64 a file is no trace, or a defective one; 73 stdout cannot
 be written.
 
 -o json writes one object a file: file, protocol, source, build, events, steps,
@@ -154,7 +154,7 @@ func makersFor(h *trace.Header) map[string]trace.Maker {
 const traceConvertHelp = `Convert a trace to a form that is easier to look at, on stdout:
 
   --to text     a column for each node, time downwards, in words, every event
-  --to chrome   JSON for ui.perfetto.dev and chrome://tracing: who leads, who is
+  --to chrome   JSON for ui.perfetto.dev and chrome://tracing: the leaders, the nodes that are
                 up, every step, and the messages as arrows
 
 FILE may be - for stdin.

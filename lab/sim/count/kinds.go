@@ -116,7 +116,7 @@ func blazingmqKind(name string, mode blazingmq.Mode) kind {
 }
 
 func makeLease(ids []protocol.NodeID, i int, _ *Spec) (protocol.Machine, error) {
-	// The watches here can be relied on, so that nobody need look by itself
+	// The watches here can be relied on, so that no candidate needs to look by itself
 	// while it waits.
 	return lease.New(lease.Config{Self: ids[i], Poll: time.Hour})
 }

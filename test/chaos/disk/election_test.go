@@ -140,20 +140,20 @@ func TestDisksThatFail(t *testing.T) {
 			v.stays(4*v.promise, leader, token)
 			v.nodes[leader].kill()
 			v.nodes[leader].join()
-			nobody := func(what string) {
+			unled := func(what string) {
 				t.Helper()
 				v.hold(4 * v.promise)
 				if l, now, _ := v.look(); l >= 0 {
 					t.Errorf("%s: %s leads with token %d", what, v.nodes[l].id, now)
 				}
 			}
-			nobody("no disk can be written")
+			unled("no disk can be written")
 			other := v.nodes[(leader+1)%3]
 			v.await("it says what is wrong", func() bool {
 				return strings.Contains(other.said(), "the ballot cannot be saved: this node votes for nobody and leads nothing until it can")
 			})
 			other.fault(disk.Fault{})
-			nobody("one of three disks can be written")
+			unled("one of three disks can be written")
 			v.fault(disk.Fault{})
 			_, token = v.leads(token)
 			for i, n := range v.nodes {

@@ -29,7 +29,7 @@
 // (100; one that stands by reads at a twentieth of that). In the directory are
 //
 //	ledger                  package lives; made if it is not there
-//	register.sock           package register; while nobody serves it, workers only stamp
+//	register.sock           package register; without a server, workers only stamp
 //	ops/*.ndjson            what they did to the register
 //	watch/NAME-….ndjson     what a watcher saw: {"at", "time", "leader": {"id", "token"},
 //	                        "stale", "cause"}, as elect watch -o json has it and with the
