@@ -1,4 +1,4 @@
-// Exactlyonce is a scheduler whose jobs have their effect exactly once, whoever of its
+// Exactlyonce is a scheduler whose jobs have their effect exactly once, whichever of its
 // copies is killed, frozen or cut off at whatever moment. Which jobs are due, which one
 // is at work and what came of them is in PostgreSQL, and every step is a transaction
 // that the fence checks.

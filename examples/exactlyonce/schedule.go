@@ -21,14 +21,14 @@ import (
 // unique. The row goes from due to running, under the token of the leader that took it,
 // and from running to done. Each step is a transaction that shows the token first, so no
 // step of a leader that was replaced is ever committed, however late it comes. A leader
-// that finds a row running under a smaller token knows that nobody will finish it, and
+// that finds a row running under a smaller token knows that no process will finish it, and
 // does so itself.
 //
 // An effect within this database is part of the transaction that makes the row done: it
 // happens exactly once, or the row is not done.
 //
-// An effect outside cannot be part of it. Whoever dies between the effect and the commit
-// leaves a row of which nobody can know whether the effect has happened, and the next
+// An effect outside cannot be part of it. A process that dies between the effect and the commit
+// leaves a row of which none can know whether the effect has happened, and the next
 // leader does it again. So it is tried at least once, always with the same key, and
 // happens once if the other side keeps the keys that it has seen, as payment services
 // do (the header Idempotency-Key). The token, shown there, too, keeps a late leader out where

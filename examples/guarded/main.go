@@ -9,7 +9,7 @@
 // A worker that is left behind by a leader that was killed would go on with its
 // work, beside the workers of the next one. Here nothing is left behind: Guard
 // puts the program under a keeper, and until that has killed all that the
-// program ever started, nobody else leads. Afterwards
+// program ever started, no other leads. Afterwards
 //
 //	./guarded -verify
 //

@@ -15,7 +15,7 @@ log=${1:-ticks.log}
 : "${ELECT_TOKEN:?run this under elect: elect run -- $0 $log}"
 
 touch "$log"
-# Cut off a line that somebody was killed in the middle of writing.
+# Cut off a partial line of a process that was killed while it wrote.
 if [ -s "$log" ] && [ "$(tail -c 1 "$log" | wc -l)" -eq 0 ]; then
 	sed -i '$d' "$log"
 fi

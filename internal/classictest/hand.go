@@ -2,7 +2,7 @@ package classictest
 
 import "github.com/electd/elect/internal/protocol"
 
-// Hand drives machines by hand, and allocates nothing for it.
+// Hand drives machines step by step, without allocations.
 type Hand struct {
 	Now protocol.Instant
 

@@ -12,8 +12,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Halted fails unless a machine that has not booted halts at a ballot that it
-// cannot read, and then does nothing.
+// Halted fails unless a machine halts on an unreadable ballot, and then does nothing.
 func Halted(t *testing.T, m protocol.Machine) {
 	t.Helper()
 	var fx protocol.Effects
@@ -64,8 +63,8 @@ func StateKnowsAllFields(t *testing.T, m protocol.Machine, apart ...string) {
 	}
 }
 
-// Reloaded says what another machine does that the one has not done in a step with
-// the effects fx, after it was loaded with the state before; nil if there is nothing.
+// Reloaded returns how another machine, loaded with the state before, differs in a step with the
+// effects fx; nil if it does not.
 func Reloaded(one protocol.Machine, fx *protocol.Effects, other protocol.Machine, before []byte, in *protocol.Input) error {
 	if err := other.LoadState(before); err != nil {
 		return fmt.Errorf("its state cannot be loaded: %w", err)
@@ -89,8 +88,8 @@ func Reloaded(one protocol.Machine, fx *protocol.Effects, other protocol.Machine
 
 func same[T any](a, b []T) bool { return len(a)+len(b) == 0 || reflect.DeepEqual(a, b) }
 
-// FuzzLoadState loads anything into what machine returns: a state that is accepted
-// is written as it was read, and can be gone on from.
+// FuzzLoadState loads arbitrary bytes into what machine returns: an accepted state is written as it
+// was read, and the machine can go on from it.
 func FuzzLoadState[M protocol.Machine](f *testing.F, machine func() (M, error)) {
 	m, err := machine()
 	if err != nil {
@@ -116,8 +115,7 @@ func FuzzLoadState[M protocol.Machine](f *testing.F, machine func() (M, error)) 
 	})
 }
 
-// Bytes are what a fuzzer has come up with, read as what a test needs. They end in
-// zeros.
+// Bytes are a fuzzer's input. They end in zeros.
 type Bytes []byte
 
 // Byte reads one.
@@ -130,7 +128,7 @@ func (b *Bytes) Byte() byte {
 	return first
 }
 
-// Number reads a number that is small, mostly.
+// Number reads a number, small in most cases.
 func (b *Bytes) Number() uint64 {
 	if small := b.Byte(); small < 240 || len(*b) < 8 {
 		return uint64(small % 8)
@@ -140,7 +138,7 @@ func (b *Bytes) Number() uint64 {
 	return v
 }
 
-// Anything is what FuzzStep hands to machines.
+// Anything describes what FuzzStep hands to machines.
 type Anything[M protocol.Machine] struct {
 	// Shape says how the machines of a run are made. They are n2 of n1 to n4, or of
 	// some of these.
@@ -154,8 +152,8 @@ type Anything[M protocol.Machine] struct {
 	Pace time.Duration
 }
 
-// FuzzStep hands anything at all to a machine: nothing panics, orders come in
-// order, and a machine that is loaded goes the same way.
+// FuzzStep hands arbitrary inputs to a machine: nothing panics, orders come in order, and a loaded
+// machine behaves the same.
 func FuzzStep[M protocol.Machine](f *testing.F, a Anything[M]) {
 	f.Add(bytes.Repeat([]byte{1, 2, 3, 4, 5, 6, 7}, 40))
 	f.Add(bytes.Repeat([]byte{6, 0, 9, 1, 2, 250, 3, 1, 0}, 60))

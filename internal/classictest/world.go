@@ -1,14 +1,11 @@
-// Package classictest is what the tests of the classic protocols share: a small
-// [World] in which bully and ring run, with a clock and a disk for each participant
-// and a network that can be cut, lose, double and delay; the stories that are told
-// of it; and what holds of any machine and its state. Raft and BlazingMQ have worlds
-// of their own, which judge more, and take the [Agenda] and the states from here.
-// Time is only counted, and chance is seeded, so that a world goes the same way each
-// time.
+// Package classictest is what the tests of the classic protocols share: a small [World] in which
+// bully and ring run, with a clock and a disk for each participant and a network that can be cut,
+// lose, double and delay; the stories that are told of it; and what holds of any machine and its
+// state. Raft and BlazingMQ have worlds of their own, which check more, and take the [Agenda] and
+// the states from here. Time is simulated and chance is seeded, so a world repeats.
 //
-// All of it belongs to one test and one goroutine. What a machine must never do in
-// any world (orders out of order, a token twice, a view that does not fit) fails
-// the test.
+// A world belongs to one test and one goroutine. A violation by any machine (orders out of order, a
+// token used twice, an inconsistent view) fails the test.
 package classictest
 
 import (
@@ -58,14 +55,14 @@ type World[M protocol.Machine] struct {
 	Sent  map[protocol.MessageType]int          // counts, until the test clears it
 	Check bool                                  // each step is made a second time, by a machine that was loaded
 	Steps int                                   // that were made
-	Log   func(id protocol.NodeID, says string) // is told what happens, if it is not nil
+	Log   func(id protocol.NodeID, says string) // is called with each event, if it is not nil
 
 	chance *rand.Rand
 	rand   uint64
 }
 
-// New is a world of n1 to nn, none of which is started. Each life of the i-th has
-// a machine of its own, which machine makes.
+// New returns a world of n1 to nn, none of which is started. Each incarnation of node i has a
+// machine of its own, which machine makes.
 func New[M protocol.Machine](t testing.TB, n int, machine func(i int, members []protocol.NodeID) (M, error)) *World[M] {
 	w := &World[M]{T: t, Sent: map[protocol.MessageType]int{}}
 	members := IDs(n)
@@ -75,7 +72,7 @@ func New[M protocol.Machine](t testing.TB, n int, machine func(i int, members []
 	return w
 }
 
-// tell says what has become of a view.
+// tell logs a change of a view.
 func (w *World[M]) tell(n *Node[M], before, after protocol.View) {
 	if before.Role != after.Role {
 		w.Log(n.ID, fmt.Sprintf("%v → %v", before.Role, after.Role))
@@ -89,7 +86,7 @@ func (w *World[M]) tell(n *Node[M], before, after protocol.View) {
 	}
 }
 
-// Start begins a life of the i-th, with what its disk holds.
+// Start begins an incarnation of node i, with what its disk holds.
 func (w *World[M]) Start(i int) {
 	n := w.Nodes[i]
 	m, err := n.make()
@@ -101,28 +98,28 @@ func (w *World[M]) Start(i int) {
 	w.Step(i, protocol.Input{Kind: protocol.Boot, Durable: n.disk})
 }
 
-// Stand begins a life of the i-th, as a candidate.
+// Stand begins an incarnation of node i, as a candidate.
 func (w *World[M]) Stand(i int) {
 	w.Start(i)
 	w.Do(i, protocol.Campaign)
 }
 
-// StandAll begins a life of each, as a candidate.
+// StandAll begins an incarnation of each node, as a candidate.
 func (w *World[M]) StandAll() {
 	for i := range w.Nodes {
 		w.Stand(i)
 	}
 }
 
-// Do gives the i-th a command.
+// Do gives node i a command.
 func (w *World[M]) Do(i int, v protocol.Verb) {
 	w.Step(i, protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: v}})
 }
 
-// Kill ends the life of the i-th.
+// Kill ends the incarnation of node i.
 func (w *World[M]) Kill(i int) { w.Nodes[i].Up = false }
 
-// later has something happen to the i-th, in this life only.
+// later schedules an event of node i, for this incarnation only.
 func (w *World[M]) later(i int, d time.Duration, do func()) {
 	n, life := w.Nodes[i], w.Nodes[i].life
 	w.In(d, func() {
@@ -138,7 +135,7 @@ func (w *World[M]) Reading(n *Node[M]) protocol.Reading {
 	return protocol.Reading{Boot: at, Mono: at}
 }
 
-// Step hands the i-th an input, at the time that it is, and does what it says.
+// Step hands node i an input, and carries out the effects.
 func (w *World[M]) Step(i int, in protocol.Input) {
 	n := w.Nodes[i]
 	if !n.Up {
@@ -207,7 +204,7 @@ func (w *World[M]) Step(i int, in protocol.Input) {
 	})
 }
 
-// save is the end of a save: what has waited for it leaves, or never does.
+// save ends a save: messages that waited for it leave, or are dropped.
 func (w *World[M]) save(i int, s protocol.Save, failed bool) {
 	n := w.Nodes[i]
 	if !failed && s.Number > n.saved {
@@ -256,7 +253,7 @@ func (w *World[M]) send(from int, s *protocol.Send) {
 	}
 }
 
-// Leaders are those who are elected.
+// Leaders returns the nodes that are elected.
 func (w *World[M]) Leaders() (all []protocol.NodeID) {
 	for _, n := range w.Nodes {
 		if n.Up && n.Token != 0 {
@@ -266,8 +263,8 @@ func (w *World[M]) Leaders() (all []protocol.NodeID) {
 	return all
 }
 
-// Random starts all, lets anything happen for a while, mends it, and goes on for
-// 20 s without chance.
+// Random starts all, runs random faults for a while, ends them, and goes on for 20 s without
+// faults.
 func (w *World[M]) Random(seed uint64) {
 	w.chance = rand.New(rand.NewPCG(seed, 1))
 	all := len(w.Nodes)

@@ -62,7 +62,7 @@ func TestExhaust(t *testing.T) {
 				t.Errorf("it is %s", r.Ending)
 			}
 			if full && r.Won < w.Terms {
-				t.Errorf("nobody wins a term above %d: the world is not what it is meant to be", r.Won)
+				t.Errorf("no node wins a term above %d: the world is not what it is meant to be", r.Won)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ type Invariant string
 
 // The invariants. Those that package quorum has, too, have its names.
 const (
-	// OneLeader: each term has at most one winner, who wins it once.
+	// OneLeader: each term has at most one winner, which wins it once.
 	OneLeader Invariant = quorum.OneLeader
 	// OneVote: a voter has one vote a term, and neither reports nor counts it before it is saved.
 	OneVote Invariant = quorum.OneVote
@@ -23,10 +23,10 @@ const (
 	// SavedFirst: an incarnation, a term that is acked, and the longest promise are saved before
 	// others are told.
 	SavedFirst Invariant = "saved-first"
-	// Once: nobody is active twice in one term, nor proven again after a lapse,
+	// Once: no node is active twice in one term, nor proven again after a lapse,
 	// and the tokens of one node's tenures rise.
 	Once Invariant = quorum.Once
-	// Anchored: nobody has won a term between that of a tenure's token and that of
+	// Anchored: no node has won a term between that of a tenure's token and that of
 	// its ballot.
 	Anchored Invariant = quorum.Anchored
 	// Ordered: each Elected has one Stop, a Lead comes between them, and the next
@@ -209,7 +209,7 @@ func (e *engine) judge(s *state) *Violation {
 		if v := &n.view; n.up && v.Elected {
 			for t := v.Token + 1; t <= v.Leader.Term; t++ {
 				if s.elected&(1<<t) != 0 {
-					return &Violation{Anchored, id(i), fmt.Sprintf("goes on with token %d in term %d, and somebody has won term %d", v.Token, v.Leader.Term, t)}
+					return &Violation{Anchored, id(i), fmt.Sprintf("goes on with token %d in term %d, and another has won term %d", v.Token, v.Leader.Term, t)}
 				}
 			}
 		}
@@ -292,7 +292,7 @@ func (e *engine) adjacent(s *state) *Violation {
 	for i, a := range live {
 		for _, b := range live[:i] {
 			if !a.Overlap(b) {
-				return &Violation{Adjacent, "", fmt.Sprintf("%s and %s can both elect somebody, with no voter in common", members(a), members(b))}
+				return &Violation{Adjacent, "", fmt.Sprintf("%s and %s can both elect, with no voter in common", members(a), members(b))}
 			}
 		}
 	}

@@ -421,7 +421,7 @@ func (e *engine) durable(disk uint32) quorum.Ballot {
 	return b
 }
 
-// votersOf is who are the voters, by place.
+// votersOf returns the voters, by place.
 func votersOf(ms *protocol.Membership) uint16 {
 	var set uint16
 	for _, v := range ms.Voters {

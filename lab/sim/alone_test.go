@@ -53,7 +53,7 @@ func TestTwoLed(t *testing.T) {
 	p.Expect = map[Invariant]Expectation{Exclusive: MayFail, NoneOffered: MayFail, ToldInTime: MayFail}
 	s.Faults, s.Settle = 300*ms, 0
 	if st := play(t, p, s).Result().Stats; st.TwoLed != 40*ms || st.Led != 200*ms {
-		t.Errorf("two led for %v, and somebody for %v; want 40ms and 200ms", st.TwoLed, st.Led)
+		t.Errorf("two led for %v, and one for %v; want 40ms and 200ms", st.TwoLed, st.Led)
 	}
 }
 

@@ -20,7 +20,7 @@ type borrower struct {
 	sent     protocol.Instant // when it was sent
 	version  uint64           // of the record that was seen last,
 	since    protocol.Instant // and when it was first seen
-	count    uint64           // in it, and who wrote it in which tenure
+	count    uint64           // in it, and its writer and tenure
 	nonce    uint64
 	own      uint64 // nonce; 0: its writes are given up
 	token    uint64 // 0: it does not lead

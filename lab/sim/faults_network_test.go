@@ -38,8 +38,8 @@ func TestPartitions(t *testing.T) {
 			d := slices.Index(line, a) - slices.Index(line, b)
 			return d == 1 || d == -1
 		}},
-		{"heard by nobody", Op{Kind: OpOneWay, Node: "n2"}, 3, func(a, _ int) bool { return a != 1 }},
-		{"hears nobody", Op{Kind: OpOneWay, Node: "n2", Value: 1}, 3, func(_, b int) bool { return b != 1 }},
+		{"heard by none", Op{Kind: OpOneWay, Node: "n2"}, 3, func(a, _ int) bool { return a != 1 }},
+		{"hears none", Op{Kind: OpOneWay, Node: "n2", Value: 1}, 3, func(_, b int) bool { return b != 1 }},
 		{"half-open", Op{Kind: OpHalfOpen, Node: "n1", Peer: "n2"}, 3, func(a, b int) bool { return a != 0 || b != 1 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestSwizzle(t *testing.T) {
 		orders[w.ops[0].order[0]] = true
 	}
 	if len(orders) != 2 || orders[0] {
-		t.Errorf("who comes back first: %v; want every one but the first to go", orders)
+		t.Errorf("the first that comes back: %v; want every one but the first to go", orders)
 	}
 }
 
@@ -313,7 +313,7 @@ func TestNobodyIsCutOffFromItself(t *testing.T) {
 			t.Errorf("%s is", n.id)
 		}
 		if !d.w.shape(n, d.w.nodes[(i+1)%3]).cut {
-			t.Errorf("%s is cut off from nobody: the test shows nothing", n.id)
+			t.Errorf("%s is not cut off: the test shows nothing", n.id)
 		}
 	}
 }

@@ -365,7 +365,7 @@ func TestTwinIsToldApart(t *testing.T) {
 
 	p.Replaces = func(uint64, uint64) bool { return true }
 	if r := recorded(t, p, s).w.Result(); r.Violation == nil || r.Violation.Invariant != ToldApart || r.Violation.At > at(22) {
-		t.Errorf("%v; want that who takes both is found to", r.Violation)
+		t.Errorf("%v; want a violation by the one that takes both", r.Violation)
 	}
 }
 

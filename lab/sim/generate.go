@@ -72,8 +72,8 @@ var profiles = []Profile{
 	{Name: "disks", Says: "slow, failing and full disks, torn and lost writes", groups: []group{disks, process}},
 	{Name: "stores", Says: "outages, lost and late answers, lagging reads, lost watches, expiry", groups: []group{stores, process}},
 	{Name: "storm", Says: "as swarm, all the time and on slow networks and disks; no liveness phase", groups: []group{network, partition, process, clocks, disks, stores, operator}, storm: true},
-	{Name: "operators", Says: "resignations, transfers, pauses, ill health and changes of who takes part, racing crashes", groups: []group{operator, process}},
-	{Name: "members", Says: "who takes part changes all the time, among cuts, crashes and failing disks", groups: []group{operator, partition, process, disks}, churn: true},
+	{Name: "operators", Says: "resignations, transfers, pauses, ill health and changes of the membership, racing crashes", groups: []group{operator, process}},
+	{Name: "members", Says: "the membership changes all the time, among cuts, crashes and failing disks", groups: []group{operator, partition, process, disks}, churn: true},
 }
 
 // Profiles lists the families of faults.
@@ -183,7 +183,7 @@ func Generate(p *Protocol, seed uint64, o Options) (*Schedule, error) {
 		return nil, fmt.Errorf("%d nodes with %d observers and %d spares; want at most %d, %d and %d", o.Nodes, o.Observers, max(o.Spares, 0), p.most(), MaxNodes, MaxNodes)
 	}
 	if o.Spares > 0 && p.Members == nil {
-		return nil, fmt.Errorf("%d spares; want none: who takes part in %s is fixed", o.Spares, p.Name)
+		return nil, fmt.Errorf("%d spares; want none: the membership of %s is fixed", o.Spares, p.Name)
 	}
 	settings := slices.Contains(profiles[i].groups, operator) // to be drawn
 	if settings && len(o.Config) == 0 && p.Draw != nil {

@@ -120,7 +120,7 @@ func TestOperator(t *testing.T) {
 			{At: seconds(4), Kind: sim.OpIsolate, Node: "n3", For: 20 * time.Second}, {At: seconds(4), Kind: sim.OpIsolate, Node: "s1", For: 20 * time.Second},
 			asks(5, sim.OpAdd, "s1"),
 		}, "n1 n2 n3"},
-		{"he gives up", []sim.Op{{At: seconds(4), Kind: sim.OpIsolate, Node: sim.Leader, For: 20 * time.Second}, {At: seconds(4), Kind: sim.OpIsolate, Node: "n2", For: 20 * time.Second}, asks(5, sim.OpAdd, "s1")}, "n1 n2 n3"},
+		{"it gives up", []sim.Op{{At: seconds(4), Kind: sim.OpIsolate, Node: sim.Leader, For: 20 * time.Second}, {At: seconds(4), Kind: sim.OpIsolate, Node: "n2", For: 20 * time.Second}, asks(5, sim.OpAdd, "s1")}, "n1 n2 n3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, _ := runOperator(t, nil, c.ops...)
@@ -149,10 +149,10 @@ func TestSpare(t *testing.T) {
 		t.Errorf("s1 boots at %v, %t; want soon after 5s", at, ok)
 	}
 	if at, ok := r.boots["s2"]; ok {
-		t.Errorf("s2 boots at %v, and nobody has told it that it takes part", at)
+		t.Errorf("s2 boots at %v, and no message has told it that it takes part", at)
 	}
 	if res.Seen.Has(sim.SawPromotedVotes) {
-		t.Error("somebody who was promoted voted, and there was nothing to vote about")
+		t.Error("a promoted participant voted without an election")
 	}
 	r, res = runOperator(t, func(s *sim.Schedule) { s.Disks.Sync = 15 * time.Millisecond },
 		asks(5, sim.OpAdd, "s1"), sim.Op{At: seconds(5.02), Kind: sim.OpLoseWrites, Node: "s1", For: 100 * time.Millisecond},

@@ -92,10 +92,10 @@ func TestOracleOfWhoLeads(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		ops  []Op
-		is   protocol.NodeID // who never leads
+		is   protocol.NodeID // the one that never leads
 		want Invariant
 	}{
-		{"anybody", nil, "n2", ""},
+		{"any", nil, "n2", ""},
 		{"never", nil, "n1", NeverLeads},
 		{"paused", []Op{{At: at(5), Kind: OpStandBack, Node: "n1", For: 100 * ms}}, "", NeverLeads},
 		{"paused, and restarted", []Op{{At: at(2), Kind: OpStandBack, Node: "n1", For: 100 * ms}, {At: at(3), Kind: OpKill, Node: "n1", For: ms}}, "", NeverLeads},
@@ -116,7 +116,7 @@ func TestOracleOfPositions(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		required bool
-		position string // of who asks
+		position string // of the candidate
 		want     Invariant
 	}{
 		{"ahead", true, "8", ""},

@@ -389,7 +389,7 @@ func TestExclusiveFollowsClocks(t *testing.T) {
 }
 
 // A clock that jumps and goes back brings back no proof of a term that was stopped in
-// between, whose work has yet to return. It does bring back what nobody has stopped.
+// between, whose work has yet to return. It does bring back a proof whose term was not stopped.
 func TestStoppedTermsStayStopped(t *testing.T) {
 	jump := []Op{
 		{At: Time(50 * ms), Kind: OpStep, Node: "n1", By: 20 * ms},

@@ -83,7 +83,7 @@ func (s *Schedule) Validate(p *Protocol) error {
 		return fmt.Errorf("schedule: spares: %d; want 0 to %d", s.Spares, MaxNodes)
 	}
 	if s.Spares > 0 && p.Members == nil {
-		return fmt.Errorf("schedule: spares: %d; want 0: who takes part in %s is fixed", s.Spares, p.Name)
+		return fmt.Errorf("schedule: spares: %d; want 0: the membership of %s is fixed", s.Spares, p.Name)
 	}
 	if all := s.Nodes + s.Observers + s.Spares; len(s.Clocks) > all {
 		return fmt.Errorf("schedule: clocks: %d of them; want at most %d", len(s.Clocks), all)
@@ -226,7 +226,7 @@ func (s *Schedule) validateOp(i int, p *Protocol) error {
 		return errors.New("group: it is empty; want the voters, such as [\"n1\"]")
 	}
 	if len(op.Group) == 0 && op.Kind.groups() {
-		return errors.New("group: it is empty, and nobody would be cut off; want participants, such as [\"n1\"]")
+		return errors.New("group: it is empty, and no participant would be cut off; want participants, such as [\"n1\"]")
 	}
 	if op.Kind == OpReconfigure && len(op.Group) > MaxNodes {
 		return fmt.Errorf("group: %d voters; want at most %d", len(op.Group), MaxNodes)
@@ -264,7 +264,7 @@ func (s *Schedule) validateOp(i int, p *Protocol) error {
 		return fmt.Errorf("kind: %s knows no positions", p.Name)
 	}
 	if op.Kind != OpLocate && op.Kind.elects() && p.Members == nil {
-		return fmt.Errorf("kind: who takes part in %s is fixed, and it knows no transfers", p.Name)
+		return fmt.Errorf("kind: the membership of %s is fixed, and it knows no transfers", p.Name)
 	}
 	if op.Kind.stores() && p.Store == StoreNone {
 		return fmt.Errorf("kind: protocol %s has no store", p.Name)

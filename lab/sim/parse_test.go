@@ -52,7 +52,7 @@ func TestScheduleErrors(t *testing.T) {
 		{func(s *Schedule) { s.Core = []protocol.NodeID{"n2", "o1"} }, `core: 1 of 3; want a majority`},
 		{func(s *Schedule) { s.Core = []protocol.NodeID{"n2", "n2"} }, `core[1]: n2 is there twice`},
 		{func(s *Schedule) { s.Faults, s.Settle, s.Work.Every = time.Second, 0, 1 }, `work.every: 1ns, which is 1000000000 writes in 1s; want 0, or at least 11ns: 100000000 writes at most`},
-		{func(s *Schedule) { s.Ops[0].Kind = OpHalves }, `ops[0] (halves): group: it is empty, and nobody would be cut off`},
+		{func(s *Schedule) { s.Ops[0].Kind = OpHalves }, `ops[0] (halves): group: it is empty, and no participant would be cut off`},
 		{func(s *Schedule) { s.Ops[0].Kind = OpThird }, `group: it is empty`},
 		{func(s *Schedule) { s.Ops[0].Kind = OpBridge }, `group: it is empty`},
 		{func(s *Schedule) { s.Ops[0].Kind = OpChain }, `group: it is empty`},

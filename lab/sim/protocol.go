@@ -114,27 +114,27 @@ type Invariant string
 // The invariants.
 const (
 	OneLeader   Invariant = "one-leader-per-term" // no two participants are elected with one token, ever
-	Once        Invariant = "once"                // nobody is active twice in one term
+	Once        Invariant = "once"                // no node is active twice in one term
 	TokensRise  Invariant = "tokens-rise"         // of two active tenures, the later one has the greater token
 	OneVote     Invariant = "one-vote-per-term"   // one durable vote per term
 	VoteSaved   Invariant = "vote-saved"          // it is durable before its answer leaves
-	Exclusive   Invariant = "exclusive"           // no two proven leases at one true instant; where there are none, no two elected who run
+	Exclusive   Invariant = "exclusive"           // no two proven leases at one true instant; where there are none, no two that are elected and run
 	NoStale     Invariant = "no-stale-write"      // the guarded resource accepted nothing stale
-	NoneOffered Invariant = "no-stale-offer"      // nobody wrote with a stale token after a check that said yes, but for what was in flight
+	NoneOffered Invariant = "no-stale-offer"      // no write with a stale token after a check that said yes, except those in flight
 	ToldInTime  Invariant = "told-in-time"        // the work was told to stop before its lease ended
 	FIFO        Invariant = "first-in-first-out"  // a queue's leaders come in the order of their entries
 	Orders      Invariant = "orders"              // Elected, Lead, Stop in this order, each once, tokens as announced
-	Anchored    Invariant = "anchored"            // nobody has won, or wins later, a term above a leader's token and not above the term that it leads in with that token
-	ToldApart   Invariant = "told-apart"          // who is connected with a process talks to no other one with its id, unless that has a higher incarnation
+	Anchored    Invariant = "anchored"            // no other has won, or wins later, a term above a leader's token and not above the term that it leads in with that token
+	ToldApart   Invariant = "told-apart"          // a participant that is connected with a process talks to no other with its id, unless that has a higher incarnation
 
 	Adjacent      Invariant = "adjacent-overlap" // a membership's majorities share a voter with those of the one that it comes from, and of all others that may still elect
 	OneMembership Invariant = "one-membership"   // a membership's term and version are one membership's, everywhere
-	DurableFirst  Invariant = "durable-first"    // a reconfiguration was durable before anybody used it or was told
-	VoterLeads    Invariant = "voter-leads"      // who is elected is a voter of the membership that it has
-	NotBehind     Invariant = "not-behind"       // where positions are required, nobody gives its vote to one who is behind it
-	NeverLeads    Invariant = "never-leads"      // nobody is elected whose priority is never, or who knows that its operator has paused it
+	DurableFirst  Invariant = "durable-first"    // a reconfiguration was durable before any participant used it or was told
+	VoterLeads    Invariant = "voter-leads"      // an elected participant is a voter of its membership
+	NotBehind     Invariant = "not-behind"       // where positions are required, no voter votes for a candidate that is behind it
+	NeverLeads    Invariant = "never-leads"      // no participant is elected with the priority never, or when it knows that its operator has paused it
 
-	AboveSeen Invariant = "above-seen" // nobody is elected with a token that is not above the counts its process was shown, or leads on when it is shown an older renewal of its own
+	AboveSeen Invariant = "above-seen" // no participant is elected with a token that is not above the counts its process was shown, or leads on when it is shown an older renewal of its own
 
 	Live    Invariant = "live"     // after the faults, one stable leader in time
 	NoPanic Invariant = "no-panic" // no machine panics

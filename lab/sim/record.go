@@ -117,7 +117,7 @@ func (r *Recorder) event(w *World, rec *Record) error {
 					core = append(core, n.id)
 				}
 			}
-			e.Says += "; who can talk to each other: " + ids(core)
+			e.Says += "; connected: " + ids(core)
 		}
 	case RecordViolation:
 		e.Kind = trace.Violation

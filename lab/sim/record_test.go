@@ -71,7 +71,7 @@ func TestRecordedRunsVerify(t *testing.T) {
 		})
 	}
 	if want := uint64(4 * 4 * 4); lives <= want {
-		t.Errorf("%d lives; nobody has restarted", lives)
+		t.Errorf("%d lives; want no restart", lives)
 	}
 }
 

@@ -159,7 +159,7 @@ const (
 	OpReorder   OpKind = "reorder"   // the link's messages overtake each other within By, For
 	OpReplay    OpKind = "replay"    // Count old messages of the link arrive again, the youngest first
 	OpClog      OpKind = "clog"      // the link holds all messages For, then lets them go at once
-	OpHalfOpen  OpKind = "half-open" // the link loses everything For; nobody is told
+	OpHalfOpen  OpKind = "half-open" // the link loses everything For; no participant is told
 	OpReset     OpKind = "reset"     // the connection between Node and Peer (or everybody) is reset: both are told, both live
 	OpDrop      OpKind = "drop"      // the Count-th message of the link (from 1, over the whole run) is lost
 )
@@ -168,11 +168,11 @@ const (
 const (
 	OpIsolate      OpKind = "isolate"        // Node from everybody
 	OpHalves       OpKind = "halves"         // Group from the others
-	OpThird        OpKind = "minority-third" // Group can be heard by nobody and hears nobody; the others are whole; Group is a third
+	OpThird        OpKind = "minority-third" // Group is heard by none and hears none; the others are whole; Group is a third
 	OpBridge       OpKind = "bridge"         // Group and the others see each other through Node only
 	OpMajorityRing OpKind = "majority-ring"  // each sees a majority, no two the same: its neighbours on the ring of all voters
 	OpChain        OpKind = "chain"          // each sees its neighbours on the line of Group only
-	OpOneWay       OpKind = "one-way"        // Node is heard by nobody (Value 0) or hears nobody (Value 1)
+	OpOneWay       OpKind = "one-way"        // Node is heard by none (Value 0) or hears none (Value 1)
 	OpSwizzle      OpKind = "swizzle"        // Group is isolated one after the other, Every, and healed in another order
 	OpFlap         OpKind = "flap"           // the link both ways is cut and healed, Every
 )
@@ -189,14 +189,14 @@ const (
 	OpWipe      OpKind = "wipe"       // Node dies and starts, after For, with an empty disk: another directory
 	OpTwin      OpKind = "twin"       // a second process with Node's id and a copy of its disk runs For; beyond the model: data directories are locked
 	OpRoll      OpKind = "roll"       // every participant is restarted in turn, Every
-	OpImpostor  OpKind = "impostor"   // Node's messages arrive as if Peer had sent them, For, unless the protocol knows who sends (Protocol.Authenticated), and refuses them; beyond the model
+	OpImpostor  OpKind = "impostor"   // Node's messages arrive as if Peer had sent them, For, unless the protocol authenticates senders (Protocol.Authenticated), and refuses them; beyond the model
 	OpWitness   OpKind = "witness"    // Node dies, its keeper outlives it and says so to all
 )
 
 // Faults of clocks.
 const (
 	OpRate   OpKind = "clock-rate"   // Node's clock is Value·10⁻⁶ fast from now on
-	OpStep   OpKind = "clock-step"   // Node's boot clock jumps by By, forwards or back, unless that could undo a jump nobody has noticed yet
+	OpStep   OpKind = "clock-step"   // Node's boot clock jumps by By, forwards or back, unless that could undo a jump that was not noticed yet
 	OpStrobe OpKind = "clock-strobe" // it jumps by By to and fro, Every, For
 	OpReboot OpKind = "reboot"       // Node's machine restarts: power loss, and clocks begin at zero; down For
 )
@@ -213,7 +213,7 @@ const (
 
 // Faults of the store.
 const (
-	OpStoreDown    OpKind = "store-down"     // nobody (or not Node) reaches the store For
+	OpStoreDown    OpKind = "store-down"     // no participant (or not Node) reaches the store For
 	OpStoreSlow    OpKind = "store-slow"     // requests take By longer, For
 	OpStoreUnknown OpKind = "store-unknown"  // Value of the answers are lost For
 	OpStaleRead    OpKind = "stale-read"     // Node sees the store as it was up to By ago where a read may lag, For
@@ -227,7 +227,7 @@ const (
 	OpStoreElect   OpKind = "store-elect"    // the store's leader changes: sessions are refreshed, watches close, nothing is lost
 	OpStoreHang    OpKind = "store-hang"     // etcd's leader hangs For and is replaced: it renews leases by its own count, at once or (Value 1) when it goes on, and then revokes what has run out there; a mended one does neither; beyond the model where exclusivity rests on the TTL alone
 	OpThrottle     OpKind = "throttle"       // Value of the requests are refused For
-	OpForeign      OpKind = "foreign-delete" // somebody deletes the record, or Node's entry; with Count, puts back the record of Count changes ago; beyond the model where exclusivity or the count rests on it
+	OpForeign      OpKind = "foreign-delete" // the record, or Node's entry, is deleted by hand; with Count, puts back the record of Count changes ago; beyond the model where exclusivity or the count rests on it
 )
 
 // Acts of an operator, or of the program.
@@ -241,7 +241,7 @@ const (
 	OpStandBack OpKind = "stand-back" // Node is paused by its operator For, restarts included: it votes, and does not stand
 	OpLocate    OpKind = "locate"     // Node's position is Count beyond that of all others; with 0 it stands still For
 
-	OpAdd         OpKind = "add"         // Node is to become a voter; whoever leads is asked for the next step, Every, For
+	OpAdd         OpKind = "add"         // Node is to become a voter; the leader is asked for the next step, Every, For
 	OpRemove      OpKind = "remove"      // Node is to be no voter and no observer any more; asked for likewise
 	OpReplace     OpKind = "replace"     // Node's new directory is to be a voter in the place of its old one, if its disk was wiped; asked for likewise
 	OpReconfigure OpKind = "reconfigure" // the voters are to be Group; asked for likewise, and with Value 1 for all at once first

@@ -119,14 +119,14 @@ var sometimes = [sometimesCount]struct {
 	name, says string
 	of         who
 }{
-	SawElected:          {"elected", "somebody was elected", ofAll},
+	SawElected:          {"elected", "a participant was elected", ofAll},
 	SawProven:           {"proven", "a lease was proven", ofLeases},
 	SawLeaderChanged:    {"leader-changed", "leadership went from one participant to another", ofAll},
 	SawWonAndWaited:     {"won-and-waited", "a winner had to wait, and became active later", ofWaiting},
 	SawWonTooLate:       {"won-too-late", "a lease was proven with less left of it than the drain takes", ofNone},
 	SawWinnerStopped:    {"winner-stopped", "a winner was stopped before its lease was proven", ofWaiting},
 	SawWinnerDied:       {"winner-died", "a winner died before its lease was proven", ofWaiting},
-	SawSplitVote:        {"split-vote", "two stood in one term, and nobody won it", ofVotes},
+	SawSplitVote:        {"split-vote", "two stood in one term, and neither won it", ofVotes},
 	SawTwoElected:       {"two-elected", "two were elected at the same time, a frozen one included", ofAll},
 	SawSuperseded:       {"superseded", "a leader was stopped by a message of a higher term", ofPeers},
 	SawReanchored:       {"re-anchored", "an active leader's term rose, and its token stayed", ofQuorums},
@@ -172,7 +172,7 @@ var sometimes = [sometimesCount]struct {
 	SawChangedInPartition: {"changed-in-partition", "a membership changed while a partition lasted", ofMembers},
 	SawDeposedUnsettled:   {"deposed-unsettled", "a leader's term ended after it had made a membership durable and before that was settled", ofMembers},
 	SawReadmitted:         {"readmitted", "a voter whose disk was wiped became one again", ofMembers},
-	SawPromotedVotes:      {"promoted-votes", "one who was no voter at the beginning gave its vote", ofMembers},
+	SawPromotedVotes:      {"promoted-votes", "a participant that was no voter at the beginning voted", ofMembers},
 	SawAllReplaced:        {"all-replaced", "none of the voters of the beginning was one any more", ofMembers},
 
 	SawRevokedEarly:  {"revoked-early", "a leader of etcd that had hung ended a lease that its successor had renewed", ofEtcd},

@@ -39,11 +39,11 @@ func TestReplicatedElectionStays(t *testing.T) {
 				d := fiveServers(t, kind, seed, 0, kill, test.op)
 				d.until(ends - time.Millisecond)
 				if s := d.store(); d.w.Now() >= s.serving {
-					t.Errorf("%s, seed %d, the successor is %s: somebody leads the store at %v, since %v; want nobody before %v", kind, seed, test.name, time.Duration(d.w.Now()), time.Duration(s.serving), ends)
+					t.Errorf("%s, seed %d, the successor is %s: a leader of the store at %v, since %v; want none before %v", kind, seed, test.name, time.Duration(d.w.Now()), time.Duration(s.serving), ends)
 				}
 				d.until(ends + time.Millisecond)
 				if s := d.store(); d.w.Now() < s.serving {
-					t.Errorf("%s, seed %d, the successor is %s: nobody leads the store until %v; want somebody from %v on", kind, seed, test.name, time.Duration(s.serving), ends)
+					t.Errorf("%s, seed %d, the successor is %s: no leader of the store until %v; want one from %v on", kind, seed, test.name, time.Duration(s.serving), ends)
 				}
 			}
 		}

@@ -18,7 +18,7 @@ func (f faults) Event(_ *sim.World, r *sim.Record) {
 	}
 }
 
-// TestSessionsTooShort: ZooKeeper's servers shorten a session below the hold. Then nobody leads,
+// TestSessionsTooShort: ZooKeeper's servers shorten a session below the hold. Then there is no leader,
 // and all report why (Q6).
 func TestSessionsTooShort(t *testing.T) {
 	for config, halts := range map[string]bool{

@@ -140,7 +140,7 @@ func TestReplicatedStoreIsLed(t *testing.T) {
 		name        string
 		op          Op
 		leader      int           // in the end
-		least, most time.Duration // how long the store answers nobody
+		least, most time.Duration // how long the store answers no request
 	}{
 		{"another one dies", Op{Kind: OpKill, Node: "n2", For: time.Minute}, 0, 0, 0},
 		{"it dies", Op{Kind: OpKill, Node: "n1", For: time.Minute}, 1, etcdElection, 2 * etcdElection},
@@ -169,7 +169,7 @@ func TestReplicatedStoreIsLed(t *testing.T) {
 				took = time.Duration(stalled) - at
 			}
 			if took < test.least || took > test.most || w.servers.leader != test.leader || w.servers.vacant {
-				t.Errorf("%s, %s: it answered nobody for %v, and n%d leads it, vacant %t; want %v to %v, n%d", test.name, kind, took,
+				t.Errorf("%s, %s: it answered no request for %v, and n%d leads it, vacant %t; want %v to %v, n%d", test.name, kind, took,
 					w.servers.leader+1, w.servers.vacant, test.least, test.most, test.leader+1)
 			}
 		}
@@ -207,11 +207,11 @@ func TestReplicatedStoreReturns(t *testing.T) {
 	runTo(w, 31*time.Second)
 	wait := time.Duration(w.store.(*store).serving) - 31*time.Second
 	if got := awayNow(w); len(got) > 0 || wait < 0 || wait > etcdElection {
-		t.Errorf("%v cannot reach the store, that has a leader after %v; want nobody, and an election timeout at most: all have waited", got, wait)
+		t.Errorf("%v cannot reach the store, that has a leader after %v; want none, and an election timeout at most: all have waited", got, wait)
 	}
 	runTo(w, 31*time.Second+wait)
 	if v := &w.servers; v.missing || v.leader != 2 {
-		t.Errorf("n%d leads the store then, missing %t; want n3, the first who can", v.leader+1, v.missing)
+		t.Errorf("n%d leads the store then, missing %t; want n3, the first that can", v.leader+1, v.missing)
 	}
 }
 

@@ -15,7 +15,7 @@ type watch struct {
 	number  uint64 // of the Ask
 	order   uint64 // of the entry that is watched; a register has one record
 	session uint64 // the watch ends with that session
-	mute    bool   // it fires no more, and nobody knows yet
+	mute    bool   // it fires no more, and no participant knows yet
 }
 
 func (t *watch) appendState(dst []byte) []byte {

@@ -110,7 +110,7 @@ func TestZooKeeperLags(t *testing.T) {
 					last = n
 				}
 				if n := len(d.orders(0, writer)); n != 20 {
-					t.Errorf("who wrote sees %d of 20 entries", n)
+					t.Errorf("the writer sees %d of 20 entries", n)
 				}
 			}
 			if behind < 50 {

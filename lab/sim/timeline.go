@@ -72,7 +72,7 @@ func (w *World) populate() {
 	}
 }
 
-// connect makes the links between the participants. Those whom a store elects
+// connect makes the links between the participants. Those that a store elects
 // have none.
 func (w *World) connect() {
 	s := w.schedule

@@ -243,7 +243,7 @@ func TestLiveness(t *testing.T) {
 		}, "", ""},
 		{"an outsider leads, and dies", [][]act{{leads(10*ms, 1, 1800*ms), ends(1800*ms, 1)}, {leads(1900*ms, 2, forever)}}, core, "", ""},
 		{"an outsider leads, and dies too late to tell", [][]act{{leads(10*ms, 1, 1800*ms), ends(1800*ms, 1)}}, core, unjudged, ""},
-		{"an outsider leads, and lapses, and nobody follows", [][]act{{leads(10*ms, 1, 1400*ms)}}, core, Live, "nobody leads at the end, and since 1.4s"},
+		{"an outsider leads, and lapses, without a successor", [][]act{{leads(10*ms, 1, 1400*ms)}}, core, Live, "nobody leads at the end, and since 1.4s"},
 		{"an outsider leads to the end", [][]act{{leads(2400*ms, 1, forever)}}, core, "", ""},
 		{"outsiders come and go", [][]act{repeated(healed+10*ms, 40, 1800*ms), {leads(1900*ms, 90, forever)}}, core, "", ""},
 		{"too short to be judged", nil, func(_ *Protocol, s *Schedule) { s.Settle = 1499 * ms }, unjudged, ""},

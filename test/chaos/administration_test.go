@@ -79,7 +79,7 @@ func transferRaces(s *trial) {
 			led := tenuresOf(s.ledger.Lives())
 			gap := silence(led, began, s.ledger.Now())
 			longest = max(longest, gap)
-			s.want(gap <= 2*soon, "%s: nobody led for %v; want %v at most", r.name, shown(gap), 2*soon)
+			s.want(gap <= 2*soon, "%s: there was no leader for %v; want %v at most", r.name, shown(gap), 2*soon)
 			return met
 		})
 	}

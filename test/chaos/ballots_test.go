@@ -24,25 +24,25 @@ func ballots() []scenario {
 			nodes: 3, on: proxies,
 			parts: []part{
 				{on: quorum, params: slowRounds, env: lastNeverLeads, script: strand(30*time.Millisecond, network.Mute(3, 1)), judge: reanchored,
-					expected: "where nobody got to know of the vote, the leader takes a higher term, and its tenure and its token go on"},
+					expected: "where the requests for votes are lost, the leader takes a higher term, and its tenure and its token go on"},
 				{on: "quorum-voted", params: slowRounds, env: lastNeverLeads, script: strand(90*time.Millisecond, network.Isolate(3, 1)), judge: newTenure,
-					expected: "where somebody can have won, it stops its work and a new tenure begins"},
+					expected: "where another can have won, it stops its work and a new tenure begins"},
 			},
 		},
 		{
 			name: "voter-restart", story: "The leader is cut off, and while its lease runs all others crash and start again.",
 			nodes: 3, short: true, script: othersRestart,
-			parts: []part{{on: quorum, expected: "nothing is forgotten: those who start again wait out what they may have promised", judge: handedOn}},
+			parts: []part{{on: quorum, expected: "nothing is forgotten: voters that restart wait for the end of what they may have promised", judge: handedOn}},
 		},
 		{
-			name: "double-vote", story: "A voter votes, loses power, starts again, and is asked by another candidate who knows of no later term.",
+			name: "double-vote", story: "A voter votes, loses power, starts again, and is asked by another candidate that knows no later term.",
 			nodes: 3, disks: disk.NewFUSE, short: true, script: asksAgain((*trial).losePower),
 			parts: []part{{on: quorum, expected: "the vote is on its disk: no term has two leaders", judge: twoElections}},
 		},
 		{
 			name: "wiped-disk", story: "As double-vote, and the disk of the voter is lost in between.",
 			nodes: 3, disks: disk.NewFUSE, script: wiped,
-			parts: []part{{on: quorum, expected: "with an empty disk it is another voter, which nobody has admitted: nobody leads until there is a majority without it", judge: nobodyUntilHealed}},
+			parts: []part{{on: quorum, expected: "with an empty disk it is another voter, which was never admitted: there is no leader until there is a majority without it", judge: noneUntilHealed}},
 		},
 	}
 }
@@ -55,7 +55,7 @@ func lastNeverLeads(s *trial, node int) []string {
 	return nil
 }
 
-// strand makes 1 vote for itself in a term that nobody wins. Both followers believe the leader
+// strand makes 1 vote for itself in a term without a winner. Both followers believe the leader
 // dead, because its connections are reset; 2 grants 1's pre-vote, and its answers are slow. After
 // the given time the leader can talk to 2 again, and 1 is mute, or cut off: before the first answer
 // has come, 1's vote requests are lost, and after it the answer to them.
@@ -212,14 +212,14 @@ func (s *trial) readmit(node int) {
 	s.operator("member", "replace", s.cluster.ID(node))
 }
 
-// nobodyUntilHealed expects one leader after the first, none while the two nodes that see each
-// other have one sound disk, and one again when all is healed.
-func nobodyUntilHealed(s *trial) {
+// noneUntilHealed expects one leader after the first, none while the two nodes that see each other
+// have one sound disk, and one again when all is healed.
+func noneUntilHealed(s *trial) {
 	s.safe()
 	lone := s.begun(s.mark, s.heal)
 	s.must(len(lone) == 0, "%s led, elected by a voter that has forgotten its vote", s.names(lone))
 	s.want(len(s.begun(s.fault, s.mark)) == 1, "%s led before; want one", s.names(s.begun(s.fault, s.mark)))
 	after := s.begun(s.heal, s.end)
-	s.want(len(after) > 0 || s.led(s.end).until > s.end, "nobody leads in the end")
-	s.say("nobody leads for %v; then %s", shown(time.Duration(s.heal-s.mark)), s.names(after))
+	s.want(len(after) > 0 || s.led(s.end).until > s.end, "there is no leader in the end")
+	s.say("there is no leader for %v; then %s", shown(time.Duration(s.heal-s.mark)), s.names(after))
 }

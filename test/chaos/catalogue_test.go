@@ -140,7 +140,7 @@ func partitions() []scenario {
 				{on: "quorum-prefer", params: url.Values{"position": {"prefer"}}, env: positioned,
 					expected: "where positions are preferred, the hub is elected", judge: hubLeadsLate},
 				{on: "quorum-require", params: url.Values{"position": {"require"}}, env: positioned,
-					expected: "where they are required, nobody is before the healing", judge: nobodyLeads},
+					expected: "where they are required, no node is before the healing", judge: noneLeads},
 			},
 		},
 		{
@@ -160,18 +160,18 @@ func partitions() []scenario {
 			},
 		},
 		{
-			name: "deaf-leader", story: "The leader is heard by all, and hears nobody.",
+			name: "deaf-leader", story: "The leader is heard by all, and hears no other.",
 			nodes: 5, short: true, script: cut(network.Deaf(5, 0), lengthy),
 			parts: []part{
 				{on: quorum, net: proxies, expected: "the lease of the deaf one is over before another one's begins", judge: handedOn},
 				// For the kernel's TCP, a node that hears no acknowledgement is soon mute, too.
 				{on: "quorum-packets", net: namespaces, expected: "the same where packets are dropped, so that the deaf one falls mute", judge: handedOn},
-				{on: raft, protocol: raft, net: proxies, expected: "nobody notices: it leads on, and hears nobody",
+				{on: raft, protocol: raft, net: proxies, expected: "no other notices: it leads on, and hears none",
 					judge: func(s *trial) { s.fenced(); s.steady(s.fault, s.heal) }},
 			},
 		},
 		{
-			name: "mute-leader", story: "The leader hears all, and is heard by nobody.",
+			name: "mute-leader", story: "The leader hears all, and is heard by none.",
 			nodes: 5, script: cut(network.Mute(5, 0), lengthy),
 			parts: []part{{on: quorum, expected: "the lease of the mute one is over before another one's begins", judge: handedOn}},
 		},

@@ -63,15 +63,15 @@ func hubLeadsLate(s *trial) {
 	s.noneBut("the hub, role 2", func(role int) bool { return role == 2 })
 }
 
-// nobodyLeads expects no new tenure before the healing, and one in the end.
-func nobodyLeads(s *trial) {
+// noneLeads expects no new tenure before the healing, and one in the end.
+func noneLeads(s *trial) {
 	s.safe()
 	during := s.begun(s.fault, s.heal)
-	s.want(len(during) == 0, "%s led in the cut; want nobody", s.names(during))
-	s.noneBut("nobody", func(int) bool { return false })
+	s.want(len(during) == 0, "%s led in the cut; want none", s.names(during))
+	s.noneBut("none", func(int) bool { return false })
 	after := s.begun(s.heal, s.end)
-	s.want(len(after) > 0, "nobody leads after the healing")
+	s.want(len(after) > 0, "there is no leader after the healing")
 	if len(after) > 0 {
-		s.say("nobody leads from %v after the cut on; %s does %v after the healing", shown(s.sinceFault(s.led(s.fault).until)), s.name(after[0].node), shown(time.Duration(after[0].from-s.heal)))
+		s.say("there is no leader from %v after the cut on; %s does %v after the healing", shown(s.sinceFault(s.led(s.fault).until)), s.name(after[0].node), shown(time.Duration(after[0].from-s.heal)))
 	}
 }

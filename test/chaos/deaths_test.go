@@ -26,12 +26,12 @@ func deaths() []scenario {
 			},
 		},
 		{
-			name: "crash-silent", story: "The leader's machine loses power: nobody is told.",
+			name: "crash-silent", story: "The leader's machine loses power: no connection closes.",
 			nodes: 3, short: true, script: powerFails,
 			parts: []part{{on: quorum, expected: "the next one leads after the timeout", judge: afterTimeout}},
 		},
 		{
-			name: "split-vote", story: "The leader falls silent, and all who may stand are frozen past their timeouts: they are late together.",
+			name: "split-vote", story: "The leader falls silent, and all candidates are frozen past their timeouts: they are late together.",
 			nodes: 5, script: allLate,
 			parts: []part{{on: quorum, expected: "one leads after a few rounds", judge: fewRounds}},
 		},

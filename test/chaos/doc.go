@@ -1,8 +1,8 @@
 // Package chaos holds tests that run real elect processes and inject faults. All of its own code is
 // in its tests; what they use is in the packages below it.
 //
-//   - TestScenarios runs the named scenarios of the literature (the catalogue): who must lead,
-//     within what time, and what must never happen.
+//   - TestScenarios runs the named scenarios of the literature (the catalogue): which node must
+//     lead, within what time, and what must never happen.
 //   - TestOneFamilyAtATime and TestPeersUnderPacketLoss inject random faults into an election,
 //     round after round. ELECT_CHAOS_SEED repeats the choices of a run; ELECT_CHAOS_ROUNDS changes
 //     the number of rounds.

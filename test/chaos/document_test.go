@@ -46,7 +46,7 @@ func TestDocument(t *testing.T) {
 // table is the catalogue as a table.
 func table() string {
 	var b strings.Builder
-	fmt.Fprint(&b, "| scenario | what befalls real processes | with | what must come of it |\n|---|---|---|---|\n")
+	fmt.Fprint(&b, "| scenario | what happens to real processes | with | expected |\n|---|---|---|---|\n")
 	for _, sc := range catalogue() {
 		for i, p := range sc.parts {
 			name, story := "", ""

@@ -21,7 +21,7 @@ func impostors() []scenario {
 		{
 			name: "byzantine-id", story: "Others come with the leader's id: a second process on its data directory, one with a directory of its own, one with a certificate of another authority, and one with another node's.",
 			nodes: 3, short: true, script: impostures,
-			parts: []part{{on: quorum, expected: "each is refused, and nobody notices", judge: undisturbed}},
+			parts: []part{{on: quorum, expected: "each is refused, and the election is not disturbed", judge: undisturbed}},
 		},
 	}
 }

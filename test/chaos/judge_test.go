@@ -120,7 +120,7 @@ func (s *trial) led(at int64) tenure {
 			return r
 		}
 	}
-	return tenure{node: judge.Nobody}
+	return tenure{node: judge.NoNode}
 }
 
 // both is how long two or more led at one time, between two times.
@@ -161,7 +161,7 @@ func (s *trial) sinceFault(at int64) time.Duration { return time.Duration(at - s
 // name is a node's name, with its role.
 func (s *trial) name(node int) string {
 	if node < 0 {
-		return "nobody"
+		return "no node"
 	}
 	return fmt.Sprintf("%s (role %d)", s.cluster.ID(node), s.role(node))
 }
@@ -225,7 +225,7 @@ func undisturbed(s *trial) {
 // available expects a leader whenever a majority was connected and well, except for the time of an
 // election.
 func (s *trial) available() {
-	s.want(s.report.Longest <= soon, "nobody led for %v, though a majority was connected and well; want %v at most", shown(s.report.Longest), soon)
+	s.want(s.report.Longest <= soon, "there was no leader for %v, though a majority was connected and well; want %v at most", shown(s.report.Longest), soon)
 }
 
 // steady expects the first leader to lead from one time to another.
@@ -234,7 +234,7 @@ func (s *trial) steady(from, until int64) {
 	s.want(old.node == s.roles[0] && old.until >= until, "%s leads until %v after the faults began; want %s for all of %v",
 		s.name(old.node), shown(s.sinceFault(old.until)), s.name(s.roles[0]), shown(s.sinceFault(until)))
 	if others := s.begun(from, until); len(others) > 0 {
-		s.want(false, "%s led, %v after the faults began; want nobody else to", s.names(others), shown(s.sinceFault(others[0].from)))
+		s.want(false, "%s led, %v after the faults began; want no other to", s.names(others), shown(s.sinceFault(others[0].from)))
 	}
 }
 
@@ -259,7 +259,7 @@ func (s *trial) oneAfter(since int64, least, most time.Duration) (old, next tenu
 	old = s.led(since)
 	all := s.begun(since, s.end)
 	if len(all) == 0 {
-		s.want(false, "nobody led after %s", s.name(old.node))
+		s.want(false, "no node led after %s", s.name(old.node))
 		return old, old
 	}
 	next = all[0]
@@ -303,7 +303,7 @@ func deposed(s *trial) {
 	s.want(old.node == s.roles[0] && old.until >= s.heal, "%s leads until %v; want %s until the healing", s.name(old.node), shown(s.sinceFault(old.until)), s.name(s.roles[0]))
 	s.want(len(s.begun(s.fault, s.heal)) == 0, "%s led in the cut", s.names(s.begun(s.fault, s.heal)))
 	after := s.begun(s.heal, s.end)
-	s.want(len(after) > 0, "nobody is elected after the healing; want the leader to be deposed")
+	s.want(len(after) > 0, "no node is elected after the healing; want the leader to be deposed")
 	if len(after) > 0 {
 		s.say("%s leads alone through the cut with token %d; %v after the healing %s leads", s.name(old.node), old.token, shown(time.Duration(after[0].from-s.heal)), s.names(after[:1]))
 	}

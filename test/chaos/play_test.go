@@ -253,7 +253,7 @@ func (s *trial) opening() {
 	for i := range all {
 		all[i] = i
 	}
-	run := judge.Event{Kind: judge.Run, Node: judge.Nobody, Nodes: s.size, Voters: all, Wall: time.Now(), Text: s.t.Name(), Material: []string{judge.Writes}}
+	run := judge.Event{Kind: judge.Run, Node: judge.NoNode, Nodes: s.size, Voters: all, Wall: time.Now(), Text: s.t.Name(), Material: []string{judge.Writes}}
 	switch {
 	case s.net == nil:
 		run.Majority = 1
@@ -352,7 +352,7 @@ func (s *trial) want(ok bool, format string, args ...any) bool {
 func (s *trial) say(format string, args ...any) {
 	s.t.Helper()
 	s.t.Logf(format, args...)
-	s.history.Add(judge.Event{Kind: judge.Note, Node: judge.Nobody, Text: fmt.Sprintf(format, args...)})
+	s.history.Add(judge.Event{Kind: judge.Note, Node: judge.NoNode, Text: fmt.Sprintf(format, args...)})
 }
 
 // begins marks the beginning of the faults.
@@ -369,7 +369,7 @@ func (s *trial) set(shape network.Links) {
 	if s.net == nil {
 		return
 	}
-	s.history.Add(judge.Event{Kind: judge.Links, Node: judge.Nobody, Links: links})
+	s.history.Add(judge.Event{Kind: judge.Links, Node: judge.NoNode, Links: links})
 	if err := s.net.Set(links); err != nil {
 		s.t.Fatal(err)
 	}
@@ -449,7 +449,7 @@ func (s *trial) ails(role int, sick bool) {
 	for i := range healthy {
 		healthy[i] = !s.sick[i]
 	}
-	s.history.Add(judge.Event{Kind: judge.Health, Node: judge.Nobody, Healthy: healthy})
+	s.history.Add(judge.Event{Kind: judge.Health, Node: judge.NoNode, Healthy: healthy})
 }
 
 // down kills all processes of the node in a role, at once, and keeps it down until up.
@@ -472,7 +472,7 @@ func (s *trial) next(since int64, within time.Duration) cluster.Leader {
 	defer cancel()
 	l, err := s.cluster.After(ctx, s.leader.Token)
 	if err != nil {
-		s.giveUp("nobody led after %s (token %d) within %v: %v", s.cluster.ID(s.leader.Node), s.leader.Token, patience, err)
+		s.giveUp("no node led after %s (token %d) within %v: %v", s.cluster.ID(s.leader.Node), s.leader.Token, patience, err)
 	}
 	took := time.Duration(s.ledger.Now() - since)
 	s.want(took <= within, "%s led after %v; want %v at most", s.cluster.ID(l.Node), shown(took), within)
@@ -528,5 +528,5 @@ func (s *trial) ending() {
 		s.told = s.memories()
 	}
 	s.history.Add(judge.Event{Kind: judge.Final, Node: l.Node, Token: l.Token})
-	s.history.Add(judge.Event{Kind: judge.Over, Node: judge.Nobody})
+	s.history.Add(judge.Event{Kind: judge.Over, Node: judge.NoNode})
 }

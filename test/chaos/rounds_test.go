@@ -54,7 +54,7 @@ func TestOneFamilyAtATime(t *testing.T) {
 				l, err := s.cluster.Leader(ctx)
 				cancel()
 				if err != nil {
-					s.giveUp("nobody leads after %q: %v", r.last, err)
+					s.giveUp("no node leads after %q: %v", r.last, err)
 				}
 				s.leader = l
 				r.befall(familyMishaps()[r.rand.IntN(len(familyMishaps()))], done)
@@ -112,7 +112,7 @@ func TestPeersUnderPacketLoss(t *testing.T) {
 		},
 		judge: func(s *trial) {
 			s.safe()
-			s.say("%v, %d tenures; nobody led for %v at most while a majority could have elected", done, len(s.tenures), shown(s.report.Longest))
+			s.say("%v, %d tenures; at most %v without a leader while a majority could have elected", done, len(s.tenures), shown(s.report.Longest))
 		},
 	}
 	perform(t, sc, p, set{programs: builder(t)()})
@@ -261,7 +261,7 @@ func (r *round) silent() {
 	before := r.ledger.Now()
 	r.hold(20 * time.Millisecond)
 	for _, l := range r.ledger.Lives() {
-		r.must(l.Last < before, "%s: token %d is alive when nobody could have a majority", r.last, l.Token)
+		r.must(l.Last < before, "%s: token %d is alive when no node could have a majority", r.last, l.Token)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/electd/elect/test/chaos/skew"
 )
 
-// standstills are the scenarios in which a leader stands still, or its clock is wrong.
+// standstills are the scenarios in which a leader is stopped, or its clock is wrong.
 func standstills() []scenario {
 	sees := "two lead at one time, and the judge sees it; the register refuses every stale write"
 	return []scenario{
@@ -190,7 +190,7 @@ func overlapSeen(s *trial) {
 	s.fenced()
 	seen := slices.IndexFunc(s.report.Violations, func(v judge.Violation) bool { return slices.Contains(overlaps(), v.Check) })
 	leases := slices.ContainsFunc(s.report.Violations, func(v judge.Violation) bool { return v.Check == judge.CheckLease })
-	s.want(leases, "of %d leases no two are for one time; want two, as the clock of one lies", s.report.Leases)
+	s.want(leases, "of %d leases no two are for one time; want two, as the clock of one is wrong", s.report.Leases)
 	both := s.both(s.fault, s.end)
 	s.want(seen >= 0, "the judge saw no overlap; want one: an assumption is broken")
 	s.want(both > 0, "two lead for %v at one time; want longer", both)

@@ -23,7 +23,7 @@ const (
 	// Sticky ignores proposals while a leader is seen, as BlazingMQ's code does,
 	// but proposes without scouting.
 	Sticky Mode = "sticky"
-	// Naive is what the article starts from: every higher term is honoured.
+	// Naive is the elector that the article starts from: it accepts every higher term.
 	Naive Mode = "naive"
 )
 
@@ -38,8 +38,8 @@ const longest = time.Hour
 // code, but for Missed, which is its article's.
 type Config struct {
 	Self protocol.NodeID `json:"self"`
-	// Members are all who take part, Self among them, ordered by NodeID.Compare,
-	// each once, 1 to MaxMembers. The slice is shared and never written.
+	// Members are all participants, Self among them, ordered by NodeID.Compare, each once, 1 to
+	// MaxMembers. The slice is shared and never written.
 	Members []protocol.NodeID `json:"members"`
 
 	// Mode is Scouting by default.
@@ -47,25 +47,24 @@ type Config struct {
 	// Heartbeat is the time between two heartbeats of a leader; 2 s by default, 1 ms
 	// to 1 h.
 	Heartbeat time.Duration `json:"heartbeat,omitzero"`
-	// Missed is how many heartbeats must fail to come before a leader counts as
-	// lost; 3 by default, as in the article; its code waits for 10. 2 to 1000.
+	// Missed is the number of consecutive missed heartbeats after which a leader counts as lost; 3
+	// by default, as in the article (its code waits for 10). 2 to 1000.
 	Missed int `json:"missed,omitzero"`
 	// RandomWait bounds the random wait before each try; 1.5 heartbeats by default,
 	// that is 0 to 3 s.
 	RandomWait time.Duration `json:"random_wait,omitzero"`
-	// InitialWait is how long one who has started waits for a leader before its
-	// random wait; 4 heartbeats by default, that is 8 s; more than RandomWait.
+	// InitialWait is how long a participant that has started waits for a leader before its random
+	// wait; 4 heartbeats by default, that is 8 s; more than RandomWait.
 	InitialWait time.Duration `json:"initial_wait,omitzero"`
-	// Result is how long one who scouts or stands waits for answers; 2 heartbeats by
+	// Result is how long a participant that scouts or stands waits for answers; 2 heartbeats by
 	// default, that is 4 s.
 	Result time.Duration `json:"result,omitzero"`
-	// Durable saves a term before anything is said in it, as BlazingMQ's TLA+
-	// specification assumes and its code does not do. Then a restart lets nobody
-	// vote twice in one term.
+	// Durable saves a term before any message carries it, as BlazingMQ's TLA+ specification assumes
+	// and its code does not do. Then no participant votes twice in one term after a restart.
 	Durable bool `json:"durable,omitzero"`
 }
 
-// normal returns c with its defaults filled in, or says what cannot hold.
+// normal returns c with its defaults filled in, or an error that says what is invalid.
 func (c Config) normal() (Config, error) {
 	c.Mode = cmp.Or(c.Mode, Scouting)
 	c.Heartbeat = cmp.Or(c.Heartbeat, 2*time.Second)
@@ -104,8 +103,8 @@ func (c Config) possible() error {
 
 func (c *Config) silence() time.Duration { return time.Duration(c.Missed) * c.Heartbeat }
 
-// Silence is after how long a leader that says nothing counts as lost: Missed
-// heartbeats. An invalid configuration has none: 0.
+// Silence is the time after which a silent leader counts as lost: Missed heartbeats. It is 0 for an
+// invalid configuration.
 func (c Config) Silence() time.Duration {
 	c, err := c.normal()
 	if err != nil {
@@ -114,9 +113,8 @@ func (c Config) Silence() time.Duration {
 	return c.silence()
 }
 
-// LongestSilence is after how long without a word from the leader a follower tries to
-// be the next one, at the longest: Silence and RandomWait. An invalid configuration
-// has none: 0.
+// LongestSilence is the longest time without a message from the leader after which a follower
+// stands: Silence and RandomWait. It is 0 for an invalid configuration.
 func (c Config) LongestSilence() time.Duration {
 	c, err := c.normal()
 	if err != nil {
@@ -125,12 +123,10 @@ func (c Config) LongestSilence() time.Duration {
 	return c.silence() + c.RandomWait
 }
 
-// WorstTakeover is how long it takes at the longest, from the moment when a leader
-// falls silent, until another is elected, if a majority hears each other and the
-// first try succeeds: Missed · Heartbeat + RandomWait + Result. The try itself
-// takes one round trip, two with scouting; Result bounds it. Each try that
-// collides with another one costs RandomWait + Result more. An invalid
-// configuration has none: 0.
+// WorstTakeover is the longest time from the moment when a leader falls silent until another is
+// elected, if a majority hears each other and the first try succeeds: Missed · Heartbeat +
+// RandomWait + Result. The try takes one round trip, two with scouting; Result bounds it. Each try
+// that collides with another costs RandomWait + Result more. It is 0 for an invalid configuration.
 func (c Config) WorstTakeover() time.Duration {
 	c, err := c.normal()
 	if err != nil {

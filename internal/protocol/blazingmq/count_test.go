@@ -9,8 +9,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// The messages of one election in a perfect network with one who stands, until the
-// first heartbeats: as the package's comment says, by type.
+// TestMessages counts the messages of one election with one candidate in a perfect network, up to
+// the first heartbeats, by type, as the package comment states.
 func TestMessages(t *testing.T) {
 	for _, mode := range []Mode{Scouting, Sticky, Naive} {
 		for n := 2; n <= 16; n++ {
@@ -19,15 +19,15 @@ func TestMessages(t *testing.T) {
 				for _, o := range w.nodes {
 					o.candidate = o.i == 0
 				}
-				// One stands, all are alive.
+				// One participant stands, and all are alive.
 				w.start()
 				w.until(time.Minute, func() bool { return len(w.leading()) == 1 })
-				w.Run(time.Second) // all has arrived; no other heartbeat is due
+				w.Run(time.Second) // all messages have arrived; no other heartbeat is due
 				w.judge(mode, n-1, n-1)
 				if n == 2 {
 					return // one of two is no majority
 				}
-				// The leader dies silently; one of the others stands.
+				// The leader dies silently, and one of the others stands.
 				w.nodes[0].crash(true)
 				w.nodes[n-1].do(protocol.Campaign, 0)
 				clear(w.sent)
@@ -39,8 +39,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// judge compares what was sent with the formula: each of asked gets each question
-// and the first heartbeat, and of them answered answer.
+// judge compares the messages sent with the formula: each participant of asked receives each
+// question and the first heartbeat, and those of answered answer.
 func (w *world) judge(mode Mode, asked, answered int) {
 	w.t.Helper()
 	want := map[protocol.MessageType]int{ElectionProposal: asked, ElectionResponse: answered, LeaderHeartbeat: asked}
@@ -66,7 +66,7 @@ func (w *world) judge(mode Mode, asked, answered int) {
 	}
 }
 
-// Ten thousand machines fit.
+// 10,000 members are accepted and no more.
 func TestMany(t *testing.T) {
 	const n = MaxMembers
 	m, err := New(Config{Self: "n9999", Members: classictest.IDs(n)})

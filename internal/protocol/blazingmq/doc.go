@@ -82,19 +82,18 @@
 //     with its own in the code, which answers in turn, without end
 //     (github.com/bloomberg/blazingmq/pull/1292 tells of the log lines). Here only
 //     a lower term is answered.
-//   - A refusal's term is remembered, and the next try asks for a higher one.
-//     Otherwise one whose own term is too low never wins if those who know better
-//     do not stand. The own term is not raised by it.
-//   - NODE_UNAVAILABLE is the driver's PeerClosed. NODE_AVAILABLE, upon which a
-//     leader sends a heartbeat at once, has no counterpart: it comes with the
-//     next one. A leader keeps one bit for each supporter, and no incarnation, so
-//     a late PeerClosed of an earlier life takes the support of the present one.
-//   - Incarnations, which are saved before the first message, stand for the
-//     connections of the original: what was answered to an earlier life does not
-//     count.
-//   - Candidacy, health and resignation are this repository's. Who resigns does
-//     not stand for as long as a silent leader is waited for. Who is told to stop
-//     votes and follows, but does not stand, before its work has returned.
+//   - A participant remembers the term of a refusal, and its next try asks for a higher one.
+//     Otherwise a participant whose term is too low never wins if those that know a higher one do
+//     not stand. Its own term does not rise.
+//   - NODE_UNAVAILABLE is the driver's PeerClosed. NODE_AVAILABLE, upon which a leader sends a
+//     heartbeat at once, has no counterpart: it comes with the next one. A leader keeps one bit for
+//     each supporter, and no incarnation, so a late PeerClosed of an earlier incarnation removes
+//     the support of the present one.
+//   - Incarnations, which are saved before the first message, stand for the connections of the
+//     original: an answer to an earlier incarnation does not count.
+//   - Candidacy, health and resignation are this repository's. A participant that resigns does not
+//     stand for the time after which a silent leader is lost. A deposed leader votes and follows,
+//     but does not stand before its work has returned.
 //
 // # Fields of messages
 //

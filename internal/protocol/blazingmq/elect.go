@@ -27,7 +27,7 @@ func (m *Machine) stand(fx *protocol.Effects) {
 // onScoutingRequest always answers. Yes is not binding: it says that no leader is seen, and that
 // the term would be a new one.
 func (m *Machine) onScoutingRequest(from int, msg *protocol.Message, fx *protocol.Effects) {
-	m.answer(from, ScoutingResponse, m.leader == nobody && msg.Term > m.term, msg, fx)
+	m.answer(from, ScoutingResponse, m.leader == noMember && msg.Term > m.term, msg, fx)
 }
 
 func (m *Machine) onScoutingResponse(from int, msg *protocol.Message, fx *protocol.Effects) {
@@ -68,8 +68,8 @@ func (m *Machine) propose(fx *protocol.Effects) {
 	m.count(fx)
 }
 
-// onProposal supports a higher term than its own. A participant that sees a leader, perhaps itself,
-// ignores the proposal, except for the naive elector, which always accepts it.
+// onProposal supports a proposal with a higher term than its own. A participant that sees a leader,
+// perhaps itself, ignores the proposal; the naive elector always accepts it.
 func (m *Machine) onProposal(from int, msg *protocol.Message, fx *protocol.Effects) {
 	naive := m.cfg.Mode == Naive
 	switch {
@@ -78,7 +78,7 @@ func (m *Machine) onProposal(from int, msg *protocol.Message, fx *protocol.Effec
 			m.answer(from, ElectionResponse, false, msg, fx)
 		}
 		return
-	case m.leader != nobody && !naive:
+	case m.leader != noMember && !naive:
 		return
 	}
 	if m.role == protocol.Leader {
@@ -86,7 +86,7 @@ func (m *Machine) onProposal(from int, msg *protocol.Message, fx *protocol.Effec
 	}
 	m.role = protocol.Follower
 	m.raise(msg.Term)
-	m.leader, m.tentative, m.life, m.heard = nobody, from, msg.Incarnation, m.now
+	m.leader, m.tentative, m.life, m.heard = noMember, from, msg.Incarnation, m.now
 	m.answer(from, ElectionResponse, true, msg, fx)
 }
 
@@ -108,12 +108,12 @@ func (m *Machine) onElectionResponse(from int, msg *protocol.Message, fx *protoc
 	}
 }
 
-// count makes a leader of a candidate with a majority.
+// count makes a candidate with a majority the leader.
 func (m *Machine) count(fx *protocol.Effects) {
 	if m.role != protocol.Candidate || m.yes.Len() < m.quorum() || m.cfg.Durable && m.termSave > m.saved {
 		return
 	}
-	m.role, m.leader, m.tentative, m.life = protocol.Leader, m.self, nobody, 0
+	m.role, m.leader, m.tentative, m.life = protocol.Leader, m.self, noMember, 0
 	m.token, m.lsn = m.term, LSN{m.term, 0}
 	m.record()
 	fx.Orders = append(fx.Orders, protocol.Order{Kind: protocol.Elected, Token: m.token})

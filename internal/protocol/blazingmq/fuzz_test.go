@@ -25,7 +25,8 @@ func FuzzDecodeBallot(f *testing.F) {
 	})
 }
 
-// FuzzLoadState loads anything: what is accepted is canonical and can go on.
+// FuzzLoadState loads arbitrary bytes: a state that is accepted is canonical, and the machine can
+// go on from it.
 func FuzzLoadState(f *testing.F) {
 	w := newWorld(f, 3, 3, Config{})
 	w.start()
@@ -51,7 +52,7 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
-// Steady state allocates nothing.
+// TestSteadyAllocs holds that heartbeats allocate nothing.
 func TestSteadyAllocs(t *testing.T) {
 	leader := newRig(t, Config{}, 5)
 	leader.lead()

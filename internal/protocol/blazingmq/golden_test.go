@@ -14,8 +14,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the actual output into the transcripts")
 
-// TestGolden tells the stories of testdata, the article's four among them.
-// Messages take 0.5 ms, saves 2 ms, works 5 ms to return.
+// TestGolden runs the scripts of testdata, the article's four cases among them. Messages take 0.5
+// ms, saves 2 ms, and work 5 ms to return.
 func TestGolden(t *testing.T) {
 	golden.Run(t, "testdata/*.txt", *rewrite, func(t *testing.T) func(golden.Command) string {
 		s := &script{t: t}
@@ -29,9 +29,8 @@ type script struct {
 	out strings.Builder
 }
 
-// do knows these commands: cluster n=4 mode=naive, start n1…, run 10s, crash
-// n1… [silently], restart n1, cut a-b…, mend a-b…, isolate n1, join n1, do n1…
-// verb=resign, lsn.
+// do runs one of these commands: cluster n=4 mode=naive, start n1…, run 10s, crash n1… [silently],
+// restart n1, cut a-b…, mend a-b…, isolate n1, join n1, do n1… verb=resign, lsn.
 func (s *script) do(c golden.Command) string {
 	s.out.Reset()
 	if c.Name == "cluster" {

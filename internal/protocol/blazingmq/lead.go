@@ -20,8 +20,8 @@ func (m *Machine) heartbeat() protocol.Message {
 	return msg
 }
 
-// onHeartbeat follows a leader of the own or of a higher term, and tells one of a
-// lower term that it is over.
+// onHeartbeat follows a leader of this term or a higher one, and tells a leader of a lower term
+// that its term is over.
 func (m *Machine) onHeartbeat(from int, msg *protocol.Message, fx *protocol.Effects) {
 	if m.role == protocol.Leader {
 		switch {
@@ -42,7 +42,7 @@ func (m *Machine) onHeartbeat(from int, msg *protocol.Message, fx *protocol.Effe
 	case msg.Term == m.term && m.follows():
 		// Another leader of the same term: the one that was heard first is kept.
 	default:
-		// It did not get this vote; it is told of the support.
+		// Its support was not asked for; it tells the leader that it follows.
 		m.raise(msg.Term)
 		m.follow(from, msg)
 		m.answer(from, ElectionResponse, true, msg, fx)
@@ -51,7 +51,7 @@ func (m *Machine) onHeartbeat(from int, msg *protocol.Message, fx *protocol.Effe
 
 func (m *Machine) follow(leader int, msg *protocol.Message) {
 	m.role = protocol.Follower
-	m.leader, m.tentative, m.life, m.heard = leader, nobody, msg.Incarnation, m.now
+	m.leader, m.tentative, m.life, m.heard = leader, noMember, msg.Incarnation, m.now
 	if lsn := (LSN{msg.Term, msg.Seq}); lsn.Compare(m.lsn) > 0 {
 		m.lsn = lsn
 	}
@@ -72,13 +72,12 @@ func (m *Machine) onCession(from int, msg *protocol.Message, fx *protocol.Effect
 		mine := m.heartbeat()
 		m.send(fx, from, &mine)
 	case m.role == protocol.Follower && msg.Term >= m.term && (m.leader == from || m.tentative == from):
-		m.leader, m.tentative = nobody, nobody
+		m.leader, m.tentative = noMember, noMember
 		m.wait()
 	}
 }
 
-// onClosed is what the code calls NODE_UNAVAILABLE: a leader is lost, and so is a
-// supporter's support.
+// onClosed is NODE_UNAVAILABLE in the code: the leader, or a supporter, is lost.
 func (m *Machine) onClosed(from protocol.NodeID, incarnation uint64, fx *protocol.Effects) {
 	i := members.Place(m.cfg.Members, from)
 	if i < 0 || i == m.self {
@@ -87,7 +86,7 @@ func (m *Machine) onClosed(from protocol.NodeID, incarnation uint64, fx *protoco
 	switch m.role {
 	case protocol.Follower:
 		if (m.leader == i || m.tentative == i) && incarnation >= m.life {
-			m.leader, m.tentative = nobody, nobody
+			m.leader, m.tentative = noMember, noMember
 			m.wait()
 		}
 	case protocol.PreCandidate:
@@ -102,7 +101,7 @@ func (m *Machine) onClosed(from protocol.NodeID, incarnation uint64, fx *protoco
 	}
 }
 
-// cede gives leadership up and tells everybody.
+// cede gives leadership up and tells all others.
 func (m *Machine) cede(reason protocol.Reason, term uint64, fx *protocol.Effects) {
 	m.stop(reason, fx)
 	m.raise(term)
@@ -110,11 +109,10 @@ func (m *Machine) cede(reason protocol.Reason, term uint64, fx *protocol.Effects
 	m.toAll(&msg, fx)
 }
 
-// stop makes a follower of the leader. It does not stand before its work has
-// returned.
+// stop makes the leader a follower, which does not stand before its work has returned.
 func (m *Machine) stop(reason protocol.Reason, fx *protocol.Effects) {
 	fx.Orders = append(fx.Orders, protocol.Order{Kind: protocol.Stop, Token: m.token, Reason: reason})
-	m.role, m.leader, m.tentative = protocol.Follower, nobody, nobody
+	m.role, m.leader, m.tentative = protocol.Follower, noMember, noMember
 	m.fencing = true
 	m.wait()
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/electd/elect/internal/protocol/internal/members"
 )
 
-// nobody is the place of no member.
-const nobody = -1
+// noMember is the place of no member.
+const noMember = -1
 
 // Machine is one participant. It implements [protocol.Machine].
 type Machine struct {
 	cfg  Config
-	self int // the own place among the members
+	self int // its own place among the members
 
 	// role is Down, Follower, PreCandidate (it scouts), Candidate, Leader or
 	// Halted. A follower whose work has not returned shows as Fencing.
@@ -23,8 +23,8 @@ type Machine struct {
 	rand  uint64           // of the current step; no part of the state
 
 	ballot  Ballot
-	saveNo  uint64 // of the latest save that was asked for
-	saved   uint64 // of the latest that is durable
+	saveNo  uint64 // of the latest save
+	saved   uint64 // of the latest durable save
 	dirty   bool   // the step ends with a save
 	badDisk bool   // the latest save failed
 	saveAt  protocol.Instant
@@ -36,21 +36,21 @@ type Machine struct {
 
 	term      uint64
 	seen      uint64 // the highest term in any refusal
-	leader    int    // who is followed, or self
-	tentative int    // who has the vote in term and was not heard as a leader yet
+	leader    int    // the place of the leader that it follows, or self
+	tentative int    // the place that has its vote in term and has not sent a heartbeat yet
 	life      uint64 // the incarnation of leader or tentative
 	heard     protocol.Instant
 	lsn       LSN
 
-	electAt protocol.Instant // of the next try, while nobody is followed
+	electAt protocol.Instant // of the next try, while it follows no leader
 
-	// As one who scouts, stands or leads.
+	// While it scouts, stands or leads.
 	asked uint64           // the term that it scouts for
 	ends  protocol.Instant // of the present try
-	yes   members.Set      // who supports, itself among them
-	heeds members.Set      // who answered the scouting request
+	yes   members.Set      // its supporters, itself among them
+	heeds members.Set      // those that answered the scouting request
 
-	// As one who leads, or whose work has not returned.
+	// While it leads, or its work has not returned.
 	beatAt  protocol.Instant
 	token   uint64
 	fencing bool
@@ -58,8 +58,8 @@ type Machine struct {
 
 var _ protocol.Machine = (*Machine)(nil)
 
-// New returns a machine that waits for its Boot, or says what in the
-// configuration cannot hold.
+// New returns a machine that waits for its Boot, or an error that says what is invalid in the
+// configuration.
 func New(cfg Config) (*Machine, error) {
 	cfg, err := cfg.normal()
 	if err != nil {
@@ -98,8 +98,8 @@ func (m *Machine) Step(in *protocol.Input, fx *protocol.Effects) {
 	m.flush(fx)
 }
 
-// boot begins a life. Only what the ledger holds is known: a vote that was given
-// in a higher term is forgotten, unless terms are durable.
+// boot begins an incarnation. It knows only what the ledger holds: it has forgotten a vote in a
+// higher term, unless terms are durable.
 func (m *Machine) boot(durable []byte) {
 	if durable != nil {
 		b, err := DecodeBallot(durable)
@@ -111,7 +111,7 @@ func (m *Machine) boot(durable []byte) {
 	}
 	m.ballot.Incarnation++
 	m.bootSave, m.saveAt = m.touch(), protocol.Never
-	m.role, m.term, m.leader, m.tentative = protocol.Follower, m.ballot.Term, nobody, nobody
+	m.role, m.term, m.leader, m.tentative = protocol.Follower, m.ballot.Term, noMember, noMember
 	m.electAt = m.now.Add(m.cfg.InitialWait + m.chance())
 }
 
@@ -121,7 +121,7 @@ func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *proto
 		return
 	}
 	if msg.Term == 0 && msg.Type != ScoutingResponse && msg.Type != ElectionResponse {
-		return // only an answer can come from somebody who knows of no term yet
+		return // only an answer can come from a participant that knows no term yet
 	}
 	switch msg.Type {
 	case ScoutingRequest:
@@ -154,7 +154,7 @@ func (m *Machine) fire(fx *protocol.Effects) {
 		}
 	case protocol.Follower:
 		if m.follows() && m.now >= m.lost() {
-			m.leader, m.tentative = nobody, nobody
+			m.leader, m.tentative = noMember, noMember
 			m.wait()
 		}
 		if m.mayStand() && m.now >= m.electAt {
@@ -217,7 +217,7 @@ func (m *Machine) do(c protocol.Command, fx *protocol.Effects) {
 	}
 }
 
-// quit ends what this one has begun: leading, standing or scouting.
+// quit ends what the participant has begun: leading, standing or scouting.
 func (m *Machine) quit(reason protocol.Reason, fx *protocol.Effects) {
 	switch m.role {
 	case protocol.Leader:
@@ -227,7 +227,7 @@ func (m *Machine) quit(reason protocol.Reason, fx *protocol.Effects) {
 	}
 }
 
-// onSaved takes notice of what is durable.
+// onSaved records what is durable.
 func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
 	switch {
 	case number > m.saveNo:
@@ -239,7 +239,7 @@ func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
 	}
 }
 
-// touch says that the step ends with a save, and returns its number.
+// touch makes the step end with a save, and returns its number.
 func (m *Machine) touch() uint64 {
 	if !m.dirty {
 		m.dirty, m.badDisk = true, false
@@ -255,8 +255,7 @@ func (m *Machine) flush(fx *protocol.Effects) {
 	}
 }
 
-// raise makes a higher term the own one. It is durable before anything is said in
-// it only with Durable.
+// raise adopts a higher term. With Durable, the term is saved before any message carries it.
 func (m *Machine) raise(term uint64) {
 	if term <= m.term {
 		return
@@ -268,7 +267,7 @@ func (m *Machine) raise(term uint64) {
 	}
 }
 
-// record puts the present term into the ledger: somebody leads in it.
+// record saves the present term: it has a leader.
 func (m *Machine) record() {
 	if m.term > m.ballot.Term {
 		m.ballot.Term = m.term
@@ -276,8 +275,8 @@ func (m *Machine) record() {
 	}
 }
 
-// send sends a message once the incarnation is durable, and with Durable the term.
-// What would wait for a save that has failed is not sent.
+// send sends a message once the incarnation is durable, and with Durable the term. If that save has
+// failed the message is dropped.
 func (m *Machine) send(fx *protocol.Effects, to int, msg *protocol.Message) {
 	after := m.bootSave
 	if m.cfg.Durable {
@@ -313,45 +312,45 @@ func (m *Machine) answer(to int, kind protocol.MessageType, granted bool, q *pro
 
 func (m *Machine) quorum() int { return len(m.cfg.Members)/2 + 1 }
 
-// follows reports whether a leader is followed, or about to be.
-func (m *Machine) follows() bool { return m.leader != nobody || m.tentative != nobody }
+// follows reports whether it follows a leader, or a candidate that it has voted for.
+func (m *Machine) follows() bool { return m.leader != noMember || m.tentative != noMember }
 
 // lost is when the leader counts as lost.
 func (m *Machine) lost() protocol.Instant { return m.heard.Add(m.cfg.silence()) }
 
-// mayStand reports whether there is nothing that forbids a try, but the time.
+// mayStand reports whether nothing but the time forbids a try.
 func (m *Machine) mayStand() bool {
 	return m.role == protocol.Follower && m.candidate && !m.sick && !m.fencing && !m.follows()
 }
 
-// chance is a random wait.
+// chance draws a random wait.
 func (m *Machine) chance() time.Duration {
 	return time.Duration(m.rand % uint64(m.cfg.RandomWait+1))
 }
 
 func (m *Machine) wait() { m.electAt = m.now.Add(m.chance()) }
 
-// rouse draws a wait for one who could have stood long ago.
+// rouse draws a wait for a participant that was ready to stand long ago.
 func (m *Machine) rouse() {
 	if m.mayStand() && m.electAt <= m.now {
 		m.wait()
 	}
 }
 
-// rest makes a follower, who will try again, of one who scouts or stands.
+// rest makes a participant that scouts or stands a follower, which will try again.
 func (m *Machine) rest() {
 	m.role = protocol.Follower
 	m.wait()
 }
 
-// View implements [protocol.Machine]. Leader.Incarnation is that which was heard.
+// View implements [protocol.Machine]. Leader.Incarnation is the one that the messages carried.
 func (m *Machine) View() protocol.View {
 	v := protocol.View{Role: m.role, Term: m.term, Fault: m.fault, Incarnation: m.ballot.Incarnation}
 	switch {
 	case m.role == protocol.Leader:
 		v.Leader = protocol.Leadership{ID: m.cfg.Self, Incarnation: m.ballot.Incarnation, Term: m.term}
 		v.Elected, v.Token = true, m.token
-	case m.role == protocol.Follower && m.leader != nobody:
+	case m.role == protocol.Follower && m.leader != noMember:
 		v.Leader = protocol.Leadership{ID: m.cfg.Members[m.leader], Incarnation: m.life, Term: m.term}
 	}
 	if m.fencing {

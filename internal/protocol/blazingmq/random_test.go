@@ -9,9 +9,9 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// TestRandom runs small clusters through cuts, crashes, losses and commands. The
-// world judges orders and reloads; here: one vote and one leader in a term where
-// nothing is forgotten, and one leader for all when all is well again.
+// TestRandom runs small clusters through cuts, crashes, losses and commands. The world checks
+// orders and reloads. The test checks that there is one vote and one leader in a term where no vote
+// is forgotten, and that all follow one leader after the faults have ended.
 func TestRandom(t *testing.T) {
 	seeds := long.Or(60, 12)
 	for _, mode := range []Mode{Scouting, Sticky, Naive} {

@@ -9,8 +9,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// rig is one machine, n1 of five unless it is told otherwise, and what it did in
-// the latest step.
+// rig is one machine, n1 of five unless configured otherwise, and the effects of the latest step.
 type rig struct {
 	t  *testing.T
 	m  *Machine
@@ -50,7 +49,7 @@ func (r *rig) fire() {
 	r.step(protocol.Input{Kind: protocol.Fire})
 }
 
-// lead makes it the leader of a term of its own.
+// lead makes it the leader of a new term.
 func (r *rig) lead() {
 	r.t.Helper()
 	r.do(protocol.Campaign, 0)
@@ -70,7 +69,7 @@ func (r *rig) lead() {
 	}
 }
 
-// said is what the latest step sent, in words.
+// said describes what the latest step sent.
 func (r *rig) said() string {
 	var all []string
 	for _, o := range r.fx.Orders {
@@ -93,8 +92,8 @@ func (r *rig) want(what string) {
 	}
 }
 
-// Who sees a leader ignores a proposal, but for the naive one; a leader does so
-// too.
+// TestSticky: a participant that sees a leader ignores a proposal, and so does a leader, except for
+// the naive elector.
 func TestSticky(t *testing.T) {
 	for mode, want := range map[Mode]string{Scouting: "", Sticky: "", Naive: "election-response to n3 yes"} {
 		r := newRig(t, Config{Mode: mode}, 5)
@@ -114,7 +113,7 @@ func TestSticky(t *testing.T) {
 	}
 }
 
-// One vote in a term, and none in an older one.
+// TestVote: there is one vote in a term, and none in an older one.
 func TestVote(t *testing.T) {
 	for mode, no := range map[Mode]string{Scouting: "", Naive: "election-response to n3"} {
 		r := newRig(t, Config{Mode: mode}, 5)
@@ -129,7 +128,7 @@ func TestVote(t *testing.T) {
 	}
 }
 
-// A scout is told Yes only if no leader is seen and the term would be a new one.
+// TestScout: a scout is told Yes only if no leader is seen and the term is a new one.
 func TestScout(t *testing.T) {
 	r := newRig(t, Config{}, 5)
 	r.hear("n2", ScoutingRequest, 1, false)
@@ -147,7 +146,8 @@ func TestScout(t *testing.T) {
 	}
 }
 
-// The next try is above what a refusal told, and the own term is not raised by it.
+// TestRefusalTeaches: the next try asks for a term above that of a refusal, and its own term does
+// not rise.
 func TestRefusalTeaches(t *testing.T) {
 	r := newRig(t, Config{}, 5)
 	r.do(protocol.Campaign, 0)
@@ -156,7 +156,7 @@ func TestRefusalTeaches(t *testing.T) {
 		r.hear(id, ScoutingResponse, 9, false)
 	}
 	if r.m.role != protocol.Follower || r.m.term != 0 {
-		t.Fatalf("it is %v in term %d; want a follower in 0, who knows that no majority will come", r.m.role, r.m.term)
+		t.Fatalf("it is %v in term %d; want a follower in term 0, because no majority can come", r.m.role, r.m.term)
 	}
 	r.fire()
 	if r.fx.Sends[0].Message.Term != 10 {
@@ -164,8 +164,8 @@ func TestRefusalTeaches(t *testing.T) {
 	}
 }
 
-// A leader learns that it is over from an answer, a heartbeat or a vote of a
-// higher term; from its own term or a lower one it learns nothing.
+// TestDeposed: a leader steps down when an answer, a heartbeat or a vote carries a higher term, and
+// ignores its own term and lower ones.
 func TestDeposed(t *testing.T) {
 	cession := "leadership-cession to n2, leadership-cession to n3"
 	for _, c := range []struct {
@@ -177,7 +177,7 @@ func TestDeposed(t *testing.T) {
 		{HeartbeatResponse, 0, ""},
 		{ElectionResponse, 1, "stop superseded, " + cession},
 		{LeaderHeartbeat, 1, "stop superseded, " + cession},
-		{LeaderHeartbeat, 0, ""}, // the other leader of the term hears of this one as often
+		{LeaderHeartbeat, 0, ""}, // a leader ignores the heartbeat of another leader of its term
 		{LeadershipCession, 0, "leader-heartbeat to n2"},
 		{LeadershipCession, 1, ""},
 	} {
@@ -195,7 +195,7 @@ func TestDeposed(t *testing.T) {
 	r.want("leader-heartbeat to n2")
 }
 
-// lead2 lets the followed leader fall silent and leads after it.
+// lead2 lets the leader that it follows fall silent, and leads after it.
 func (r *rig) lead2(term uint64) {
 	r.t.Helper()
 	r.do(protocol.Campaign, 0)
@@ -206,8 +206,8 @@ func (r *rig) lead2(term uint64) {
 	}
 }
 
-// A connection that closes takes a leader, or a supporter, at once. The close of a
-// leader's earlier life does not take it.
+// TestClosed: a closed connection removes a leader, or a supporter, at once, unless it belonged to
+// an earlier incarnation of the leader.
 func TestClosed(t *testing.T) {
 	closed := func(r *rig, id string, life uint64) {
 		r.step(protocol.Input{Kind: protocol.PeerClosed, From: protocol.NodeID(id), Incarnation: life})
@@ -245,8 +245,8 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// A vote is forgotten with the process; what was followed is not. With Durable
-// neither is.
+// TestRestart: a restart forgets the vote, but not the term of a leader that was followed. With
+// Durable it forgets neither.
 func TestRestart(t *testing.T) {
 	for _, durable := range []bool{false, true} {
 		r := newRig(t, Config{Durable: durable}, 5)
@@ -284,7 +284,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// So two may lead in one term: n2 restarts between two votes of three.
+// TestTwoInOneTerm: without Durable, two may lead in one term, because n2 restarts between two
+// votes of three.
 func TestTwoInOneTerm(t *testing.T) {
 	for _, durable := range []bool{false, true} {
 		w := newWorld(t, 1, 3, Config{Durable: durable, Mode: Sticky})
@@ -293,8 +294,8 @@ func TestTwoInOneTerm(t *testing.T) {
 		w.start()
 		w.until(time.Minute, w.agreed)
 		w.Run(time.Second) // all have saved the term
-		// The next election: a restarts, the voter supports it, and dies before it hears
-		// the new leader. Then b stands.
+		// The next election: a restarts, the voter supports it, and a dies before it hears the new
+		// leader. Then b stands.
 		a.crash(true)
 		b.crash(true)
 		a.start()
@@ -302,7 +303,7 @@ func TestTwoInOneTerm(t *testing.T) {
 			return len(w.votes[[2]uint64{uint64(voter.i), a.m.term}]) > 0 && a.m.role == protocol.Candidate
 		})
 		for i := range w.nodes {
-			w.cut[[2]int{a.i, i}] = true // nobody hears its heartbeats
+			w.cut[[2]int{a.i, i}] = true // no other hears its heartbeats
 		}
 		if durable {
 			w.Run(3 * time.Millisecond) // the vote waits for the disk
@@ -339,7 +340,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// A disk that fails is tried again; until then what must be durable is not said.
+// TestBadDisk: a failed save is tried again, and until then no message that depends on it leaves.
 func TestBadDisk(t *testing.T) {
 	m, err := New(Config{Self: "n1", Members: classictest.IDs(3)})
 	if err != nil {

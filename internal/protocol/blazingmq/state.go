@@ -19,7 +19,7 @@ func (m *Machine) AppendState(dst []byte) []byte {
 func (m *Machine) LoadState(src []byte) error {
 	m.yes.Clear()
 	m.heeds.Clear()
-	*m = Machine{cfg: m.cfg, self: m.self, yes: m.yes, heeds: m.heeds, leader: nobody, tentative: nobody, saveAt: protocol.Never}
+	*m = Machine{cfg: m.cfg, self: m.self, yes: m.yes, heeds: m.heeds, leader: noMember, tentative: noMember, saveAt: protocol.Never}
 	c := protocol.Loading(src)
 	m.state(&c)
 	return c.Done("blazingmq: state")
@@ -50,7 +50,7 @@ func (m *Machine) state(c *protocol.Coder) {
 	case protocol.Follower:
 		m.place(c, &m.leader)
 		m.place(c, &m.tentative)
-		if m.leader != nobody && m.tentative != nobody {
+		if m.leader != noMember && m.tentative != noMember {
 			c.Fail(fmt.Errorf("a leader, %d, and one to be, %d", m.leader, m.tentative))
 		}
 		if m.follows() {
@@ -79,10 +79,10 @@ func (m *Machine) state(c *protocol.Coder) {
 	}
 }
 
-// place codes the place of another member, or nobody.
+// place codes the place of another member, or noMember.
 func (m *Machine) place(c *protocol.Coder, place *int) {
 	if members.CodePlace(c, place, len(m.cfg.Members)); c.Loads() && *place == m.self {
 		c.Fail(fmt.Errorf("the place %d, which is its own", m.self))
-		*place = nobody
+		*place = noMember
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// world is a small deterministic cluster: clocks, a disk and a work for each node,
-// and links. Each step is made a second time, by a machine that was loaded.
+// world is a small deterministic cluster: a clock, a disk and work for each node, and links. Each
+// step is repeated by a machine that was loaded from the state before it.
 type world struct {
 	classictest.Agenda
 	t     testing.TB
@@ -24,8 +24,8 @@ type world struct {
 	told  func(format string, args ...any)
 	sent  map[protocol.MessageType]int
 
-	leaders map[uint64]map[int]bool                // by term, who was elected in it
-	votes   map[[2]uint64]map[protocol.NodeID]bool // by node and term, who was supported by a proposal's answer
+	leaders map[uint64]map[int]bool                // by term, the nodes that were elected in it
+	votes   map[[2]uint64]map[protocol.NodeID]bool // by node and term, the candidates that the node voted for
 }
 
 type node struct {
@@ -61,12 +61,12 @@ func newWorld(t testing.TB, seed uint64, n int, cfg Config) *world {
 	return w
 }
 
-// until runs until done, or fails.
+// until runs until done returns true, or fails the test.
 func (w *world) until(within time.Duration, done func() bool) {
 	w.t.Helper()
 	for end := w.Now + within; !done(); {
 		if !w.Next(end) {
-			w.t.Fatalf("at %v: it has not come to that within %v", w.Now, within)
+			w.t.Fatalf("at %v: the condition does not hold within %v", w.Now, within)
 		}
 	}
 }
@@ -96,8 +96,7 @@ func (n *node) machine() *Machine {
 	return m
 }
 
-// crash takes the work with it. Unless silently, the others see its connections
-// close.
+// crash ends the process and its work. Unless silently, the others see its connections close.
 func (n *node) crash(silently bool) {
 	n.up, n.elected, n.working, n.view = false, 0, false, protocol.View{}
 	life := n.m.ballot.Incarnation
@@ -188,11 +187,11 @@ func indexOf(w *world, id protocol.NodeID) int {
 		}
 	}
 	w.t.Fatalf("there is no %s", id)
-	return nobody
+	return noMember
 }
 
-// obey judges the order: they alternate, tokens rise within a life and are the
-// term, and nobody is elected before its earlier work has returned.
+// obey checks the order: Elected and Stop alternate, tokens rise within an incarnation and equal
+// the term, and no node is elected before its earlier work has returned.
 func (n *node) obey(o protocol.Order) {
 	w, life := n.w, n.life
 	switch o.Kind {
@@ -223,13 +222,13 @@ func (n *node) obey(o protocol.Order) {
 	}
 }
 
-// tell writes down what was said, and who follows whom.
+// tell logs what was sent, and changes of the followed leader.
 func (n *node) tell(sends []protocol.Send) {
 	w := n.w
 	seen := map[protocol.MessageType]bool{}
 	for _, s := range sends {
 		msg := &s.Message
-		if msg.Type == ElectionResponse && msg.Granted && n.m.tentative != nobody {
+		if msg.Type == ElectionResponse && msg.Granted && n.m.tentative != noMember {
 			key := [2]uint64{uint64(n.i), msg.Term}
 			if w.votes[key] == nil {
 				w.votes[key] = map[protocol.NodeID]bool{}
@@ -273,7 +272,7 @@ func (n *node) tell(sends []protocol.Send) {
 	}
 }
 
-// leading are the nodes that are elected now.
+// leading returns the nodes that are elected now.
 func (w *world) leading() (all []*node) {
 	for _, n := range w.nodes {
 		if n.up && n.elected != 0 {
@@ -283,7 +282,7 @@ func (w *world) leading() (all []*node) {
 	return all
 }
 
-// agreed reports whether one leads whom all others that run follow.
+// agreed reports whether one node leads and all others that run follow it.
 func (w *world) agreed() bool {
 	l := w.leading()
 	if len(l) != 1 {

@@ -10,6 +10,6 @@ const MaxEpoch = epoch.Max
 // first is random, of up to 48 bits, not 1.
 type Ballot = epoch.Ballot
 
-// DecodeBallot reads what was saved, and nothing else: a ballot that it accepts
-// encodes to the same bytes. The checksum is the business of whoever stored it.
+// DecodeBallot reads what was saved, and nothing else: a ballot that it accepts encodes to the same
+// bytes. The caller checks for corruption.
 func DecodeBallot(data []byte) (Ballot, error) { return epoch.Decode(Name, data) }

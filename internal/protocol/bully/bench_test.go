@@ -8,7 +8,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// steady is a coordinator and one that follows it.
+// steady is a coordinator and one follower.
 type steady struct {
 	classictest.Hand
 	leader, follower *Machine
@@ -25,7 +25,7 @@ func newSteady(tb testing.TB) *steady {
 	return s
 }
 
-// round is one heartbeat: its sendings, and one receipt.
+// round is one heartbeat: its messages, and one receipt.
 func (s *steady) round() {
 	s.Now = s.Now.Add(DefaultHeartbeat)
 	s.Fire(s.leader)

@@ -12,7 +12,7 @@ import (
 // MaxMembers is the greatest number of participants.
 const MaxMembers = members.Max
 
-// The defaults of times.
+// The default times.
 const (
 	DefaultHeartbeat = 100 * time.Millisecond
 	DefaultSilence   = time.Second
@@ -21,8 +21,8 @@ const (
 
 const longest = time.Hour
 
-// Config is how a participant takes part. Self and Members are required; zero
-// means the documented default elsewhere.
+// Config is a participant's configuration. Self and Members are required; zero means the documented
+// default elsewhere.
 type Config struct {
 	Self protocol.NodeID `json:"self"`
 	// Members are all participants, Self among them, each once, ordered by
@@ -31,20 +31,18 @@ type Config struct {
 
 	// Heartbeat is the time from one Alive to the next; 100 ms by default.
 	Heartbeat time.Duration `json:"heartbeat,omitzero"`
-	// Silence is after how long without word of the coordinator, and without a
-	// Coordinator after an OK, an election begins. 1 s by default, at least twice
-	// Heartbeat, and longer than Answer: who has answered waits that long itself
-	// before it wins.
+	// Silence is the time without a message of the coordinator, or without a Coordinator after an
+	// OK, after which an election begins. 1 s by default, at least twice Heartbeat, and longer than
+	// Answer: a participant that answers OK may wait that long before it wins.
 	Silence time.Duration `json:"silence,omitzero"`
-	// Answer is how long an OK is awaited; 250 ms by default. It has to be longer
-	// than a round trip: of one who is slower two lead.
+	// Answer is how long an OK is awaited; 250 ms by default. It must be longer than a round trip:
+	// if a higher participant answers later, two lead.
 	Answer time.Duration `json:"answer,omitzero"`
 }
 
-// WorstTakeover is how long it takes at the longest, in a healthy network, from
-// the loss of a coordinator until the next one is known: an Alive that was sent
-// just before, the silence, the wait for answers, and as long for messages and
-// the disk.
+// WorstTakeover is the longest time, in a healthy network, from the loss of a coordinator until the
+// next one is known: an Alive that was sent just before, the silence, the wait for answers, and as
+// long for messages and the disk.
 func (c Config) WorstTakeover() time.Duration {
 	c = c.filled()
 	return c.Heartbeat + c.Silence + 2*c.Answer
@@ -57,8 +55,8 @@ func (c Config) filled() Config {
 	return c
 }
 
-// validate says what cannot hold. Of the other members only the order is looked
-// at: each has its own id checked where it runs.
+// validate says what is invalid. Of the other members it checks only the order: each checks its own
+// id.
 func (c *Config) validate() error {
 	if err := members.Check(c.Self, c.Members); err != nil {
 		return fmt.Errorf("bully: %w", err)
@@ -69,7 +67,7 @@ func (c *Config) validate() error {
 	case c.Silence < 2*c.Heartbeat:
 		return fmt.Errorf("bully: a silence of %v with a heartbeat every %v; want at least %v, or one lost message begins an election", c.Silence, c.Heartbeat, 2*c.Heartbeat)
 	case c.Silence <= c.Answer:
-		return fmt.Errorf("bully: a silence of %v with %v for answers; want a longer one: who answers OK waits %v before it wins", c.Silence, c.Answer, c.Answer)
+		return fmt.Errorf("bully: a silence of %v with %v for answers; want a longer one: a participant that answers OK waits %v before it wins", c.Silence, c.Answer, c.Answer)
 	}
 	return nil
 }

@@ -2,7 +2,7 @@ package bully
 
 import "github.com/electd/elect/internal/protocol"
 
-// receive hands a message on, unless it is invalid.
+// receive handles a message, unless it is invalid.
 func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
 	if from == m.cfg.Self || msg.Term > MaxEpoch {
 		return
@@ -17,7 +17,7 @@ func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *proto
 	}
 }
 
-// begin asks all above. With nobody above it has won.
+// begin asks all participants with a higher id. If there is none it has won.
 func (m *Machine) begin(fx *protocol.Effects) {
 	m.round++
 	m.leader = protocol.Leadership{}
@@ -64,7 +64,7 @@ func (m *Machine) onOK(from protocol.NodeID, msg *protocol.Message) {
 // onTenure learns that another leads.
 func (m *Machine) onTenure(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
 	if msg.Type == Alive && m.leader.ID != "" && from.Compare(m.leader.ID) < 0 {
-		return // of two that claim to lead, the higher one does
+		return // of two that claim to lead, the one with the higher id leads
 	}
 	known := m.ballot.Epoch
 	m.ballot.Note(msg.Term)
@@ -73,7 +73,7 @@ func (m *Machine) onTenure(from protocol.NodeID, msg *protocol.Message, fx *prot
 	case !m.stands() || !lower && msg.Term >= known:
 		m.follow(from, msg, fx)
 	case m.role == protocol.Leader && lower && msg.Term < m.tenure:
-		// It will hear the next Alive.
+		// The other learns of this leader by its next Alive.
 	case m.role == protocol.Leader:
 		m.stop(Outdated, fx)
 	case m.phase == calm:
@@ -89,7 +89,7 @@ func (m *Machine) follow(id protocol.NodeID, msg *protocol.Message, fx *protocol
 	m.at = m.now.Add(m.cfg.Silence)
 }
 
-// rest ends what the participant does in an election, if it does anything.
+// rest ends the participant's part in an election, if it has any.
 func (m *Machine) rest() {
 	if m.phase != calm {
 		m.phase, m.role = calm, protocol.Follower
@@ -97,8 +97,7 @@ func (m *Machine) rest() {
 	}
 }
 
-// take raises the epoch above all that was heard of. It is used when it is
-// durable.
+// take raises the epoch above all known epochs. The epoch is used once it is durable.
 func (m *Machine) take() {
 	if m.ballot.Epoch >= MaxEpoch {
 		m.rest()
@@ -120,7 +119,7 @@ func (m *Machine) win(fx *protocol.Effects) {
 	m.beatAt = m.now.Add(m.cfg.Heartbeat)
 }
 
-// beat tells all others that the coordinator lives.
+// beat sends Alive to all others.
 func (m *Machine) beat(fx *protocol.Effects) {
 	msg := m.message(Alive, m.tenure)
 	for i, id := range m.cfg.Members {
@@ -171,7 +170,7 @@ func (m *Machine) do(c protocol.Command, fx *protocol.Effects) {
 	}
 }
 
-// back makes it stand again, at once: a returning candidate begins an election.
+// back makes it a candidate again, which begins an election at once.
 func (m *Machine) back(what *bool, to bool) {
 	if *what != to {
 		*what = to
@@ -181,14 +180,14 @@ func (m *Machine) back(what *bool, to bool) {
 	}
 }
 
-// quit ends a tenure, or what the participant does in an election.
+// quit ends a tenure, or the participant's part in an election.
 func (m *Machine) quit(reason protocol.Reason, fx *protocol.Effects) {
 	m.stop(reason, fx)
 	m.rest()
 }
 
-// onSaved takes notice of a save. After a failure nothing is won and nobody is
-// answered until a save succeeds; it is tried again a heartbeat later.
+// onSaved records a save. After a failure it neither wins nor answers until a save succeeds; it
+// tries again a heartbeat later.
 func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
 	news := m.ballot.Saved(number, failed, m.now.Add(m.cfg.Heartbeat))
 	switch {

@@ -10,8 +10,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the actual output into the transcripts")
 
-// TestGolden tells the stories of testdata. Messages take 1 ms, saves too, and
-// works return within 1 ms; times are the defaults.
+// TestGolden runs the scripts of testdata. Messages and saves take 1 ms, and work returns within 1
+// ms; times are the defaults.
 func TestGolden(t *testing.T) {
 	classictest.Golden(t, *rewrite, func(t *testing.T, n int, _ golden.Command) *net { return newNet(t, n, nil) }, Alive)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/electd/elect/internal/protocol/internal/members"
 )
 
-// phase is how far an election has come, as this participant sees it.
+// phase is the state of an election, as this participant sees it.
 type phase uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 // Machine is one participant. It implements [protocol.Machine].
 type Machine struct {
 	cfg   Config
-	place int // the own place among the members
+	place int // its own place among the members
 
 	role  protocol.Role
 	fault string
@@ -35,7 +35,7 @@ type Machine struct {
 	phase  phase
 	round  uint64              // of the latest election of its own
 	at     protocol.Instant    // when the phase ends; calm: when the coordinator is missed
-	leader protocol.Leadership // whom it follows
+	leader protocol.Leadership // the leader that it follows
 
 	tenure   uint64 // the epoch that it takes or leads in, or whose work has not returned
 	takeSave uint64 // taking: holds it
@@ -44,8 +44,8 @@ type Machine struct {
 
 var _ protocol.Machine = (*Machine)(nil)
 
-// New returns a machine that waits for its Boot, or says what in the
-// configuration cannot hold.
+// New returns a machine that waits for its Boot, or an error that says what is invalid in the
+// configuration.
 func New(cfg Config) (*Machine, error) {
 	cfg = cfg.filled()
 	if err := cfg.validate(); err != nil {
@@ -75,7 +75,7 @@ func (m *Machine) Step(in *protocol.Input, fx *protocol.Effects) {
 	m.ballot.Flush(fx)
 }
 
-// boot begins a life. A candidate stands as soon as it is one.
+// boot begins an incarnation. A candidate begins an election at once.
 func (m *Machine) boot(durable []byte, rand uint64) {
 	if err := m.ballot.Boot(Name, durable, rand); err != nil {
 		m.role, m.fault = protocol.Halted, err.Error()
@@ -118,8 +118,8 @@ func (m *Machine) NextFire() protocol.Instant {
 	return at
 }
 
-// stands reports whether this participant would lead. One that would not is silent, as if it were
-// dead.
+// stands reports whether this participant would lead. One that would not sends nothing, as if it
+// were dead.
 func (m *Machine) stands() bool {
 	return m.role == protocol.Leader || m.role != protocol.Fencing && m.able() && m.now >= m.restUntil
 }
@@ -128,7 +128,7 @@ func (m *Machine) able() bool {
 	return m.candidate && !m.sick && !m.paused && m.ballot.Ready() && m.ballot.Epoch < MaxEpoch
 }
 
-// standAt is when an election of its own begins.
+// standAt is when it begins an election.
 func (m *Machine) standAt() protocol.Instant {
 	if m.role != protocol.Follower || !m.able() { // calm, or bullied
 		return protocol.Never
@@ -136,7 +136,7 @@ func (m *Machine) standAt() protocol.Instant {
 	return max(m.at, m.restUntil)
 }
 
-// forgetAt is when one who cannot stand forgets the coordinator it has followed.
+// forgetAt is when a participant that cannot stand forgets its coordinator.
 func (m *Machine) forgetAt() protocol.Instant {
 	if m.leader == (protocol.Leadership{}) {
 		return protocol.Never
@@ -154,7 +154,7 @@ func (m *Machine) View() protocol.View {
 	return v
 }
 
-// message is a message with what all of them carry.
+// message returns a message with the fields that all messages carry.
 func (m *Machine) message(kind protocol.MessageType, term uint64) protocol.Message {
 	return protocol.Message{Type: kind, Incarnation: m.ballot.Incarnation, Term: term}
 }

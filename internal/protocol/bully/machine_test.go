@@ -9,8 +9,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// TestCounts counts the messages of one election in a perfect network, for every
-// n and every beginner, against the formulas of the package comment.
+// TestCounts compares the messages of one election in a perfect network with the formulas of the
+// package comment, for every n and every participant that begins.
 func TestCounts(t *testing.T) {
 	for n := 2; n <= 16; n++ {
 		for i := 1; i < n; i++ {
@@ -43,9 +43,9 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestRandom: whatever happens, orders come in order and no token comes twice
-// (the net sees to both), a loaded machine goes the same way, and once all is
-// well the highest leads and all follow it.
+// TestRandom: under any faults orders come in order and no token is used twice (the world checks
+// both), and a loaded machine behaves the same. After the faults the highest leads and all follow
+// it.
 func TestRandom(t *testing.T) {
 	steps := 0
 	for seed := uint64(1); seed <= 60; seed++ {
@@ -72,8 +72,8 @@ func TestRandom(t *testing.T) {
 	t.Logf("%d steps", steps)
 }
 
-// TestSplit: each side of a partition has its coordinator, and when they meet
-// the higher one leads, with a token above both.
+// TestSplit: each side of a partition has its coordinator. When they meet the higher one leads,
+// with a token above both.
 func TestSplit(t *testing.T) {
 	w := newNet(t, 5, nil)
 	w.StandAll()
@@ -91,7 +91,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestResign: another one wins, and is bullied afterwards.
+// TestResign: another wins, and is bullied afterwards.
 func TestResign(t *testing.T) {
 	w := newNet(t, 3, nil)
 	w.StandAll()
@@ -107,12 +107,12 @@ func TestResign(t *testing.T) {
 	}
 }
 
-// TestLastEpoch: who claims it to all ends elections for good, across restarts.
+// TestLastEpoch: a participant that claims the last epoch ends elections for good, across restarts.
 func TestLastEpoch(t *testing.T) {
 	w := newNet(t, 4, nil)
 	w.StandAll()
 	w.Run(2 * time.Second)
-	w.Kill(0) // and somebody speaks in its name
+	w.Kill(0) // and a message is forged in its name
 	for i := range w.Nodes[1:] {
 		w.Step(i+1, protocol.Input{Kind: protocol.Receive, From: "n1", Message: protocol.Message{Type: Election, Term: MaxEpoch}})
 	}

@@ -9,7 +9,7 @@ import (
 
 type net = classictest.World[*Machine]
 
-// newNet is a world of n machines, with what change makes of their configuration.
+// newNet returns a world of n machines, whose configurations change may edit.
 func newNet(t testing.TB, n int, change func(*Config)) *net {
 	return classictest.New(t, n, func(i int, members []protocol.NodeID) (*Machine, error) {
 		cfg := Config{Self: members[i], Members: members}

@@ -35,14 +35,13 @@ const (
 type Config struct {
 	// Self is one of Members.
 	Self protocol.NodeID `json:"self"`
-	// Members are all who vote and may stand, 1 to MaxMembers, ordered by
-	// NodeID.Compare, each once. The slice is shared and never written.
+	// Members are all voters, which may all stand, 1 to MaxMembers, ordered by NodeID.Compare, each
+	// once. The slice is shared and never written.
 	Members []protocol.NodeID `json:"members"`
 
-	// ElectionTimeout is the least time for which a silent leader is waited for,
-	// and for which an election goes on without an outcome. Each time it is drawn
-	// anew, uniformly from ElectionTimeout to twice that. 150 ms by default; at
-	// least two heartbeats, at most an hour.
+	// ElectionTimeout is the least time that a follower waits for a silent leader, and a candidate
+	// for the outcome of an election. Each wait is drawn anew, uniformly from ElectionTimeout to
+	// twice that. 150 ms by default; at least two heartbeats, at most an hour.
 	ElectionTimeout time.Duration `json:"election_timeout,omitzero"`
 	// Heartbeat is the time between two heartbeats of a leader; 50 ms by default,
 	// at least 1 ms.
@@ -50,15 +49,15 @@ type Config struct {
 
 	// PreVote makes a participant ask before it raises its term.
 	PreVote bool `json:"pre_vote,omitzero"`
-	// CheckQuorum makes a leader step down that a majority does not answer, and makes voters refuse
+	// CheckQuorum makes a leader step down if no majority answers, and makes voters refuse
 	// candidates while they hear a leader.
 	CheckQuorum bool `json:"check_quorum,omitzero"`
 	// Position says what positions count for; nothing by default.
 	Position PositionPolicy `json:"position,omitzero"`
 }
 
-// normal returns the configuration with its defaults, or what cannot hold. Of
-// the others' ids it looks at the order only: each participant looks at its own.
+// normal returns the configuration with its defaults, or an error that says what is invalid. It
+// checks only the order of the others' ids; each participant checks its own.
 func (c Config) normal() (Config, error) {
 	c.ElectionTimeout = cmp.Or(c.ElectionTimeout, defaultElection)
 	c.Heartbeat = cmp.Or(c.Heartbeat, defaultHeartbeat)
@@ -79,7 +78,7 @@ func (c Config) normal() (Config, error) {
 	return c, nil
 }
 
-// Validate says what in the configuration cannot hold.
+// Validate says what is invalid in the configuration.
 func (c Config) Validate() error {
 	_, err := c.normal()
 	return err

@@ -19,7 +19,7 @@ func TestConfig(t *testing.T) {
 		{"one member", func(c *Config) { c.Members = c.Members[:1] }, ""},
 		{"the most members", func(c *Config) { c.Members = classictest.IDs(MaxMembers) }, ""},
 		{"one too many", func(c *Config) { c.Members = classictest.IDs(MaxMembers + 1) }, "10001 members; want 1 to 10000"},
-		{"nobody", func(c *Config) { c.Members = nil }, "0 members; want 1 to 10000"},
+		{"no members", func(c *Config) { c.Members = nil }, "0 members; want 1 to 10000"},
 		{"a stranger", func(c *Config) { c.Self = "n9" }, "n9 is none of the 3 members"},
 		{"no self", func(c *Config) { c.Self = "" }, "0 bytes; want 1 to 64"},
 		{"out of order", func(c *Config) { c.Members = []protocol.NodeID{"n10", "n1", "n2"} }, `"n1" after "n10"`},
@@ -44,7 +44,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// The timeout is drawn from the whole of its interval, and from nothing else.
+// The timeout is drawn uniformly from its interval, by the random word of the step alone.
 func TestTimeout(t *testing.T) {
 	m, err := New(Config{Self: "n1", Members: classictest.IDs(3)})
 	if err != nil {

@@ -6,8 +6,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// wait begins the time after which an election begins: uniform from
-// ElectionTimeout to twice that.
+// wait draws the time of the next election: uniform from ElectionTimeout to twice that.
 func (m *Machine) wait() { m.electAt = m.now.Add(m.timeout()) }
 
 func (m *Machine) timeout() time.Duration {
@@ -36,7 +35,7 @@ func (m *Machine) expire(fx *protocol.Effects) {
 	}
 }
 
-// abandon forgets an election.
+// abandon ends an election.
 func (m *Machine) abandon() {
 	if m.role == protocol.PreCandidate || m.role == protocol.Candidate {
 		m.role = protocol.Follower
@@ -70,8 +69,8 @@ func (m *Machine) stand(fx *protocol.Effects) {
 	m.tally(fx)
 }
 
-// tally ends the election as soon as a majority has granted. The own vote counts
-// when it is durable, and nothing is asked before.
+// tally ends the election as soon as a majority has granted. Its own vote counts once it is
+// durable; the requests wait for the same save.
 func (m *Machine) tally(fx *protocol.Effects) {
 	if 2*m.marks.Len() <= len(m.cfg.Members) {
 		return
@@ -91,7 +90,7 @@ func (m *Machine) hears() bool {
 	return m.role == protocol.Leader || m.heardAt != protocol.Always && m.now < m.heardAt.Add(m.cfg.ElectionTimeout)
 }
 
-// onPreVote answers and changes nothing, neither its term nor a timer.
+// onPreVote answers, and changes neither its term nor a timer.
 func (m *Machine) onPreVote(from int, msg *protocol.Message, fx *protocol.Effects) {
 	reason := m.behind(msg.Position)
 	switch {
@@ -113,7 +112,7 @@ func (m *Machine) onPreVoteReply(from int, msg *protocol.Message, fx *protocol.E
 	}
 }
 
-// onVote gives the vote of the term once, and says so when it is durable.
+// onVote grants one vote a term; the answer leaves once the vote is durable.
 func (m *Machine) onVote(from int, msg *protocol.Message, fx *protocol.Effects) {
 	b, candidate := &m.ballot, m.cfg.Members[from]
 	reason := m.behind(msg.Position)

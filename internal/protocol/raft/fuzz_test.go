@@ -26,7 +26,7 @@ func FuzzBallot(f *testing.F) {
 	})
 }
 
-// TestBallot: what cannot be a ballot halts a machine, and says why.
+// TestBallot: an invalid ballot halts the machine, and Fault says why.
 func TestBallot(t *testing.T) {
 	good := Ballot{Term: 3, VotedFor: "n2", Incarnation: 7}.Append(nil)
 	if b, err := DecodeBallot(good); err != nil || b != (Ballot{3, "n2", 7}) {
@@ -54,8 +54,7 @@ func TestBallot(t *testing.T) {
 
 var kinds = [...]protocol.MessageType{PreVote, PreVoteReply, Vote, VoteReply, Heartbeat, HeartbeatReply, "no-such"}
 
-// drive hands a machine inputs that are made of bytes, three each, and holds it
-// against what nobody can make it do.
+// drive hands a machine inputs made of bytes, three each, and checks what must hold for any inputs.
 func drive(t *testing.T, cfg Config, script []byte) {
 	m, err := New(cfg)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the actual output into the transcripts")
 
-// TestGolden tells the stories of testdata. Messages take 0.5 ms, saves 2 ms,
-// works 5 ms to return; times are the defaults.
+// TestGolden runs the scripts of testdata. Messages take 0.5 ms, saves 2 ms, and work 5 ms to
+// return; times are the defaults.
 func TestGolden(t *testing.T) {
 	golden.Run(t, "testdata/*.txt", *rewrite, func(t *testing.T) func(golden.Command) string {
 		s := &script{t: t}
@@ -28,7 +28,7 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// script is a world and what it has told since the last command.
+// script is a world and its log since the last command.
 type script struct {
 	t   *testing.T
 	w   *world

@@ -33,14 +33,14 @@ func (m *Machine) stop(reason protocol.Reason, fx *protocol.Effects) {
 	m.wait()
 }
 
-// joined takes notice that the work of a term has returned.
+// joined records that the work of a term has returned.
 func (m *Machine) joined(token uint64) {
 	if m.role == protocol.Fencing && token == m.token {
 		m.role = protocol.Follower
 	}
 }
 
-// beat says to all others that this one leads.
+// beat sends a heartbeat to all others.
 func (m *Machine) beat(fx *protocol.Effects) {
 	m.beatAt = m.now.Add(m.cfg.Heartbeat)
 	msg := m.message(Heartbeat)

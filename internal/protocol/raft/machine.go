@@ -8,7 +8,7 @@ import (
 // Machine is one participant. It implements [protocol.Machine].
 type Machine struct {
 	cfg  Config
-	self int // the own place among the members
+	self int // its own place among the members
 
 	role  protocol.Role
 	fault string
@@ -17,8 +17,8 @@ type Machine struct {
 
 	// Durable state, and how much of it is durable.
 	ballot   Ballot
-	saveNo   uint64 // of the latest save that was asked for
-	saved    uint64 // of the latest that is durable
+	saveNo   uint64 // of the latest save
+	saved    uint64 // of the latest durable save
 	termSave uint64 // holds Term, VotedFor and Incarnation
 	dirty    bool   // the step ends with a save
 	badDisk  bool   // the latest save failed
@@ -43,8 +43,8 @@ type Machine struct {
 
 var _ protocol.Machine = (*Machine)(nil)
 
-// New returns a machine that waits for its Boot, or says what in the
-// configuration cannot hold.
+// New returns a machine that waits for its Boot, or an error that says what is invalid in the
+// configuration.
 func New(cfg Config) (*Machine, error) {
 	cfg, err := cfg.normal()
 	if err != nil {
@@ -185,13 +185,13 @@ func (m *Machine) View() protocol.View {
 	return v
 }
 
-// message is a message with what all of them carry.
+// message returns a message with the fields that all messages carry.
 func (m *Machine) message(kind protocol.MessageType) protocol.Message {
 	return protocol.Message{Type: kind, Incarnation: m.ballot.Incarnation, Term: m.ballot.Term}
 }
 
-// send sends a message once its term is durable, and with that the vote in it and
-// the incarnation. What would wait for a save that has failed is not sent.
+// send sends a message once its term is durable, and with it the vote and the incarnation. If that
+// save has failed the message is dropped.
 func (m *Machine) send(fx *protocol.Effects, to int, msg *protocol.Message) {
 	after := m.termSave
 	if after <= m.saved {

@@ -20,18 +20,18 @@ const (
 	HeartbeatReply protocol.MessageType = "heartbeat-reply"
 )
 
-// Why a vote was refused, in replies.
+// The reasons of a refused vote, in replies.
 const (
 	OldTerm        protocol.Reason = "old-term"        // the term is not above the voter's
 	LeaderHeard    protocol.Reason = "leader-heard"    // a leader was heard lately
-	Voted          protocol.Reason = "voted"           // the vote of this term is another's
-	BehindPosition protocol.Reason = "position-behind" // the voter is ahead of the candidate
+	Voted          protocol.Reason = "voted"           // the voter has voted for another in this term
+	BehindPosition protocol.Reason = "position-behind" // the candidate's position is behind the voter's
 	Unplaced       protocol.Reason = "not-located"     // the voter was not told its position yet
 )
 
-// Why a term ended, in the order Stop.
+// The reasons of a Stop.
 const (
-	HigherTerm protocol.Reason = "higher-term" // somebody is in a higher one
+	HigherTerm protocol.Reason = "higher-term" // another participant has a higher term
 	QuorumLost protocol.Reason = "quorum-lost" // a majority has not answered in time (CheckQuorum)
 	Resigned   protocol.Reason = "resigned"    // it was asked to
 	Withdrawn  protocol.Reason = "withdrawn"   // it is no candidate any more

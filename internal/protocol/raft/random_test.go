@@ -21,7 +21,7 @@ const (
 	quietTime = 6 * time.Second
 )
 
-// chaos draws a world and what goes wrong in it.
+// chaos draws a world and its faults.
 func chaos(seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 2))
 	upTo := func(d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d) + 1)) }
@@ -77,8 +77,8 @@ func chaos(seed uint64) *world {
 	return w
 }
 
-// In random worlds nothing is violated, and when all is well again one leads,
-// until the end, in the eyes of all.
+// TestRandom: in random worlds nothing is violated, and after the faults have ended all follow one
+// leader until the end.
 func TestRandom(t *testing.T) {
 	elections := 0
 	for seed := *first; seed < *first+*seeds; seed++ {
@@ -149,8 +149,8 @@ func TestElection(t *testing.T) {
 	}
 }
 
-// n1n2: of two, one that is dead leaves no majority. Nobody wins, and with a
-// pre-vote nobody's term rises.
+// n1n2: of two participants of which one is dead there is no majority. Neither wins, and with a
+// pre-vote no term rises.
 func n1n2(t *testing.T, preVote bool) {
 	w := newWorld(1, 2, Config{PreVote: preVote})
 	w.nodes[1].start()

@@ -8,7 +8,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// one is a single machine, n1 of three, and what its latest step did.
+// one is a single machine, n1 of three, and the effects of its latest step.
 type one struct {
 	*Machine
 	t   *testing.T
@@ -50,7 +50,7 @@ func (o *one) hear(from protocol.NodeID, m protocol.Message) {
 	o.give(protocol.Input{Kind: protocol.Receive, From: from, Message: m})
 }
 
-// answer is the only message that was sent.
+// answer returns the only message that was sent.
 func (o *one) answer() protocol.Send {
 	o.t.Helper()
 	if len(o.fx.Sends) != 1 {
@@ -84,8 +84,8 @@ func TestPreVoteAnswers(t *testing.T) {
 	}
 }
 
-// A pre-vote is refused in a term that the voter is in already, so that whoever
-// asks learns of it; and while a leader is heard, or the voter leads itself.
+// A pre-vote is refused in a term that the voter is in already, so that the asker learns of it, and
+// while a leader is heard or the voter leads itself.
 func TestPreVoteRefusals(t *testing.T) {
 	o := newOne(t, Config{})
 	o.hear("n2", protocol.Message{Type: HeartbeatReply, Term: 5})
@@ -113,7 +113,7 @@ func TestPreVoteRefusals(t *testing.T) {
 	ask(6, true, "")
 }
 
-// A vote is one a term, whoever asks again, and never in a term that is over.
+// There is one vote a term, whatever asks again, and none in an earlier term.
 func TestVotes(t *testing.T) {
 	o := newOne(t, Config{})
 	ask := func(from protocol.NodeID, term uint64, granted bool, reason protocol.Reason) {
@@ -146,7 +146,7 @@ func TestVotes(t *testing.T) {
 	}
 }
 
-// Where positions count, who does not know its own neither votes nor stands.
+// Where positions count, a participant that does not know its own neither votes nor stands.
 func TestUnplaced(t *testing.T) {
 	o := newOne(t, Config{Position: RequirePosition})
 	o.hear("n2", protocol.Message{Type: Vote, Term: 1, Position: "7"})
@@ -169,8 +169,7 @@ func TestUnplaced(t *testing.T) {
 	}
 }
 
-// After a save that failed nothing is said that rests on it, until a later one is
-// durable.
+// After a failed save no message that depends on it leaves, until a later save is durable.
 func TestFailedSave(t *testing.T) {
 	o := newOne(t, Config{})
 	o.hear("n2", protocol.Message{Type: Vote, Term: 1})
@@ -202,7 +201,7 @@ func TestFailedSave(t *testing.T) {
 	}
 }
 
-// A leader is heard in its term only, and beyond the last term nobody stands.
+// A leader is heard in its term only, and nothing stands beyond the last term.
 func TestTerms(t *testing.T) {
 	o := newOne(t, Config{PreVote: true})
 	o.hear("n3", protocol.Message{Type: Heartbeat, Term: 1})

@@ -17,9 +17,9 @@ func (m *Machine) flush(fx *protocol.Effects) {
 	}
 }
 
-// onSaved takes notice of a save. After a failure the participant keeps what it
-// has in mind, which forbids a second vote, and counts as saved only what is; it
-// does not stand, and tries again a heartbeat later.
+// onSaved records a save. After a failure the participant keeps its state in memory, which forbids
+// a second vote, and counts as durable only what is; it does not stand, and tries again a heartbeat
+// later.
 func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
 	if number > m.saveNo || number <= m.saved {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/electd/elect/internal/protocol/internal/members"
 )
 
-// world is a small deterministic cluster: true time, a disk and a work for each
-// node, and links. It judges what it sees.
+// world is a small deterministic cluster: true time, a disk and work for each node, and links. It
+// checks what each step must hold.
 type world struct {
 	classictest.Agenda
 	rng   *rand.Rand
@@ -59,8 +59,8 @@ type node struct {
 	fx       protocol.Effects
 }
 
-// newWorld makes a world of n nodes that are not started. Messages take 0.5 ms,
-// saves 2 ms, works 5 ms to return.
+// newWorld makes a world of n nodes that are not started. Messages take 0.5 ms, saves 2 ms, and
+// work 5 ms to return.
 func newWorld(seed uint64, n int, cfg Config) *world {
 	fixed := func(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 	w := &world{
@@ -94,7 +94,7 @@ func (w *world) violated(n *node, format string, args ...any) {
 	w.violations = append(w.violations, fmt.Sprintf("%v %s: %s", w.Now, n.cfg.Self, fmt.Sprintf(format, args...)))
 }
 
-// leaders are those who believe that they lead.
+// leaders returns the nodes that believe that they lead.
 func (w *world) leaders() (all []*node) {
 	for _, n := range w.nodes {
 		if n.up && n.view.Elected {
@@ -152,7 +152,7 @@ func (n *node) pause(d time.Duration) {
 	})
 }
 
-// later has something happen in this life only.
+// later runs do later, unless the process has ended.
 func (n *node) later(d time.Duration, do func()) {
 	life := n.life
 	n.w.In(d, func() {
@@ -183,7 +183,7 @@ func (n *node) give(in protocol.Input) {
 	n.arm()
 }
 
-// twin has another machine do the step, of the state before it.
+// twin has another machine take the step from the same state.
 func (n *node) twin(before []byte, in *protocol.Input) {
 	twin, err := New(n.cfg)
 	if err != nil {
@@ -194,7 +194,7 @@ func (n *node) twin(before []byte, in *protocol.Input) {
 	}
 }
 
-// judge holds a step against what the protocol promises.
+// judge checks a step against the protocol's promises.
 func (n *node) judge(in *protocol.Input) {
 	w := n.w
 	for _, o := range n.fx.Orders {
@@ -271,7 +271,7 @@ func (n *node) carry() {
 	}
 }
 
-// flush lets go what has waited for a save.
+// flush sends what has waited for a save.
 func (n *node) flush(number uint64, failed bool) {
 	held := n.held
 	n.held = nil
@@ -319,7 +319,7 @@ func (n *node) send(s protocol.Send) {
 	}
 }
 
-// arm sees to the Fire. What comes too early looks again.
+// arm schedules the Fire. One that comes too early checks again.
 func (n *node) arm() {
 	if !n.up {
 		return

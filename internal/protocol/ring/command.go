@@ -2,7 +2,7 @@ package ring
 
 import "github.com/electd/elect/internal/protocol"
 
-// stop ends a tenure. Until its work has returned this one does not stand.
+// stop ends a tenure. The participant does not stand until its work has returned.
 func (m *Machine) stop(reason protocol.Reason, fx *protocol.Effects) {
 	if m.role != protocol.Leader {
 		return
@@ -43,7 +43,7 @@ func (m *Machine) do(c protocol.Command, fx *protocol.Effects) {
 	}
 }
 
-// quit ends a tenure, or what the participant does in an election.
+// quit ends a tenure, or the participant's part in an election.
 func (m *Machine) quit(reason protocol.Reason, fx *protocol.Effects) {
 	m.stop(reason, fx)
 	if m.role != protocol.Fencing {
@@ -51,16 +51,15 @@ func (m *Machine) quit(reason protocol.Reason, fx *protocol.Effects) {
 	}
 }
 
-// note remembers an epoch. A leader of an earlier one stops: its token would be
-// refused.
+// note records an epoch. A leader of an earlier one stops: its token would be refused.
 func (m *Machine) note(epoch uint64, fx *protocol.Effects) {
 	if m.ballot.Note(epoch) {
 		m.stop(Outdated, fx)
 	}
 }
 
-// onSaved takes notice of a save. After a failure nothing is won until a save
-// succeeds; it is tried again a heartbeat later.
+// onSaved records a save. After a failure nothing is won until a save succeeds; it tries again a
+// heartbeat later.
 func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
 	news := m.ballot.Saved(number, failed, m.now.Add(m.cfg.Heartbeat))
 	switch {
@@ -69,7 +68,7 @@ func (m *Machine) onSaved(number uint64, failed bool, fx *protocol.Effects) {
 		m.rest()
 		m.at = m.now.Add(m.cfg.Silence)
 	case m.ballot.Epoch != m.tenure && m.ballot.Epoch < MaxEpoch:
-		m.take() // more was heard of meanwhile
+		m.take() // a higher epoch was learned meanwhile
 	default:
 		m.win(fx)
 	}

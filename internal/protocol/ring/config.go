@@ -13,7 +13,7 @@ import (
 // MaxMembers is the greatest number of participants.
 const MaxMembers = members.Max
 
-// The defaults of times.
+// The default times.
 const (
 	DefaultHeartbeat = 100 * time.Millisecond
 	DefaultSilence   = time.Second
@@ -22,36 +22,35 @@ const (
 
 const longest = time.Hour
 
-// Config is how a participant takes part. Self and Members are required; zero
-// means the documented default elsewhere.
+// Config is a participant's configuration. Self and Members are required; zero means the documented
+// default elsewhere.
 type Config struct {
 	Self protocol.NodeID `json:"self"`
 	// Members are all participants, Self among them, each once, ordered by
 	// NodeID.Compare; 1 to MaxMembers. Machines share it and never write to it.
 	Members []protocol.NodeID `json:"members"`
-	// Ring are the Members in the order in which they stand around the ring, the
-	// same at each of them and shared as Members is; in their own order if it is
-	// empty.
+	// Ring is the order of the Members around the ring, the same at each of them, and shared as
+	// Members is; the order of Members if it is empty.
 	Ring []protocol.NodeID `json:"ring,omitempty"`
-	// ChangRoberts has single ids go round (Chang and Roberts, 1979) instead of
-	// lists of them. It is one setting for the whole election.
+	// ChangRoberts selects single ids (Chang and Roberts, 1979) instead of lists. It is one setting
+	// for the whole election.
 	ChangRoberts bool `json:"chang_roberts,omitzero"`
 
 	// Heartbeat is the time from one Alive to the next; 100 ms by default.
 	Heartbeat time.Duration `json:"heartbeat,omitzero"`
-	// Silence is after how long without an Ack the successor is taken for dead, and
-	// after how long without an outcome an election is begun anew. 1 s by default,
-	// at least twice Heartbeat. An election's two rounds have to be done within it.
+	// Silence is the time without an Ack after which the successor counts as dead, and without an
+	// outcome after which an election begins anew. 1 s by default, at least twice Heartbeat. An
+	// election's two rounds must end within it.
 	Silence time.Duration `json:"silence,omitzero"`
-	// Answer is how long Acks of those who may be the next successor are awaited;
-	// 250 ms by default. It has to be longer than a round trip.
+	// Answer is how long Acks of the possible next successors are awaited; 250 ms by default. It
+	// must be longer than a round trip.
 	Answer time.Duration `json:"answer,omitzero"`
 }
 
-// WorstTakeover is how long it takes at the longest, in a healthy network of at
-// most nine, from the loss of a coordinator until the next one is known: an Ack
-// that was sent just before, the silence, the search for a successor, and as long
-// for messages and the disk. A token that is lost costs Silence more.
+// WorstTakeover is the longest time, in a healthy network of at most nine participants, from the
+// loss of a coordinator until the next one is known: an Ack that was sent just before, the silence,
+// the search for a successor, and as long for messages and the disk. A lost token costs Silence
+// more.
 func (c Config) WorstTakeover() time.Duration {
 	c = c.filled()
 	return c.Heartbeat + c.Silence + 2*c.Answer
@@ -67,9 +66,9 @@ func (c Config) filled() Config {
 	return c
 }
 
-// validate says what cannot hold. Of the other members only the order is looked
-// at: each has its own id checked, and its place in Ring, where it runs. If each
-// is there once, and there are as many, then it is a permutation.
+// validate says what is invalid. Of the other members it checks only the order: each checks its own
+// id, and its place in Ring. If each is there once, and there are as many, then Ring is a
+// permutation.
 func (c *Config) validate() error {
 	if err := members.Check(c.Self, c.Members); err != nil {
 		return fmt.Errorf("ring: %w", err)

@@ -39,6 +39,7 @@
 // in Leader, with its incarnation, and Coordinator no list. Alive and Ack carry the known leader in
 // Leader, Ack the asker's incarnation in Echo. An Ack with a Term in Leader and no ID says that the
 // tenures up to it are over.
+//
 // # What had to be added
 //
 // The books assume that dead participants are known. Here each participant sends Alive to its
@@ -82,7 +83,7 @@
 // the other ends, or both do and a third begins. A leader that its predecessor cannot reach is
 // replaced, and may go on beside its successor as long as it hears from no other. A participant
 // that claims the latest epoch wins without a check. One that claims [MaxEpoch] ends all elections
-// for good: there is no later one, it is saved, and nobody stands any more. There is no lease: the
+// for good: there is no later one, it is saved, and none stands any more. There is no lease: the
 // orders are [protocol.Elected] and [protocol.Stop], never [protocol.Lead].
 //
 // A machine is owned by one goroutine. It fails only if it cannot read its ballot: then it halts,

@@ -6,7 +6,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// receive hands a message on, unless no honest sender can have meant it.
+// receive handles a message, unless it is invalid.
 func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
 	if from == m.cfg.Self || msg.Term > MaxEpoch {
 		return
@@ -22,11 +22,11 @@ func (m *Machine) receive(from protocol.NodeID, msg *protocol.Message, fx *proto
 	}
 }
 
-// arrive is a token that has come from whoever precedes this one.
+// arrive handles a token from a predecessor.
 func (m *Machine) arrive(token *protocol.Message, fx *protocol.Effects) {
 	m.note(token.Term, fx)
 	if token.Seq > uint64(2*len(m.cfg.Ring)) {
-		return // whom it belongs to is gone
+		return // the participant that began is gone
 	}
 	switch {
 	case token.Type == Coordinator:
@@ -38,7 +38,7 @@ func (m *Machine) arrive(token *protocol.Message, fx *protocol.Effects) {
 	}
 }
 
-// pass sends a token to the successor. One who is alone is its own.
+// pass sends a token to the successor; a participant that is alone is its own successor.
 func (m *Machine) pass(token *protocol.Message, after uint64, fx *protocol.Effects) {
 	token.Incarnation, token.Term = m.ballot.Incarnation, max(token.Term, m.ballot.Epoch)
 	token.Seq++
@@ -49,9 +49,9 @@ func (m *Machine) pass(token *protocol.Message, after uint64, fx *protocol.Effec
 	m.send(fx, m.far(m.watch.next), after, token)
 }
 
-// begin sends a token of its own. A leader that is known, when a lower id has come
-// by (Chang and Roberts), is not forgotten: others would tell of it again, and
-// the token would come home to one who waits for nothing.
+// begin sends a token of its own. It keeps a leader that it knows when a lower id has passed (Chang
+// and Roberts): otherwise others would tell it of that leader again, and the token would return to
+// a participant that awaits nothing.
 func (m *Machine) begin(fx *protocol.Effects) {
 	m.round++
 	m.mine, m.closed = true, false
@@ -69,8 +69,8 @@ func (m *Machine) begin(fx *protocol.Effects) {
 	m.pass(&token, 0, fx)
 }
 
-// overAt is when one who does not doubt its leader, or cannot stand, waits for an
-// outcome no longer.
+// overAt is when a participant that does not doubt its leader, or cannot stand, stops waiting for
+// an outcome.
 func (m *Machine) overAt() protocol.Instant {
 	if m.phase == waiting && (m.leader.Term > 0 || !m.able() || m.role == protocol.Fencing) {
 		return m.at
@@ -96,7 +96,7 @@ func (m *Machine) its(token *protocol.Message) bool {
 	return m.mine && token.Echo == m.ballot.Incarnation && token.Round == m.round
 }
 
-// onList adds the own id to a list, or ends the round.
+// onList adds its own id to a list, or ends the round.
 func (m *Machine) onList(token *protocol.Message, fx *protocol.Effects) {
 	i := find(token.Body, m.cfg.Self)
 	switch {
@@ -109,8 +109,8 @@ func (m *Machine) onList(token *protocol.Message, fx *protocol.Effects) {
 		}
 		m.pass(token, 0, fx)
 	case i > 0 || m.its(token) && !m.closed:
-		// The list has come round. If it was not this one that began it, whoever
-		// did is out of reach, with all that it collected before.
+		// The list has come round. If another participant began it, that one is out of reach, with
+		// all ids that it collected before.
 		list := token.Body[i:]
 		m.closed = m.closed || i == 0
 		if m.role != protocol.Leader {
@@ -122,7 +122,7 @@ func (m *Machine) onList(token *protocol.Message, fx *protocol.Effects) {
 	}
 }
 
-// onID passes a higher id on (Chang and Roberts).
+// onID passes on a higher id (Chang and Roberts).
 func (m *Machine) onID(token *protocol.Message, fx *protocol.Effects) {
 	order := token.Leader.ID.Compare(m.cfg.Self)
 	switch {
@@ -136,21 +136,20 @@ func (m *Machine) onID(token *protocol.Message, fx *protocol.Effects) {
 		}
 		m.pass(token, 0, fx)
 	case m.role == protocol.Leader:
-		m.announce(fx) // its own would come round again
+		m.announce(fx) // otherwise its own id would come round again
 	case m.phase == calm:
 		m.begin(fx)
 	}
 }
 
-// announce sends word of the own victory around (Chang and Roberts).
+// announce sends its own win around the ring (Chang and Roberts).
 func (m *Machine) announce(fx *protocol.Effects) {
 	c := protocol.Message{Type: Coordinator, Echo: m.ballot.Incarnation, Round: m.round, Term: m.ballot.Epoch}
 	c.Leader.ID = m.cfg.Self
 	m.onWinner(&c, fx)
 }
 
-// onCoordinator learns who has won, and takes the message off the ring if it has
-// come round.
+// onCoordinator learns the winner, and takes the message off the ring if it has come round.
 func (m *Machine) onCoordinator(token *protocol.Message, fx *protocol.Effects) {
 	home := find(token.Body, m.cfg.Self) == 0
 	if m.cfg.ChangRoberts {
@@ -169,7 +168,7 @@ func (m *Machine) onCoordinator(token *protocol.Message, fx *protocol.Effects) {
 	}
 }
 
-// onWinner takes the lead or follows, and passes the message on.
+// onWinner leads or follows, and passes the message on.
 func (m *Machine) onWinner(token *protocol.Message, fx *protocol.Effects) {
 	after := uint64(0)
 	switch {
@@ -178,7 +177,7 @@ func (m *Machine) onWinner(token *protocol.Message, fx *protocol.Effects) {
 	case token.Leader.Term > 0:
 		m.elect(token.Leader, fx)
 	case token.Term >= m.ballot.Epoch && m.role != protocol.Leader && m.leader.ID != token.Leader.ID:
-		// It is not known yet with which epoch.
+		// The winner's epoch is not known yet.
 		m.floor = max(m.floor, m.leader.Term)
 		m.leader = protocol.Leadership{ID: token.Leader.ID}
 		if m.phase == calm {
@@ -188,7 +187,7 @@ func (m *Machine) onWinner(token *protocol.Message, fx *protocol.Effects) {
 	m.pass(token, after, fx)
 }
 
-// elect follows who has won. One that was taken for gone may have won again.
+// elect follows the winner. A leader that counted as lost may have won again.
 func (m *Machine) elect(l protocol.Leadership, fx *protocol.Effects) {
 	if l.Term >= m.ballot.Epoch && m.leader.Term == 0 && m.role != protocol.Leader {
 		m.leader = protocol.Leadership{ID: l.ID}
@@ -196,9 +195,9 @@ func (m *Machine) elect(l protocol.Leadership, fx *protocol.Effects) {
 	m.believe(l, fx)
 }
 
-// crown makes this one the leader, if it still can be: the epoch that it leads
-// in has to be above all that was heard of in the election. It returns the
-// leadership, without a term if there is none, and the save that it waits for.
+// crown makes this participant the leader, if it still can be: the epoch in which it leads must be
+// above all that were known in the election. It returns the leadership, without a term if there is
+// none, and the save that it waits for.
 func (m *Machine) crown(heard uint64) (protocol.Leadership, uint64) {
 	switch {
 	case m.role == protocol.Leader:
@@ -212,8 +211,7 @@ func (m *Machine) crown(heard uint64) (protocol.Leadership, uint64) {
 	return protocol.Leadership{ID: m.cfg.Self}, 0
 }
 
-// take raises the epoch above all that was heard of. It is used when it is
-// durable.
+// take raises the epoch above all known epochs. The epoch is used once it is durable.
 func (m *Machine) take() {
 	m.floor = max(m.floor, m.ballot.Epoch)
 	m.ballot.Epoch++
@@ -229,7 +227,7 @@ func (m *Machine) win(fx *protocol.Effects) {
 	fx.Orders = append(fx.Orders, protocol.Order{Kind: protocol.Elected, Token: m.tenure})
 }
 
-// rest ends what the participant does in an election, if it does anything.
+// rest ends the participant's part in an election, if it has any.
 func (m *Machine) rest() {
 	if m.phase == taking {
 		m.tenure, m.takeSave = 0, 0

@@ -10,13 +10,13 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// both runs a test for both forms.
+// both runs a test with lists and with single ids.
 func both(t *testing.T, test func(t *testing.T, change func(*Config))) {
 	t.Run(Name, func(t *testing.T) { test(t, nil) })
 	t.Run(NameChangRoberts, func(t *testing.T) { test(t, func(c *Config) { c.ChangRoberts = true }) })
 }
 
-// led is a settled network in which all stand and the highest leads.
+// led is a settled network in which all are candidates and the highest leads.
 func led(t *testing.T, n int, change func(*Config)) *net {
 	w := settled(t, n, change)
 	for i := range w.Nodes {
@@ -28,8 +28,8 @@ func led(t *testing.T, n int, change func(*Config)) *net {
 	return w
 }
 
-// TestPredecessorDoesNotStand: the leader dies, and who alone notices would not
-// lead. Each that does not stand may take a heartbeat to pass the word on.
+// TestPredecessorDoesNotStand: the leader dies, and the only participant that notices is no
+// candidate. Each that does not stand may take a heartbeat to pass the loss on.
 func TestPredecessorDoesNotStand(t *testing.T) {
 	both(t, func(t *testing.T, change func(*Config)) {
 		for _, n := range []int{3, 5, 13} {
@@ -50,7 +50,7 @@ func TestPredecessorDoesNotStand(t *testing.T) {
 	})
 }
 
-// TestPredecessorsDiskIsBad is the same with one that cannot save.
+// TestPredecessorsDiskIsBad is the same with a participant that cannot save.
 func TestPredecessorsDiskIsBad(t *testing.T) {
 	both(t, func(t *testing.T, change func(*Config)) {
 		w := led(t, 4, change)
@@ -63,7 +63,7 @@ func TestPredecessorsDiskIsBad(t *testing.T) {
 	})
 }
 
-// TestPredecessorsWorkStays is the same with one whose own work has not returned.
+// TestPredecessorsWorkStays is the same with a participant whose own work has not returned.
 func TestPredecessorsWorkStays(t *testing.T) {
 	both(t, func(t *testing.T, change func(*Config)) {
 		w := led(t, 4, change)
@@ -75,7 +75,7 @@ func TestPredecessorsWorkStays(t *testing.T) {
 	})
 }
 
-// TestLeaderWithdraws: between two who do not stand.
+// TestLeaderWithdraws: the leader withdraws between two participants that do not stand.
 func TestLeaderWithdraws(t *testing.T) {
 	both(t, func(t *testing.T, change func(*Config)) {
 		w := led(t, 5, change)
@@ -87,8 +87,8 @@ func TestLeaderWithdraws(t *testing.T) {
 	})
 }
 
-// TestNobodyStands: nobody is followed who is dead, nothing but heartbeats is
-// sent, and who stands at last leads.
+// TestNobodyStands: without a candidate no dead leader is followed and only heartbeats are sent.
+// The first candidate leads.
 func TestNobodyStands(t *testing.T) {
 	both(t, func(t *testing.T, change func(*Config)) {
 		w := led(t, 4, change)
@@ -99,7 +99,7 @@ func TestNobodyStands(t *testing.T) {
 		w.Run(5 * time.Second)
 		w.follow("")
 		if len(w.Sent) != 2 {
-			t.Errorf("sent while nobody stands: %v", w.Sent)
+			t.Errorf("sent without a candidate: %v", w.Sent)
 		}
 		w.Do(0, protocol.Campaign)
 		w.Run(time.Second)
@@ -107,8 +107,8 @@ func TestNobodyStands(t *testing.T) {
 	})
 }
 
-// TestFrozen: who was frozen, with all that it had asked for answered, does not
-// take its own pause for a silent successor; and finds one that died meanwhile.
+// TestFrozen: a participant that was frozen, with all its questions answered meanwhile, does not
+// take its own pause for a silent successor, and finds a successor that died meanwhile.
 func TestFrozen(t *testing.T) {
 	both(t, func(t *testing.T, change func(*Config)) {
 		for _, dies := range []bool{false, true} {
@@ -136,8 +136,8 @@ func TestFrozen(t *testing.T) {
 	})
 }
 
-// TestSomeStand: crashes in a perfect network, with some that stay away and some
-// that do not stand in the end. If any stands, one leads, and it is calm.
+// TestSomeStand: crashes in a perfect network, where some do not restart and some are no candidates
+// in the end. If there is a candidate, one leads, and no election goes on.
 func TestSomeStand(t *testing.T) {
 	both(t, func(t *testing.T, change func(*Config)) {
 		for seed := range long.Or[uint64](60, 10) {
@@ -177,7 +177,7 @@ func TestSomeStand(t *testing.T) {
 			got := w.Leaders()
 			if !slices.Contains(stands, true) {
 				if len(got) != 0 {
-					t.Errorf("seed %d: %v lead, and nobody stands", seed, got)
+					t.Errorf("seed %d: %v lead without a candidate", seed, got)
 				}
 				continue
 			}

@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/internal/protocol/internal/epoch"
 )
 
-// phase is how far an election has come, as this participant sees it.
+// phase is the state of an election, as this participant sees it.
 type phase uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 // Machine is one participant. It implements [protocol.Machine].
 type Machine struct {
 	cfg   Config
-	place int // the own place around the ring
+	place int // its own place around the ring
 
 	role  protocol.Role
 	fault string
@@ -34,7 +34,7 @@ type Machine struct {
 
 	watch watch
 
-	leader protocol.Leadership // that it follows, or has been told of: then without a term
+	leader protocol.Leadership // that it follows; without a term if its epoch is not known yet
 	floor  uint64              // tenures up to this epoch are over
 
 	phase  phase
@@ -49,8 +49,8 @@ type Machine struct {
 
 var _ protocol.Machine = (*Machine)(nil)
 
-// New returns a machine that waits for its Boot, or says what in the
-// configuration cannot hold.
+// New returns a machine that waits for its Boot, or an error that says what is invalid in the
+// configuration.
 func New(cfg Config) (*Machine, error) {
 	cfg = cfg.filled()
 	if err := cfg.validate(); err != nil {
@@ -142,13 +142,14 @@ func (m *Machine) View() protocol.View {
 	return v
 }
 
-// own is the own leadership.
+// own returns its own leadership.
 func (m *Machine) own() protocol.Leadership {
 	return protocol.Leadership{ID: m.cfg.Self, Incarnation: m.ballot.Incarnation, Term: m.tenure}
 }
 
-// epoch is the highest known epoch, as told to others. The epoch that it is about to lead in is not
-// told before: a participant that says that it does not lead, and knows the epoch, has led in it.
+// epoch is the highest known epoch, as other participants are told it. It does not include the
+// epoch in which the participant is about to lead: a participant that knows an epoch and does not
+// lead has led in it.
 func (m *Machine) epoch() uint64 {
 	if m.phase == taking {
 		return m.ballot.Epoch - 1
@@ -156,8 +157,7 @@ func (m *Machine) epoch() uint64 {
 	return m.ballot.Epoch
 }
 
-// claim is the leader in its messages: none if it has been told of a winner whose epoch is not
-// known yet.
+// claim is the leader in its messages: none if the epoch of the winner is not known yet.
 func (m *Machine) claim() protocol.Leadership {
 	switch {
 	case m.role == protocol.Leader:
@@ -168,7 +168,7 @@ func (m *Machine) claim() protocol.Leadership {
 	return protocol.Leadership{}
 }
 
-// word is the leader in its answers. A participant that has lost its leader and would not stand
+// word is the leader in its answers. A participant that has lost its leader and does not stand
 // begins no election, and no other may know of the loss: it answers up to which epoch the tenures
 // are over, with no id.
 func (m *Machine) word() protocol.Leadership {

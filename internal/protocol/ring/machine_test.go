@@ -11,8 +11,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// settled is a perfect network in which everybody knows its successor, and
-// nobody stands yet.
+// settled is a perfect network in which all know their successors, and none is a candidate yet.
 func settled(t *testing.T, n int, change func(*Config)) *net {
 	w := newNet(t, n, change)
 	for i := range w.Nodes {
@@ -20,14 +19,14 @@ func settled(t *testing.T, n int, change func(*Config)) *net {
 	}
 	w.Run(300 * time.Millisecond)
 	if len(w.Sent) != 2 && n > 1 {
-		t.Fatalf("n = %d: before anybody stands: %v", n, w.Sent)
+		t.Fatalf("n = %d: before any candidate: %v", n, w.Sent)
 	}
 	clear(w.Sent)
 	return w
 }
 
-// follow fails unless who leads leads alone, and all follow it; or, without who,
-// unless nobody leads and nobody is followed.
+// follow fails unless who is the only leader and all follow it; with an empty who, unless none
+// leads and none is followed.
 func (w *net) follow(who protocol.NodeID) {
 	w.T.Helper()
 	var want []protocol.NodeID
@@ -80,9 +79,8 @@ func TestCountsOfACrash(t *testing.T) {
 	}
 }
 
-// TestChangRoberts: all begin at once. Around the ring in rising order it takes
-// 2n−1, in falling order n(n+1)/2, and in any other order something between, plus n
-// to tell.
+// TestChangRoberts: all begin at once. Around the ring in rising order it takes 2n−1 messages, in
+// falling order n(n+1)/2, and in any other order a number between, plus n Coordinators.
 func TestChangRoberts(t *testing.T) {
 	count := func(n int, ring []protocol.NodeID) int {
 		w := settled(t, n, func(c *Config) { c.ChangRoberts, c.Ring = true, ring })
@@ -129,8 +127,7 @@ func TestChangRoberts(t *testing.T) {
 	}
 }
 
-// TestTokenLoss: who holds the token dies with it, and after Silence it is begun
-// anew.
+// TestTokenLoss: a token is lost with its holder, and after Silence an election begins anew.
 func TestTokenLoss(t *testing.T) {
 	for _, cr := range []bool{false, true} {
 		w := settled(t, 5, func(c *Config) { c.ChangRoberts = cr })
@@ -146,8 +143,8 @@ func TestTokenLoss(t *testing.T) {
 	}
 }
 
-// TestSplit: each side of a partition has its leader, and when they meet one is
-// left, with the latest token.
+// TestSplit: each side of a partition has its leader. When they meet one is left, with the latest
+// token.
 func TestSplit(t *testing.T) {
 	w := settled(t, 5, nil)
 	for i := range w.Nodes {
@@ -172,7 +169,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestResign: another one wins, and stays.
+// TestResign: another wins, and stays.
 func TestResign(t *testing.T) {
 	w := settled(t, 3, nil)
 	for i := range w.Nodes {
@@ -186,7 +183,7 @@ func TestResign(t *testing.T) {
 	w.follow("n2")
 }
 
-// TestAlone: one that hears nobody leads, and joins the others when it hears them.
+// TestAlone: a participant that hears no other leads, and joins the others when it hears them.
 func TestAlone(t *testing.T) {
 	w := newNet(t, 1, nil)
 	w.StandAll()
@@ -194,9 +191,9 @@ func TestAlone(t *testing.T) {
 	w.follow("n1")
 }
 
-// TestRandom: whatever happens, orders come in order and no token comes twice
-// (the net sees to both), a loaded machine goes the same way, and once all is
-// well one leads and all follow it, with the latest token.
+// TestRandom: under any faults orders come in order and no token is used twice (the world checks
+// both), and a loaded machine behaves the same. After the faults one leads and all follow it, with
+// the latest token.
 func TestRandom(t *testing.T) {
 	steps := 0
 	for seed := uint64(1); seed <= long.Or[uint64](120, 20); seed++ {
@@ -225,7 +222,7 @@ func TestRandom(t *testing.T) {
 		}
 		for _, n := range w.Nodes {
 			if v := n.Machine.View(); v.Leader.Term != token {
-				t.Errorf("seed %d: %s follows %+v, who leads with %d", seed, n.ID, v.Leader, token)
+				t.Errorf("seed %d: %s follows %+v, which leads with %d", seed, n.ID, v.Leader, token)
 			}
 			for used := range n.Used {
 				if used > token {
@@ -238,7 +235,8 @@ func TestRandom(t *testing.T) {
 	t.Logf("%d steps", steps)
 }
 
-// TestLastEpoch: who claims it to one ends elections for good, across restarts.
+// TestLastEpoch: a participant that claims the last epoch to one other ends elections for good,
+// across restarts.
 func TestLastEpoch(t *testing.T) {
 	both(t, func(t *testing.T, change func(*Config)) {
 		w := led(t, 4, change)

@@ -2,17 +2,17 @@ package ring
 
 import "github.com/electd/elect/internal/protocol"
 
-// fan is how many are asked at a time when a successor is looked for, and how
-// many of those who are skipped are asked again with each heartbeat.
+// fan is how many participants are asked at a time in the search for a successor, and how many
+// skipped ones are asked again with each heartbeat.
 const fan = 8
 
 // watch is what a participant knows of those after it around the ring.
 type watch struct {
-	next    int              // the distance to the successor; that to itself if nobody else is alive
+	next    int              // the distance to the successor; the distance to itself if no other is alive
 	seeking bool             // that is a guess: it and the next ones have been asked
 	found   uint8            // seeking: which of them have answered, by the distance from next
-	until   protocol.Instant // seeking: until when answers are awaited; otherwise until when the successor's is
-	turn    int              // which of those who are skipped are asked next
+	until   protocol.Instant // the deadline for answers; otherwise for the successor's
+	turn    int              // which skipped participants are asked next
 	beatAt  protocol.Instant
 }
 
@@ -23,7 +23,7 @@ func (m *Machine) far(distance int) protocol.NodeID {
 
 func (m *Machine) alone() bool { return m.watch.next == len(m.cfg.Ring) }
 
-// skips reports whether id is taken for dead.
+// skips reports whether id counts as dead.
 func (m *Machine) skips(id protocol.NodeID) bool {
 	for d := 1; d < m.watch.next; d++ {
 		if m.far(d) == id {
@@ -33,8 +33,8 @@ func (m *Machine) skips(id protocol.NodeID) bool {
 	return false
 }
 
-// seek takes the participant at that distance as the successor, for lack of a nearer one, and asks
-// it and the ones behind it.
+// seek takes the participant at that distance as the successor, because no nearer one is left, and
+// asks it and those behind it.
 func (m *Machine) seek(distance int, fx *protocol.Effects) {
 	w := &m.watch
 	w.next, w.found = distance, 0
@@ -63,9 +63,8 @@ func (m *Machine) ask(distance int, fx *protocol.Effects) {
 	m.send(fx, m.far(distance), 0, &msg)
 }
 
-// look acts on the timers of the watch. A successor that has not been asked is
-// not skipped: who was frozen for as long as a beat takes, or more, asks it once
-// more and awaits the answer.
+// look acts on the timers of the watch. A successor that has not been asked is not skipped: a
+// participant that was frozen for a heartbeat or longer asks it once more and awaits the answer.
 func (m *Machine) look(fx *protocol.Effects) {
 	w := &m.watch
 	if !w.seeking && m.now >= w.until && m.now >= w.beatAt.Add(m.cfg.Heartbeat) {
@@ -105,7 +104,7 @@ func (m *Machine) look(fx *protocol.Effects) {
 	}
 }
 
-// lookAt is when the watch wants a Fire.
+// lookAt is when the watch needs a Fire.
 func (m *Machine) lookAt() protocol.Instant {
 	if len(m.cfg.Ring) == 1 {
 		return protocol.Never
@@ -120,7 +119,7 @@ func (m *Machine) onAlive(from protocol.NodeID, msg *protocol.Message, fx *proto
 	m.send(fx, from, 0, &ack)
 }
 
-// onAck notes who is alive.
+// onAck records that a participant is alive.
 func (m *Machine) onAck(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
 	if msg.Echo != m.ballot.Incarnation {
 		return
@@ -144,7 +143,7 @@ func (m *Machine) onAck(from protocol.NodeID, msg *protocol.Message, fx *protoco
 	m.hear(from, msg, fx)
 }
 
-// hear takes over the leader that another names. The later tenure counts, and of two with one epoch
+// hear adopts the leader that another names. The later tenure counts, and of two with one epoch
 // that of the higher id. A participant that cannot stand, and so begins no election, follows a
 // leader again that it believed gone and that itself says that it leads.
 func (m *Machine) hear(from protocol.NodeID, msg *protocol.Message, fx *protocol.Effects) {
@@ -153,9 +152,9 @@ func (m *Machine) hear(from protocol.NodeID, msg *protocol.Message, fx *protocol
 	switch {
 	case m.leader.Term == 0:
 	case from == m.leader.ID && said.ID != from && msg.Term >= m.leader.Term:
-		m.lose() // it does not lead any more; what is older than its tenure does not say so
+		m.lose() // it has stopped leading; a message older than its tenure does not count
 	case said.ID == "" && said.Term >= m.leader.Term:
-		m.lose() // whoever says so cannot begin an election
+		m.lose() // the sender cannot begin an election
 	}
 	if said.ID == from && !m.able() && !m.skips(from) {
 		m.elect(said, fx)
@@ -164,7 +163,7 @@ func (m *Machine) hear(from protocol.NodeID, msg *protocol.Message, fx *protocol
 	}
 }
 
-// believe takes over a leadership if it is later than what is known.
+// believe adopts a leadership if it is later than the known one.
 func (m *Machine) believe(said protocol.Leadership, fx *protocol.Effects) {
 	if said.Term == 0 || said.Term > MaxEpoch || said.ID == "" {
 		return

@@ -91,7 +91,7 @@ func (d *Decoder) Events() iter.Seq2[*Event, error] {
 	}
 }
 
-// lines splits what is read.
+// lines splits the input into lines.
 type lines struct {
 	r    Reader
 	n    int    // of the last line
@@ -145,13 +145,13 @@ func (l *lines) next() ([]byte, bool, error) {
 	}
 }
 
-// endOfFile is io.EOF, told by a reader that has come to its end.
+// endOfFile is io.EOF, recognized by its text.
 func endOfFile() error {
 	_, err := new(bytes.Reader).ReadByte()
 	return err
 }
 
-// cutShort is io.ErrUnexpectedEOF, told by a decoder in the midst of a value.
+// cutShort is io.ErrUnexpectedEOF, recognized by its text.
 func cutShort() error {
 	return json.NewDecoder(bytes.NewReader([]byte("{"))).Decode(new(struct{}))
 }
@@ -215,8 +215,8 @@ func strict(text []byte, v any) error {
 	return nil
 }
 
-// blame finds the innermost value that is wrong, by reading each alone in its
-// place. err is what is wrong with the one at path.
+// blame finds the innermost value that is wrong, by decoding each alone. err is the error of the
+// value at path.
 func blame[T any](path []string, value []byte, err error) ([]string, error) {
 	try := func(step string, part []byte) ([]string, error, bool) {
 		at := append(path[:len(path):len(path)], step)

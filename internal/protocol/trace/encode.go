@@ -37,7 +37,7 @@ func NewEncoder(w Writer, h *Header) (*Encoder, error) {
 	return e, e.write(h)
 }
 
-// Event writes an event, and keeps nothing of it.
+// Event writes an event, and keeps no reference to it.
 func (e *Encoder) Event(ev *Event) error {
 	if err := e.order.next(ev); err != nil {
 		return onLine(e.line+1, err)
@@ -60,8 +60,8 @@ func (e *Encoder) write(v any) error {
 	return nil
 }
 
-// Digest is what may stand for effects in a trace that has to be small: FNV-1a,
-// 64 bits, of their JSON, as 16 hexadecimal digits.
+// Digest stands for effects in a trace that must be small: FNV-1a, 64 bits, of their JSON, as 16
+// hexadecimal digits.
 func Digest(fx *protocol.Effects) (string, error) {
 	text, err := canonical(fx)
 	if err != nil {

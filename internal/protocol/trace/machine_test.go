@@ -11,8 +11,8 @@ import (
 	"github.com/electd/elect/internal/protocol/trace"
 )
 
-// token is a machine that leads while it has the token of a ring of two, and
-// hands it on when told to. It uses every kind of effect.
+// token is a machine that leads while it has the token of a ring of two, and hands it on when
+// ordered to. It uses every kind of effect.
 type token struct {
 	peer  protocol.NodeID
 	count uint64
@@ -159,8 +159,8 @@ func (w *writer) step(node protocol.NodeID, life, cause uint64, in *protocol.Inp
 	return fx
 }
 
-// story is a trace with everything in it: the token is handed over, lost on its
-// way back, and its holder restarts from its disk.
+// story is a trace with every kind of line: the token is handed over, lost on its way back, and its
+// holder restarts from its disk.
 func story(t testing.TB, digests bool) string {
 	t.Helper()
 	w := newWriter(t, digests)
@@ -175,7 +175,7 @@ func story(t testing.TB, digests bool) string {
 	w.step("n2", 2, 0, &protocol.Input{Kind: protocol.Boot, Durable: durable})
 	fx = w.step("n2", 2, 0, &protocol.Input{Kind: protocol.Do, Command: protocol.Command{Verb: protocol.Resign}})
 	w.event(&trace.Event{Kind: trace.Lost, Node: "n2", Life: 2, Cause: 9, Send: &fx.Sends[0], Says: "the link is cut"})
-	w.event(&trace.Event{Kind: trace.Violation, Invariant: "live", Says: "nobody has the token any more <& it shows>"})
+	w.event(&trace.Event{Kind: trace.Violation, Invariant: "live", Says: "the token is lost <& it shows>"})
 	w.event(&trace.Event{Kind: trace.End, Hash: "00112233445566ff"})
 	return w.buf.String()
 }

@@ -65,7 +65,7 @@ func TestStateSays(t *testing.T) {
 		"no state":      {`"state":"AAM=",`, ``, "line 2: field state: kind state; every state has one, and nothing else"},
 		"a note's":      {`"kind":"state"`, `"kind":"note"`, "line 2: field kind: note with input, effects"},
 		"no view":       {`,"view":{"role":"follower","term":3}`, ``, "line 2: field view: it is missing; every state has one"},
-		"of nobody":     {`"node":"n1",`, ``, "line 2: field node: it is missing; every state has one"},
+		"of no node":    {`"node":"n1",`, ``, "line 2: field node: it is missing; every state has one"},
 		"with an input": {`"view"`, `"input":{"kind":"fire","now":{"boot":0,"mono":0}},"view"`, "line 2: field kind: state with input, effects"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestStateSays(t *testing.T) {
 // may.
 func TestTorn(t *testing.T) {
 	whole := recorded + stateLine("7", "0", "3")
-	last := strings.Replace(fireLine, `"view"`, `"says":"größer","view"`, 1) // a cut may be in the midst of a letter
+	last := strings.Replace(fireLine, `"view"`, `"says":"größer","view"`, 1) // a cut may be inside a character
 	for cut := range len(last) + 1 {
 		report, err := trace.Verify(strings.NewReader(whole+last[:cut]), makers())
 		if err != nil {
@@ -108,7 +108,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestChromeState: a life that begins with a state is up, and is what it is.
+// TestChromeState: an incarnation that begins with a state is shown as up, in that state.
 func TestChromeState(t *testing.T) {
 	d, err := trace.NewDecoder(strings.NewReader(recorded + stateLine("7", "1", "3") + resignLine))
 	if err != nil {

@@ -29,7 +29,7 @@ func longest(line int) int {
 // MaxNodes is the greatest number of participants.
 const MaxNodes = 1000
 
-// Source says who wrote a trace.
+// Source is the kind of writer of a trace.
 type Source string
 
 // The sources.
@@ -55,7 +55,7 @@ type Header struct {
 // Node is a participant.
 type Node struct {
 	ID protocol.NodeID `json:"id"`
-	// Config is what its machine was made from, in a form of the protocol's own.
+	// Config is its machine's configuration, in the protocol's own form.
 	Config json.RawMessage `json:"config,omitempty"`
 }
 
@@ -95,7 +95,7 @@ const (
 	Down      Kind = "down"      // a process of Node has ended
 	Freeze    Kind = "freeze"    // it is stopped, or its machine sleeps
 	Thaw      Kind = "thaw"      // it runs again
-	Lost      Kind = "lost"      // Send, which Node sent, will not arrive; Says why
+	Lost      Kind = "lost"      // Send, which Node sent, will not arrive; Says is the reason
 	Fault     Kind = "fault"     // a fault, or an act of an operator, begins
 	Heal      Kind = "heal"      // one ends
 	Work      Kind = "work"      // something about the leader's program, such as a write
@@ -116,8 +116,8 @@ func (k Kind) known() bool {
 type Event struct {
 	// N numbers events; it rises from line to line, and may leave numbers out.
 	N uint64 `json:"n"`
-	// Cause is the N of the event that this one came of: the step that sent the
-	// message or asked the store, the fault that killed; 0 if none is known.
+	// Cause is the N of the event that caused this one: the step that sent the message or asked the
+	// store, the fault that killed; 0 if none is known.
 	Cause uint64 `json:"cause,omitempty"`
 	// At is when it happened by a clock that all nodes share, and never falls
 	// from line to line. A recorder, which has only its own clock, has none.
@@ -129,22 +129,21 @@ type Event struct {
 	// Now is what Node's clocks showed. Of a step it is in the input.
 	Now protocol.Reading `json:"now,omitzero"`
 
-	// Of a step: what the machine was told; what it then wanted, whole or as the
-	// Digest of it; and what could be seen of it afterwards. Of a state: what can
-	// be seen of it.
+	// Of a step: the input; the effects, whole or as their Digest; and the view afterwards. Of a
+	// state: the view.
 	Input   *protocol.Input   `json:"input,omitempty"`
 	Effects *protocol.Effects `json:"effects,omitempty"`
 	Digest  string            `json:"digest,omitempty"`
 	View    *protocol.View    `json:"view,omitempty"`
-	// Config is, with a Boot, what this life's machine was made from, where that
-	// is not the header's: a wiped disk is another voter.
+	// Config is, with a Boot, this incarnation's configuration, where it is not the header's: a
+	// wiped disk is another voter.
 	Config json.RawMessage `json:"config,omitempty"`
 
-	// State is, of a state, what the machine's AppendState had. View is there too.
+	// State is, of a state, the output of AppendState. View is there too.
 	State []byte `json:"state,omitempty"`
 
-	// Panic is, of a step, what the machine panicked with. Of its effects and its
-	// view there is then no telling.
+	// Panic is, of a step, the value with which the machine panicked. Effects and view are then
+	// unknown.
 	Panic string `json:"panic,omitempty"`
 
 	Send *protocol.Send `json:"send,omitempty"` // Lost
@@ -165,7 +164,7 @@ func (e *Event) Reading() protocol.Reading {
 	return e.Now
 }
 
-// validate says what is wrong with the event by itself.
+// validate says what is wrong with the event alone.
 func (e *Event) validate() error {
 	switch {
 	case e.N == 0:
@@ -213,7 +212,7 @@ func (e *Event) validate() error {
 	return nil
 }
 
-// order is what both ends of a trace keep count of.
+// order is what both ends of a trace keep track of.
 type order struct {
 	nodes map[protocol.NodeID]bool
 	last  uint64
@@ -229,7 +228,7 @@ func newOrder(h *Header) order {
 	return o
 }
 
-// next says what is wrong with the event as the next one of its trace.
+// next says what is wrong with the event after those before it.
 func (o *order) next(e *Event) error {
 	if err := e.validate(); err != nil {
 		return err

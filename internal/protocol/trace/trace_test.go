@@ -94,7 +94,7 @@ func TestDecoderSays(t *testing.T) {
 		"time below zero":    {header + `{"n":1,"at":-5,"kind":"note"}`, "line 2: field at: -5; want 0 or more"},
 		"no kind":            {header + `{"n":1}`, `line 2: field kind: ""; want step, `},
 		"a stranger":         {header + `{"n":1,"kind":"note","node":"n9"}`, `line 2: field node: "n9" is not among the header's nodes`},
-		"a step of nobody":   {header + strings.Replace(boot, `"node":"n1",`, "", 1), "line 2: field node: it is missing; every step has one"},
+		"a step of no node":  {header + strings.Replace(boot, `"node":"n1",`, "", 1), "line 2: field node: it is missing; every step has one"},
 		"a step without":     {header + `{"n":1,"node":"n1","kind":"step"}`, "line 2: field input: it is missing"},
 		"an empty input":     {header + strings.Replace(boot, `"kind":"boot",`, "", 1), "line 2: field input.kind: it is missing"},
 		"a blind step":       {header + `{"n":1,"node":"n1","kind":"step","input":{"kind":"fire","now":{"boot":0,"mono":0}}}`, "line 2: field view: it is missing"},
@@ -106,7 +106,7 @@ func TestDecoderSays(t *testing.T) {
 		"a nameless breach":  {header + `{"n":1,"kind":"violation"}`, "line 2: field invariant: "},
 		"an early breach":    {header + `{"n":1,"kind":"note","invariant":"live"}`, "line 2: field invariant: kind note"},
 		"a note that panics": {header + `{"n":1,"kind":"note","panic":"x"}`, "line 2: field kind: note with input, effects"},
-		"a thaw of nobody":   {header + `{"n":1,"kind":"thaw"}`, "line 2: field node: it is missing; every thaw has one"},
+		"a thaw of no node":  {header + `{"n":1,"kind":"thaw"}`, "line 2: field node: it is missing; every thaw has one"},
 		"a hash too early":   {header + `{"n":1,"kind":"note","hash":"00"}`, "line 2: field hash: "},
 		"after the end":      {header + `{"n":1,"kind":"end"}` + "\n" + `{"n":2,"kind":"note"}`, "line 3: field kind: note after the end"},
 		"a long line":        {header + `{"n":1,"kind":"note","says":"` + strings.Repeat("x", trace.MaxLine) + `"}`, "line 2: more than 1048576 bytes"},
@@ -132,7 +132,7 @@ func TestReadersErrorIsKept(t *testing.T) {
 	}
 }
 
-// TestEncoderRefuses: nobody can write what nobody could read.
+// TestEncoderRefuses: the encoder writes nothing that the decoder refuses.
 func TestEncoderRefuses(t *testing.T) {
 	w := newWriter(t, false)
 	for _, c := range []struct {
@@ -227,8 +227,7 @@ func TestVerifyFinds(t *testing.T) {
 	}
 }
 
-// TestVerifyMaker: a maker that panics at what the trace gives it is an error of
-// the trace.
+// TestVerifyMaker: a maker that panics on its configuration is an error of the trace.
 func TestVerifyMaker(t *testing.T) {
 	wild := map[string]trace.Maker{"token": func(protocol.NodeID, json.RawMessage) (protocol.Machine, error) { panic("no membership") }}
 	_, err := trace.Verify(strings.NewReader(header+boot), wild)
@@ -237,8 +236,7 @@ func TestVerifyMaker(t *testing.T) {
 	}
 }
 
-// TestVerifyPanic: a panic that the trace tells of is replayed, and nothing else
-// in its place.
+// TestVerifyPanic: a panic in the trace must be repeated by the replay.
 func TestVerifyPanic(t *testing.T) {
 	w := newWriter(t, false)
 	w.step("n1", 1, 0, &protocol.Input{Kind: protocol.Boot})
@@ -255,7 +253,7 @@ func TestVerifyPanic(t *testing.T) {
 	}
 }
 
-// TestVerifyDigest: with a digest the place is not known, but that they differ is.
+// TestVerifyDigest: a digest shows that effects differ, not where.
 func TestVerifyDigest(t *testing.T) {
 	text := story(t, true)
 	var wrong protocol.Effects
@@ -337,15 +335,15 @@ func TestChrome(t *testing.T) {
 			t.Errorf("%d events %q, want %d:\n%s", count[ph], ph, want, out.String())
 		}
 	}
-	for _, want := range []string{`"name":"n2"`, `"name":"leader in term 1"`, `"name":"token from n1"`, `"name":"violation: nobody has the token any more`, `"name":"down"`} {
+	for _, want := range []string{`"name":"n2"`, `"name":"leader in term 1"`, `"name":"token from n1"`, `"name":"violation: the token is lost`, `"name":"down"`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s is missing in:\n%s", want, out.String())
 		}
 	}
 }
 
-// FuzzDecoder: whatever is read can be written, and reads the same again; what
-// cannot be read is told with a line; nothing panics.
+// FuzzDecoder: an accepted trace can be written and reads the same again; a refused one is an error
+// with a line; nothing panics.
 func FuzzDecoder(f *testing.F) {
 	f.Add(story(f, false))
 	f.Add(story(f, true))

@@ -10,10 +10,10 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Maker makes a participant's machine from what its [Node] has as Config.
+// Maker makes a participant's machine from the Config of its [Node].
 type Maker func(node protocol.NodeID, config json.RawMessage) (protocol.Machine, error)
 
-// Report is what [Verify] has seen.
+// Report is the result of [Verify].
 type Report struct {
 	Header *Header `json:"-"`
 	Events uint64  `json:"events"`
@@ -64,8 +64,8 @@ func Verify(r Reader, makers map[string]Maker) (*Report, error) {
 	return d.Verify(makers)
 }
 
-// Verify is like the function, of what is left of a trace whose header was read:
-// so makers can be chosen by who wrote it.
+// Verify verifies the rest of a trace whose header was read, so that makers can be chosen by its
+// source.
 func (d *Decoder) Verify(makers map[string]Maker) (*Report, error) {
 	report := &Report{Header: d.Header()}
 	maker := makers[report.Header.Protocol]
@@ -94,7 +94,7 @@ func (d *Decoder) Verify(makers map[string]Maker) (*Report, error) {
 	return report, nil
 }
 
-// verifier is what Verify keeps in mind.
+// verifier is the state of Verify.
 type verifier struct {
 	maker   Maker
 	configs map[protocol.NodeID]json.RawMessage
@@ -145,7 +145,7 @@ func (v *verifier) event(e *Event) error {
 	return nil
 }
 
-// make makes the machine of a life that begins with e.
+// make makes the machine of an incarnation that begins with e.
 func (v *verifier) make(e *Event) (protocol.Machine, error) {
 	config := v.configs[e.Node]
 	if e.Config != nil {
@@ -159,8 +159,7 @@ func (v *verifier) make(e *Event) (protocol.Machine, error) {
 	return m, nil
 }
 
-// made makes a machine. What it is made from is as the trace says, so it may be
-// anything.
+// made makes a machine. Its configuration comes from the trace, so it may be anything.
 func made(maker Maker, node protocol.NodeID, config json.RawMessage) (m protocol.Machine, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -170,7 +169,7 @@ func made(maker Maker, node protocol.NodeID, config json.RawMessage) (m protocol
 	return maker(node, config)
 }
 
-// load makes m what the state tells of, which may be anything.
+// load makes m the machine of a state, which may be anything.
 func load(m protocol.Machine, state []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -195,7 +194,7 @@ func compareState(m protocol.Machine, e *Event) (err error) {
 	}
 	if got := m.AppendState(nil); !bytes.Equal(got, e.State) {
 		expected, inTrace := got, e.State
-		if len(got) == len(e.State) { // the same beginning tells nothing
+		if len(got) == len(e.State) { // otherwise the difference is only in their lengths
 			for len(expected) > 1 && expected[0] == inTrace[0] {
 				expected, inTrace = expected[1:], inTrace[1:]
 			}

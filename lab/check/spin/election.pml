@@ -5,9 +5,9 @@
  *
  * README.md says what is abstracted and why nothing is lost by it. In short:
  *
- *  - The network is no channel. What is sent stays known, and whoever may take
+ *  - The network is no channel. A message stays known, and a node that may take
  *    it takes it at any time, again, or never: loss, duplication and any order.
- *    What could no longer be of use to anybody is forgotten.
+ *    A message that no node can use any more is forgotten.
  *  - Refusing is no step: a voter may refuse for any reason, sticky or not.
  *    Time-outs and pre-votes are none either: a node stands when it likes.
  *  - Time is one rule: a promise does not end while a claim needs it (EXPIRE).
@@ -28,7 +28,7 @@
 #define EARLIER 4	/* in won[]: node 0 in its life before the crash */
 #define GONE	5	/* in won[]: a leader no more */
 
-byte term[N], vote[N];	/* vote: 0 = nobody, i+1 = node i */
+byte term[N], vote[N];	/* vote: 0 = none, i+1 = node i */
 byte dterm, dvote;	/* what of it is durable on node 0 */
 byte prev[N];		/* prevTerm: the voter's term before its votes for this candidate */
 
@@ -42,7 +42,7 @@ byte late[N];		/* those of them whose prevTerm is above the leader's ballot */
 bool kept[N];		/* node 0 has granted term 2 to the leader, and was not late: it need not remember after a restart */
 byte heard[N];		/* voters that have answered the pending leader in its term */
 
-byte won[T+1];		/* who won the term */
+byte won[T+1];		/* the winner of the term */
 byte base3;		/* the token that ballot 3 carries */
 byte prom[T+1];		/* voters whose promise to the ballot has not ended */
 
@@ -183,7 +183,7 @@ inline wins(i) {
 	heard[i] = granted[i] | bits(i); granted[i] = 0; late[i] = 0; kept[i] = false; \
 	printf("node %d wins term %d\n", i, term[i]) }
 
-/* R5. A quorum of grantors was in no term above the old ballot: nobody can
+/* R5. A quorum of grantors was in no term above the old ballot: no node can
  * have won in between, so the tenure and its token go on in a new ballot. */
 #ifdef REANCHOR_BLIND
 #define unbroken(i)	true
@@ -241,7 +241,7 @@ inline wins(i) {
 #define waited(i)	quorum(heard[i] & ~(owed(i, 1) | owed(i, 2)))
 #endif
 
-/* The tenure starts: nobody else's runs, and tokens of tenures rise. */
+/* The tenure starts: no other runs, and tokens of tenures rise. */
 #define START(i) :: d_step { \
 	role[i] == LEAD && !work[i] && waited(i) && quorum(backing(token[i], ballot[i]) | bits(i)) -> \
 	assert(!work[0] && !work[1] && !work[2] && gtoken == 0); \

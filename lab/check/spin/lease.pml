@@ -35,7 +35,7 @@
 #define NEVER 15	/* in nb: no answer yet */
 #define OLD N		/* as a holder: node 0 in its life before the crash */
 
-byte top;		/* the greatest term that anybody has stood in */
+byte top;		/* the greatest term in which a node has stood */
 byte term[N];
 bool up[N];		/* it stands in its term, or leads it once a quorum has answered */
 bool work[N];		/* its tenure: work may run, fencing included */

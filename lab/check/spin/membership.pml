@@ -1,16 +1,16 @@
 /*
  * Membership without a log (R15, R14, and R2's test of the config). Four nodes,
- * of whom 0, 1 and 2 are the first voters; terms 1 to T, versions 0 to V. The
+ * of which 0, 1 and 2 are the first voters; terms 1 to T, versions 0 to V. The
  * leader of a term may add or remove any voter but itself, one at a time, while
  * at least MIN voters remain. Crashes at will.
  *
- * A config is known by k = (configTerm, version), and what its members are is
- * written down once, in voters[k]. A config that was sent stays on the way for ever:
- * whoever has an older one installs it at any time, or never.
+ * A config is known by k = (configTerm, version), and its members are stored
+ * once, in voters[k]. A config that was sent stays on the way for ever: a node
+ * with an older one installs it at any time, or never.
  *
- * A save is one step with what depends on it: of a save that a crash has lost
- * nothing has left the node, so it might as well not have begun. election.pml
- * is where saves are in flight.
+ * A save is one step with what depends on it: nothing has left the node of a
+ * save that a crash has lost, so it might as well not have begun. Saves are in
+ * flight in election.pml.
  *
  * With -DLEASES there are promises, claims and tenures as in election.pml. In the
  * plain model a leader need not be in its tenure to reconfigure: more may happen.
@@ -41,7 +41,7 @@ bool up[N];		/* it stands in its term */
 bool leads[N];		/* it leads it */
 byte granted[N];	/* voters that have granted its term; of a leader: that have acked its config */
 byte before[N];		/* of a leader: 1 + the config that it had at the win, until the stamp is saved; else 0 */
-bool won[T+1];		/* somebody has won it */
+bool won[T+1];		/* a node has won it */
 
 /* -DSOMETIMES=n makes an error of what must be able to happen, to see that it does. */
 #ifndef SOMETIMES
@@ -86,7 +86,7 @@ inline leave(i) {
 #define stale(i)	(leads[i] && higher(i) && quorum(below(i), members(i)))
 inline apart() { assert(!stale(0) && !stale(1) && !stale(2) && !stale(3)) }
 
-/* A config of term t exists only if t has been won: so who stands, stands above
+/* A config of term t exists only if t has been won: so a candidate stands above
  * the term of its config. Nodes 1 and 2 are alike, so node 1 stands before 2. */
 #ifdef STAND_AT_CONFIG_TERM
 #define next(i)		(term[i]+1)
@@ -146,8 +146,8 @@ inline apart() { assert(!stale(0) && !stale(1) && !stale(2) && !stale(3)) }
 	printf("node %d installs version %d of term %d: members %d\n", v, versionOf(k), termOf(k), voters[k]) }
 
 /* R7. A heartbeat: its term and its config are adopted, and acked. A voter that
- * has a newer config keeps that, and its ack counts all the same. Who is no voter
- * is asked for nothing (R8, R14); what it learns, it learns by INSTALL. */
+ * has a newer config keeps that, and its ack counts all the same. A node that
+ * is no voter gets no heartbeat (R8, R14) and learns by INSTALL. */
 #define HEARTBEAT(i, v) :: d_step { \
 	leads[i] && term[v] <= term[i] && free(v) && !in(granted[i], v) && in(members(i), v) -> \
 	if :: term[v] < term[i] || up[v] || leads[v] -> leave(v) :: else fi; \

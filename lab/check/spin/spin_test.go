@@ -16,20 +16,20 @@ import (
 	"github.com/electd/elect/internal/long"
 )
 
-// patience is for one run of one program. A verifier needs a few seconds; it is
-// given more on a machine that has other things to do.
+// patience is for one run of one program. A verifier needs a few seconds; it gets more on a busy
+// machine.
 const patience = 10 * time.Minute
 
 // world is one model within its bounds.
 type world struct {
 	model  string
 	bounds string // -D flags of spin, and no others
-	states string // how many there are: a change of the model shows
+	states string // their number, which changes with the model
 }
 
 func (w world) name() string { return strings.TrimSpace(w.model + " " + w.bounds) }
 
-// worlds are gone through to the last state. README.md has the same figures.
+// worlds are explored to the last state. README.md has the same figures.
 var worlds = []world{
 	{"election", "", "850181"},
 	{"lease", "-DN=2 -DT=3", "54686"},
@@ -83,8 +83,8 @@ var mutants = []struct{ model, bounds, rule string }{
 	{"membership", "-DT=2 -DMIN=3 -DLEASES", "CLAIM_FORGOTTEN"},
 }
 
-// sometimes is what must be able to happen: a model in which it cannot would
-// hold for the wrong reason. The numbers are those in the models.
+// sometimes lists what must be able to happen: a model in which it cannot would hold for the wrong
+// reason. The numbers are those in the models.
 var sometimes = []struct {
 	model, bounds string
 	number        int
@@ -99,7 +99,7 @@ var sometimes = []struct {
 	{"transfer", "", 2, "the old leader leads again"},
 	{"transfer", "", 3, "so does its next life"},
 	{"membership", "-DT=2 -DV=1", 1, "a voter that was added wins"},
-	{"membership", "-DT=2 -DV=1", 2, "somebody wins with the last version"},
+	{"membership", "-DT=2 -DV=1", 2, "a node wins with the last version"},
 	{"membership", "-DT=2 -DV=1 -DLEASES", 3, "a voter that was added has a tenure"},
 }
 
@@ -110,7 +110,7 @@ var (
 	violated = regexp.MustCompile(`(?m)^pan.*assertion violated.*$`)
 )
 
-// TestModels: no state of the models violates what is asserted in them.
+// TestModels: no state of the models violates their assertions.
 func TestModels(t *testing.T) {
 	tools(t)
 	readme, err := os.ReadFile("README.md")
@@ -144,7 +144,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// TestMutants: a model from which one rule is taken away is found wrong.
+// TestMutants: a model without one of the rules fails.
 func TestMutants(t *testing.T) {
 	tools(t)
 	readme, err := os.ReadFile("README.md")
@@ -174,8 +174,8 @@ func TestSometimes(t *testing.T) {
 	}
 }
 
-// TestSwitches: each rule that a model can do without is a mutant, and each
-// thing that happens sometimes is looked for.
+// TestSwitches: each rule that a model can do without is a mutant, and each event that happens
+// sometimes is tested.
 func TestSwitches(t *testing.T) {
 	bounds := []string{"N", "T", "S", "V", "DV", "MIN", "SOMETIMES", "LEASES", "ABORT_IN_TERM"}
 	test := regexp.MustCompile(`(?m)^#\s*(?:ifn?def|if defined|elif defined)\s*\(?([A-Z_]+)`)
@@ -216,7 +216,7 @@ func models(t *testing.T) []string {
 	return all
 }
 
-// refute wants an error of a model, and logs the shortest way to it.
+// refute requires an error of a model, and logs the shortest way to it.
 func refute(t *testing.T, model string, flags []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -243,7 +243,7 @@ func verify(t *testing.T, dir, model string, flags []string, how ...string) stri
 	return run(t, dir, "./pan", "-E", "-m10000", "-w22")
 }
 
-// trail replays the error that the verifier has found, in the words of the model.
+// trail replays the error that the verifier has found, in the terms of the model.
 func trail(t *testing.T, dir, model string, flags []string) string {
 	t.Helper()
 	out := run(t, dir, "spin", append(slices.Clone(flags), "-T", "-t", model+".pml")...)

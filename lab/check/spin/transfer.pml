@@ -6,7 +6,7 @@
  * Release to all and TransferNow to its successor, with the term and the last
  * sequence number. The successor shows that token in its vote requests, and a
  * voter honours it exactly like the Release itself. So one step covers both:
- * whoever may have heard of the token waives the promise (HONOUR).
+ * a voter that may have heard of the token waives the promise (HONOUR).
  *
  * Time is one rule: a promise does not end while a claim needs it (EXPIRE). But
  * HONOUR does not ask whether a claim needs it: that no claim does is what is to
@@ -24,7 +24,7 @@
 
 #define OLD 3		/* as a holder: node 0 in its life before the crash */
 
-byte top;		/* the greatest term that anybody has stood in */
+byte top;		/* the greatest term in which a node has stood */
 byte term[N];
 bool up[N];		/* it stands in its term, or leads it once a quorum has answered */
 bool work[N];		/* its tenure: work may run, fencing included */
@@ -33,7 +33,7 @@ byte seq[N];		/* its last heartbeat in this term */
 byte spent[N];		/* acks up to this one are void (only with ABORT_IN_TERM) */
 
 byte seen[N*4];		/* seen[v,h]: mark of the last heartbeat of h that v has acked */
-byte live[N];		/* holders to whom the voter's promise has not ended */
+byte live[N];		/* holders to which the voter's promise has not ended */
 byte boot;		/* holders that the boot residual of node 0 stands for */
 byte token[4];		/* mark of the last token, and Release, of the holder; 0 = none */
 
@@ -56,7 +56,7 @@ byte gspent;		/* and what was void in it */
 
 #define leads(i)	(up[i] && quorum(heard[i]))
 
-/* v is promised to h; a restarted voter does not know to whom, but for how long. */
+/* v is promised to h; a restarted voter knows for how long, not to which holder. */
 #define bound(v, h)	(in(live[v], h) || ((v) == 0 && in(boot, h)))
 #define backs(v, i)	((v) != (i) && in(live[v], i) && termOf(seen[at(v, i)]) == term[i] && seen[at(v, i)] > mark(term[i], spent[i]))
 #define backsBoot(v, i)	((v) == 0 && (i) != 0 && in(boot, i) && termOf(seen[at(v, i)]) == term[i] && seen[at(v, i)] > mark(term[i], spent[i]))
@@ -67,7 +67,7 @@ byte gspent;		/* and what was void in it */
 /* R6 */
 #define free(i)		(!work[i])
 
-#define drop(v, h)	if :: !bound(v, h) -> seen[at(v, h)] = 0 :: else fi	/* nobody will ask for it again */
+#define drop(v, h)	if :: !bound(v, h) -> seen[at(v, h)] = 0 :: else fi	/* no step reads it again */
 
 inline leave(i) {
 	if :: up[i] -> drop(0, i); drop(1, i); drop(2, i) :: else fi;

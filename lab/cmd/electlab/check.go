@@ -22,24 +22,24 @@ import (
 	"github.com/electd/elect/lab/check"
 )
 
-const checkHelp = `Go through every interleaving of a small world: a few machines of the quorum
-protocol, the very code that runs in production, and all that a network, a disk,
-clocks and an operator may do to them within the bounds that the flags give. It is
-breadth first, so that a violation is told with the fewest steps that lead to it.
+const checkHelp = `Explore every interleaving of a small world: a few machines of the quorum
+protocol, the same code that runs in production, and all that a network, a disk,
+clocks and an operator may do to them within the bounds of the flags. It explores
+breadth first, so a violation comes with the fewest steps that lead to it.
 
 Every message may be lost, delayed and overtaken. With --mode async each clock
 moves by itself, whenever a timer of its node fires, so that any relative speed is
-explored; what is judged then needs no clock. With --mode timed there is true time
+explored; the invariants then need no clock. With --mode timed there is true time
 in ticks of a heartbeat, clocks advance by --rates in each of them, and at no true
 instant may two leases be proven or two works run.
 
-A violation is told as a transcript, and kept as a file (--keep, or
-elect-check.json in this directory) that --replay runs again.
+A violation is printed as a transcript, and kept as a file (--keep, or
+elect-check.json in this directory) that --replay repeats.
 
 Memory is what limits it: 20 to 100 bytes a state. --memory stops it in time.
 
-stderr says first which world it is and what would end it early, and then how far
-it is; the report is on stdout.
+stderr first names the world and its limits, and then shows the progress; the
+report is on stdout.
 
 Exit codes: 0 all was explored and nothing violated; 80 something was; 82 a machine
 crashed; 83 --limit or --memory was reached first, and nothing was violated until
@@ -49,7 +49,7 @@ written; 130 interrupted.
 -o json writes one object: ending (exhausted, violated, bounded, stopped), world
 (the bounds), states, steps, queue, depth, tick, node_states, messages, node_steps,
 cut (steps that were not taken, because they go beyond --terms), won (the highest
-term that somebody won), bytes, bytes_per_state, wall_seconds, states_per_second,
+term that a node won), bytes, bytes_per_state, wall_seconds, states_per_second,
 violation: null or {invariant, node, says}, and kept. With --replay it is what
 --keep writes: world, beginning (which of the first states), steps, a list of {way,
 tick, node, what, came, views}, and violation.`
@@ -73,7 +73,7 @@ func newCheck() *cobra.Command {
 	r := &checkRun{}
 	cmd := &cobra.Command{
 		Use:   "check [flags]",
-		Short: "go through all interleavings of a small world",
+		Short: "explore all interleavings of a small world",
 		Long:  checkHelp,
 		Example: "  electlab check\n  electlab check --begin led --fires 2 --hints 2 --crashes 0\n" +
 			"  electlab check --mode timed --begin apart --crashes 0 --hints 1 --candidates 2 --ticks 5 --rates 80,120\n  electlab check --replay elect-check.json",
@@ -91,11 +91,11 @@ func newCheck() *cobra.Command {
 	f, w := cmd.Flags(), &r.world
 	f.StringVar(&r.protocol, "protocol", quorum.Name, "the `PROTOCOL`: quorum")
 	f.StringVar(&r.mode, "mode", string(check.Async), "how time passes: `async` or timed")
-	f.StringVar(&r.begin, "begin", "", "how the world begins: `idle`, cold (nobody has started), led (n1 leads), or apart (it leads, and n2 has not heard of it for long)")
+	f.StringVar(&r.begin, "begin", "", "how the world begins: `idle`, cold (no node has started), led (n1 leads), or apart (it leads, and n2 has not heard of it for long)")
 	f.IntVar(&w.Nodes, "nodes", 3, "`N` nodes, 1 to 5")
 	f.IntVar(&w.Voters, "voters", 0, "the first `N` of them are voters (default: all)")
 	f.IntVar(&w.Candidates, "candidates", 0, "the first `N` of the nodes stand (default: all)")
-	f.IntVar(&w.Terms, "terms", 0, "nobody stands in a term above `N`, 1 to 7 (default: 3; timed: 2)")
+	f.IntVar(&w.Terms, "terms", 0, "no node stands in a term above `N`, 1 to 7 (default: 3; timed: 2)")
 	f.IntVar(&w.Messages, "messages", 0, "`N` messages in flight at most, 1 to 8 (default: 4; timed: 2)")
 	f.IntVar(&w.Fires, "fires", 2, "timers fire `N` times in all")
 	f.IntVar(&w.Saves, "saves", 0, "`N` saves take their time; the others are durable at once")
@@ -119,7 +119,7 @@ func newCheck() *cobra.Command {
 	f.Float64Var(&r.memory, "memory", 8, "stop when about `GIB` of memory are used; 0 is no bound")
 	f.IntVar(&r.jobs, "jobs", runtime.GOMAXPROCS(0), "explore on `N` cores; the answer is the same")
 	f.StringVar(&r.keep, "keep", "elect-check.json", "keep the way to a violation in `FILE`")
-	f.StringVar(&r.replay, "replay", "", "tell the way in `FILE` again, and look whether it still violates something")
+	f.StringVar(&r.replay, "replay", "", "repeat the trail in `FILE`, and report whether it still violates something")
 	r.format.Flag(f)
 	return cmd
 }
@@ -208,7 +208,7 @@ func (r *checkRun) run(cmd *cobra.Command) error {
 	return ending(cmd, exit.OK, errs...)
 }
 
-// sketch is what is about to be explored, and what may end it early.
+// sketch is the world that is about to be explored, and its limits.
 func (r *checkRun) sketch(w *check.World) string {
 	var bounds []string
 	if r.limit > 0 {
@@ -231,7 +231,7 @@ func (r *checkRun) again(cmd *cobra.Command) error {
 	}
 	t := &check.Trail{}
 	if err := json.Unmarshal(data, t); err != nil {
-		return exit.Usagef("%s: it is not the way to a violation that electlab check has kept: %v", r.replay, err)
+		return exit.Usagef("%s: it is no trail that electlab check has kept: %v", r.replay, err)
 	}
 	v, err := t.Replay()
 	if err != nil {
@@ -270,8 +270,8 @@ func keepTrail(path string, t *check.Trail) error {
 	return nil
 }
 
-// checkProgress tells how far an exploration is: over and over in one line at a
-// terminal; elsewhere a line after two seconds, and then one every five.
+// checkProgress shows how far an exploration is: in one line at a terminal; elsewhere a line after
+// two seconds, and then one every five.
 type checkProgress struct {
 	w        io.Writer
 	terminal bool
@@ -312,8 +312,7 @@ func (t *checkProgress) end() {
 	}
 }
 
-// checkReport is what came of it, as -o json shows it. Fields are added, and never
-// renamed or removed.
+// checkReport is the result, as -o json shows it. Fields are added, and never renamed or removed.
 type checkReport struct {
 	Ending check.Ending `json:"ending"`
 	World  check.World  `json:"world"`

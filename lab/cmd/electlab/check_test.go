@@ -11,8 +11,7 @@ import (
 	"github.com/electd/elect/lab/check"
 )
 
-// TestKeepTrail: what --keep writes is what --replay reads, and what cannot be
-// written is told.
+// TestKeepTrail: --replay reads what --keep writes, and a trail that cannot be written is an error.
 func TestKeepTrail(t *testing.T) {
 	want := &check.Trail{
 		World: check.World{Mode: check.Async, Nodes: 3, Terms: 1, Messages: 2, Fires: 1},

@@ -13,8 +13,8 @@ import (
 	"github.com/electd/elect/internal/cli/exit"
 )
 
-// answer is stdout as the verbs of sim and trace write it. It keeps its first
-// error, and the verb goes on: what a run has shown is not lost with it.
+// answer is stdout as the verbs of sim and trace write it. It keeps its first error, and the verb
+// goes on, so that the result of a run is not lost.
 type answer struct {
 	out io.Writer
 	err error
@@ -31,8 +31,8 @@ func (a *answer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ending is how a verb ends: with the code of what it has shown, and else with
-// that of the first of the errors. All of them are told.
+// ending ends a verb: with the exit code of its result, or else with that of the first error. All
+// errors are reported.
 func ending(cmd *cobra.Command, code int, errs ...error) error {
 	for _, err := range errs {
 		if err == nil {
@@ -47,13 +47,12 @@ func ending(cmd *cobra.Command, code int, errs ...error) error {
 	return exit.Silent(code)
 }
 
-// interruptible is a context that the signals to end a process end. The second one
-// ends the process.
+// interruptible is a context that SIGINT or SIGTERM ends. The second signal ends the process.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
 
-// byInterrupt is how a verb ends that was told to.
+// byInterrupt is the end of a verb that was interrupted.
 func byInterrupt() error { return exit.With(exit.BySignal(syscall.SIGINT), errInterrupted) }

@@ -1,10 +1,9 @@
-// Command electlab is the laboratory: it runs the machines of elect in a simulated
-// world, goes through every interleaving of a small one, and reads traces. See
-// `electlab help`.
+// Command electlab is the laboratory: it runs the machines of elect in a simulated world, explores
+// every interleaving of a small one, and reads traces. See `electlab help`.
 //
-// It is wiring only: each verb has a file of its own, which reads the command line and
-// writes the answer. A verb runs alone in its process. Whatever fails becomes one line
-// on stderr and an exit code of package exit.
+// It is wiring only: each verb has a file of its own, which reads the command line and writes the
+// answer. A verb runs alone in its process. An error becomes one line on stderr and an exit code of
+// package exit.
 package main
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/electd/elect/internal/cli"
 )
 
-const rootHelp = `electlab shows that elect is right: it runs the protocols, the very code that runs
+const rootHelp = `electlab shows that elect is right: it runs the protocols, the same code that runs
 in production, in a simulated world of faults and through every interleaving of a
 small one, and reads the traces of both and of real nodes.
 

@@ -9,12 +9,12 @@ import (
 	"github.com/electd/elect/internal/cli"
 )
 
-// progress is how far a series of runs is: how many of how many have ended, and
-// what else there is to say. It is asked by the goroutine that watches.
+// progress is how far a series of runs is: finished runs, all runs, and a remark. The goroutine
+// that watches calls it.
 type progress func() (ran, all uint64, says string)
 
-// watch tells how far it is until done is closed: a bar at a terminal; elsewhere a
-// line after two seconds, and then one every ten. A short run needs none.
+// watch shows the progress until done is closed: a bar at a terminal; elsewhere a line after two
+// seconds, and then one every ten. A short run needs none.
 func (p progress) watch(w io.Writer, terminal bool, done <-chan struct{}) {
 	first, every := 2*time.Second, 10*time.Second
 	if terminal {
@@ -46,7 +46,7 @@ func (p progress) watch(w io.Writer, terminal bool, done <-chan struct{}) {
 	}
 }
 
-// during does something while it is watched on w.
+// during runs a function while w shows its progress.
 func (p progress) during(w io.Writer, do func()) {
 	done, watched := make(chan struct{}), make(chan struct{})
 	go func() {

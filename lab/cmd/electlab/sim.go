@@ -17,9 +17,9 @@ import (
 	"github.com/electd/elect/lab/sim/story"
 )
 
-const simHelp = `Run election protocols, the very code that runs in production, in a simulated world
-of broken networks, clocks, disks, stores and processes, and check after every
-event what they promise. A seed decides everything: the same seed, or the same
+const simHelp = `Run election protocols, the same code that runs in production, in a simulated world
+of failing networks, clocks, disks, stores and processes, and check their promises
+after every event. A seed decides everything: the same seed, or the same
 schedule, gives the same run to the bit.
 
 Exit codes: 0 nothing was violated; 80 safety was, or what must be found failing
@@ -32,7 +32,7 @@ func newSim() *cobra.Command {
 		newSimRun(), newSimReplay(), newSimShrink(), newSimList(), newSimCompare(), newSimCount(), newSimBench())
 }
 
-// protocolNamed finds a protocol, or says which ones there are.
+// protocolNamed finds a protocol, or names the known ones in its error.
 func protocolNamed(name string) (*sim.Protocol, error) {
 	if p, ok := protocols.ByName(name); ok {
 		return p, nil
@@ -73,7 +73,7 @@ func showViolation(v *sim.Violation) *violation {
 	return &violation{v.Invariant, string(v.Node), int64(v.At), v.Event, v.Says}
 }
 
-// saysOf is what a violation says, and of whom.
+// saysOf is the text of a violation, with its node.
 func saysOf(v *violation) string {
 	if v.Node != "" {
 		return v.Node + ": " + v.Says
@@ -126,7 +126,7 @@ func traceTo(ctx context.Context, path string, p *sim.Protocol, s *sim.Schedule,
 	return r, errors.Join(unwritten(path, err), f.Close())
 }
 
-// unwritten is an error of a recorder, which writes no trace that nobody could read.
+// unwritten is an error of a recorder, which writes no trace that cannot be read.
 func unwritten(path string, err error) error {
 	if err != nil {
 		return exit.With(exit.CannotCreate, fmt.Errorf("%s: %w", path, err))
@@ -134,8 +134,8 @@ func unwritten(path string, err error) error {
 	return nil
 }
 
-// tellStory runs a schedule again and tells what happens. The trace that it is
-// made of goes to also, too, if that is not nil. Errors of out are for out to keep.
+// tellStory runs a schedule again and writes its story. The trace that it is made of goes to also,
+// too, if that is not nil. out keeps its own errors.
 func tellStory(ctx context.Context, out *answer, also *sideFile, p *sim.Protocol, s *sim.Schedule, until uint64, o story.Options) (*ran, error) {
 	r, w := io.Pipe()
 	var all io.Writer = w

@@ -120,7 +120,7 @@ func benchSim(cmd *cobra.Command, which []*sim.Protocol, o sim.Options, rounds i
 	return ending(cmd, exit.OK, ended, out.err)
 }
 
-// measureSim finds out how many seeds a round takes, and then repeats them.
+// measureSim finds the number of seeds in a round, and then repeats rounds.
 func measureSim(ctx context.Context, p *sim.Protocol, o sim.Options, rounds int, at time.Duration) (*protocolSpeed, error) {
 	speed := &protocolSpeed{Protocol: p.Name, Nodes: o.Nodes, Rounds: rounds}
 	if _, err := sim.Generate(p, 1, o); err != nil {

@@ -17,26 +17,27 @@ import (
 	"github.com/electd/elect/lab/sim/compare"
 )
 
-const simCompareHelp = `Run the same faults through several protocols, on all cores, and compare what each
-of them made of it: how much of the time somebody led, how long failovers took,
+const simCompareHelp = `Run the same faults through several protocols, on all cores, and compare
+the results: for how much of the time there was a leader, how long failovers took,
 what elections cost in messages, for how long two led at once, and how many stale
-writes came of it.
+writes followed.
 
 With FILE it runs that schedule (- is stdin); else it draws --seeds schedules of
---profile, one for each seed from --seed on. Each protocol has the faults as it can
-have them: stores are replicated on the participants' machines, and suffer with
-them. What operators do is left out for all. The documentation of package
+--profile, one for each seed from --seed on. Each protocol gets the faults in
+its own form: stores are replicated on the participants' machines, and fail with
+them. The acts of operators are left out for all. The documentation of package
 lab/sim/compare has all the rules.
 
 Each protocol runs with its own defaults, which differ: --detection D gives each
 one a configuration in which a silent leader is noticed after about D. The column
-silence says after how long that is at the longest, and may differ from D: raft
-draws its timeout from two thirds to four thirds of D, and the sessions of queue have etcd's least TTL, 2 s, at least.
+silence is the longest such time, which may differ from D: raft draws its timeout
+from two thirds to four thirds of D, and the sessions of queue last at least 2 s,
+etcd's least TTL.
 
-The columns: silence; led, the part of the time in which somebody led who was alive
-and not frozen; by, what leaders count by: a proven lease, or having been elected;
-failover p50 and p99, from when the last leader had died, was frozen, had stopped
-or lapsed until the next one led; changes of the leader; messages and store requests
+The columns: silence; led, the part of the time with a leader that was alive and not
+frozen; by, whether a leader counts by a proven lease or by its election; failover
+p50 and p99, from the death, freeze, stop or lapse of a leader until the next one
+led; changes of the leader; messages and store requests
 for each election that was won, without heartbeats and renewals; all messages and
 requests a second; for how long two led at once; stale writes, those that reached
 the resource after one of a later term had been accepted: offered, accepted,
@@ -44,11 +45,9 @@ refused. It refuses every token that is less than the greatest that it has
 accepted, and accepts an equal one: that is how stale writes get in where two
 terms have one token.
 
-The report is the same to the byte each time with the same build, whatever --jobs
-is. --html writes it as a page with plots that opens offline. --keep DIR writes the
+The report is the same to the byte each time with the same build, for any --jobs. --html writes it as a page with plots that opens offline. --keep DIR writes the
 schedule of each protocol, of FILE or of the one seed, into DIR (made if it is
-not there), to be run with electlab sim
-replay and told with --story.
+not there), for electlab sim replay --story.
 
 Exit codes: 80 a protocol violates what it must hold (81 liveness, 82 a machine
 crashed): the report names the first seed; 64 the command line or FILE is wrong; 73
@@ -193,8 +192,7 @@ func (r *simCompare) complete(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// cannotCompare says what is wrong with the command line. How long faults go on is
-// --for here.
+// cannotCompare says what is wrong with the command line. Here --for is how long faults go on.
 func cannotCompare(err error) error {
 	return exit.Usagef("%s", strings.NewReplacer("compare: ", "", "--faults", "--for").Replace(err.Error()))
 }

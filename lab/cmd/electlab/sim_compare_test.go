@@ -8,7 +8,7 @@ import (
 	"github.com/electd/elect/lab/sim/compare"
 )
 
-// What was violated decides the exit code, safety before liveness and crashes.
+// The violation decides the exit code, safety before liveness and crashes.
 func TestCodeOfReport(t *testing.T) {
 	violated := func(all ...sim.Invariant) *compare.Report {
 		r := &compare.Report{Lines: []compare.Line{{Protocol: "fine"}}}

@@ -21,7 +21,7 @@ order of sending, in no time. A leader is elected and dies; then everything that
 sent counts until the next one is elected and its first announcements have arrived.
 Heartbeats do not count beyond that; of quorum the answers to the first ones do, by
 which the lease is proven: 5n−7 until then, 6n−9 with them. Of protocols over a store,
-requests to it are counted (lease, queue), without those by which one who waits looks
+requests to it are counted (lease, queue), without those by which a waiting candidate looks
 at the record now and then; queue-zookeeper's are 8 because the new leader holds off;
 queue has servers of etcd that are known to be mended, and no hold.
 

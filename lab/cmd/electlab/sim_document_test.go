@@ -14,9 +14,9 @@ import (
 	"github.com/electd/elect/internal/race"
 )
 
-// TestDocumentHasTheRuns: what docs/simulator.md shows of a hundred seeds and of
-// the slow clock is what they come to, but for how long that takes. When the
-// machines or the world have changed, put in what the commands print now.
+// TestDocumentHasTheRuns: the output of a hundred seeds and of the slow clock in docs/simulator.md
+// is current, except for the time that it takes. When the machines or the world have changed, put
+// in what the commands print now.
 func TestDocumentHasTheRuns(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the hundred seeds take too long under the race detector")
@@ -56,8 +56,7 @@ func TestDocumentHasTheRuns(t *testing.T) {
 	}
 }
 
-// TestDocumentHasTheCounts: what docs/protocols.md shows of elections' messages is
-// what is counted.
+// TestDocumentHasTheCounts: the counts of messages in docs/protocols.md are current.
 func TestDocumentHasTheCounts(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/protocols.md")
 	if err != nil {
@@ -79,9 +78,8 @@ func TestDocumentHasTheCounts(t *testing.T) {
 	}
 }
 
-// TestDocumentHasTheComparison: the comparison in docs/protocols.md was made with the
-// machines as they are. Its ten thousand seeds take minutes, so it names what the
-// first hundred come to.
+// TestDocumentHasTheComparison: the comparison in docs/protocols.md was made with the present
+// machines. Its ten thousand seeds take minutes, so the page names the result of the first hundred.
 func TestDocumentHasTheComparison(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the hundred seeds take too long under the race detector")

@@ -17,8 +17,8 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// violating is a protocol that some seed shows to be wrong, with the command line
-// that finds it: where clocks are worse than what the machines assume.
+// violating is a protocol that violates an invariant in some seed, with the command line that finds
+// it: clocks are worse than what the machines assume.
 func violating(t *testing.T) (*sim.Protocol, *simRun) {
 	t.Helper()
 	p, err := protocolNamed("quorum")
@@ -29,7 +29,7 @@ func violating(t *testing.T) (*sim.Protocol, *simRun) {
 	return p, &simRun{options: sim.Options{Profile: "storm", Config: json.RawMessage(`{"unclocked":true}`)}, seed: 1, seeds: 300, jobs: 2, format: "table"}
 }
 
-// full is where nothing can be written.
+// full is a place where nothing can be written.
 func full(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -40,8 +40,8 @@ func full(t *testing.T) *os.File {
 	return f
 }
 
-// TestViolationIsNotLost: what cannot be written costs neither the code nor the
-// rest, and what was not kept is not said to be.
+// TestViolationIsNotLost: a file that cannot be written changes neither the exit code nor the rest
+// of the answer, and the answer does not say that it was kept.
 func TestViolationIsNotLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		trace, keep string // below a directory of the test's own
@@ -100,8 +100,7 @@ func TestViolationIsNotLost(t *testing.T) {
 	}
 }
 
-// TestToothless: what must be found failing by the runs that show it, and is not, is
-// as bad as a violation.
+// TestToothless: if runs do not find a failure that they must find, that is as bad as a violation.
 func TestToothless(t *testing.T) {
 	p, err := protocolNamed("quorum")
 	if err != nil {
@@ -135,7 +134,7 @@ const slow = `{
   "links": {"delay": 500000}, "disks": {"sync": 500000}, "work": {"every": 50000000}, "ops": []
 }`
 
-// TestInterrupted: a run that is told to end tells how far it has come.
+// TestInterrupted: an interrupted run reports how far it has come.
 func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "slow.json")
@@ -175,7 +174,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// fuse is a context that ends when it has been looked at some times.
+// fuse is a context that ends after a number of looks at it.
 type fuse struct {
 	context.Context
 	left atomic.Int64
@@ -188,8 +187,8 @@ func (f *fuse) Err() error {
 	return nil
 }
 
-// TestInterruptedHunt: of a single run, what was seen until then counts; of many,
-// those that have ended do.
+// TestInterruptedHunt: of a single interrupted run, the part until then counts; of many, the
+// finished ones do.
 func TestInterruptedHunt(t *testing.T) {
 	p, err := protocolNamed("quorum")
 	if err != nil {
@@ -208,7 +207,7 @@ func TestInterruptedHunt(t *testing.T) {
 	}
 }
 
-// TestGreatestSeed: it is a seed as the others.
+// TestGreatestSeed: the greatest seed works like any other.
 func TestGreatestSeed(t *testing.T) {
 	p, err := protocolNamed("quorum")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// readSchedule reads a schedule, or the one in a trace, and what came of it when
-// it was written. A world can be made of what it returns.
+// readSchedule reads a schedule, or the one in a trace, and the result that was written with it. A
+// world can be made from the schedule.
 func readSchedule(path string) (*sim.Protocol, *sim.Schedule, error) {
 	in, err := openInput(path)
 	if err != nil {
@@ -113,7 +113,7 @@ func tracedSchedule(d *trace.Decoder) (*sim.Schedule, error) {
 	return s, nil
 }
 
-// openInput opens a file, or stdin for "-". What cannot be read was named wrongly.
+// openInput opens a file, or stdin for "-". A file that cannot be opened is a usage error.
 func openInput(path string) (io.ReadCloser, error) {
 	if path == "-" {
 		return io.NopCloser(os.Stdin), nil
@@ -141,9 +141,9 @@ func keepSchedule(path string, s *sim.Schedule, r *sim.Result) error {
 	return f.Close()
 }
 
-// sideFile is a file that a verb writes beside its answer. It is made by the first
-// byte, so that what cannot be written leaves none behind, and takes whatever is
-// written after its first error, which Close returns: the answer does not suffer.
+// sideFile is a file that a verb writes beside its answer. The first byte creates it, so that a
+// failure leaves none behind. After its first error, which Close returns, it discards what is
+// written, so the answer is not affected.
 type sideFile struct {
 	path string
 	f    *os.File
@@ -163,7 +163,7 @@ func (f *sideFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close ends the file. A regular one that nothing could be written to goes away.
+// Close ends the file. It removes a regular file to which nothing could be written.
 func (f *sideFile) Close() error {
 	if f.f != nil {
 		if f.err == nil {

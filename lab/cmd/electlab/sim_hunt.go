@@ -27,7 +27,7 @@ type hunt struct {
 	event atomic.Uint64
 }
 
-// tally is what came of the runs so far.
+// tally is the result of the runs so far.
 type tally struct {
 	runs, events uint64
 	virtual      time.Duration
@@ -36,17 +36,16 @@ type tally struct {
 	seen         sim.Seen
 	worst        *sim.Result // the violation with the smallest seed
 	last         *sim.Result // of a single run
-	cut          *sim.Result // of a single run that was interrupted; it counts in runs no more than the others that were
-	// found is of the invariants that may or must fail, or that a run was excused for.
+	cut          *sim.Result // of a single run that was interrupted; it is not counted in runs
+	// found has the invariants that may or must fail, or that a run was excused for.
 	found map[sim.Invariant]failures
 }
 
-// failures is in how many runs an invariant failed, and the smallest seed of them.
+// failures is the number of runs in which an invariant failed, and their smallest seed.
 type failures struct{ runs, seed uint64 }
 
-// run runs them on all cores until they are done, one has violated something, or
-// ctx ends. The violation it finds has the smallest seed of all that violate
-// something, however many cores there are.
+// run runs them on all cores until they are done, one has violated an invariant, or ctx ends. The
+// violation that it finds has the smallest seed of all, for any number of cores.
 func (h *hunt) run(ctx context.Context) error {
 	begin := time.Now()
 	h.stop = math.MaxUint64
@@ -100,8 +99,7 @@ func (h *hunt) one(ctx context.Context, seed uint64) (*ran, error) {
 	return &ran{r, false}, nil
 }
 
-// add takes in what came of run number i, from 0. Of one that was interrupted it
-// does so if there is no other.
+// add adds the result of run number i, from 0. An interrupted one counts only if there is no other.
 func (h *hunt) add(i uint64, r *ran, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,10 +15,10 @@ import (
 	"github.com/electd/elect/lab/sim/scenario"
 )
 
-const simListHelp = `List what there is: protocols, scenarios, profiles (families of faults), faults,
-invariants and situations. A scenario is what electlab sim run --scenario runs.
-Situations are what a suite of runs has to come into at least once; one that never
-does has shown nothing about them.
+const simListHelp = `List protocols, scenarios, profiles (families of faults), faults, invariants and
+situations. electlab sim run --scenario runs a scenario. A suite of runs has to
+reach each situation at least once, because it shows nothing about one that it
+never reaches.
 
 -o json writes one object with a list for each: protocols {name, store, may_fail,
 must_fail}, scenarios {name, says, source, expected: by protocol}, profiles {name,

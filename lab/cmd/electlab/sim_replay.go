@@ -26,7 +26,7 @@ says that the machines behave differently now.
 
 Exit codes: 80, 81, 82 if something is violated, as for electlab sim run; else 1 if
 the hash or the violated invariant is not the expected one; else 130 if it was
-interrupted, of which it says at which event, and 73 if the trace or stdout cannot
+interrupted (the report has the event), and 73 if the trace or stdout cannot
 be written.
 
 -o json writes one object: protocol, seed, nodes, operations, events,
@@ -62,7 +62,7 @@ func newSimReplay() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.Uint64Var(&until, "until", 0, "stop after event `N`")
-	f.BoolVar(&tell, "story", false, "tell what happens")
+	f.BoolVar(&tell, "story", false, "write the story of the run")
 	f.BoolVar(&full, "full", false, "with --story: every event")
 	f.StringVar(&traceFile, "trace", "", "write the trace to `FILE`")
 	format.Flag(f)
@@ -78,7 +78,7 @@ type replayed struct {
 	Events     uint64  `json:"events"`
 	Virtual    float64 `json:"virtual_seconds"`
 	Hash       string  `json:"hash"`
-	// Interrupted: the run was cut off, and all this is of what went before.
+	// Interrupted: the run was interrupted, and all this is of the part before.
 	Interrupted bool          `json:"interrupted"`
 	Expected    *sim.Expected `json:"expected"`
 	Build       string        `json:"build"`
@@ -88,7 +88,7 @@ type replayed struct {
 	Found []sim.Invariant `json:"found"`
 }
 
-// found says which invariants failed that may.
+// found names the invariants that failed and may fail.
 func found(all []sim.Invariant) string {
 	if len(all) == 0 {
 		return ""
@@ -148,8 +148,8 @@ func (c *simReplay) run(cmd *cobra.Command, p *sim.Protocol, s *sim.Schedule) er
 	return ending(cmd, code, ended, err, out.err)
 }
 
-// play runs the schedule, once for all that is wanted of it. Its error is of the
-// story or the trace; without a result there was no run.
+// play runs the schedule, once for all outputs. Its error is of the story or the trace; without a
+// result there was no run.
 func (c *simReplay) play(ctx context.Context, out *answer, p *sim.Protocol, s *sim.Schedule) (*ran, error) {
 	var r *ran
 	var failed error

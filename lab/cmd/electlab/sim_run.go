@@ -27,17 +27,17 @@ const simRunHelp = `Run a protocol in the simulated world: one seed after the ot
 until one violates what the protocol promises. Each seed draws a schedule of its
 own: how noisy everything is, which faults there are, and when.
 
-A violation is shrunk to the few faults that it takes, kept in a file (--keep,
-or elect-sim-PROTOCOL-SEED.json in this directory), and told as a story. elect
-sim replay runs the file again.
+A violation is shrunk to the few faults that it needs, kept in a file (--keep,
+or elect-sim-PROTOCOL-SEED.json in this directory), and written as a story.
+electlab sim replay runs the file again.
 
 Without --seed and --seeds it runs the seeds 1 to 100. --seed X runs X alone,
 --seeds N the seeds 1 to N, and both together N seeds from X on.
 
 --scenario NAME runs one of the situations that electlab sim list names instead, with
-its own schedules, and judges what comes of it: 0 if that is what is expected of
-the protocol, 80 if not. With --protocol it tells the story of the first run;
-without, or with --scenario all, it shows a line for each.
+its own schedules, and judges the outcome: 0 if it is the expected one, 80 if not.
+With --protocol it writes the story of the first run; without, or with --scenario
+all, it shows a line for each.
 
 -o json writes one object: protocol, profile, nodes (0: drawn), beyond, seed,
 seeds, runs, interrupted, events, virtual_seconds, wall_seconds,
@@ -93,7 +93,7 @@ func newSimRun() *cobra.Command {
 	f.Uint64Var(&r.seeds, "seeds", 0, "how many seeds: `N`")
 	f.IntVar(&r.options.Nodes, "nodes", 0, "`N` voters or candidates (default: the seed draws 3 or 5)")
 	f.IntVar(&r.options.Observers, "observers", 0, "`N` observers beside them")
-	f.IntVar(&r.options.Spares, "spares", 0, "`N` who are no members and may become voters (default: the seed draws)")
+	f.IntVar(&r.options.Spares, "spares", 0, "`N` nodes that are no members and may become voters (default: the seed draws)")
 	f.Var(span{&r.options.Faults}, "faults", "virtual `TIME` that faults go on (default: about 60 times what a takeover may take)")
 	f.Lookup("faults").DefValue = "" // the text says it
 	f.BoolVar(&r.options.Beyond, "beyond", false, "also faults beyond what is promised, such as clocks out of bounds; what they break is counted, not failed")
@@ -101,7 +101,7 @@ func newSimRun() *cobra.Command {
 	f.StringVar(&r.trace, "trace", "", "write the trace of the run, or of the one with the violation, to `FILE`")
 	f.StringVar(&r.keep, "keep", "", "keep the schedule of the run, or of the one with the violation, in `FILE`")
 	f.BoolVar(&r.shrink, "shrink", true, "shrink the schedule of a violation")
-	f.BoolVar(&r.story, "story", false, "with --seed X alone: tell the story of the run though nothing was violated")
+	f.BoolVar(&r.story, "story", false, "with --seed X alone: write the story of the run even without a violation")
 	f.BoolVar(&r.full, "full", false, "tell every event of a story")
 	r.format.Flag(f)
 	return cmd
@@ -135,7 +135,7 @@ func (r *simRun) run(cmd *cobra.Command) error {
 	case cmd.Flags().Changed("seeds") && r.seeds == 0:
 		return exit.Usagef("--seeds is 0; want 1 or more")
 	case r.story && !single:
-		return exit.Usagef("--story tells of one run; want --seed X without --seeds, such as --seed 17")
+		return exit.Usagef("--story writes one run; want --seed X without --seeds, such as --seed 17")
 	case r.story && r.format == "json":
 		return exit.Usagef("--story and --output=json contradict each other; want one of them")
 	case !cmd.Flags().Changed("seed"):
@@ -156,7 +156,7 @@ func (r *simRun) run(cmd *cobra.Command) error {
 	return r.search(cmd, p)
 }
 
-// search runs the seeds, and tells and keeps what came of them.
+// search runs the seeds, and writes and keeps their results.
 func (r *simRun) search(cmd *cobra.Command, p *sim.Protocol) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
@@ -196,8 +196,8 @@ func (r *simRun) search(cmd *cobra.Command, p *sim.Protocol) error {
 	return ending(cmd, code, errs...)
 }
 
-// after writes the files of a run: its schedule first, shrunk if it violates
-// something, and then its trace. What cannot be written costs nothing else.
+// after writes the files of a run: its schedule first, shrunk if it violates an invariant, and then
+// its trace. A file that cannot be written does not affect the rest.
 func (r *simRun) after(ctx context.Context, cmd *cobra.Command, p *sim.Protocol, of *sim.Result, report *simReport) (errs []error) {
 	report.kept = of
 	path := r.keep
@@ -346,8 +346,8 @@ func quantile(s *sim.Stats, q float64) *float64 {
 	return &ms
 }
 
-// show writes the report, and before it the story of a violation, or of a single
-// run, to where it was interrupted if it was. Its error is of the story.
+// show writes the report, and before it the story of a violation, or of a single run, up to an
+// interruption. Its error is of the story.
 func (r *simRun) show(ctx context.Context, out *answer, p *sim.Protocol, h *hunt, s *simReport) error {
 	if r.format == "json" {
 		_ = cli.WriteJSON(out, s) // out keeps the error
@@ -369,19 +369,19 @@ func (r *simRun) show(ctx context.Context, out *answer, p *sim.Protocol, h *hunt
 	return err
 }
 
-// What must be found failing must be by so many seeds of that profile. Fewer, or
-// others, may show it or not.
+// An invariant that must fail must do so within that many seeds of that profile. Fewer, or others,
+// may show it or not.
 const (
 	showingSeeds   = 200
 	showingProfile = "partitions"
 )
 
-// shows reports whether it takes these runs to find failing what must be.
+// shows reports whether these runs are required to find the failure.
 func (s *simReport) shows() bool {
 	return !s.Interrupted && s.Seeds >= showingSeeds && s.Profile == showingProfile
 }
 
-// toothless reports whether something was not found failing that must be.
+// toothless reports whether a required failure was not found.
 func (s *simReport) toothless() bool {
 	return s.shows() && slices.ContainsFunc(s.Failures, func(f simFailure) bool { return f.Expected == "must-fail" && f.Runs == 0 })
 }
@@ -401,7 +401,7 @@ func (s *simReport) write(out io.Writer) {
 		row("hash", "%s", s.Hash)
 	}
 	row("elections", "%s, of which %s came to a proven lease; %s leader changes", thousands(s.Stats.Elections), thousands(s.Stats.Tenures), thousands(s.Stats.Changes))
-	led := fmt.Sprintf("somebody led %.2f %% of the time", 100*s.Stats.Availability)
+	led := fmt.Sprintf("there was a leader %.2f %% of the time", 100*s.Stats.Availability)
 	if s.Stats.Median != nil {
 		led += fmt.Sprintf("; takeover median %.1f ms, p99 %.1f ms, n = %d", *s.Stats.Median, *s.Stats.P99, s.Stats.Takeovers)
 	}
@@ -461,8 +461,8 @@ func listed(names []string) string {
 	return ": " + strings.Join(names, ", ")
 }
 
-// failing lists, in order, what need not hold: what the protocol does not promise,
-// and what the schedules that were run excused and was seen to fail.
+// failing lists, in order, the invariants that need not hold: those that the protocol does not
+// promise, and those that the schedules excused and that failed.
 func failing(h *hunt) []sim.Invariant {
 	all := slices.AppendSeq(expectedToFail(h.protocol), maps.Keys(h.tally.found))
 	slices.Sort(all)

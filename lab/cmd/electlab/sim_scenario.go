@@ -21,7 +21,7 @@ import (
 	"github.com/electd/elect/lab/sim/story"
 )
 
-// allScenarios is --scenario's word for every one of them.
+// allScenarios is the value of --scenario for all of them.
 const allScenarios = "all"
 
 // fixedByScenario are the flags of sim run that say what a scenario says itself.
@@ -30,8 +30,8 @@ var fixedByScenario = [...]string{"seed", "seeds", "profile", "nodes", "observer
 // mostColumns is how many participants a story may have.
 const mostColumns = 27
 
-// played is what came of a scenario with one protocol, as -o json shows it. Fields
-// are added, and never renamed or removed.
+// played is the result of a scenario with one protocol, as -o json shows it. Fields are added, and
+// never renamed or removed.
 type played struct {
 	Scenario string            `json:"scenario"`
 	Protocol string            `json:"protocol"`
@@ -104,8 +104,8 @@ func (r *simRun) runScenario(cmd *cobra.Command) error {
 	return r.tableScenarios(cmd, pairs)
 }
 
-// pairings are the scenarios that are asked for, each with the protocols that are:
-// all to which it applies if there is none.
+// pairings are the requested scenarios, each with the requested protocols: all to which it applies
+// if none is named.
 func pairings(name, protocol string) ([]pairing, error) {
 	var pairs []pairing
 	var names []string

@@ -11,8 +11,8 @@ import (
 	"github.com/electd/elect/lab/sim/scenario"
 )
 
-// TestScenarioThatDoesNotHold: no machine of ours comes to anything but what is
-// expected, so what is said and returned then is looked at here.
+// TestScenarioThatDoesNotHold: all machines of this repository meet their expectations, so the
+// output and the code of a failure are tested here.
 func TestScenarioThatDoesNotHold(t *testing.T) {
 	p := &played{
 		Scenario: "rejoin", Protocol: "raft", Says: "A follower is cut off, and comes back.", Expected: "deposed", Outcome: "n1 leads all the time.",
@@ -35,8 +35,8 @@ func TestScenarioThatDoesNotHold(t *testing.T) {
 	}
 }
 
-// TestWideScenarios: a row of the table is not wider than a terminal may be, and
-// says that there is more; a single one is told in full.
+// TestWideScenarios: a row of the table is no wider than a terminal, and shows that it is cut; a
+// single scenario is shown in full.
 func TestWideScenarios(t *testing.T) {
 	p := &played{Scenario: "chain", Protocol: "raft", Held: true, Outcome: strings.TrimSpace(strings.Repeat("one word after the other ", 20)), Runs: 1}
 	var out bytes.Buffer
@@ -80,7 +80,7 @@ func TestPairings(t *testing.T) {
 	}
 }
 
-// TestScenarioInterrupted: one that is told to end ends, and says so.
+// TestScenarioInterrupted: an interrupted scenario ends, and says so.
 func TestScenarioInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -89,7 +89,7 @@ func shrinkFile(cmd *cobra.Command, p *sim.Protocol, s *sim.Schedule, path, keep
 	return ending(cmd, exit.OK, out.err)
 }
 
-// shrunk is what came of it, as -o json shows it.
+// shrunk is the result, as -o json shows it.
 type shrunk struct {
 	Kept           string        `json:"kept"`
 	Operations     int           `json:"operations"`
@@ -102,8 +102,8 @@ type shrunk struct {
 	FromEvents     uint64        `json:"from_events"`
 }
 
-// shrink makes s smaller, and says on stderr how far it is: over and over in one
-// line at a terminal, every ten seconds elsewhere.
+// shrink makes s smaller, and shows its progress on stderr: in one line at a terminal, every ten
+// seconds elsewhere.
 func shrink(ctx context.Context, cmd *cobra.Command, p *sim.Protocol, s *sim.Schedule) (*sim.Schedule, *sim.Result, error) {
 	w, terminal := cmd.ErrOrStderr(), cli.AtTerminal(os.Stderr)
 	every := 10 * time.Second

@@ -13,8 +13,8 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// TestCodeOf: no machine of ours panics for a script, so the codes are compared
-// here, for every invariant there is.
+// TestCodeOf: no machine of this repository panics in a script, so the codes are compared here, for
+// every invariant.
 func TestCodeOf(t *testing.T) {
 	if got := codeOf(nil); got != exit.OK {
 		t.Errorf("nothing violated: %d", got)
@@ -33,9 +33,8 @@ func TestCodeOf(t *testing.T) {
 	}
 }
 
-// TestHuntFindsTheSmallestSeed: where the world's clocks are worse than what the
-// machines assume, some seed violates exclusivity, and it is the same one however
-// many run at a time.
+// TestHuntFindsTheSmallestSeed: where the world's clocks are worse than what the machines assume,
+// some seed violates exclusivity, and it is the same for any number of concurrent runs.
 func TestHuntFindsTheSmallestSeed(t *testing.T) {
 	p, err := protocolNamed("quorum")
 	if err != nil {
@@ -61,7 +60,7 @@ func TestHuntFindsTheSmallestSeed(t *testing.T) {
 	}
 }
 
-// TestHuntEnds: it ends with its context, and an impossible schedule is an error.
+// TestHuntEnds: a hunt ends with its context, and an impossible schedule is an error.
 func TestHuntEnds(t *testing.T) {
 	p, err := protocolNamed("quorum")
 	if err != nil {

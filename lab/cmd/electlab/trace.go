@@ -25,9 +25,9 @@ its data directory); all have one schema.`,
 		newTraceVerify(), newTraceConvert(), newTraceDraw())
 }
 
-const traceVerifyHelp = `Check traces against the machines themselves: every input in one is handed to a
-machine made for the purpose, and what the machine wants and shows is compared
-with what the trace says. FILE may be - for stdin.
+const traceVerifyHelp = `Check traces against the machines: every input in a trace is handed to a new
+machine, and the effects and the view of the machine are compared with those in
+the trace. FILE may be - for stdin.
 
 A node's flight recorder leaves several, flight-*.ndjson in its data directory:
 each begins with the node's boot or with the state of its machine, which only the
@@ -35,7 +35,7 @@ build that wrote it can be sure to read. One of a node that runs, or was killed,
 has no end, and its last line may be torn; that is no defect.
 
 Exit codes, the greatest of all files: 0 they agree; 1 they do not, and the first
-difference is told; 64 a file is no trace, or a defective one; 73 stdout cannot
+difference is printed; 64 a file is no trace, or a defective one; 73 stdout cannot
 be written.
 
 -o json writes one object a file: file, protocol, source, build, events, steps,
@@ -67,8 +67,7 @@ func newTraceVerify() *cobra.Command {
 	return cmd
 }
 
-// verifyTraces checks one after the other. What is wrong with one does not keep
-// it from the next.
+// verifyTraces checks one after the other. A defective one does not end the series.
 func verifyTraces(cmd *cobra.Command, paths []string, format cli.Output) error {
 	worst := exit.OK
 	for _, path := range paths {
@@ -85,7 +84,7 @@ func verifyTraces(cmd *cobra.Command, paths []string, format cli.Output) error {
 	return exit.Silent(worst)
 }
 
-// verified is what came of one, as -o json shows it.
+// verified is the result for one, as -o json shows it.
 type verified struct {
 	File     string       `json:"file"`
 	Protocol string       `json:"protocol"`
@@ -139,9 +138,8 @@ func verifyTrace(cmd *cobra.Command, path string, format cli.Output) error {
 	return exit.With(1, fmt.Errorf("%s: %w%s", path, different, hint))
 }
 
-// makersFor makes the machines that the trace tells of. The simulator writes
-// down what it knows of a participant; a node's recorder, the machine's own
-// configuration.
+// makersFor makes the machines of the trace. The simulator writes its own description of a
+// participant; a node's recorder, the machine's own configuration.
 func makersFor(h *trace.Header) map[string]trace.Maker {
 	if h.Source == trace.Recorder {
 		return replay.Makers([]string{h.Protocol})
@@ -156,7 +154,7 @@ func makersFor(h *trace.Header) map[string]trace.Maker {
 const traceConvertHelp = `Convert a trace to a form that is easier to look at, on stdout:
 
   --to text     a column for each node, time downwards, in words, every event
-  --to chrome   JSON for ui.perfetto.dev and chrome://tracing: who leads, who is
+  --to chrome   JSON for ui.perfetto.dev and chrome://tracing: the leaders, the nodes that are
                 up, every step, and the messages as arrows
 
 FILE may be - for stdin.
@@ -207,7 +205,7 @@ func convertTrace(cmd *cobra.Command, path, to string) error {
 	} else {
 		err = story.Write(out, d, story.Options{Full: true, Colour: cli.Colour(os.Stdout)})
 	}
-	_ = out.Flush() // what came before a defect is of use; stdout keeps the error
+	_ = out.Flush() // the part before a defect is useful; stdout keeps the error
 	switch {
 	case stdout.err != nil:
 		return stdout.err

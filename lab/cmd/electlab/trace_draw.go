@@ -22,7 +22,7 @@ silence of seconds; the times beside the columns are exact.
 FILE may be - for stdin. --from and --to bound the time, from the trace's first
 event: a few hundred milliseconds around an election make the best picture.
 Heartbeats are drawn faintly, and are left out where there are too many arrows;
-what is left out is told in the picture and on stderr.
+the picture and stderr say what is left out.
 
 Exit codes: 0 it is drawn; 64 the file is no trace, or a defective one, or nothing
 happens in that time; 73 the picture cannot be written.`

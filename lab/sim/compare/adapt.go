@@ -11,9 +11,9 @@ import (
 	"github.com/electd/elect/lab/sim/protocols"
 )
 
-// Adapt returns the same faults as p can have them, by the rules that the package's
-// documentation lists, for p in its default configuration. s is not changed; what
-// is returned shares no memory with it that anybody writes.
+// Adapt returns the same faults for p, by the rules in the package's documentation, with p in its
+// default configuration. s is not changed; the result shares only memory with it that is never
+// written.
 func Adapt(s *sim.Schedule, p *sim.Protocol) *sim.Schedule { return adapt(s, p, nil) }
 
 func adapt(s *sim.Schedule, p *sim.Protocol, config json.RawMessage) *sim.Schedule {
@@ -24,8 +24,8 @@ func adapt(s *sim.Schedule, p *sim.Protocol, config json.RawMessage) *sim.Schedu
 	}
 	a.Work.NonExclusive = false
 	if p.Silence != nil {
-		// A program that is told longer before the end of its lease than that lasts
-		// gives up as soon as it leads.
+		// A program that is warned of the end of its lease earlier than the lease lasts gives up as
+		// soon as it leads.
 		if silence, err := p.Silence(config); err == nil {
 			a.Work.Drain = min(a.Work.Drain, silence/4)
 		}
@@ -51,8 +51,8 @@ func overStore(s *sim.Schedule) bool {
 	return ok && p.Store != sim.StoreNone
 }
 
-// takingPart lists the operations, without those of operators and those that are
-// about somebody who is left out.
+// takingPart returns the operations, without those of operators and those on participants that are
+// left out.
 func takingPart(s *sim.Schedule) []sim.Op {
 	ops := []sim.Op{}
 	for _, op := range s.Ops {
@@ -66,8 +66,8 @@ func takingPart(s *sim.Schedule) []sim.Op {
 	return ops
 }
 
-// place is where a voter or candidate is, from 0; -1 is nobody in particular (all,
-// or whoever leads), and somebody else is beyond all places.
+// place is the place of a voter or candidate, from 0; -1 is none in particular (all, or the
+// leader), and other participants are beyond all places.
 func place(id protocol.NodeID) int {
 	if id == "" || id == sim.Leader {
 		return -1
@@ -88,7 +88,7 @@ func byOperator(k sim.OpKind) bool {
 	return false
 }
 
-// toLinked is for protocols whose participants talk to each other.
+// toLinked is for protocols whose participants send each other messages.
 func toLinked(ops []sim.Op) []sim.Op {
 	kept := []sim.Op{}
 	for _, op := range ops {
@@ -107,8 +107,8 @@ func toLinked(ops []sim.Op) []sim.Op {
 	return kept
 }
 
-// toStored is for protocols over a store that is replicated. Cuts, crashes and
-// failing disks are the world's to translate.
+// toStored is for protocols over a replicated store. The world translates cuts, crashes and failing
+// disks.
 func toStored(ops []sim.Op) []sim.Op {
 	kept := []sim.Op{}
 	for _, op := range ops {
@@ -130,8 +130,7 @@ func toStored(ops []sim.Op) []sim.Op {
 	return kept
 }
 
-// throughLinks is the noise of a store whose servers are where the participants
-// are.
+// throughLinks is the noise of a store whose servers are on the participants' machines.
 func throughLinks(s *sim.Schedule) sim.StoreNoise {
 	n := sim.StoreNoise{
 		Delay: 2*s.Links.Delay + s.Disks.Sync/2, Jitter: 2*s.Links.Jitter + s.Disks.Jitter/2, Tail: s.Links.Tail,

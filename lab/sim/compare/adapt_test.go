@@ -66,8 +66,8 @@ func TestAdapt(t *testing.T) {
 	}
 }
 
-// Each kind of operation, and what becomes of it among peers and over a store. Kinds
-// that nothing is said of are unchanged.
+// Each kind of operation, and its form among peers and over a store. Kinds that are not listed are
+// unchanged.
 func TestAdaptOperations(t *testing.T) {
 	unchanged := func(op sim.Op) *sim.Op { return &op }
 	none := func(sim.Op) *sim.Op { return nil }
@@ -171,8 +171,8 @@ func TestAdaptExcuses(t *testing.T) {
 	}
 }
 
-// A program that has to be told a second before its lease ends, which a protocol
-// with longer leases can do, would make each leader of quorum give up at once.
+// A program that must be warned a second before its lease ends, which a protocol with longer leases
+// can do, would make each leader of quorum give up at once.
 func TestAdaptDrain(t *testing.T) {
 	for _, name := range []string{"quorum", "lease"} {
 		p, ok := protocols.ByName(name)

@@ -25,12 +25,12 @@ const (
 	DefaultFor     = time.Minute
 )
 
-// Options say what is compared. Zero means the documented default.
+// Options are the options of Run. Zero means the documented default.
 type Options struct {
 	// Protocols are names of package protocols; empty is Default().
 	Protocols []string
-	// Seeds is how many schedules are drawn, DefaultSeeds by default; First is the
-	// seed of the first of them, 1 by default.
+	// Seeds is the number of drawn schedules, DefaultSeeds by default; First is the seed of the
+	// first of them, 1 by default.
 	Seeds, First uint64
 	// Nodes is how many voters or candidates there are, DefaultNodes by default.
 	Nodes int
@@ -38,16 +38,16 @@ type Options struct {
 	Profile string
 	// For is how long faults go on, and with them the run: DefaultFor by default.
 	For time.Duration
-	// Detection gives each protocol the configuration in which a silent leader is
-	// noticed after about that long; 0 leaves each one its own default.
+	// Detection gives each protocol the configuration in which a silent leader is lost after about
+	// that long; 0 leaves each its own default.
 	Detection time.Duration
-	// Jobs is how many runs go on at a time; 1 by default.
+	// Jobs is the number of concurrent runs; 1 by default.
 	Jobs int
 	// Schedule is run instead of drawn ones. Seeds, First, Nodes, Profile and For
 	// must be zero then. It is not changed.
 	Schedule *sim.Schedule
-	// Progress is told of each run that has ended, with how many have ended and how
-	// many there are in all. It is called by several goroutines at a time.
+	// Progress is called after each run, with the number of finished runs and the number of all. It
+	// is called by several goroutines at a time.
 	Progress func(done, all uint64)
 }
 
@@ -75,8 +75,8 @@ type comparison struct {
 	err    error
 }
 
-// Run compares. If ctx ends before it is through, the report is of the runs that
-// had ended, and says so; that is no error.
+// Run compares. If ctx ends before all runs have, the report covers the finished runs and says so;
+// that is no error.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	c, err := newComparison(o)
 	if err != nil {
@@ -168,7 +168,7 @@ func Names() []string {
 	return names
 }
 
-// draw draws the faults of a seed, for whichever protocol.
+// draw draws the faults of a seed, for all protocols.
 func (c *comparison) draw(seed uint64) (*sim.Schedule, error) {
 	if c.options.Schedule != nil {
 		return c.options.Schedule, nil
@@ -179,7 +179,7 @@ func (c *comparison) draw(seed uint64) (*sim.Schedule, error) {
 	})
 }
 
-// world is that in which a protocol meets the faults of a seed.
+// world is the world in which a protocol meets the faults of a seed.
 func (c *comparison) world(one *contender, seed uint64) (*sim.World, error) {
 	base, err := c.draw(seed)
 	if err != nil {
@@ -192,9 +192,8 @@ func (c *comparison) world(one *contender, seed uint64) (*sim.World, error) {
 	return w, nil
 }
 
-// Schedules returns the schedules that Run would run first: that of the first seed,
-// or the one that is given, as each protocol has it, in the protocols' order. They
-// can be run by themselves.
+// Schedules returns the schedules that Run would run first: that of the first seed, or the given
+// one, as adapted to each protocol, in the protocols' order. They can be run alone.
 func Schedules(o Options) ([]*sim.Schedule, error) {
 	c, err := newComparison(o)
 	if err != nil {
@@ -211,8 +210,8 @@ func Schedules(o Options) ([]*sim.Schedule, error) {
 	return all, nil
 }
 
-// work runs what is left to be run until nothing is, or ctx ends. Runs come seed
-// after seed, each through all protocols.
+// work takes runs until none is left, or ctx ends. Runs come seed after seed, each through all
+// protocols.
 func (c *comparison) work(ctx context.Context, into []tally) {
 	n := uint64(len(c.contenders))
 	all := c.options.Seeds * n

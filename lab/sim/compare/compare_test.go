@@ -33,7 +33,7 @@ func written(t *testing.T, r *Report) string {
 	return b.String()
 }
 
-// The same to the byte, however many jobs there are.
+// The report is the same to the byte for any number of jobs.
 func TestSameReport(t *testing.T) {
 	var want string
 	for _, jobs := range []int{1, 3, 8} {
@@ -111,8 +111,8 @@ func TestOneRun(t *testing.T) {
 	}
 }
 
-// Whoever has no two leaders has somebody lead for no longer than quorum: with
-// everybody's defaults, and when all notice a silent leader equally soon.
+// A protocol without two leaders at one time has a leader for no longer than quorum: with each
+// protocol's defaults, and when all detect a silent leader equally soon.
 func TestQuorumIsAhead(t *testing.T) {
 	for _, detection := range []time.Duration{0, time.Second} {
 		r, err := Run(t.Context(), Options{Protocols: []string{"quorum", "lease", "queue", "queue-zookeeper", "raft-checkquorum", "blazingmq", "bully"}, Seeds: long.Or[uint64](100, 20), Detection: detection, Jobs: 2})
@@ -125,7 +125,7 @@ func TestQuorumIsAhead(t *testing.T) {
 		}
 		for i := range r.Lines[1:] {
 			if l := &r.Lines[1+i]; l.TwoLed == 0 && l.Availability > first.Availability {
-				t.Errorf("detection %v: in %s somebody leads for %v of the time, without two leaders; in quorum for %v", detection, l.Protocol, l.Availability, first.Availability)
+				t.Errorf("detection %v: %s has a leader for %v of the time, without two leaders; quorum for %v", detection, l.Protocol, l.Availability, first.Availability)
 			}
 			if l := &r.Lines[1+i]; l.Violation != nil {
 				t.Errorf("detection %v: %s: %+v", detection, l.Protocol, l.Violation)
@@ -153,8 +153,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// A protocol that violates what it must hold is named, with the smallest seed,
-// however many jobs there are.
+// A protocol that violates what it must hold is named, with the smallest seed, for any number of
+// jobs.
 func TestViolation(t *testing.T) {
 	var want string
 	for _, jobs := range []int{1, 3} {
@@ -162,7 +162,7 @@ func TestViolation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.contenders[1].protocol.Expect = nil // as if it promised that nobody else leads
+		c.contenders[1].protocol.Expect = nil // as if it promised exclusion
 		r, err := c.compare(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -206,7 +206,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// The page needs nothing but itself, and shows every protocol and figure.
+// The page refers to nothing outside, and shows every protocol and figure.
 func TestHTML(t *testing.T) {
 	r, err := Run(t.Context(), Options{Seeds: 3, For: 10 * time.Second, Detection: time.Second})
 	if err != nil {

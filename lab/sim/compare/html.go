@@ -156,14 +156,14 @@ func (r *Report) charts(p *page) {
 	p.figure(traffic)
 }
 
-// explain says what was run, how to run it again, and what the columns mean.
+// explain says what was run, how to repeat it, and what the columns mean.
 func (r *Report) explain(p *page) {
 	p.text("h2", "What was run")
 	p.text("p", "The runs are of the simulator: the machines that run in production, in a world of broken links, clocks, disks and processes, in virtual time. "+
 		"The faults of a seed are drawn once, and each protocol gets them as it can have them. "+
-		"What operators do is left out for all, and so are changes of who takes part. Work is exclusive for all.")
+		"The acts of operators and changes of the membership are left out for all. Work is exclusive for all.")
 	p.text("p", "Protocols over a store have their store replicated on the machines of the participants: its servers suffer the same cuts, crashes and pauses as the voters of the other protocols do, "+
-		"and whoever reaches fewer than a majority of them cannot reach the store.")
+		"and a participant that reaches fewer than a majority of them cannot reach the store.")
 	p.line("<ul>")
 	for i := range r.Lines {
 		l := &r.Lines[i]
@@ -192,7 +192,7 @@ func (r *Report) explain(p *page) {
 	p.line("</dl>")
 }
 
-// Command is the command line that gives this report, but for how it is written.
+// Command is the command line that gives this report, except for its format.
 func (r *Report) Command() string {
 	var names []string
 	for i := range r.Lines {

@@ -7,9 +7,8 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// Report is what a comparison has come to, as it is written in JSON: fields are
-// added, and never renamed or removed. It depends on the options and the build, and
-// on nothing else, unless it was interrupted.
+// Report is the result of a comparison, as it is written in JSON: fields are added, and never
+// renamed or removed. It depends on the options and the build alone, unless it was interrupted.
 type Report struct {
 	Profile string  `json:"profile"` // of the drawn faults; of a schedule, what it says
 	Nodes   int     `json:"nodes"`
@@ -18,35 +17,35 @@ type Report struct {
 	Seeds   uint64  `json:"seeds"`
 	// Drawn says that the faults were drawn from seeds, and are not one schedule's.
 	Drawn bool `json:"drawn"`
-	// Detection is the time that was asked for, 0 if everybody has its own.
+	// Detection is the requested time, 0 if each protocol has its own.
 	Detection float64 `json:"detection_ms"`
-	// Interrupted says that not all runs were made. Which ones were is chance then.
+	// Interrupted says that some runs are missing. Which ones is arbitrary.
 	Interrupted bool   `json:"interrupted"`
 	Lines       []Line `json:"protocols"`
 }
 
-// Line is what one protocol has come to, in all its runs.
+// Line is the result of one protocol, over all its runs.
 type Line struct {
 	Protocol string          `json:"protocol"`
 	Config   json.RawMessage `json:"config"` // what differs from its defaults
-	// Silence is after how long a silent leader is given up, at the longest, by the
-	// configuration; null where that is not known.
+	// Silence is the longest time after which a silent leader is lost, by the configuration; null
+	// where it is not known.
 	Silence *float64 `json:"silence_ms"`
-	// Leases says that leaders prove a lease, and count while they can. Elsewhere
-	// they count while they are elected.
+	// Leases says that leaders prove a lease, and count while it is proven. Elsewhere they count
+	// while they are elected.
 	Leases bool `json:"leases"`
 
 	Runs    uint64  `json:"runs"`
 	Seconds float64 `json:"virtual_seconds"` // in all
 
-	Availability float64 `json:"availability"` // the part of the time in which somebody led, alive and not frozen
+	Availability float64 `json:"availability"` // the part of the time with a leader that was alive and not frozen
 	Unavailable  float64 `json:"unavailable_ms"`
-	// Darkest is the seed of the run in which nobody led for the longest.
+	// Darkest is the seed of the run with the longest time without a leader.
 	Darkest *Worst `json:"darkest"`
 
-	// Failovers are how often another leader, or the same one in another term, took
-	// the place of one that had died, was frozen or had stopped; and how long nobody
-	// led then, to within a thousandth. Where nobody did until the end is not counted.
+	// Failovers are how often another leader, or the same one in another term, replaced one that
+	// had died, was frozen or had stopped; and for how long there was no leader then, to within a
+	// thousandth. A time without a leader that lasts until the end is not counted.
 	Failovers uint64     `json:"failovers"`
 	P50       *float64   `json:"failover_p50_ms"`
 	P99       *float64   `json:"failover_p99_ms"`
@@ -69,8 +68,8 @@ type Line struct {
 	StaleAccepted uint64 `json:"stale_accepted"`
 	StaleRefused  uint64 `json:"stale_refused"`
 
-	// Violated is in how many runs something was violated that must hold, and
-	// Violation the first, by seed. Such a run ends there.
+	// Violated is the number of runs in which something was violated that must hold, and Violation
+	// the first, by seed. Such a run ends there.
 	Violated  uint64     `json:"violated_runs"`
 	Violation *Violation `json:"violation"`
 }

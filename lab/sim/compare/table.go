@@ -24,9 +24,9 @@ func columns() []column {
 	return []column{
 		{"protocol", "",
 			func(l *Line) string { return l.Protocol }},
-		{"silence", "after how long a leader that says nothing is given up, at the longest, as the protocol is configured",
+		{"silence", "the longest time after which a silent leader is lost, as the protocol is configured",
 			func(l *Line) string { return timeOf(l.Silence) }},
-		{"led", "the part of the time in which somebody led who was alive and not frozen: by a lease that was proven, or, where there are none (elected), because it was elected",
+		{"led", "the part of the time with a leader that was alive and not frozen: by a lease that was proven, or, where there are none (elected), by its election",
 			func(l *Line) string { return percent(l.Availability) }},
 		{"by", "what a leader counts by: a proven lease, or that it was elected",
 			func(l *Line) string {
@@ -56,7 +56,7 @@ func columns() []column {
 	}
 }
 
-// Table writes the report for people.
+// Table writes the report as text.
 func (r *Report) Table(out io.Writer) error {
 	if _, err := fmt.Fprintf(out, "%s\n\n", r.Heading()); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (r *Report) remarks() (all []string) {
 	return all
 }
 
-// otherwise says why a protocol cannot have the detection time that was asked for.
+// otherwise says why a protocol cannot have the requested detection time.
 func otherwise(l *Line) string {
 	switch {
 	case strings.HasPrefix(l.Protocol, "raft"):

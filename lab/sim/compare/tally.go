@@ -6,18 +6,17 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// tally is what runs of one protocol have come to. All of it adds up to the same
-// in whatever order runs are added.
+// tally is the result of runs of one protocol. It is the same for any order of the runs.
 type tally struct {
 	runs, violated uint64
 	stats          sim.Stats // without its Takeovers
 	failovers      histogram
 
-	first *sim.Result // that was violated, by the smallest seed
-	// In how many runs two led at once, and in which for the longest.
+	first *sim.Result // with a violation, by the smallest seed
+	// The number of runs in which two led at once, and the one in which they did for the longest.
 	two     uint64
 	overlap worst
-	dark    worst // in which nobody led for the longest
+	dark    worst // the longest time without a leader
 }
 
 // worst is the greatest time of all runs, and the smallest seed that has it.

@@ -9,23 +9,23 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Spec says which election is counted.
+// Spec describes the election that is counted.
 type Spec struct {
 	// Protocol is one of Protocols.
 	Protocol string `json:"protocol"`
 	// N is how many machines there are, the dead leader included. The least and
 	// the greatest depend on the protocol; see Bounds.
 	N int `json:"n"`
-	// Initiators are the places, from 1, of those who begin, all before any of
-	// them hears another. Only bully and ring can be told.
+	// Initiators are the places, from 1, of the participants that begin, all before any of them
+	// hears another. Only bully and ring can be told.
 	//
-	// Empty is in bully the lowest, which costs most; in ring the one before the
-	// leader, who alone notices its death, and in ring-chang-roberts everybody;
-	// elsewhere it is whose timer expires first. In ring with initiators, and in
-	// ring-chang-roberts, there is no leader before: all N are alive.
+	// Empty is in bully the lowest, which costs most; in ring the one before the leader, which
+	// alone notices its death, and in ring-chang-roberts all; elsewhere the one whose timer expires
+	// first. In ring with initiators, and in ring-chang-roberts, there is no leader before: all N
+	// are alive.
 	Initiators []int `json:"initiators,omitempty"`
-	// Ring is the order of places around the ring, each of 1 to N once; empty is
-	// the order of ids, which is the cheapest. Only the rings.
+	// Ring is the order of places around the ring, each of 1 to N once; empty is the order of ids,
+	// which is the cheapest. It is for the rings only.
 	Ring []int `json:"-"`
 	// Seed is for what is random, such as timeouts.
 	Seed uint64 `json:"seed,omitempty"`
@@ -33,7 +33,7 @@ type Spec struct {
 	around []protocol.NodeID // Ring, as ids
 }
 
-// Count is what an election has cost.
+// Count is the cost of an election.
 type Count struct {
 	Spec
 	Winner protocol.NodeID `json:"winner"`
@@ -86,8 +86,8 @@ func byName(name string) (*kind, bool) {
 	return &all[i], true
 }
 
-// Run counts one election. An error says what in the spec cannot be, or that no
-// leader came of it.
+// Run counts one election. An error says what is invalid in the spec, or that no leader was
+// elected.
 func Run(s Spec) (Count, error) {
 	k, err := s.check()
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *Spec) check() (*kind, error) {
 		return nil, fmt.Errorf("%s with %d machines; want %d to %d: %s", s.Protocol, s.N, k.least, k.most, k.why)
 	}
 	if !k.told && len(s.Initiators) > 0 {
-		return nil, fmt.Errorf("initiators of %s; only bully and ring can be told who begins", s.Protocol)
+		return nil, fmt.Errorf("initiators of %s; only bully and ring have initiators", s.Protocol)
 	}
 	if !k.ring && len(s.Ring) > 0 {
 		return nil, fmt.Errorf("a ring of %s; only the rings can have one", s.Protocol)

@@ -141,20 +141,20 @@ func permute(all []int, from int, visit func([]int)) {
 	}
 }
 
-// TestSeeds: chance decides who wins, not what it costs.
+// TestSeeds: the seed decides which participant wins, not the cost.
 func TestSeeds(t *testing.T) {
 	for _, name := range []string{"raft", "raft-prevote", "blazingmq", "quorum"} {
 		won := make(map[string]bool)
 		for seed := range uint64(40) {
 			won[string(exact(t, count.Spec{Protocol: name, N: 7, Seed: seed}).Winner)] = true
 		}
-		if name != "quorum" && len(won) < 3 { // whose order of successors is fixed
+		if name != "quorum" && len(won) < 3 { // its order of successors is fixed
 			t.Errorf("%s: of 40 seeds only %v have won", name, won)
 		}
 	}
 }
 
-// TestConstant: what a departure costs in a queue does not depend on its length.
+// TestConstant: the cost of a departure from a queue does not depend on its length.
 func TestConstant(t *testing.T) {
 	for _, name := range []string{"queue", "queue-zookeeper", "lease"} {
 		few, many := exact(t, count.Spec{Protocol: name, N: 2}), exact(t, count.Spec{Protocol: name, N: 1000})
@@ -166,17 +166,17 @@ func TestConstant(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for want, s := range map[string]count.Spec{
-		`protocol "paxos"; want one of quorum, lease`:               {Protocol: "paxos", N: 3},
-		"quorum with 10 machines; want 3 to 9":                      {Protocol: "quorum", N: 10},
-		"raft with 2 machines; want 3 to 10000":                     {Protocol: "raft", N: 2},
-		"bully with 10001 machines":                                 {Protocol: "bully", N: count.MaxNodes + 1},
-		"initiators of raft; only bully and ring":                   {Protocol: "raft", N: 3, Initiators: []int{1}},
-		"initiators [5]; want places from 1 to 4":                   {Protocol: "bully", N: 5, Initiators: []int{5}},
-		"initiators [1 1]; want places from 1 to 5, each once":      {Protocol: "ring", N: 5, Initiators: []int{1, 1}},
-		"a ring of bully; only the rings can have one":              {Protocol: "bully", N: 3, Ring: []int{1, 2, 3}},
-		"a ring of 3 places; want each of 1 to 3 once":              {Protocol: "ring", N: 3, Ring: []int{1, 1, 3}},
-		"a ring of 2 places; want each of 1 to 3 once":              {Protocol: "ring", N: 3, Ring: []int{1, 2}},
-		"initiators of ring-chang-roberts; only bully and ring can": {Protocol: "ring-chang-roberts", N: 3, Initiators: []int{1}},
+		`protocol "paxos"; want one of quorum, lease`:                           {Protocol: "paxos", N: 3},
+		"quorum with 10 machines; want 3 to 9":                                  {Protocol: "quorum", N: 10},
+		"raft with 2 machines; want 3 to 10000":                                 {Protocol: "raft", N: 2},
+		"bully with 10001 machines":                                             {Protocol: "bully", N: count.MaxNodes + 1},
+		"initiators of raft; only bully and ring":                               {Protocol: "raft", N: 3, Initiators: []int{1}},
+		"initiators [5]; want places from 1 to 4":                               {Protocol: "bully", N: 5, Initiators: []int{5}},
+		"initiators [1 1]; want places from 1 to 5, each once":                  {Protocol: "ring", N: 5, Initiators: []int{1, 1}},
+		"a ring of bully; only the rings can have one":                          {Protocol: "bully", N: 3, Ring: []int{1, 2, 3}},
+		"a ring of 3 places; want each of 1 to 3 once":                          {Protocol: "ring", N: 3, Ring: []int{1, 1, 3}},
+		"a ring of 2 places; want each of 1 to 3 once":                          {Protocol: "ring", N: 3, Ring: []int{1, 2}},
+		"initiators of ring-chang-roberts; only bully and ring have initiators": {Protocol: "ring-chang-roberts", N: 3, Initiators: []int{1}},
 	} {
 		if _, err := count.Run(s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v; want %q", s, err, want)
@@ -225,8 +225,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// BenchmarkElection counts elections of up to 10,000 machines. Of bully that are
-// a hundred million messages; see the package's documentation.
+// BenchmarkElection counts elections of up to 10,000 machines. For bully that is a hundred million
+// messages; see the package's documentation.
 func BenchmarkElection(b *testing.B) {
 	for _, name := range count.Protocols() {
 		_, most, _, _ := count.Bounds(name)

@@ -2,12 +2,11 @@
 // to a store, with the machines that run in production, against the formulas
 // that the papers give.
 //
-// The machines run in a network of its own that is perfect: every message
-// arrives, in the order of sending, in no time; a save is durable at once. A
-// leader is elected, settles and dies without a word; then time passes at those
-// who are to notice, and everything that is sent is counted until the next
-// leader is elected and its first announcements have arrived. Each machine has
-// a clock of its own, so that it can be said who notices.
+// The machines run in a perfect network: every message arrives, in the order of sending, in no
+// time; a save is durable at once. A leader is elected, settles and dies silently. Then time passes
+// at the machines that shall notice it, and every message is counted until the next leader is
+// elected and its first announcements have arrived. Each machine has a clock of its own, so that a
+// spec can decide which ones notice.
 //
 // The simulator of package sim counts under faults and chance; this one is for
 // what is exact, and for up to [MaxNodes] machines.

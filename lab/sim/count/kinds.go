@@ -18,7 +18,7 @@ type kind struct {
 	least, most int
 	why         string // there are no fewer and no more
 	requests    bool
-	told        bool // it can be said who notices
+	told        bool // a spec may name the initiators
 	ring        bool
 	make        func(ids []protocol.NodeID, i int, s *Spec) (protocol.Machine, error)
 	play        func(k *kind, s *Spec) (*net, error)
@@ -30,7 +30,7 @@ type kind struct {
 
 const (
 	whyMajority = "two of them have no majority without the leader, and more than 10,000 need more memory than they tell"
-	whyTwo      = "one has nobody to take over, and more than 10,000 need more memory than they tell"
+	whyTwo      = "one has no successor, and more than 10,000 need too much memory"
 )
 
 func kinds() []kind {
@@ -116,13 +116,13 @@ func blazingmqKind(name string, mode blazingmq.Mode) kind {
 }
 
 func makeLease(ids []protocol.NodeID, i int, _ *Spec) (protocol.Machine, error) {
-	// The watches here can be relied on, so that nobody need look by itself
+	// The watches here can be relied on, so that no candidate needs to look by itself
 	// while it waits.
 	return lease.New(lease.Config{Self: ids[i], Poll: time.Hour})
 }
 
-// leaseFormula: the write that takes the record. Whoever tries at the same time
-// costs one more, which is refused; candidates spread their tries for that.
+// leaseFormula: the write that takes the record. Each other candidate that tries at the same time
+// costs one more, which is refused; candidates spread their tries for that reason.
 func leaseFormula(*Spec) ([]Kind, string) {
 	return []Kind{{Type: op(protocol.Write), Formula: 1}}, "1"
 }
@@ -147,14 +147,13 @@ func queueKind(name string, d queue.Dialect) kind {
 	}
 }
 
-// heldOff is how often a winner over ZooKeeper renews its claim while it holds
-// off: each quarter of the hold.
+// heldOff is how often a winner over ZooKeeper renews its claim while it holds off: each quarter of
+// the hold.
 const heldOff = 4
 
-// playTogether lets time pass at all machines alike: in protocols whose voters
-// stand by a leader that they have heard, one who is ahead of the others gets
-// nowhere. Who stands is whose timer expires first. With proven, the count ends
-// when the lease is proven.
+// playTogether lets time pass at all machines alike: in protocols whose voters stand by a leader
+// that they have heard, a machine that is ahead of the others cannot win. The one whose timer
+// expires first stands. With proven, the count ends when the lease is proven.
 func playTogether(proven bool) func(*kind, *Spec) (*net, error) {
 	return func(k *kind, s *Spec) (*net, error) {
 		w, err := k.net(s)
@@ -193,8 +192,8 @@ func (w *net) kill(i int) {
 	w.clear()
 }
 
-// playLease: one holds the record, all others watch it. The holder dies; one of
-// them finds that it has waited for long enough.
+// playLease: one holds the record, all others watch it. The holder dies; one of them finds that it
+// has waited for long enough.
 func playLease(k *kind, s *Spec) (*net, error) {
 	w, err := k.net(s)
 	if err != nil {
@@ -204,7 +203,7 @@ func playLease(k *kind, s *Spec) (*net, error) {
 	if err := w.alone(0, func() bool { return w.leading == 0 }); err != nil {
 		return nil, err
 	}
-	// All others look at the record, and see who holds it.
+	// All others read the record, and see its holder.
 	for i := 1; i < s.N; i++ {
 		if err := w.alone(i, func() bool {
 			return w.nodes[i].machine.View().Leader.ID == w.ids[0] && w.nodes[i].machine.NextFire() > w.now(i)
@@ -217,8 +216,8 @@ func playLease(k *kind, s *Spec) (*net, error) {
 	return w, w.alone(1, func() bool { return w.leading == 1 })
 }
 
-// playQueue: all stand in the queue in the order of their places. The first one,
-// who leads, dies, and its session expires.
+// playQueue: all stand in the queue in the order of their places. The first, which leads, dies, and
+// its session expires.
 func playQueue(k *kind, s *Spec) (*net, error) {
 	w, err := k.net(s)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 // MaxNodes is the greatest number of machines.
 const MaxNodes = 10_000
 
-// patience is how long, by their own clocks, machines may take for anything
-// here. It is longer than the longest timeout of any protocol's defaults.
+// patience is the longest time, by their own clocks, that machines may take for anything here. It
+// is longer than the longest timeout of any protocol's defaults.
 const patience = 5 * time.Minute
 
 // net is n machines and what is under way between them. The place of a machine
@@ -31,8 +31,8 @@ type net struct {
 	counting bool
 	kinds    []Kind
 
-	elected int // who was elected last, -1 if nobody since clear was called
-	leading int // who has been told to lead last
+	elected int // the place elected last, -1 if none since clear was called
+	leading int // the place told last to lead
 
 	in protocol.Input
 	fx protocol.Effects
@@ -79,7 +79,7 @@ func newNet(ids []protocol.NodeID, seed uint64, make func(place int) (protocol.M
 func newNodes(n int) []node  { return make([]node, n) }
 func newLast(n int) []uint32 { return make([]uint32, n) }
 
-// none is nobody's place.
+// none is no machine's place.
 const none = -1
 
 func (w *net) now(i int) protocol.Instant { return w.time + w.nodes[i].ahead }
@@ -102,8 +102,8 @@ func (w *net) step(i int) {
 	now := w.now(i)
 	w.in.Now, w.in.Rand = protocol.Reading{Boot: now, Mono: now}, w.random()
 	if w.in.Kind == protocol.Boot {
-		// Boot counters that begin by chance would make each answer another
-		// message than the next one, and there may be fifty million under way.
+		// Random boot counters would make each answer a different message, and there may be fifty
+		// million under way.
 		w.in.Rand = 0
 	}
 	w.fx.Reset()
@@ -177,7 +177,7 @@ func (w *net) count(k Kind) {
 	w.kinds = append(w.kinds, k)
 }
 
-// deliver has everything arrive, and all that comes of it.
+// deliver delivers all messages, and those that follow from them.
 func (w *net) deliver() {
 	for {
 		for !w.queue.empty() {
@@ -196,8 +196,7 @@ func (w *net) deliver() {
 	}
 }
 
-// fire hands a Fire to a machine, and says whether there was one to hand in.
-// Its clock goes on until then.
+// fire hands a Fire to a machine, and reports whether one was due. Its clock goes on until then.
 func (w *net) fire(i int) bool {
 	n := &w.nodes[i]
 	at := n.machine.NextFire()
@@ -225,7 +224,7 @@ func (w *net) due() {
 	}
 }
 
-// alone lets only the clock of i go on until done; what comes of it arrives.
+// alone lets only the clock of i go on until done; the messages that follow arrive.
 func (w *net) alone(i int, done func() bool) error {
 	for range steps {
 		w.deliver()
@@ -239,7 +238,7 @@ func (w *net) alone(i int, done func() bool) error {
 	return fmt.Errorf("%s: nothing comes of it within %v of its clock", w.ids[i], patience)
 }
 
-// steps bounds how many timers expire here before somebody leads.
+// steps bounds how many timers expire before there is a leader.
 const steps = 10_000
 
 // together lets all clocks go on at one pace until done.
@@ -264,10 +263,10 @@ func (w *net) together(done func() bool) error {
 		}
 		w.time = max(w.time, next)
 	}
-	return fmt.Errorf("nobody leads within %v", patience)
+	return fmt.Errorf("no leader within %v", patience)
 }
 
-// boot begins everybody's first life, one after another.
+// boot begins the first incarnation of all, one after another.
 func (w *net) boot() {
 	for i := range w.nodes {
 		w.give(i, protocol.Input{Kind: protocol.Boot})
@@ -275,7 +274,7 @@ func (w *net) boot() {
 	}
 }
 
-// clear forgets who was elected and who has sent anything.
+// clear forgets the elected machine and which machines have sent messages.
 func (w *net) clear() {
 	w.elected, w.leading = none, none
 	for i := range w.nodes {

@@ -53,7 +53,7 @@ func playBully(k *kind, s *Spec) (*net, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The highest is up before all others: nobody else need stand.
+	// The highest is up before all others: no other needs to stand.
 	top := s.N - 1
 	w.give(top, protocol.Input{Kind: protocol.Boot})
 	w.do(top, protocol.Campaign)
@@ -64,7 +64,7 @@ func playBully(k *kind, s *Spec) (*net, error) {
 		w.give(i, protocol.Input{Kind: protocol.Boot})
 		w.do(i, protocol.Campaign)
 	}
-	// They hear it before they begin anything, and follow.
+	// They hear it before they begin an election, and follow.
 	w.nodes[top].sent = false
 	if err := w.alone(top, func() bool { return w.nodes[top].sent }); err != nil {
 		return nil, err
@@ -101,9 +101,8 @@ func ringKind(name string, changRoberts bool) kind {
 	return k
 }
 
-// playRing: nobody has led yet, and the initiators begin at once. Of the
-// textbook's ring without initiators, the highest leads and dies, and the one
-// before it notices.
+// playRing: there was no leader, and the initiators begin at once. In the textbook's ring without
+// initiators, the highest leads and dies, and the one before it notices.
 func playRing(k *kind, s *Spec) (*net, error) {
 	s.order()
 	w, err := k.net(s)
@@ -149,8 +148,7 @@ func (s *Spec) order() {
 	}
 }
 
-// ringFormula: the list goes round once, and who has won goes round once, for
-// each of the initiators.
+// ringFormula: for each of the initiators the list goes round once, and the Coordinator once.
 func ringFormula(s *Spec) ([]Kind, string) {
 	n, says := uint64(s.N), "2kn"
 	k := uint64(len(s.Initiators))
@@ -158,7 +156,7 @@ func ringFormula(s *Spec) ([]Kind, string) {
 	case 0:
 		n, k, says = n-1, 1, "2(n−1)"
 		if n == 1 {
-			k = 0 // one who is left alone asks nobody
+			k = 0 // one that is left alone asks no other
 		}
 	case 1:
 		says = "2n"
@@ -183,8 +181,8 @@ func changRobertsFormula(s *Spec) ([]Kind, string) {
 	return []Kind{{Type: ring.Election, Formula: elections}, {Type: ring.Coordinator, Formula: n}}, says
 }
 
-// distances adds up how far each place of a ring is from the next higher one, in
-// one pass over two rounds with a stack of those that have met none yet.
+// distances adds up the distances of each place of a ring from the next higher one, in one pass
+// over two rounds, with a stack of those that have met none yet.
 func distances(ring []int) uint64 {
 	var sum uint64
 	var open []int // indices, of falling places

@@ -181,12 +181,12 @@ func (s *store) remove(which func(protocol.Entry) bool) {
 	})
 }
 
-// leave is what the death of a process does to its connections: watches end.
+// leave is the effect of a process's death on its connections: watches end.
 func (s *store) leave(node int) {
 	s.readers = slices.DeleteFunc(s.readers, func(w watch) bool { return w.node == node })
 }
 
-// waits reports whether somebody watches the entry before the last one.
+// waits reports whether a watch is set on the entry before the last one.
 func (s *store) waits(node int) bool {
 	n := len(s.entries)
 	return n > 1 && slices.ContainsFunc(s.watches[s.entries[n-2].Order], func(w watch) bool { return w.node == node })

@@ -17,7 +17,7 @@ import (
 // Row is one line of a table: an election, or the mean of several.
 type Row struct {
 	Protocol string `json:"protocol"`
-	// Case is who begins, where that matters.
+	// Case names the initiators, where they matter.
 	Case string `json:"case,omitempty"`
 	N    int    `json:"n"`
 	// Requests: what is counted are requests to a store, not messages.
@@ -32,8 +32,8 @@ type Row struct {
 	Kinds []Kind `json:"kinds,omitempty"` // of one run
 }
 
-// shuffles is of how many rings the mean of Chang and Roberts is taken: 100, and
-// fewer of great ones, because making the machines takes the square of n.
+// shuffles is the number of rings of which the mean of Chang and Roberts is taken: 100, and fewer
+// large ones, because making the machines takes the square of n.
 func shuffles(n int) int { return min(100, max(5, 51_200/n)) }
 
 // scenario is a row as it is asked for.
@@ -179,7 +179,7 @@ func (r *Row) number(v float64) string {
 	return fmt.Sprintf("%.1f", v)
 }
 
-// hidden are the cases that a plot has no room for: another one is as good.
+// hidden are cases that the plot omits: another one is as good.
 func (r *Row) hidden() bool {
 	return r.Protocol == "ring" && r.Case == "the leader is dead" || r.Case == "all begin, best"
 }

@@ -24,7 +24,7 @@ func (r *reader) asks(c int, t int64, n, life uint64, a *protocol.Ask) {
 	case protocol.Write, protocol.Delete, protocol.CloseSession, protocol.Leave, protocol.Touch:
 		m.changes = true
 	}
-	// Routine is what a leader does, and what those do who only look on.
+	// Routine are the requests of a steady leader, and of the ones that only watch.
 	switch a.Op {
 	case protocol.KeepAlive:
 		m.routine = true
@@ -48,7 +48,7 @@ func (r *reader) replied(c int, t int64, e *trace.Event) {
 	}
 	half := m.sent + (t-m.sent)/2
 	if a.Status == protocol.StatusEvent || a.Status == protocol.StatusClosed {
-		// A watch was set when it was asked for; what it sees comes by itself.
+		// A watch was set when it was asked for; its event comes by itself.
 		way := r.columns[c].way
 		if m.fate == flying {
 			m.fate, m.at = arrived, m.sent+way

@@ -16,7 +16,6 @@
 // seconds, so that gaps are drawn by their logarithm. The times beside the
 // columns are exact.
 //
-// A picture is the same to the byte for the same trace and options. Calls share
-// nothing; each belongs to one goroutine. A trace that is defective is an error,
-// and nothing is written.
+// A picture is the same to the byte for the same trace and options. Write may be called
+// concurrently. A defective trace is an error, and nothing is written.
 package picture

@@ -13,7 +13,7 @@ import (
 // colours is how many colours messages have; kinds beyond share them.
 const colours = 6
 
-// style names nothing outside of such pictures.
+// style affects such pictures only.
 const style = `.spacetime text{font:12px system-ui,sans-serif;fill:#24292f}
 .spacetime .h{font-weight:600;font-size:16px}.spacetime .s{fill:#57606a;font-size:11px}.spacetime .id{font-weight:600;text-anchor:middle}
 .spacetime path{fill:none}.spacetime .up{stroke:#8c959f;stroke-width:1.5}.spacetime .el{stroke:#bfe3c8;stroke-width:9}.spacetime .pr{stroke:#1a7f37;stroke-width:9}
@@ -79,7 +79,7 @@ func (p *picture) write(w io.Writer) error {
 	return err
 }
 
-// says is the picture in words: what befell the world, and who led.
+// says is the picture in words: the faults, and the leaders.
 func (p *picture) says() string {
 	type line struct {
 		at   int64

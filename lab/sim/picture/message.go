@@ -17,7 +17,7 @@ const (
 	arrived             // at
 	lost
 	unknown // its receipt is all that is known
-	wasted  // nobody is there to receive it
+	wasted  // its receiver is down
 )
 
 // message is one arrow.
@@ -33,7 +33,7 @@ type message struct {
 
 	changes bool     // it asks the store to change what others may watch
 	reply   bool     // it answers a request to the store, and has its kind
-	because *message // what made the store say it: not before that has arrived
+	because *message // its cause at the store, which must have arrived before
 }
 
 // early reports whether all that is known of a message was over before a time.
@@ -64,7 +64,7 @@ func (r *reader) sending(c int, t int64, e *trace.Event, s *protocol.Send, annou
 	r.sends[e.N] = append(r.sends[e.N], m)
 }
 
-// leave lets go what waited for a save.
+// leave sends the messages that waited for a save.
 func (r *reader) leave(c int, t int64, life uint64) {
 	col := &r.columns[c]
 	col.waiting = slices.DeleteFunc(col.waiting, func(m *message) bool {
@@ -78,7 +78,7 @@ func (r *reader) leave(c int, t int64, life uint64) {
 	})
 }
 
-// drop forgets what a process that has died had not sent.
+// drop drops the messages that a dead process had not sent.
 func (r *reader) drop(c int, life uint64) {
 	r.columns[c].waiting = slices.DeleteFunc(r.columns[c].waiting, func(m *message) bool { return m.life == life })
 }
@@ -120,8 +120,8 @@ func (r *reader) lost(e *trace.Event) {
 	}
 }
 
-// reconcile has the store say nothing before it knows it, and finds out which
-// messages nobody was there to receive.
+// reconcile makes the store answer no earlier than it can know, and finds the messages whose
+// receivers were down.
 func (r *reader) reconcile() {
 	for _, m := range r.messages {
 		if by := m.because; by != nil && !m.reply && by.fate == arrived && by.at > m.at-(m.at-by.sent)/2 {

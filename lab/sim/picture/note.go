@@ -14,14 +14,14 @@ type note struct {
 	class  string
 }
 
-// mark is something that befalls the world.
+// mark is a fault or another event of the world.
 type mark struct {
 	at   int64
 	says string
 	bad  bool // a violation
 }
 
-// told notes what the work is told.
+// told notes the orders of the work.
 func (r *reader) told(c int, t int64, o *protocol.Order) {
 	switch o.Kind {
 	case protocol.Elected:

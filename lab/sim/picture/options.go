@@ -23,8 +23,8 @@ type Options struct {
 	Faint func(*protocol.Message) bool
 	// Plain leaves routine messages out.
 	Plain bool
-	// Arrows is how many arrows are drawn at most; 0 is 600. What does not fit is
-	// left out, and the picture says so.
+	// Arrows is how many arrows are drawn at most; 0 is 600. Others are left out, and the picture
+	// says so.
 	Arrows int
 	// Columns is how many nodes are drawn at most, 2 or more; 0 is 24.
 	Columns int
@@ -35,8 +35,8 @@ type Left struct {
 	Messages int // others that were too many
 	Routine  int // that were not wanted, or too many
 	Nodes    int
-	// After is from when on nothing is drawn because there is too much before, 0 if
-	// all is drawn; counted as Options.From is.
+	// After is the time from which nothing is drawn because there is too much before, 0 if all is
+	// drawn; counted as Options.From is.
 	After time.Duration
 }
 

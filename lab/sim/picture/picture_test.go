@@ -187,7 +187,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestBounds: what is not drawn is told.
+// TestBounds: the picture says what it leaves out.
 func TestBounds(t *testing.T) {
 	text := story(t)
 	for name, c := range map[string]struct {
@@ -264,8 +264,7 @@ func TestDefective(t *testing.T) {
 	}
 }
 
-// TestRecorder: of a node's own recorder there is one side of each message, and
-// its own clock.
+// TestRecorder: a node's own recorder has one side of each message, and its own clock.
 func TestRecorder(t *testing.T) {
 	s := write(t, trace.Recorder, "n1", "n2")
 	boot := protocol.Instant(time.Hour)

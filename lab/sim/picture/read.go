@@ -8,14 +8,14 @@ import (
 	"github.com/electd/elect/internal/protocol/trace"
 )
 
-// reader takes a trace in.
+// reader reads a trace.
 type reader struct {
 	o        *Options
 	header   *trace.Header
 	index    map[protocol.NodeID]int
 	columns  []column
 	store    int  // its column, or -1
-	stands   bool // who takes the present step stands after it
+	stands   bool // the node stands after the present step
 	began    bool
 	start    int64 // the first event's time
 	from, to int64
@@ -104,8 +104,8 @@ func (r *reader) event(e *trace.Event) bool {
 	return true
 }
 
-// full reports whether no more can be held in mind. What is over before the time
-// that is drawn is forgotten first, and then what is routine.
+// full reports whether no more can be kept. What is over before the drawn time is dropped first,
+// and then what is routine.
 func (r *reader) full(t int64) bool {
 	if len(r.messages) <= held {
 		return false
@@ -133,7 +133,7 @@ func (r *reader) full(t int64) bool {
 	return r.cut > 0
 }
 
-// held is how many messages are held in mind at most.
+// held is how many messages are kept at most.
 const held = 1 << 16
 
 func (r *reader) step(c int, t int64, e *trace.Event) {

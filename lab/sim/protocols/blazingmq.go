@@ -20,14 +20,14 @@ func blazingmqProtocol(string) *sim.Protocol {
 	return blazingmqIn(blazingmq.Name, blazingmq.Scouting)
 }
 
-// blazingmqStickyProtocol lets one follower who has missed three heartbeats, on a
-// network that loses messages, depose a leader whom all others hear.
+// blazingmqStickyProtocol lets a follower that has missed three heartbeats, on a network that loses
+// messages, depose a leader that all others hear.
 func blazingmqStickyProtocol(string) *sim.Protocol {
 	return blazingmqIn(blazingmqSticky, blazingmq.Sticky)
 }
 
-// blazingmqNaiveProtocol is never stable while two who cannot see each other are
-// both seen by the rest.
+// blazingmqNaiveProtocol is never stable while two participants that cannot see each other are both
+// seen by the rest.
 func blazingmqNaiveProtocol(string) *sim.Protocol {
 	p := blazingmqIn(blazingmqNaive, blazingmq.Naive)
 	p.Expect[sim.Live] = sim.MustFail
@@ -88,21 +88,21 @@ func blazingmqIn(name string, mode blazingmq.Mode) *sim.Protocol {
 			}{d / missed, missed})
 		},
 		Leaseless: true,
-		// A stale leader leads until it is told, and who restarts forgets the terms
-		// in which it voted, and the one in which it led if it dies at once.
+		// A stale leader leads until it learns of a newer one. A participant that restarts forgets
+		// the terms in which it voted, and the one in which it led if it dies at once.
 		Expect: map[sim.Invariant]sim.Expectation{
 			sim.OneLeader: sim.MayFail,
 			sim.Once:      sim.MayFail,
 			sim.Exclusive: sim.MayFail,
 			sim.NoStale:   sim.MayFail,
-			// Whoever still hears a leader that is cut off from the others says No to
-			// them, and it does not step down: the deadlock of pre-votes alone.
+			// A participant that still hears a leader that is cut off from the others refuses their
+			// scouts, and the leader does not step down: the deadlock of pre-votes alone.
 			sim.Live: sim.MayFail,
 		},
 	}
 }
 
-// blazingmqMembers are the ids of the voters, who are ordered by them.
+// blazingmqMembers are the ids of the voters, in order.
 func blazingmqMembers(m *protocol.Membership) []protocol.NodeID {
 	ids := make([]protocol.NodeID, len(m.Voters))
 	for i := range m.Voters {

@@ -11,8 +11,8 @@ import (
 	"github.com/electd/elect/lab/sim/protocols"
 )
 
-// A term that is not durable lets two lead in one term. One that is does not, but
-// for a voter whose disk was wiped.
+// A term that is not durable lets two lead in one term. A durable one does not, except where a
+// voter's disk was wiped.
 func TestBlazingMQDurable(t *testing.T) {
 	for _, durable := range []bool{false, true} {
 		config, err := json.Marshal(map[string]bool{"durable": durable})
@@ -45,7 +45,7 @@ func TestBlazingMQDurable(t *testing.T) {
 			}
 		}
 		if !durable && twice == 0 {
-			t.Error("nobody was found to lead in another one's term")
+			t.Error("no run has two leaders in one term")
 		}
 	}
 }

@@ -23,8 +23,7 @@ func bullyProtocol(string) *sim.Protocol {
 			return bully.New(c)
 		},
 		Store: sim.StoreNone,
-		// Not Incarnation: it tells of closed connections, and this one makes no use
-		// of them.
+		// Not Incarnation, which reports closed connections: this protocol does not use them.
 		Patience: func(raw json.RawMessage) (time.Duration, error) {
 			c, err := bullyCommon(raw)
 			return c.WorstTakeover(), err
@@ -62,8 +61,8 @@ func bullyCommon(raw json.RawMessage) (bully.Config, error) {
 	return c, err
 }
 
-// detects is Protocol.Detects of those who miss a leader's word: they send it ten
-// times in the time, and wait for answers a quarter of it.
+// detects is Protocol.Detects of participants that miss a leader's heartbeats: ten are sent in the
+// time, and answers are awaited for a quarter of it.
 func detects(check func(json.RawMessage) error) func(time.Duration) (json.RawMessage, error) {
 	return func(d time.Duration) (json.RawMessage, error) {
 		raw, err := json.Marshal(struct {
@@ -81,7 +80,7 @@ func detects(check func(json.RawMessage) error) func(time.Duration) (json.RawMes
 	}
 }
 
-// memberIDs are all who take part.
+// memberIDs returns the ids of all participants.
 func memberIDs(ms *protocol.Membership) []protocol.NodeID {
 	ids := make([]protocol.NodeID, 0, len(ms.Voters))
 	for i := range ms.Voters {
@@ -90,6 +89,6 @@ func memberIDs(ms *protocol.Membership) []protocol.NodeID {
 	return ids
 }
 
-// timeless is the assumption on clocks of protocols that make none: they run
-// with what the world's clocks are by default.
+// timeless is the assumption on clocks of protocols that make none: they run in the world's default
+// clocks.
 func timeless(json.RawMessage) (protocol.Drift, error) { return protocol.DefaultDrift(), nil }

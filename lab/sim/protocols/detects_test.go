@@ -7,8 +7,8 @@ import (
 	"github.com/electd/elect/lab/sim/protocols"
 )
 
-// Every protocol knows after how long a silent leader is given up, and has a
-// configuration for such a time, or says why not.
+// Every protocol knows the time after which a silent leader is lost, and has a configuration for
+// such a time, or says why it has none.
 func TestDetects(t *testing.T) {
 	for _, p := range protocols.All() {
 		if d, err := p.Silence(nil); err != nil || d < 100*time.Millisecond || d > time.Minute {

@@ -28,8 +28,8 @@ func leaseProtocol(mutant string) *sim.Protocol {
 			if err != nil {
 				return 0, err
 			}
-			// The longest of all: where the record does not tell whose lease is
-			// left, that is what is waited for.
+			// The longest lease of all: a candidate waits for it if the record does not name a
+			// holder.
 			c.Duration = c.MaxDuration
 			return c.WorstTakeover(), nil
 		},
@@ -57,14 +57,14 @@ func leaseProtocol(mutant string) *sim.Protocol {
 			if c.GlobalVersions {
 				return nil, err
 			}
-			// The counter goes with the record: whoever deletes that begins a new era.
+			// The counter is part of the record: deleting the record begins a new era.
 			return []sim.OpKind{sim.OpForeign}, err
 		},
 	}
 }
 
-// leaseDefaults are the machine's, but for what the simulated store offers: its
-// versions go on rising when the record was deleted.
+// leaseDefaults are the machine's, except for what the simulated store offers: its versions go on
+// rising after the record was deleted.
 func leaseDefaults() lease.Config { return lease.Config{GlobalVersions: true} }
 
 func leaseCommon(raw json.RawMessage) (lease.Config, error) {

@@ -12,9 +12,8 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// Mutated returns the protocol of that name with one rule of its machines
-// switched off. It exists in builds with the tag mutants only. The error names
-// the mutants that there are.
+// Mutated returns the protocol of that name with one rule of its machines switched off. It exists
+// only in builds with the tag mutants. The error names the available mutants.
 func Mutated(name, mutant string) (*sim.Protocol, error) {
 	i := slices.IndexFunc(kinds(), func(k kind) bool { return k.name == name })
 	if i < 0 {

@@ -2,11 +2,10 @@
 // package sim: one [sim.Protocol] for each, made from the configuration that a
 // schedule carries.
 //
-// That configuration is the machine's own in JSON, over the machine's defaults,
-// with one field beside it: "each" maps a participant's id to what is different
-// at that participant. Durations are in nanoseconds. What the world decides
-// itself (who the participants are, and the dialect of a queue) is refused, as
-// is every field that the machine does not have.
+// That configuration is the machine's own in JSON, over the machine's defaults, with one field
+// beside it: "each" maps a participant's id to what is different at that participant. Durations are
+// in nanoseconds. What the world decides itself (the participants, and the dialect of a queue) is
+// refused, as is every field that the machine does not have.
 //
 // All functions may be called by any number of goroutines.
 package protocols
@@ -89,7 +88,7 @@ func decode(raw json.RawMessage, id protocol.NodeID, config any) error {
 	return nil
 }
 
-// split parts a configuration into what is common and what is each one's own.
+// split separates the common configuration from what is particular to each participant.
 func split(raw json.RawMessage) (common json.RawMessage, each map[protocol.NodeID]json.RawMessage, err error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return json.RawMessage("{}"), nil, nil
@@ -123,9 +122,9 @@ func split(raw json.RawMessage) (common json.RawMessage, each map[protocol.NodeI
 
 // fixed is what the world decides.
 var fixed = [...]struct{ name, why string }{
-	{"self", "the schedule's number of nodes says who takes part"},
-	{"membership", "the schedule's number of nodes says who takes part"},
-	{"members", "the schedule's number of nodes says who takes part"},
+	{"self", "the schedule's number of nodes decides the participants"},
+	{"membership", "the schedule's number of nodes decides the participants"},
+	{"members", "the schedule's number of nodes decides the participants"},
 	{"dialect", "the protocol's name says which store it is over"},
 }
 

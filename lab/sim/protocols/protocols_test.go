@@ -56,7 +56,7 @@ func TestConfig(t *testing.T) {
 		{"quorum", ` `, ""},
 		{"quorum", `{"heartbeat": 50000000, "promise": 500000000}`, ""},
 		{"quorum", `{"heartbeats": 50000000}`, `unknown field "heartbeats"`},
-		{"quorum", `{"self": {"id": "n1"}}`, "self: the schedule's number of nodes says who takes part"},
+		{"quorum", `{"self": {"id": "n1"}}`, "self: the schedule's number of nodes decides the participants"},
 		{"quorum", `{"promise": 1000000}`, "want at least"},
 		{"quorum", `{"heartbeat": "fast"}`, "heartbeat"},
 		{"quorum", `[]`, "want an object"},
@@ -86,8 +86,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// A setting that is only one's own does not reach the others, and patience
-// knows of it.
+// A setting of one participant does not reach the others, and patience includes it.
 func TestEach(t *testing.T) {
 	p, _ := protocols.ByName("lease")
 	short, err := p.Patience(json.RawMessage(`{"max_duration": 4000000000}`))

@@ -51,7 +51,7 @@ func queueProtocol(name string, dialect queue.Dialect, store sim.StoreKind, muta
 		Patience: func(raw json.RawMessage) (time.Duration, error) {
 			c, err := common(raw)
 			if c.Hold > 0 {
-				// The longest of all: where no mark tells the hold, that is waited for.
+				// The longest hold of all: a candidate waits for it if there is no mark.
 				c.Hold = c.MaxHold
 				c.TTL = max(c.TTL, c.Hold)
 			}
@@ -77,18 +77,17 @@ func queueProtocol(name string, dialect queue.Dialect, store sim.StoreKind, muta
 			if c.Hold > 0 {
 				return nil, err
 			}
-			// Without a hold the next one leads as soon as the entry before its own
-			// is gone, whoever deleted that.
+			// Without a hold the next candidate leads as soon as the entry before its own is gone,
+			// whatever deleted it.
 			return []sim.OpKind{sim.OpForeign, sim.OpExpireEarly, sim.OpStoreHang}, err
 		},
 	}
 }
 
-// queueDetects is the configuration in which the session of a silent leader, and
-// what its successor waits for beside it, are over after about d. etcd's servers
-// are known to be mended then, so that there is no hold. etcd counts
-// whole seconds, and two at least with servers that elect within one: what is
-// asked for is rounded up to that.
+// queueDetects is the configuration in which, after about d, the session of a silent leader has
+// ended, together with the other waits of its successor. etcd's servers are known to have the fix,
+// so there is no hold. etcd counts whole seconds, at least two with servers that elect within one:
+// the time is rounded up to that.
 func queueDetects(dialect queue.Dialect, d time.Duration) (json.RawMessage, error) {
 	ttl := max((d + time.Second - 1).Truncate(time.Second), 2*time.Second)
 	if dialect == queue.ZooKeeper {

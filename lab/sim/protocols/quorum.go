@@ -11,8 +11,8 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// QuorumMutants lists the rules of the quorum protocol that can be switched off: those
-// of its machine, and those of its runtime that the world has in the runtime's place.
+// QuorumMutants lists the rules of the quorum protocol that can be switched off: those of its
+// machine, and those of its runtime for which the world stands in.
 func QuorumMutants() []quorum.Mutant {
 	return append(quorum.Mutants(), quorum.Mutant{
 		Name: twinsHeard, Rule: "links", Says: "Of two processes with one id a peer hears both, whichever it is connected with.",
@@ -74,7 +74,7 @@ func quorumProtocol(mutant string) *sim.Protocol {
 			return driftOf(c.Drift), err
 		},
 		Authenticated: true,
-		// As package peer/internal/link has it, which says why.
+		// As in package peer/internal/link, which gives the reason.
 		Replaces: func(next, present uint64) bool { return next > present || mutant == twinsHeard },
 		Heartbeat: func(m *protocol.Message) bool {
 			return m.Type == quorum.Heartbeat || m.Type == quorum.HeartbeatAck
@@ -132,9 +132,8 @@ func drawQuorum(r *rand.Rand, ids []protocol.NodeID) json.RawMessage {
 	return raw
 }
 
-// yieldsQuorum is how long after its tenure began a leader may hand over to one
-// of a higher priority: no shorter than that the other needs to be steady, and
-// with as much again for a start that is not.
+// yieldsQuorum is the time after a tenure's begin at which a leader may hand over to a candidate of
+// a higher priority: the time that the other needs to be steady, twice, for a start that is not.
 func yieldsQuorum(raw json.RawMessage) (time.Duration, error) {
 	c, err := quorumCommon(raw)
 	if err != nil {
@@ -148,8 +147,7 @@ func yieldsQuorum(raw json.RawMessage) (time.Duration, error) {
 	return 2 * max(tenure, steady), nil
 }
 
-// quorumCommon is what is common to all participants, as one of the greatest
-// number of voters.
+// quorumCommon is what is common to all participants, as one of the greatest number of voters.
 func quorumCommon(raw json.RawMessage) (quorum.Config, error) {
 	var c quorum.Config
 	if err := decode(raw, "", &c); err != nil {

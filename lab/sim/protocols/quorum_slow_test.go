@@ -11,9 +11,8 @@ import (
 	"github.com/electd/elect/lab/sim/protocols"
 )
 
-// slowSyncs is a world whose disks become slow, each by its part of sync, and whose
-// leader goes a second later, in one of several ways; or there has been none yet. It
-// returns when that is.
+// slowSyncs is a world whose disks become slow, each by its share of sync, and whose leader fails a
+// second later, in one of several ways; or there has been none yet. It returns the time of that.
 func slowSyncs(how string, seed uint64, sync time.Duration, parts ...float64) (*sim.Schedule, sim.Time) {
 	s := &sim.Schedule{
 		Format: 1, Protocol: quorum.Name, Seed: seed, Nodes: len(parts), Faults: 40 * time.Second,
@@ -41,7 +40,7 @@ func slowSyncs(how string, seed uint64, sync time.Duration, parts ...float64) (*
 	return s, gone
 }
 
-// succession is what came of a leader's going.
+// succession is the result of a leader's failure.
 type succession struct {
 	terms, elected, lost int           // how far the term rose, how many won, and how many of these missed their quorum
 	leads                time.Duration // until the last of them led; an hour if none did
@@ -87,9 +86,8 @@ type tracer func(*sim.World, *sim.Record)
 
 func (t tracer) Event(w *sim.World, rec *sim.Record) { t(w, rec) }
 
-// TestSlowSyncs: where all disks are as slow, a leader's going costs one term and
-// one sync, also where a sync takes longer than a promise: the one who stands wins,
-// and stays.
+// TestSlowSyncs: where all disks are equally slow, a leader's failure costs one term and one sync,
+// also where a sync takes longer than a promise: the candidate that stands wins, and stays.
 func TestSlowSyncs(t *testing.T) {
 	const promise = time.Second
 	for _, how := range []string{"silent", "killed", "restarted", "resigned", "cold"} {
@@ -100,7 +98,7 @@ func TestSlowSyncs(t *testing.T) {
 					r := succeed(t, s, gone)
 					most := sync + promise + 50*time.Millisecond
 					if r.terms != 1 || r.elected != 1 || r.lost != 0 || r.leads > most {
-						t.Errorf("%s, %d nodes, syncs of %v, seed %d: %+v; want one term, and somebody to lead within %v", how, len(parts), sync, seed+1, r, most)
+						t.Errorf("%s, %d nodes, syncs of %v, seed %d: %+v; want one term, and a leader within %v", how, len(parts), sync, seed+1, r, most)
 					}
 				}
 			}
@@ -108,8 +106,8 @@ func TestSlowSyncs(t *testing.T) {
 	}
 }
 
-// TestUnevenDisks: whose disk is faster than another's, on whose vote it depends,
-// does not know how long that takes. It finds out in a few terms.
+// TestUnevenDisks: a participant with a faster disk than another, on whose vote it depends, does
+// not know how long that vote takes. It learns that in a few terms.
 func TestUnevenDisks(t *testing.T) {
 	for _, parts := range [][]float64{{1, .5, 1.5}, {1, .5, 1.5, 1, .7}} {
 		for _, sync := range []time.Duration{300 * time.Millisecond, 600 * time.Millisecond, 900 * time.Millisecond, 1200 * time.Millisecond} {

@@ -65,8 +65,8 @@ func raftVariant(name string, preVote, checkQuorum bool) *sim.Protocol {
 		Grants: func(m *protocol.Message) (uint64, bool) {
 			return m.Term, m.Type == raft.VoteReply && m.Granted
 		},
-		// Not Incarnation: it tells of closed connections, and there is nobody who
-		// would make use of that. A full timeout passes after every failure.
+		// Not Incarnation, which reports closed connections: this protocol does not use them. A
+		// full timeout passes after every failure.
 		Heartbeat: func(m *protocol.Message) bool {
 			return m.Type == raft.Heartbeat || m.Type == raft.HeartbeatReply
 		},
@@ -102,9 +102,9 @@ func raftVariant(name string, preVote, checkQuorum bool) *sim.Protocol {
 		Compare: protocol.CompareNumbers,
 		Breaks: func(raw json.RawMessage) ([]sim.OpKind, error) {
 			_, err := common(raw)
-			// Voters are ids, not directories: one whose disk was wiped has forgotten
-			// its vote, and may give it again in the same term. Then two may be
-			// elected with one token. Raft assumes that disks keep what they store.
+			// Voters are ids, not directories: a voter whose disk was wiped has forgotten its vote,
+			// and may vote again in the same term. Then two may be elected with one token. Raft
+			// assumes that disks keep what they store.
 			return []sim.OpKind{sim.OpWipe}, err
 		},
 		Leaseless: true,
@@ -114,17 +114,17 @@ func raftVariant(name string, preVote, checkQuorum bool) *sim.Protocol {
 
 func raftExpect(preVote, checkQuorum bool) map[sim.Invariant]sim.Expectation {
 	expect := map[sim.Invariant]sim.Expectation{
-		// A leader that is cut off believes that it leads until it hears of a higher
-		// term, or has seen that it lost its majority.
+		// A leader that is cut off believes that it leads until it learns of a higher term, or has
+		// seen that it lost its majority.
 		sim.Exclusive: sim.MayFail,
 	}
 	if !preVote || !checkQuorum {
-		// Plain: one who is not of the healed core, whom the leader cannot reach and
-		// who can reach the others, times out again and again, and each time its
-		// higher term deposes the leader.
+		// Plain: a participant outside the healed core, which the leader cannot reach and which can
+		// reach the others, times out again and again, and each time its higher term deposes the
+		// leader.
 		//
-		// With pre-votes alone: a leader that has lost its majority never steps down,
-		// and whoever of the core still hears it neither stands nor helps another.
+		// With pre-votes alone: a leader that has lost its majority never steps down, and a
+		// participant of the core that still hears it neither stands nor votes for another.
 		expect[sim.Live] = sim.MayFail
 	}
 	return expect

@@ -40,7 +40,7 @@ func TestRaftConfig(t *testing.T) {
 	}
 }
 
-// A leader is noticed after the time that was asked for, in the mean.
+// A silent leader is lost after the given time, in the mean.
 func TestRaftDetects(t *testing.T) {
 	for _, name := range rafts {
 		p, _ := protocols.ByName(name)
@@ -60,8 +60,8 @@ func TestRaftDetects(t *testing.T) {
 	}
 }
 
-// What each variant is said to lack, it lacks: the seed is one that shows it. And
-// what it promises holds in the same runs.
+// Each variant violates what it is said to lack, in a seed that shows it, and keeps its promises in
+// the same runs.
 func TestRaftFails(t *testing.T) {
 	for _, c := range []struct {
 		protocol, profile string
@@ -96,7 +96,7 @@ func TestRaftFails(t *testing.T) {
 	}
 }
 
-// A wiped disk is a vote forgotten: schedules have it only if they may be excused.
+// A wiped disk is a forgotten vote: schedules have it only if the protocol is excused for it.
 func TestRaftWipe(t *testing.T) {
 	for _, name := range rafts {
 		p, _ := protocols.ByName(name)

@@ -45,8 +45,7 @@ func ringIn(name string, changRoberts bool) *sim.Protocol {
 			return ring.New(c)
 		},
 		Store: sim.StoreNone,
-		// Not Incarnation: it tells of closed connections, and this one makes no use
-		// of them.
+		// Not Incarnation, which reports closed connections: this protocol does not use them.
 		Patience: func(raw json.RawMessage) (time.Duration, error) {
 			c, err := common(raw)
 			return c.WorstTakeover(), err
@@ -66,8 +65,8 @@ func ringIn(name string, changRoberts bool) *sim.Protocol {
 			sim.Exclusive: sim.MustFail, // each side of a partition makes a ring of its own
 			sim.OneLeader: sim.MayFail,  // and both may have raised the same epoch
 			sim.NoStale:   sim.MayFail,
-			// Who is left cut off leads itself, beside one who leads all others and is
-			// not of the core either.
+			// A participant that stays cut off leads itself, beside the leader of all others, which
+			// is not of the core either.
 			sim.Live: sim.MayFail,
 		},
 	}

@@ -13,7 +13,7 @@ func classics() []*Scenario {
 	return []*Scenario{
 		{
 			Name: "bully-slow-highest", Says: "All that the greatest one sends is slower than an answer is waited for.",
-			Source: "Garcia-Molina, Elections in a distributed computing system (1982), which assumes that who lives answers in time",
+			Source: "Garcia-Molina, Elections in a distributed computing system (1982), which assumes that live nodes answer in time",
 			build: func(st *stage) {
 				for _, id := range st.ids[1:] {
 					st.during(sim.Op{Kind: sim.OpDelay, Node: st.ids[0], Peer: id, By: st.span(1.5)})
@@ -26,7 +26,7 @@ func classics() []*Scenario {
 			Name: "ring-token-loss", Says: "The leader dies, and the message of the election that follows is lost on its way round.",
 			Source: "Le Lann, Distributed systems: towards a formal approach (1977): a lost token is found by a timeout",
 			build:  loseToken,
-			parts:  []part{{on: rings, expected: "nobody is elected until a timeout begins another round", judge: restarted}},
+			parts:  []part{{on: rings, expected: "no node is elected until a timeout begins another round", judge: restarted}},
 		},
 		{
 			Name: "byzantine-id", Says: "The leader is dead, and the least one sends its messages in the leader's name.",
@@ -45,17 +45,17 @@ func classics() []*Scenario {
 			},
 			seeds: 20,
 			parts: []part{
-				{on: bullies, expected: "the liar wins: nobody greater answers one that is taken for the greatest", judge: liarWins},
-				{on: rings, expected: "the liar wins: answers to it go to the dead one, so that it takes itself for the only one alive, and the others follow whom they are told of; and it stays when it lies no more", judge: liarWinsForGood},
+				{on: bullies, expected: "the liar wins: no greater node answers one that it takes for the greatest", judge: liarWins},
+				{on: rings, expected: "the liar wins: answers to it go to the dead one, so it takes itself for the only one alive, and the others follow the leader that they are told of; it stays leader after it stops lying", judge: liarWinsForGood},
 				{on: []string{"blazingmq"}, expected: "the liar wins nothing, because answers to it go to the dead one; one of the others is elected", judge: liarUnheard},
-				{on: []string{"blazingmq-sticky", "blazingmq-naive"}, expected: "the liar wins nothing, but who supports its proposals supports the dead one: until it stops it may take long until anybody is elected", judge: liarDelays},
+				{on: []string{"blazingmq-sticky", "blazingmq-naive"}, expected: "the liar wins nothing, but a supporter of its proposals supports the dead one: until it stops, an election may take long", judge: liarDelays},
 				{on: slices.Concat(quorumOnly, rafts), expected: "senders are known, so its messages are refused; one of the others is elected", judge: liarRefused},
 			},
 		},
 	}
 }
 
-// twoCoordinators wants two leaders at one time, again and again.
+// twoCoordinators requires two leaders at one time, again and again.
 func twoCoordinators(c *verdict) {
 	var changes []int
 	for i, r := range c.runs {
@@ -87,8 +87,8 @@ func sameToken(r *run) string {
 	return plural(n, "token") + " belong to two"
 }
 
-// loseToken loses what the second sends on for as long as a token takes to go
-// round, when it begins an election.
+// loseToken drops what the second participant sends on for as long as a token takes to go round,
+// when it begins an election.
 func loseToken(st *stage) {
 	st.schedule.Links.Jitter, st.schedule.Disks.Jitter = 0, 0
 	st.op(
@@ -102,7 +102,7 @@ func restarted(c *verdict) {
 	r := c.first
 	next := r.next(c.fault)
 	if next == nil {
-		c.want(false, "nobody is elected")
+		c.want(false, "no node is elected")
 		return
 	}
 	d := c.since(next.From)
@@ -112,7 +112,7 @@ func restarted(c *verdict) {
 	c.claim("the first round comes to nothing, and the second elects %s %s after the death", next.Who, shown(d))
 }
 
-// liarWins wants the one that lies to lead until it stops lying.
+// liarWins requires the liar to lead until it stops lying.
 func liarWins(c *verdict) {
 	liar := c.ids[4]
 	for i, r := range c.runs {
@@ -128,8 +128,7 @@ func liarWins(c *verdict) {
 	}
 }
 
-// liarWinsForGood wants the one that lies to lead as soon as it misses the leader, and
-// nobody after it.
+// liarWinsForGood requires the liar to lead as soon as it misses the leader, and no other after it.
 func liarWinsForGood(c *verdict) {
 	liar := c.ids[4]
 	for i, r := range c.runs {
@@ -144,8 +143,7 @@ func liarWinsForGood(c *verdict) {
 	}
 }
 
-// liarUnheard wants one of the others to lead when the leader was missed, as if
-// nobody lied.
+// liarUnheard requires one of the others to lead once the leader is lost, as if there were no liar.
 func liarUnheard(c *verdict) {
 	patience, _ := c.protocol.Patience(c.schedule.Config)
 	late := c.liarLoses()
@@ -153,38 +151,38 @@ func liarUnheard(c *verdict) {
 	c.say("the next one is elected %s after the death (median of %d runs; %s at most) and leads on", shown(quantile(late, .5)), len(c.runs), shown(quantile(late, 1)))
 }
 
-// liarDelays wants that to take longer in some runs.
+// liarDelays requires that to take longer in some runs.
 func liarDelays(c *verdict) {
 	patience, _ := c.protocol.Patience(c.schedule.Config)
 	late := c.liarLoses()
 	in := within(late, patience)
 	c.want(in < len(late), "elected within %s in all runs; want longer in some", shown(patience))
-	c.say("the next one is elected %s after the death (median of %d runs; %s at most) and leads on; in %d of them after more than %s, the longest that it takes where nobody lies",
+	c.say("the next one is elected %s after the death (median of %d runs; %s at most) and leads on; in %d of them after more than %s, the longest time without a liar",
 		shown(quantile(late, .5)), len(c.runs), shown(quantile(late, 1)), len(late)-in, shown(patience))
 }
 
-// liarLoses wants one to be elected, and to lead on, that is not the liar while it
-// lies, and no lies to be refused. It returns how long after the death.
+// liarLoses requires another than the liar to be elected, and to lead on, while it lies, and no
+// lies to be refused. It returns the time from the death to the election.
 func (c *verdict) liarLoses() (late []time.Duration) {
 	for i, r := range c.runs {
 		g := r.next(c.fault)
 		if g == nil {
-			c.want(false, "run %d: nobody is elected after the death", i+1)
+			c.want(false, "run %d: no node is elected after the death", i+1)
 			continue
 		}
 		late = append(late, c.since(g.From))
-		c.want(g.Until == r.end && (g.Who != c.ids[4] || g.From >= c.heal), "run %d: %s is elected, and leads until %s; want one of those who tell the truth, until the end", i+1, g.Who, g.Until)
+		c.want(g.Until == r.end && (g.Who != c.ids[4] || g.From >= c.heal), "run %d: %s is elected, and leads until %s; want an honest one, until the end", i+1, g.Who, g.Until)
 		c.want(r.tally.refused == 0, "run %d: %d messages were refused; want none", i+1, r.tally.refused)
 		c.safe(r)
 	}
 	return late
 }
 
-// liarRefused wants one of the others to lead, and the lies to be refused.
+// liarRefused requires one of the others to lead, and the lies to be refused.
 func liarRefused(c *verdict) {
 	for i, r := range c.runs {
 		g := r.leader(c.heal - 1)
-		c.want(g != nil && g.Who != c.ids[4] && g.Who != c.ids[0], "run %d: %v leads; want one of those who tell the truth", i+1, g)
+		c.want(g != nil && g.Who != c.ids[4] && g.Who != c.ids[0], "run %d: %v leads; want an honest one", i+1, g)
 		c.want(r.tally.refused > 0, "run %d: no message was refused", i+1)
 		c.want(r.changes(Span{c.fault, r.end}) == 1, "run %d: %s; want 1", i+1, plural(r.changes(Span{c.fault, r.end}), "leader change"))
 		c.safe(r)

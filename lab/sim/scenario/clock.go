@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// clocks are the scenarios in which a leader stands still, or its clock lies.
+// clocks are the scenarios in which a leader is stopped, or its clock is wrong.
 func clocks() []*Scenario {
 	proving := slices.Concat(quorumOnly, storeOnes)
 	return []*Scenario{
@@ -75,8 +75,8 @@ func clocks() []*Scenario {
 	}
 }
 
-// sleep has three take part, and the leader undergo something for two and a half
-// timeouts in the middle of its work.
+// sleep has three participants, and a fault at the leader for two and a half timeouts in the middle
+// of its work.
 func (st *stage) sleep(ops ...sim.Op) {
 	st.cast(3)
 	st.appoint()
@@ -115,7 +115,7 @@ func gcPause(st *stage) {
 			Promise   time.Duration `json:"promise"`
 		}{st.beat, lease})
 	case "queue-zookeeper":
-		// A session that has expired is not believed before the hold is over, too.
+		// After a session has expired, the next leader still waits for the hold.
 		st.configure(struct {
 			TTL  time.Duration `json:"ttl"`
 			Hold time.Duration `json:"hold"`
@@ -140,30 +140,30 @@ func gcPause(st *stage) {
 	st.op(sim.Op{At: st.fault, Kind: sim.OpPauseWork, Node: sim.Leader, For: pause})
 }
 
-// fiveAndSix wants these two tokens.
+// fiveAndSix requires these two tokens.
 func fiveAndSix(c *verdict) {
 	old, next := judgePause(c)
 	c.want(old == 5 && next == 6, "tokens %d and %d; want 5 and 6", old, next)
 }
 
-// pastFive wants greater ones.
+// pastFive requires greater ones.
 func pastFive(c *verdict) {
 	old, next := judgePause(c)
 	c.want(old > 5 && next > old, "tokens %d and %d; want two above 5, the second one greater", old, next)
 }
 
-// judgePause wants the next one to lead when the lease is over, and the old one's
-// write to be refused.
+// judgePause requires the next one to lead once the lease is over, and the old one's write to be
+// refused.
 func judgePause(c *verdict) (was, is uint64) {
 	r := c.first
 	old := r.leader(c.fault)
 	if old == nil {
-		c.want(false, "nobody leads when the pause begins")
+		c.want(false, "no node leads when the pause begins")
 		return 0, 0
 	}
 	next := r.next(c.fault)
 	if next == nil {
-		c.want(false, "nobody is elected after the pause began")
+		c.want(false, "no node is elected after the pause began")
 		return 0, 0
 	}
 	span, ok := r.counts(next)
@@ -179,7 +179,7 @@ func judgePause(c *verdict) (was, is uint64) {
 	return old.Token, next.Token
 }
 
-// judgeSleep wants no overlap, and a lease that is over when the sleeper wakes.
+// judgeSleep requires leases that do not overlap, and one that is over when the sleeper wakes.
 func judgeSleep(c *verdict) {
 	r := c.first
 	old, next := r.leader(c.fault), r.next(c.fault)
@@ -199,7 +199,7 @@ func judgeSleep(c *verdict) {
 		old.Who, shown(c.since(was.Until)), next.Who, shown(c.since(span.From)), old.Who, shown(c.since(wakes)))
 }
 
-// judgeApart wants the leader whose clock is slow to hand over, and not to come back.
+// judgeApart requires the leader whose clock is slow to hand over, and not to lead again.
 func judgeApart(c *verdict) {
 	r := c.first
 	old, next := r.leader(c.fault), r.next(c.fault)
@@ -217,8 +217,8 @@ func judgeApart(c *verdict) {
 	c.say("%s leads %s after the clock of %s slowed down, and no two leases are proven at one time", next.Who, shown(after), old.Who)
 }
 
-// judgeOverlap wants the oracle to see two leases at one time, and the fence to
-// hold all the same.
+// judgeOverlap requires the oracle to see two leases at one time, and the fence to hold
+// nevertheless.
 func judgeOverlap(c *verdict) {
 	r := c.first
 	v := r.result.Failure(sim.Exclusive)
@@ -232,7 +232,7 @@ func judgeOverlap(c *verdict) {
 	c.say("two leases are proven at one time for %s, and the oracle sees it; %s", shown(both), refused(st))
 }
 
-// refused is what the fence did, in words.
+// refused describes what the fence did.
 func refused(st *sim.Stats) string {
 	switch {
 	case st.StaleAccepted > 0:

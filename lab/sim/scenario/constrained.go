@@ -6,7 +6,7 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// constrained asks for positions where there are any.
+// constrained requires positions where the protocol has them.
 func constrained(st *stage) {
 	st.appoint()
 	st.during(sim.Op{Kind: sim.OpIsolate, Node: st.ids[0]})
@@ -34,7 +34,8 @@ func constrained(st *stage) {
 	policy("require")
 }
 
-// hubLeads wants the hub to lead until the healing, and says how long after the cut.
+// hubLeads requires the hub to lead until the healing, and says how long after the cut it was
+// elected.
 func (c *verdict) hubLeads(runs []*run) (after []time.Duration) {
 	for i, r := range runs {
 		g := r.leader(c.heal - 1)
@@ -50,12 +51,12 @@ func (c *verdict) hubLeads(runs []*run) (after []time.Duration) {
 	return after
 }
 
-// nobodyWon wants no election to be won in the cut, and one to be after it.
-func (c *verdict) nobodyWon(runs []*run) {
+// noneWon requires no election to be won in the cut, and one to be won after it.
+func (c *verdict) noneWon(runs []*run) {
 	for i, r := range runs {
 		w := r.won(Span{c.fault, c.heal})
 		c.want(len(w) == 0, "run %d: %s won in the cut; want none", i+1, plural(len(w), "election"))
-		c.want(r.who(r.end-1) != "", "run %d: nobody leads in the end, though all is healed", i+1)
+		c.want(r.who(r.end-1) != "", "run %d: no node leads in the end, though all is healed", i+1)
 		c.sound(r)
 	}
 }
@@ -63,19 +64,19 @@ func (c *verdict) nobodyWon(runs []*run) {
 func judgeConstrained(c *verdict) {
 	n := len(c.runs) / 3
 	ignore, prefer := c.hubLeads(c.runs[:n]), c.hubLeads(c.runs[n:2*n])
-	c.nobodyWon(c.runs[2*n:])
+	c.noneWon(c.runs[2*n:])
 	c.want(quantile(prefer, 0) > quantile(ignore, 1), "it leads after %s where positions are preferred, and %s where they are ignored; want the grace between them", shown(quantile(prefer, 0)), shown(quantile(ignore, 1)))
 	for _, r := range c.runs {
 		c.safe(r)
 	}
-	c.say("with positions ignored the hub leads %s after the cut, with positions preferred %s after the cut, and with positions required nobody is elected before the healing%s",
+	c.say("with positions ignored the hub leads %s after the cut, with positions preferred %s after the cut, and with positions required no node is elected before the healing%s",
 		shown(quantile(ignore, .5)), shown(quantile(prefer, .5)), c.all())
 }
 
-func nobodyElected(c *verdict) {
-	c.nobodyWon(c.runs)
+func noneElected(c *verdict) {
+	c.noneWon(c.runs)
 	c.want(!c.first.leases, "it proves leases; want none")
-	c.claim("nobody is elected in %s%s, though terms go from %d to %d", shown(c.span(10)), c.all(), c.first.term(c.fault), c.first.term(c.heal))
+	c.claim("no node is elected in %s%s, though terms go from %d to %d", shown(c.span(10)), c.all(), c.first.term(c.fault), c.first.term(c.heal))
 }
 
 func hubAnyhow(c *verdict) {
@@ -83,14 +84,13 @@ func hubAnyhow(c *verdict) {
 	c.say("the hub leads %s after the cut (median of %d runs; %s at most)", shown(quantile(after, .5)), len(c.runs), shown(quantile(after, 1)))
 }
 
-// hubOrNobody wants nobody but the hub to win, and that it does in some runs and
-// not in others.
-func hubOrNobody(c *verdict) {
+// hubOrNone requires only the hub to win, in some runs and not in others.
+func hubOrNone(c *verdict) {
 	won := 0
 	for i, r := range c.runs {
 		w := r.won(Span{c.fault, c.heal})
 		for _, g := range w {
-			c.want(g.Who == c.ids[2], "run %d: %s is elected; want nobody but %s", i+1, g.Who, c.ids[2])
+			c.want(g.Who == c.ids[2], "run %d: %s is elected; want none but %s", i+1, g.Who, c.ids[2])
 		}
 		if len(w) > 0 {
 			won++
@@ -100,5 +100,5 @@ func hubOrNobody(c *verdict) {
 		c.sound(r)
 	}
 	c.want(won > 0 && won < len(c.runs), "the hub is elected in %d of %d; want some and not all", won, len(c.runs))
-	c.say("the hub is elected in %d of %d runs, and nobody is in the others", won, len(c.runs))
+	c.say("the hub is elected in %d of %d runs, and none is in the others", won, len(c.runs))
 }

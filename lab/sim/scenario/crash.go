@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// crashes are the scenarios in which a leader goes away.
+// crashes are the scenarios in which a leader dies.
 func crashes() []*Scenario {
 	kill := func(kind sim.OpKind) func(*stage) {
 		return func(st *stage) {
@@ -22,12 +22,12 @@ func crashes() []*Scenario {
 			build: kill(sim.OpKill), seeds: 20,
 			parts: []part{
 				{on: quorumOnly, expected: "the next one is elected two round trips and two syncs later, and leads when the promises to the dead one are over", judge: hinted},
-				{on: blazings, expected: "who sees its channel close stands after a random wait of 3 s at most", judge: afterWait},
-				{on: slices.Concat(highestFirst, rafts, storeOnes), expected: "nobody makes use of that; the next one leads after the timeout", judge: byTimeout},
+				{on: blazings, expected: "a participant that sees its channel close stands after a random wait of at most 3 s", judge: afterWait},
+				{on: slices.Concat(highestFirst, rafts, storeOnes), expected: "no participant uses that; the next one leads after the timeout", judge: byTimeout},
 			},
 		},
 		{
-			Name: "crash-silent", Says: "The leader's machine loses power: nobody is told.",
+			Name: "crash-silent", Says: "The leader's machine loses power: no connection closes.",
 			build: kill(sim.OpPowerLoss), seeds: 20,
 			parts: []part{
 				{on: slices.Concat(quorumOnly, others), expected: "the next one leads after the timeout", judge: byTimeout},
@@ -36,7 +36,7 @@ func crashes() []*Scenario {
 	}
 }
 
-// hinted wants a takeover that begins with the end of the connections.
+// hinted requires a takeover that begins with the end of the connections.
 func hinted(c *verdict) {
 	elected, leads := c.takeovers(c.fault)
 	for i, d := range elected {
@@ -53,7 +53,7 @@ func hinted(c *verdict) {
 		shown(quantile(elected, .5)), len(elected), shown(quantile(elected, 1)), shown(quantile(leads, .5)), shown(quantile(leads, 1)))
 }
 
-// afterWait wants a takeover within the random wait.
+// afterWait requires a takeover within the random wait.
 func afterWait(c *verdict) {
 	elected, _ := c.takeovers(c.fault)
 	const most = 3100 * time.Millisecond
@@ -67,7 +67,7 @@ func afterWait(c *verdict) {
 		shown(quantile(elected, .5)), len(elected), shown(quantile(elected, 0)), shown(quantile(elected, 1)))
 }
 
-// byTimeout wants a takeover that begins with a timeout.
+// byTimeout requires a takeover that begins with a timeout.
 func byTimeout(c *verdict) {
 	patience, err := c.protocol.Patience(c.schedule.Config)
 	c.want(err == nil, "patience: %v", err)

@@ -8,14 +8,13 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// cuts are the partitions, most of them partial: links are missing while everybody
-// lives.
+// cuts are the partitions, most of them partial: links are missing while all nodes are alive.
 func cuts() []*Scenario {
 	const blazingStory = "Leader Election and State Machine Replication in BlazingMQ"
 	const omni = "Ng, Haridi, Carbone, Omni-Paxos (EuroSys 2023)"
 	calm := "nothing: the leader leads on without a gap"
 	sticking := []string{"quorum", "raft-prevote", "raft-checkquorum", "blazingmq"}
-	deposed := "nobody helps the one that misses the leader; at the healing its higher term deposes the leader"
+	deposed := "no voter supports the one that misses the leader; at the healing its higher term deposes the leader"
 	return []*Scenario{
 		{
 			Name: "minority-leader", Says: "The leader is cut off with a minority, or from the store; later all is healed.",
@@ -74,8 +73,8 @@ func cuts() []*Scenario {
 				{on: []string{"quorum", "raft-checkquorum"}, expected: "the leader gives up, and the hub is elected", judge: hubAtOnce},
 				{on: []string{"raft"}, expected: "the others' higher terms depose the leader, and the hub is elected in the end", judge: hubInTheEnd},
 				{on: []string{"raft-prevote", "blazingmq", "blazingmq-sticky"}, expected: "deadlock: the leader reaches a minority only and leads on, and the hub, which hears it, neither stands nor helps", judge: deadlock},
-				{on: []string{"blazingmq-naive"}, expected: "mostly nobody leads: the leader is deposed, nobody but the hub could win, and it supports every other before it stands", judge: nobodyLeads},
-				{on: bullies, expected: "split brain, again and again: whoever misses a greater one leads", judge: turmoil},
+				{on: []string{"blazingmq-naive"}, expected: "mostly there is no leader: the leader is deposed, only the hub could win, and it supports every other before it stands", judge: noneLeads},
+				{on: bullies, expected: "split brain, again and again: each node that misses a greater one leads", judge: turmoil},
 			},
 		},
 		{
@@ -84,10 +83,10 @@ func cuts() []*Scenario {
 			build:  constrained,
 			seeds:  20,
 			parts: []part{
-				{on: quorumOnly, expected: "where positions are ignored or preferred, the hub is elected; where they are required, nobody is", judge: judgeConstrained},
-				{on: rafts, expected: "nobody is elected: Raft requires what stands for its log", judge: nobodyElected},
+				{on: quorumOnly, expected: "where positions are ignored or preferred, the hub is elected; where they are required, no node is", judge: judgeConstrained},
+				{on: rafts, expected: "no node is elected: Raft requires what stands for its log", judge: noneElected},
 				{on: []string{"blazingmq"}, expected: "the hub is elected: its log is no condition", judge: hubAnyhow},
-				{on: []string{"blazingmq-sticky", "blazingmq-naive"}, expected: "the hub, if anybody: it may support the others, who cannot win, before it stands", judge: hubOrNobody},
+				{on: []string{"blazingmq-sticky", "blazingmq-naive"}, expected: "the hub, if any node: it may support the others, which cannot win, before it stands", judge: hubOrNone},
 			},
 		},
 		{
@@ -117,7 +116,7 @@ func cuts() []*Scenario {
 			parts: []part{
 				{on: rings, expected: calm + ": the ring closes without the missing links", judge: (*verdict).undisturbed},
 				{on: sticking, expected: calm, judge: (*verdict).undisturbed},
-				{on: []string{"raft", "blazingmq-naive"}, expected: "never stable: whoever leads, somebody does not hear it, and deposes it", judge: neverStable},
+				{on: []string{"raft", "blazingmq-naive"}, expected: "never stable: some node does not hear the leader, and deposes it", judge: neverStable},
 				{on: []string{"blazingmq-sticky"}, expected: deposed, judge: deposedAtHeal},
 				{on: bullies, expected: "the leader leads on: the two that miss it are answered by greater ones, and wait for ever", judge: (*verdict).undisturbed},
 			},
@@ -135,20 +134,20 @@ func oneWays() []*Scenario {
 	}
 	return []*Scenario{
 		{
-			Name: "deaf-leader", Says: "The leader is heard by all, and hears nobody.",
+			Name: "deaf-leader", Says: "The leader is heard by all, and hears no other.",
 			build: oneWay(1), seeds: 20,
 			parts: []part{
 				{on: quorumOnly, expected: "the lease of the deaf one is over before another one's begins", judge: handedOn},
 				{on: []string{"raft-checkquorum"}, expected: "the deaf one steps down when it has not heard a majority for a timeout", judge: steppedDown},
-				{on: slices.Concat([]string{"raft", "raft-prevote"}, blazings, bullies), expected: "nobody notices: it leads on, and hears nobody", judge: (*verdict).undisturbed},
+				{on: slices.Concat([]string{"raft", "raft-prevote"}, blazings, bullies), expected: "no other notices: it leads on, and hears none", judge: (*verdict).undisturbed},
 				{on: rings, expected: "split brain: the ring closes without it and elects another", judge: split},
 			},
 		},
 		{
-			Name: "mute-leader", Says: "The leader hears all, and is heard by nobody.",
+			Name: "mute-leader", Says: "The leader hears all, and is heard by none.",
 			build: oneWay(0), seeds: 20,
 			parts: []part{
-				{on: quorumOnly, expected: "the lease of the mute one is over before another one's begins, of whom it learns", judge: handedOn},
+				{on: quorumOnly, expected: "the lease of the mute one is over before that of another begins, and it learns of that leader", judge: handedOn},
 				{on: []string{"raft", "raft-prevote", "blazingmq", "blazingmq-sticky", "blazingmq-naive"}, expected: "the mute one leads until it hears of its successor", judge: learns},
 				{on: []string{"raft-checkquorum"}, expected: "the mute one leads until it misses a majority or hears of its successor, whatever comes first", judge: learnsOrMisses},
 				{on: bullies, expected: "split brain: the mute one, which is greater, takes no heed of its successor", judge: split},
@@ -158,8 +157,7 @@ func oneWays() []*Scenario {
 	}
 }
 
-// handedOn wants one other to lead, and its proof to begin when the old one's is
-// over.
+// handedOn requires one other to lead, and its proof to begin after the old one's has ended.
 func handedOn(c *verdict) {
 	patience, _ := c.protocol.Patience(c.schedule.Config)
 	for i, r := range c.runs {
@@ -182,7 +180,7 @@ func handedOn(c *verdict) {
 	}
 }
 
-// stale wants the cut off leader to lead beside its successor until the healing.
+// stale requires the leader that is cut off to lead beside its successor until the healing.
 func stale(c *verdict) {
 	patience, _ := c.protocol.Patience(c.schedule.Config)
 	for i, r := range c.runs {
@@ -193,7 +191,7 @@ func stale(c *verdict) {
 		}
 		both := r.both(Span{0, r.end})
 		c.want(old.Who == c.ids[0] && old.Until >= c.heal, "run %d: %s leads until %s; want until the healing at %s", i+1, old.Who, old.Until, c.heal)
-		c.want(old.Until <= c.heal+sim.Time(patience), "run %d: %s leads until %s; want it to hear of its successor soon after the healing at %s", i+1, old.Who, old.Until, c.heal)
+		c.want(old.Until <= c.heal+sim.Time(patience), "run %d: %s leads until %s; want it to learn of its successor soon after the healing at %s", i+1, old.Who, old.Until, c.heal)
 		c.want(both >= c.span(5), "run %d: two lead for %s; want half of the cut at least", i+1, shown(both))
 		c.want(r.changes(Span{c.heal, r.end}) == 0, "run %d: the leader changes after the healing", i+1)
 		c.sound(r)
@@ -203,7 +201,7 @@ func stale(c *verdict) {
 	}
 }
 
-// steppedDown wants the leader to give up by itself within two timeouts.
+// steppedDown requires the leader to give up by itself within two timeouts.
 func steppedDown(c *verdict) {
 	var longest, both time.Duration
 	for i, r := range c.runs {
@@ -224,11 +222,11 @@ func steppedDown(c *verdict) {
 		old.Who, shown(c.since(old.Until)), next.Who, shown(c.since(next.From)), twoLead(both), c.all())
 }
 
-// split wants two leaders at one time for most of the cut, and the one that led
-// before, the greatest, to be the only one in the end.
+// split requires two leaders at one time for most of the cut, and the previous one, the greatest,
+// to be the only one in the end.
 func split(c *verdict) { splitBrain(c, c.ids[0]) }
 
-// splitMoves wants the one that comes next to be the only one in the end.
+// splitMoves requires the next one to be the only leader in the end.
 func splitMoves(c *verdict) { splitBrain(c, c.ids[1]) }
 
 func splitBrain(c *verdict, last protocol.NodeID) {
@@ -246,20 +244,20 @@ func splitBrain(c *verdict, last protocol.NodeID) {
 	c.say("two lead at one time for %s of the cut's %s%s; in the end %s; %s", shown(least), shown(c.span(10)), c.all(), c.last(), refused(&c.first.result.Stats))
 }
 
-// deposedAtHeal wants the leader to lead alone until the healing, and no longer.
+// deposedAtHeal requires the leader to lead alone until the healing, and no longer.
 func deposedAtHeal(c *verdict) {
 	patience, _ := c.protocol.Patience(c.schedule.Config)
 	others := 0
 	for i, r := range c.runs {
 		old := r.leader(c.fault)
 		if old == nil {
-			c.want(false, "run %d: nobody leads when the cut begins", i+1)
+			c.want(false, "run %d: no node leads when the cut begins", i+1)
 			return
 		}
 		c.want(old.Who == c.ids[0] && old.Until >= c.heal, "run %d: the term of %s ends at %s; want it to last until the healing at %s", i+1, old.Who, old.Until, c.heal)
 		c.want(old.Until <= c.heal+sim.Time(patience), "run %d: the term of %s ends at %s; want soon after the healing at %s", i+1, old.Who, old.Until, c.heal)
-		c.want(len(r.won(Span{c.fault, c.heal})) == 0, "run %d: somebody else is elected during the cut", i+1)
-		c.want(r.term(c.heal) > old.Token, "run %d: nobody has a term above %d when all is healed", i+1, old.Token)
+		c.want(len(r.won(Span{c.fault, c.heal})) == 0, "run %d: another is elected during the cut", i+1)
+		c.want(r.term(c.heal) > old.Token, "run %d: no term is above %d after the healing", i+1, old.Token)
 		if r.who(r.end-1) != old.Who {
 			others++
 		}
@@ -270,8 +268,7 @@ func deposedAtHeal(c *verdict) {
 		old.Who, old.Token, shown(time.Duration(old.Until-c.heal)), c.first.term(c.heal), c.all(), others, len(c.runs))
 }
 
-// pingPong wants leadership to go to and fro between the two that do not see
-// each other.
+// pingPong requires leadership to alternate between the two that do not see each other.
 func pingPong(c *verdict) {
 	ends := []protocol.NodeID{c.ids[0], c.ids[len(c.ids)-1]}
 	if len(c.ids) == 5 {
@@ -285,7 +282,7 @@ func pingPong(c *verdict) {
 		changes = append(changes, n)
 		longest = max(longest, r.longest(cut))
 		c.want(n >= 5, "run %d: %s during the cut; want 5 at least", i+1, plural(n, "leader change"))
-		c.want(r.longest(cut) <= c.span(4), "run %d: somebody leads for %s; want it to go on to and fro", i+1, shown(r.longest(cut)))
+		c.want(r.longest(cut) <= c.span(4), "run %d: a node leads for %s; want it to go on to and fro", i+1, shown(r.longest(cut)))
 		for _, g := range r.won(cut) {
 			c.want(slices.Contains(ends, g.Who), "run %d: %s is elected; want %s and %s in turn", i+1, g.Who, ends[0], ends[1])
 		}
@@ -295,27 +292,27 @@ func pingPong(c *verdict) {
 		fromTo(changes), shown(c.span(10)), c.all(), shown(longest))
 }
 
-// hubAtOnce wants the hub to be elected with its first try or two.
+// hubAtOnce requires the hub to be elected with its first or second try.
 func hubAtOnce(c *verdict) {
 	terms, after := hubElected(c)
 	c.want(quantile(terms, 1) <= 2, "%d terms at most; want 2", quantile(terms, 1))
 	c.want(quantile(after, 1) <= c.span(4), "it leads %s after the cut; want %s at most", shown(quantile(after, 1)), shown(c.span(4)))
 }
 
-// hubInTheEnd wants terms to be spent on those who cannot win.
+// hubInTheEnd requires terms to be spent on candidates that cannot win.
 func hubInTheEnd(c *verdict) {
 	terms, _ := hubElected(c)
 	c.want(quantile(terms, 1) > 2, "%d terms at most; want more than 2", quantile(terms, 1))
 }
 
-// hubElected wants the one that sees a majority to lead until the healing, and
-// returns how many terms that took, and how long.
+// hubElected requires the node that sees a majority to lead until the healing, and returns the
+// terms and the time that that took.
 func hubElected(c *verdict) (terms []int, after []time.Duration) {
 	hub := c.ids[2]
 	for i, r := range c.runs {
 		g := r.leader(c.heal - 1)
 		if g == nil {
-			c.want(false, "run %d: nobody leads before the healing", i+1)
+			c.want(false, "run %d: no node leads before the healing", i+1)
 			continue
 		}
 		s, _ := r.counts(g)
@@ -332,7 +329,7 @@ func hubElected(c *verdict) (terms []int, after []time.Duration) {
 	return terms, after
 }
 
-// deadlock wants the leader to lead on, and nobody else to be elected.
+// deadlock requires the leader to lead on, and no other to be elected.
 func deadlock(c *verdict) {
 	for i, r := range c.runs {
 		why := r.undisturbed(c.fault, c.heal)
@@ -342,8 +339,8 @@ func deadlock(c *verdict) {
 	c.claim("%s leads on for the whole of %s, though it reaches one of the other four%s", c.ids[0], shown(c.span(10)), c.all())
 }
 
-// nobodyLeads wants the leader to be deposed, and nobody to follow.
-func nobodyLeads(c *verdict) {
+// noneLeads requires the leader to be deposed, and none to follow it.
+func noneLeads(c *verdict) {
 	var led []time.Duration
 	won := 0
 	for i, r := range c.runs {
@@ -351,18 +348,18 @@ func nobodyLeads(c *verdict) {
 		led = append(led, r.led(cut))
 		for _, g := range r.won(cut) {
 			won++
-			c.want(g.Who == c.ids[2], "run %d: %s is elected; want nobody but the hub, %s", i+1, g.Who, c.ids[2])
+			c.want(g.Who == c.ids[2], "run %d: %s is elected; want none but the hub, %s", i+1, g.Who, c.ids[2])
 		}
 		c.want(r.term(c.heal) >= r.term(c.fault)+1, "run %d: terms %d to %d; want tries that fail", i+1, r.term(c.fault), r.term(c.heal))
 		c.sound(r)
 	}
-	c.want(quantile(led, .8) <= c.span(3), "somebody leads for %s in one of five runs; want nobody after the leader is deposed", shown(quantile(led, .8)))
+	c.want(quantile(led, .8) <= c.span(3), "a node leads for %s in one of five runs; want none after the leader is deposed", shown(quantile(led, .8)))
 	r := c.first
-	c.say("the leader is deposed %s after the cut, and nobody leads for the rest of %s, though terms go from %d to %d; in %d of %d runs the hub wins in the end",
+	c.say("the leader is deposed %s after the cut, and no node leads for the rest of %s, though terms go from %d to %d; in %d of %d runs the hub wins in the end",
 		shown(led[0]), shown(c.span(10)), r.term(c.fault), r.term(c.heal), won, len(c.runs))
 }
 
-// turmoil wants two leaders at one time again and again.
+// turmoil requires two leaders at one time again and again.
 func turmoil(c *verdict) {
 	var changes []int
 	for i, r := range c.runs {
@@ -376,7 +373,7 @@ func turmoil(c *verdict) {
 		fromTo(changes), shown(c.span(10)), shown(c.first.both(Span{c.fault, c.heal})), c.all())
 }
 
-// neverStable wants nobody to lead for long.
+// neverStable requires no node to lead for long.
 func neverStable(c *verdict) {
 	var longest time.Duration
 	var terms, down []int
@@ -386,30 +383,29 @@ func neverStable(c *verdict) {
 		longest = max(longest, l)
 		terms = append(terms, n)
 		down = append(down, int(100-100*r.led(cut)/cut.length()))
-		c.want(l <= c.span(3), "run %d: somebody leads for %s; want %s at most", i+1, shown(l), shown(c.span(3)))
+		c.want(l <= c.span(3), "run %d: a node leads for %s; want %s at most", i+1, shown(l), shown(c.span(3)))
 		c.want(n >= 5, "run %d: %d terms; want 5 at least", i+1, n)
 		c.sound(r)
 	}
-	c.say("it takes %s terms in %s, the longest tenure lasts %s, and for %d %% of the time nobody leads (median%s)",
+	c.say("it takes %s terms in %s, the longest tenure lasts %s, and for %d %% of the time there is no leader (median%s)",
 		fromTo(terms), shown(c.span(10)), shown(longest), quantile(down, .5), c.all())
 }
 
-// learns wants the mute one to stop as soon as its successor has told it, and no
-// sooner.
+// learns requires the mute leader to stop as soon as its successor has told it, and no sooner.
 func learns(c *verdict) {
 	early := mute(c)
 	c.want(early <= 10*time.Millisecond, "it stops %s before its successor is elected; want 10ms at most", shown(early))
 }
 
-// learnsOrMisses wants it to stop sooner in some runs.
+// learnsOrMisses requires it to stop sooner in some runs.
 func learnsOrMisses(c *verdict) {
 	early := mute(c)
 	c.want(early > 10*time.Millisecond, "it stops %s before its successor is elected, at most; want it to miss a majority in some run", shown(early))
 	c.say("in some runs it has stopped before, %s at most, because it missed a majority", shown(early))
 }
 
-// mute wants two leaders in a row that hardly overlap, and returns how long before
-// the second one's election the first one stops.
+// mute requires two leaders in a row that hardly overlap, and returns how long before the second
+// one's election the first one stops.
 func mute(c *verdict) (early time.Duration) {
 	var longest time.Duration
 	for i, r := range c.runs {
@@ -431,7 +427,7 @@ func mute(c *verdict) (early time.Duration) {
 	return early
 }
 
-// closes wants one leader change, with hardly a moment in which two lead.
+// closes requires one leader change, with at most a moment in which two lead.
 func closes(c *verdict) {
 	var both time.Duration
 	for i, r := range c.runs {

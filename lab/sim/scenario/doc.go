@@ -2,11 +2,10 @@
 // them known from papers and outages, each with what every protocol to which it
 // applies must do in it.
 //
-// A [Scenario] makes the schedules of a protocol, in the times of that protocol's
-// own configuration, runs them in the world of package sim, watches who leads
-// when, and judges. What is judged is code over the run; [Scenario.Expected] says
-// it in words, and [Report.Outcome] says what happened with the figures of the
-// run. A scenario whose outcome rests on chance is run with many seeds, and all
+// A [Scenario] makes the schedules of a protocol, in the times of that protocol's own
+// configuration, runs them in the world of package sim, records the leaders, and judges. The
+// judgement is code; [Scenario.Expected] says it in words, and [Report.Outcome] says what happened,
+// with the figures of the run. A scenario whose outcome is random is run with many seeds, and all
 // of them are judged.
 //
 // Everything is deterministic: the same build gives the same report. All

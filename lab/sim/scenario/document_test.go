@@ -26,7 +26,7 @@ func document(reports map[string]*Report) string {
 			fmt.Fprintf(&b, "Source: %s.\n", s.Source)
 		}
 		names := s.Protocols()
-		fmt.Fprint(&b, "\n| protocols | expected | what came of it |\n|---|---|---|\n")
+		fmt.Fprint(&b, "\n| protocols | expected | outcome |\n|---|---|---|\n")
 		first := func(p part) int {
 			return slices.IndexFunc(names, func(name string) bool { return slices.Contains(p.on, name) })
 		}
@@ -56,7 +56,7 @@ func document(reports map[string]*Report) string {
 	return b.String()
 }
 
-// testDocument: docs/scenarios.md says what comes of the scenarios.
+// testDocument holds docs/scenarios.md to the outcomes of the scenarios.
 func testDocument(t *testing.T, reports map[string]*Report) {
 	for _, s := range All() {
 		for _, p := range s.Protocols() {

@@ -8,8 +8,8 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// members are the scenarios in which leadership is handed over or who takes part
-// changes, while something else happens.
+// members are the scenarios in which leadership is handed over or the membership changes, while
+// something else happens.
 func members() []*Scenario {
 	return []*Scenario{
 		{
@@ -22,7 +22,7 @@ func members() []*Scenario {
 			Name: "reconfig-fork", Says: "A cut off leader is asked to remove members, and its successor on the other side to add one, at the same time.",
 			Source: "rule R15 of quorum; Schultz, Dardik, Tripakis, Design and analysis of a logless dynamic reconfiguration protocol (2021)",
 			build:  reconfigFork,
-			parts:  []part{{on: quorumOnly, expected: "only the side with a majority changes who takes part, and all have that in the end", judge: judgeFork}},
+			parts:  []part{{on: quorumOnly, expected: "only the side with a majority changes the membership, and all have that one in the end", judge: judgeFork}},
 		},
 		{
 			Name: "lease-reconfig", Says: "The leader is cut off in the middle of removing a voter, with a lease that a majority of the old voters has promised.",
@@ -33,8 +33,8 @@ func members() []*Scenario {
 	}
 }
 
-// moments are the times of a race, from the moment at which it begins: each half
-// millisecond is a message or a sync further.
+// moments are the times of a race, from the moment at which it begins: each half millisecond is one
+// more message or sync.
 func moments() []time.Duration {
 	var all []time.Duration
 	for i := range 20 {
@@ -45,7 +45,7 @@ func moments() []time.Duration {
 
 func transferRace(st *stage) {
 	st.schedule.Links.Jitter, st.schedule.Disks.Jitter = 0, 0
-	st.schedule.Work.Stop = 6 * time.Millisecond // so long after it was told, its work has returned
+	st.schedule.Work.Stop = 6 * time.Millisecond // the work returns this long after its stop
 	st.appoint()
 	a, b := st.ids[0], st.ids[1]
 	st.op(sim.Op{At: st.fault, Kind: sim.OpTransfer, Node: a, Peer: b})
@@ -84,14 +84,14 @@ func leaseReconfig(st *stage) {
 	}
 }
 
-// judgeRace wants safety, whatever the moment, and a leader in the end.
+// judgeRace requires safety at every moment, and a leader in the end.
 func judgeRace(c *verdict) {
 	var gaps []time.Duration
 	went := map[protocol.NodeID]int{}
 	for i, r := range c.runs {
 		c.safe(r)
 		old, last := r.leader(c.fault-1), r.leader(r.end-1)
-		c.want(old != nil && last != nil, "run %d: led by %v, and in the end by %v; want both times somebody", i+1, old, last)
+		c.want(old != nil && last != nil, "run %d: led by %v, and in the end by %v; want a leader both times", i+1, old, last)
 		if old == nil || last == nil {
 			continue
 		}
@@ -99,9 +99,9 @@ func judgeRace(c *verdict) {
 		gaps = append(gaps, r.longestGap(Span{c.fault - 1, r.end}))
 	}
 	patience, _ := c.protocol.Patience(c.schedule.Config)
-	// Where the target is dead or the leader cut off, that is waited for, too.
+	// Where the target is dead or the leader cut off, the run waits for that, too.
 	most := 2*patience + c.span(5)
-	c.want(quantile(gaps, 1) <= most, "nobody leads for %s; want %s at most", shown(quantile(gaps, 1)), shown(most))
+	c.want(quantile(gaps, 1) <= most, "no node leads for %s; want %s at most", shown(quantile(gaps, 1)), shown(most))
 	moved := 0
 	for id, n := range went {
 		if id != c.ids[0] {
@@ -113,7 +113,7 @@ func judgeRace(c *verdict) {
 		len(c.runs), shown(quantile(gaps, 1)), moved)
 }
 
-// longestGap is the longest time in s for which nobody leads.
+// longestGap is the longest time in s without a leader.
 func (r *run) longestGap(s Span) (most time.Duration) {
 	var all []Span
 	for i := range r.tenures {
@@ -147,7 +147,7 @@ func reconfigFork(st *stage) {
 	}
 }
 
-// memberships are what participants have said about who takes part.
+// memberships are what participants have said about the membership.
 type memberships struct {
 	newest map[protocol.NodeID]protocol.Membership
 	at     map[protocol.NodeID]sim.Time
@@ -171,10 +171,10 @@ func judgeFork(c *verdict) {
 		return
 	}
 	ms := r.tally.members.newest[last.Who]
-	c.want(len(ms.Voters) == 6, "%d voters in the end; want 6: five and the one that was added, and nobody removed", len(ms.Voters))
+	c.want(len(ms.Voters) == 6, "%d voters in the end; want 6: five and the one that was added, and none removed", len(ms.Voters))
 	for _, id := range append(slices.Clone(c.ids), "s1") {
 		o := r.tally.members.newest[id]
 		c.want(o.Version == ms.Version && o.ConfigTerm == ms.ConfigTerm, "%s has membership %d.%d in the end; want %d.%d, that of %s", id, o.ConfigTerm, o.Version, ms.ConfigTerm, ms.Version, last.Who)
 	}
-	c.say("%s, cut off, removes nobody; %s adds s1 on the other side; in the end all six have its membership %d.%d, and no two lead at one time", c.ids[0], last.Who, ms.ConfigTerm, ms.Version)
+	c.say("%s, cut off, removes no voter; %s adds s1 on the other side; in the end all six have its membership %d.%d, and no two lead at one time", c.ids[0], last.Who, ms.ConfigTerm, ms.Version)
 }

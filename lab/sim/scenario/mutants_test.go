@@ -10,14 +10,13 @@ import (
 	"github.com/electd/elect/lab/sim/protocols"
 )
 
-// TestNaive: a quorum protocol without the rule in question does not come to what
-// is asserted of it.
+// TestNaive: a quorum protocol without the rule in question fails the judgement.
 func TestNaive(t *testing.T) {
 	for _, c := range []struct{ scenario, mutant, says string }{
 		{"voter-restart", "promise-forgotten-on-restart", "it violates exclusive"},
 		{"double-vote", "vote-twice-in-a-term", "it violates one-vote-per-term"},
 		{"double-vote", "vote-not-durable", "it violates vote-saved"},
-		{"stranded-term", "re-anchor-always", "somebody can have won: a tenure"},
+		{"stranded-term", "re-anchor-always", "another can have won: a tenure"},
 		{"ping-pong", "no-sticky", "the term of n1 with token 1"},
 		{"chain", "no-sticky", "the term of n1 with token 1"},
 		{"constrained", "position-not-asked", "it violates not-behind"},

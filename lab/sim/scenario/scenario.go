@@ -15,14 +15,14 @@ import (
 type Scenario struct {
 	Name   string
 	Says   string // what happens, in one sentence
-	Source string // where it is known from; empty if it is our own
+	Source string // the paper or report; empty if it is our own
 
 	build func(*stage) // draws up the schedule; a part may have its own
 	seeds int          // how many, where the outcome rests on chance; 0 is one
 	parts []part
 }
 
-// part is what some of the protocols must do in it.
+// part is the expectation for some of the protocols.
 type part struct {
 	on       []string
 	expected string
@@ -31,16 +31,16 @@ type part struct {
 	judge    func(*verdict)
 }
 
-// Report is what came of a scenario.
+// Report is the result of a scenario.
 type Report struct {
 	Scenario string `json:"scenario"`
 	Protocol string `json:"protocol"`
 	Expected string `json:"expected"`
 	Outcome  string `json:"outcome"`
 	Held     bool   `json:"held"`
-	// Wrong lists what was expected and is not so; empty if Held.
+	// Wrong lists the expectations that failed; empty if Held.
 	Wrong []string `json:"wrong,omitempty"`
-	// Runs is how many there were. Result and Tenures are of the first.
+	// Runs is their number. Result and Tenures are of the first.
 	Runs    int         `json:"runs"`
 	Result  *sim.Result `json:"result"`
 	Tenures []Tenure    `json:"tenures"`
@@ -62,8 +62,7 @@ func ByName(name string) (*Scenario, bool) {
 	return nil, false
 }
 
-// Protocols lists the protocols to which it applies, in the order of
-// [protocols.All].
+// Protocols lists the protocols to which it applies, in the order of [protocols.All].
 func (s *Scenario) Protocols() []string {
 	var names []string
 	for _, p := range protocols.All() {
@@ -83,8 +82,7 @@ func (s *Scenario) part(protocol string) *part {
 	return nil
 }
 
-// Expected is what that protocol must do in it, in words; empty if it does not
-// apply.
+// Expected says what that protocol must do in it; empty if it does not apply.
 func (s *Scenario) Expected(protocol string) string {
 	if p := s.part(protocol); p != nil {
 		return p.expected
@@ -127,8 +125,7 @@ func (s *Scenario) stageOf(p *sim.Protocol) (*stage, []*sim.Schedule) {
 	return st, st.schedules(seeds)
 }
 
-// Run runs it and judges. The error is of ctx, or says to which protocols it
-// applies.
+// Run runs it and judges. The error is that of ctx, or says to which protocols it applies.
 func (s *Scenario) Run(ctx context.Context, protocol string) (*Report, error) {
 	st, all, err := s.stage(protocol)
 	if err != nil {
@@ -141,7 +138,7 @@ func (s *Scenario) Run(ctx context.Context, protocol string) (*Report, error) {
 	return s.judge(st, runs, protocol), nil
 }
 
-// judge judges runs by what is expected of a protocol.
+// judge judges runs by a protocol's expectation.
 func (s *Scenario) judge(st *stage, runs []*run, protocol string) *Report {
 	c := &verdict{stage: st, runs: runs}
 	c.first = runs[0]

@@ -30,8 +30,8 @@ func each(t *testing.T, test func(t *testing.T, s *Scenario, protocol string)) {
 	}
 }
 
-// TestScenarios: what is asserted of a protocol is so, and is not so of another one
-// of which something else is. The document has what came of it.
+// TestScenarios: each judgement holds for its protocol, and fails for another one with another
+// expectation. The document has the outcomes.
 func TestScenarios(t *testing.T) {
 	var mu sync.Mutex
 	reports := map[string]*Report{}
@@ -65,7 +65,7 @@ func scenarios(t *testing.T, done func(*Report)) {
 		for i := range s.parts {
 			o := &s.parts[i]
 			if o == own || reflect.ValueOf(o.judge).Pointer() == reflect.ValueOf(own.judge).Pointer() {
-				continue // the same is asserted, and why it is so is different
+				continue // the same judgement, for another reason
 			}
 			if r := s.judge(st, runs, o.on[0]); r.Held {
 				t.Errorf("it does what is expected of %s, too: %s", o.on[0], r.Expected)
@@ -74,8 +74,8 @@ func scenarios(t *testing.T, done func(*Report)) {
 	})
 }
 
-// TestCalm: without its faults nothing comes to what is asserted, unless that is
-// that nothing happens.
+// TestCalm: without its faults no scenario passes its judgement, unless it expects that nothing
+// happens.
 func TestCalm(t *testing.T) {
 	each(t, func(t *testing.T, s *Scenario, p string) {
 		st, all, err := s.stage(p)
@@ -89,14 +89,14 @@ func TestCalm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		calm := slices.ContainsFunc([]string{"leads on without a gap", "leads on:", "it leads on", "leads on, and the hub", "nobody is elected: Raft"}, func(text string) bool { return strings.Contains(s.Expected(p), text) })
+		calm := slices.ContainsFunc([]string{"leads on without a gap", "leads on:", "it leads on", "leads on, and the hub", "no node is elected: Raft"}, func(text string) bool { return strings.Contains(s.Expected(p), text) })
 		if r := s.judge(st, runs, p); r.Held != calm {
 			t.Errorf("without its faults: held %t: %s; %s", r.Held, r.Expected, r.Outcome)
 		}
 	})
 }
 
-// TestTenures: what is watched agrees with the figures that the world keeps itself.
+// TestTenures: the tenures agree with the figures of the world.
 func TestTenures(t *testing.T) {
 	each(t, func(t *testing.T, s *Scenario, p string) {
 		st, all, err := s.stage(p)
@@ -135,13 +135,13 @@ func TestTenures(t *testing.T) {
 				t.Errorf("seed %d: two lead for %v; the world has counted %v", sc.Seed, both, stats.TwoLed)
 			}
 			if led := r.led(Span{0, r.end}) - r.both(Span{0, r.end}); !pauses && len(r.tenures) < 3 && (led < stats.Led || led > stats.Led+sc.Work.Stop) {
-				t.Errorf("seed %d: somebody leads for %v; the world has counted %v", sc.Seed, led, stats.Led)
+				t.Errorf("seed %d: there is a leader for %v; the world has counted %v", sc.Seed, led, stats.Led)
 			}
 		}
 	})
 }
 
-// TestSame: the same comes of it each time.
+// TestSame: a scenario repeats.
 func TestSame(t *testing.T) {
 	s, _ := ByName("ping-pong")
 	a, err := s.Run(t.Context(), "raft")
@@ -161,7 +161,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestSchedules: each of them is one that the world takes, and that a file can hold.
+// TestSchedules: the world accepts each schedule, and a file can hold it.
 func TestSchedules(t *testing.T) {
 	each(t, func(t *testing.T, s *Scenario, p string) {
 		sc, err := s.Schedule(p)
@@ -203,8 +203,8 @@ func TestNotApplicable(t *testing.T) {
 	}
 }
 
-// TestRows: every situation that the design names is there, once, and each
-// protocol is in at least four of them.
+// TestRows: every situation of the design is there, once, and each protocol is in at least four of
+// them.
 func TestRows(t *testing.T) {
 	want := strings.Fields(`crash crash-silent split-vote minority-leader rejoin ping-pong quorum-loss constrained chain cloudflare-2020
 		deaf-leader mute-leader stranded-term voter-restart double-vote wiped-disk gc-pause suspend vm-stop drift-beyond-bound clocks-apart

@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// slowness are the scenarios in which nothing is broken for good.
+// slowness are the scenarios without a lasting fault.
 func slowness() []*Scenario {
 	return []*Scenario{
 		{
@@ -25,7 +25,7 @@ func slowness() []*Scenario {
 			seeds: 20,
 			parts: []part{
 				{on: []string{"quorum", "raft-prevote", "raft-checkquorum", "blazingmq"}, expected: "nothing: the leader leads on without a gap", judge: (*verdict).undisturbed},
-				{on: storeOnes, expected: "one leader change: who has lost its lease gets back in line", judge: handedOn},
+				{on: storeOnes, expected: "one leader change: the node that has lost its lease rejoins the queue", judge: handedOn},
 				{on: rings, expected: "one leader change: the ring closes without the link", judge: closes},
 				{on: []string{"blazingmq-sticky"}, expected: "one leader change in most runs, at a healing", judge: onceMostly},
 				{on: []string{"raft", "blazingmq-naive"}, expected: "a leader change or two with most cuts", judge: someChanges},
@@ -33,7 +33,7 @@ func slowness() []*Scenario {
 			},
 		},
 		{
-			Name: "slow-disk", Says: "Every sync takes three tenths of the timeout, and the leader dies without a word.",
+			Name: "slow-disk", Says: "Every sync takes three tenths of the timeout, and the leader dies silently.",
 			build: func(st *stage) {
 				st.appoint()
 				for _, id := range st.ids {
@@ -64,9 +64,9 @@ func slowness() []*Scenario {
 			},
 			seeds: 20,
 			parts: []part{
-				{on: slices.Concat(quorumOnly, storeOnes), expected: "being slow deposes nobody; the unhealthy leader releases, and the next one leads as soon as the word has arrived", judge: released},
-				{on: blazings, expected: "being slow deposes nobody; the unhealthy leader cedes, and the next one leads after a random wait", judge: ceded},
-				{on: slices.Concat(highestFirst, rafts), expected: "being slow deposes nobody; the unhealthy leader gives up, and the next one leads after a timeout", judge: gaveUp},
+				{on: slices.Concat(quorumOnly, storeOnes), expected: "slowness deposes no leader; the unhealthy leader releases, and the next one leads as soon as the message has arrived", judge: released},
+				{on: blazings, expected: "slowness deposes no leader; the unhealthy leader cedes, and the next one leads after a random wait", judge: ceded},
+				{on: slices.Concat(highestFirst, rafts), expected: "slowness deposes no leader; the unhealthy leader gives up, and the next one leads after a timeout", judge: gaveUp},
 			},
 		},
 	}
@@ -75,15 +75,15 @@ func slowness() []*Scenario {
 func someChanges(c *verdict) { c.changesOf(2, 7) }
 func manyChanges(c *verdict) { c.changesOf(8, 10) }
 
-// onceMostly wants some runs without a leader change, and more with one.
+// onceMostly requires some runs without a leader change, and more with one.
 func onceMostly(c *verdict) {
 	all := c.changesOf(0, 1)
 	none := within(all, 0)
 	c.want(none > 0 && 2*none < len(all), "no leader change in %d of %d; want some, and fewer than half", none, len(all))
 }
 
-// changesOf wants the leader to change so often while the faults last, and nobody
-// to be elected long after them.
+// changesOf requires the leader to change that often while the faults last, and no election long
+// after them.
 func (c *verdict) changesOf(least, most int) (all []int) {
 	var longest time.Duration
 	for i, r := range c.runs {
@@ -91,14 +91,14 @@ func (c *verdict) changesOf(least, most int) (all []int) {
 		all = append(all, n)
 		longest = max(longest, r.longestGap(Span{c.fault, c.heal}))
 		c.want(n >= least && n <= most, "run %d: %s; want %d to %d", i+1, plural(n, "leader change"), least, most)
-		c.want(len(r.won(Span{c.heal + c.times(5), r.end})) == 0, "run %d: somebody is elected long after the healing", i+1)
+		c.want(len(r.won(Span{c.heal + c.times(5), r.end})) == 0, "run %d: a node is elected long after the healing", i+1)
 		c.sound(r)
 	}
 	c.say("the leader changes %s times in %s%s, and the longest time without a leader is %s", fromTo(all), shown(c.span(10)), c.all(), shown(longest))
 	return all
 }
 
-// slowElection wants one term and one leader change.
+// slowElection requires one term and one leader change.
 func slowElection(c *verdict) {
 	patience, _ := c.protocol.Patience(c.schedule.Config)
 	terms, changes, leads := c.elections()
@@ -106,7 +106,7 @@ func slowElection(c *verdict) {
 	c.want(quantile(leads, 1) <= patience+c.span(1), "it takes %s; want %s at most", shown(quantile(leads, 1)), shown(patience+c.span(1)))
 }
 
-// slowElections wants a bounded number of both, and more than one term in some run.
+// slowElections requires a bounded number of both, and more than one term in some run.
 func slowElections(c *verdict) {
 	terms, changes, leads := c.elections()
 	c.want(quantile(terms, 1) > 1 && quantile(terms, 1) <= 10, "%d terms at most; want 2 to 10", quantile(terms, 1))
@@ -129,14 +129,14 @@ func (c *verdict) elections() (terms, changes []int, leads []time.Duration) {
 	return terms, changes, leads
 }
 
-// unhealthy wants the leader to give up when it is unhealthy and not before, and
-// returns how long nobody led.
+// unhealthy requires the leader to give up when it is unhealthy and not before, and returns the
+// time without a leader.
 func (c *verdict) unhealthy() (gaps []time.Duration) {
 	half := (c.fault + c.heal) / 2
 	for i, r := range c.runs {
 		old := r.leader(c.fault)
 		if old == nil {
-			c.want(false, "run %d: nobody leads", i+1)
+			c.want(false, "run %d: no node leads", i+1)
 			continue
 		}
 		c.want(old.Who == c.ids[0] && old.Until >= half && old.Until <= half+sim.Time(c.beat), "run %d: %s leads until %s; want until it is unhealthy, at %s", i+1, old.Who, old.Until, half)
@@ -150,7 +150,7 @@ func (c *verdict) unhealthy() (gaps []time.Duration) {
 func released(c *verdict) {
 	gaps := c.unhealthy()
 	most := c.span(.25)
-	c.want(quantile(gaps, 1) <= most, "nobody leads for %s; want %s at most", shown(quantile(gaps, 1)), shown(most))
+	c.want(quantile(gaps, 1) <= most, "no node leads for %s; want %s at most", shown(quantile(gaps, 1)), shown(most))
 	for _, r := range c.runs {
 		c.safe(r)
 	}
@@ -160,14 +160,14 @@ func released(c *verdict) {
 func gaveUp(c *verdict) {
 	gaps := c.unhealthy()
 	least := c.span(.3)
-	c.want(quantile(gaps, .5) > least, "nobody leads for %s; want a timeout", shown(quantile(gaps, .5)))
+	c.want(quantile(gaps, .5) > least, "no node leads for %s; want a timeout", shown(quantile(gaps, .5)))
 	c.say("%s gives up when it is unhealthy, and another one leads %s after it (%s at most%s)", c.ids[0], shown(quantile(gaps, .5)), shown(quantile(gaps, 1)), c.all())
 }
 
 func ceded(c *verdict) {
 	gaps := c.unhealthy()
 	most := c.span(.25) + 3*time.Second
-	c.want(quantile(gaps, 1) <= most, "nobody leads for %s; want %s at most", shown(quantile(gaps, 1)), shown(most))
-	c.want(quantile(gaps, 1)-quantile(gaps, 0) > 500*time.Millisecond, "nobody leads for %s to %s; want a random wait", shown(quantile(gaps, 0)), shown(quantile(gaps, 1)))
+	c.want(quantile(gaps, 1) <= most, "no node leads for %s; want %s at most", shown(quantile(gaps, 1)), shown(most))
+	c.want(quantile(gaps, 1)-quantile(gaps, 0) > 500*time.Millisecond, "no node leads for %s to %s; want a random wait", shown(quantile(gaps, 0)), shown(quantile(gaps, 1)))
 	c.say("%s cedes when it is unhealthy, and another one leads %s after it (%s to %s%s)", c.ids[0], shown(quantile(gaps, .5)), shown(quantile(gaps, 0)), shown(quantile(gaps, 1)), c.all())
 }

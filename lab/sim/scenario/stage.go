@@ -21,14 +21,14 @@ var (
 	queues       = []string{"queue", "queue-zookeeper"}
 	storeOnes    = []string{"lease", "queue", "queue-zookeeper"}
 	highestFirst = []string{"bully", "ring", "ring-chang-roberts"}
-	// byTerm are those whose leaders have a term with one vote of each voter in it.
+	// byTerm are the protocols in which each voter has one vote in a term.
 	byTerm = []string{"raft", "raft-prevote", "raft-checkquorum", "blazingmq", "blazingmq-sticky", "blazingmq-naive"}
 )
 
 // pace is how fast a protocol is, by its default configuration.
 type pace struct {
 	beat   time.Duration // between two signs of life of a leader
-	detect time.Duration // of silence, after which somebody stands at the earliest, or a lease ends
+	detect time.Duration // the least silence after which a participant stands, or a lease ends
 }
 
 // paces are the defaults of the machines.
@@ -48,8 +48,7 @@ var paces = map[string]pace{
 	"queue-zookeeper":    {1250 * time.Millisecond, 10 * time.Second},
 }
 
-// stage is a protocol in a scenario: who plays which part, in which times, and
-// the schedule that is drawn up.
+// stage is a protocol in a scenario: the roles of its participants, the times, and the schedule.
 type stage struct {
 	protocol *sim.Protocol
 	name     string
@@ -57,8 +56,8 @@ type stage struct {
 
 	schedule *sim.Schedule
 	more     []*sim.Schedule // beside the first, where one is not enough
-	// ids are all participants. The first one leads when the faults begin, and of
-	// the others each ranks before those behind it.
+	// ids are all participants. The first leads when the faults begin, and each of the others ranks
+	// before those behind it.
 	ids []protocol.NodeID
 	// fault is when the faults begin, and heal when they end.
 	fault, heal sim.Time
@@ -74,7 +73,7 @@ func newStage(p *sim.Protocol) *stage {
 	return st
 }
 
-// times is so many times the silence after which somebody stands.
+// times is that many times the silence after which a participant stands.
 func (st *stage) times(n float64) sim.Time { return sim.Time(n * float64(st.detect)) }
 
 // span is times as a length.
@@ -82,8 +81,8 @@ func (st *stage) span(n float64) time.Duration { return time.Duration(st.times(n
 
 func (st *stage) store() bool { return st.protocol.Store != sim.StoreNone }
 
-// cast has n take part. Stores need no more than three: they do not talk to each
-// other.
+// cast has n participants. Stores need no more than three: their participants do not send each
+// other messages.
 func (st *stage) cast(n int) {
 	st.ids = st.ids[:0]
 	for i := range n {
@@ -97,9 +96,8 @@ func (st *stage) cast(n int) {
 	}
 }
 
-// blank begins a schedule: quiet links and disks of half a millisecond, and the
-// first of the cast is the only candidate until a leader has had the time to be
-// elected twice.
+// blank begins a schedule: quiet links and disks of half a millisecond, and the first of the cast
+// is the only candidate until a leader has had the time to be elected twice.
 func (st *stage) blank() {
 	s := &sim.Schedule{
 		Format: 1, Protocol: st.name, Seed: 1, Nodes: len(st.ids), Faults: st.span(25),
@@ -113,8 +111,8 @@ func (st *stage) blank() {
 	st.schedule = s
 }
 
-// appoint has the first of the cast lead: nobody else stands at the beginning.
-// The greatest id needs no help where it wins.
+// appoint makes the first of the cast the leader: no other stands at the beginning. The greatest id
+// needs no help where it wins.
 func (st *stage) appoint() {
 	if slices.Contains(highestFirst, st.name) {
 		return
@@ -135,12 +133,12 @@ func (st *stage) during(ops ...sim.Op) {
 	}
 }
 
-// apart cuts two off from each other.
+// apart cuts the link between two.
 func apart(a, b protocol.NodeID) []sim.Op {
 	return []sim.Op{{Kind: sim.OpHalfOpen, Node: a, Peer: b}, {Kind: sim.OpHalfOpen, Node: b, Peer: a}}
 }
 
-// only leaves of all links those in both directions between the pairs.
+// only removes all links but those in both directions between the pairs.
 func (st *stage) only(pairs ...[2]int) []sim.Op {
 	var ops []sim.Op
 	for i := range st.ids {
@@ -171,7 +169,7 @@ func (st *stage) configure(config any) {
 	st.schedule.Config = text
 }
 
-// schedules returns what was drawn up, each with so many seeds.
+// schedules returns the schedules, each with that many seeds.
 func (st *stage) schedules(seeds int) []*sim.Schedule {
 	var all []*sim.Schedule
 	for _, s := range append(slices.Clone(st.more), st.schedule) {
@@ -185,7 +183,7 @@ func (st *stage) schedules(seeds int) []*sim.Schedule {
 	return all
 }
 
-// least is the shortest silence after which somebody stands.
+// least is the shortest silence after which a participant stands.
 func (st *stage) least() time.Duration {
 	if slices.Contains(rafts, st.name) {
 		return st.detect / 2
@@ -193,8 +191,7 @@ func (st *stage) least() time.Duration {
 	return st.detect
 }
 
-// alone cuts one off for as long as the faults last: from the others, or from the
-// store.
+// alone cuts one off while the faults last: from the others, or from the store.
 func (st *stage) alone(id protocol.NodeID) {
 	kind := sim.OpIsolate
 	if st.store() {

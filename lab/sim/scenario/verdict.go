@@ -19,26 +19,26 @@ type verdict struct {
 	wrong []string
 }
 
-// say adds to the outcome what has happened.
+// say adds what has happened to the outcome.
 func (c *verdict) say(format string, args ...any) {
 	c.says = append(c.says, fmt.Sprintf(format, args...))
 }
 
-// claim says what was expected, if nothing was otherwise.
+// claim says what was expected, if all expectations hold.
 func (c *verdict) claim(format string, args ...any) {
 	if len(c.wrong) == 0 {
 		c.say(format, args...)
 	}
 }
 
-// want notes what was expected and is not so.
+// want records an expectation that failed.
 func (c *verdict) want(ok bool, format string, args ...any) {
 	if !ok {
 		c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
 	}
 }
 
-// outcome is what has happened, in a sentence.
+// outcome describes what has happened, in a sentence.
 func (c *verdict) outcome() string {
 	says := strings.Join(c.says, "; ")
 	if says == "" && len(c.wrong) > 0 {
@@ -50,8 +50,8 @@ func (c *verdict) outcome() string {
 	return says + "."
 }
 
-// counts is while a tenure counts: while its lease is proven, or where none are
-// while it is elected. ok is false if it never does.
+// counts is the span in which a tenure counts: while its lease is proven, or where there are no
+// leases while it is elected. ok is false if it never does.
 func (r *run) counts(g *Tenure) (s Span, ok bool) {
 	if !r.leases {
 		return g.Span, true
@@ -62,8 +62,7 @@ func (r *run) counts(g *Tenure) (s Span, ok bool) {
 	return Span{g.Proven[0].From, g.Proven[len(g.Proven)-1].Until}, true
 }
 
-// leader is the tenure that counts at t, the latest if there are more; nil if
-// nobody leads.
+// leader is the tenure that counts at t, the latest if there are more; nil if there is none.
 func (r *run) leader(t sim.Time) *Tenure {
 	for i := len(r.tenures) - 1; i >= 0; i-- {
 		g := &r.tenures[i]
@@ -74,7 +73,7 @@ func (r *run) leader(t sim.Time) *Tenure {
 	return nil
 }
 
-// who is the leader's name at t.
+// who is the leader's id at t.
 func (r *run) who(t sim.Time) protocol.NodeID {
 	if g := r.leader(t); g != nil {
 		return g.Who
@@ -82,7 +81,7 @@ func (r *run) who(t sim.Time) protocol.NodeID {
 	return ""
 }
 
-// leaders are all who count at t, by the order in which they were elected.
+// leaders are all that count at t, in the order of their elections.
 func (r *run) leaders(t sim.Time) (all []string) {
 	for i := range r.tenures {
 		g := &r.tenures[i]
@@ -97,8 +96,8 @@ func (r *run) leaders(t sim.Time) (all []string) {
 	return all
 }
 
-// next is the first tenure that is won after t, by one of those who (anybody, if
-// there are none); nil if there is none.
+// next is the first tenure that is won after t, by one of those in who (any, if it is empty); nil
+// if there is none.
 func (r *run) next(t sim.Time, who ...protocol.NodeID) *Tenure {
 	for i := range r.tenures {
 		if g := &r.tenures[i]; g.From > t && (len(who) == 0 || slices.Contains(who, g.Who)) {
@@ -119,8 +118,8 @@ func (r *run) won(s Span) []*Tenure {
 	return all
 }
 
-// changes is how often, of those that counted from a time in s on, one came after
-// another participant's.
+// changes is how often, of the tenures that counted from a time in s on, one came after another
+// participant's.
 func (r *run) changes(s Span) int {
 	type start struct {
 		at  sim.Time
@@ -142,7 +141,7 @@ func (r *run) changes(s Span) int {
 	return n
 }
 
-// both is how long two participants led at one true instant, within s.
+// both is for how long two participants led at one true instant, within s.
 func (r *run) both(s Span) (sum time.Duration) {
 	spans := func(g *Tenure) []Span {
 		if r.leases {
@@ -166,7 +165,7 @@ func (r *run) both(s Span) (sum time.Duration) {
 	return sum
 }
 
-// led is how long somebody led, within s; two at one time count twice.
+// led is for how long there was a leader, within s; two at one time count twice.
 func (r *run) led(s Span) (sum time.Duration) {
 	for i := range r.tenures {
 		g := &r.tenures[i]
@@ -181,7 +180,7 @@ func (r *run) led(s Span) (sum time.Duration) {
 	return sum
 }
 
-// longest is the longest uninterrupted time for which one led, within s.
+// longest is the longest uninterrupted time with one leader, within s.
 func (r *run) longest(s Span) (most time.Duration) {
 	for i := range r.tenures {
 		if c, ok := r.counts(&r.tenures[i]); ok {
@@ -191,7 +190,7 @@ func (r *run) longest(s Span) (most time.Duration) {
 	return most
 }
 
-// term is the greatest that anybody had at t.
+// term is the greatest term of all at t.
 func (r *run) term(t sim.Time) (term uint64) {
 	for _, m := range r.terms {
 		if m.at <= t {
@@ -201,13 +200,12 @@ func (r *run) term(t sim.Time) (term uint64) {
 	return term
 }
 
-// undisturbed says why the tenure that counts at from does not go on until to: it
-// ends, there is a gap in its proof, or somebody else is elected. It is empty if
-// all is well.
+// undisturbed says why the tenure that counts at from does not go on until to: it ends, there is a
+// gap in its proof, or another is elected. It is empty if it goes on.
 func (r *run) undisturbed(from, to sim.Time) string {
 	g := r.leader(from)
 	if g == nil {
-		return fmt.Sprintf("nobody leads at %s", from)
+		return fmt.Sprintf("no node leads at %s", from)
 	}
 	all := Span{from, to}
 	if g.Until < to {
@@ -225,8 +223,8 @@ func (r *run) undisturbed(from, to sim.Time) string {
 // since is the time from the beginning of the faults.
 func (c *verdict) since(t sim.Time) time.Duration { return time.Duration(t - c.fault) }
 
-// undisturbed wants in all runs that the first of the cast leads from before the
-// faults until the end, and nobody else is elected.
+// undisturbed requires in all runs that the first of the cast leads from before the faults until
+// the end, and no other is elected.
 func (c *verdict) undisturbed() {
 	for _, r := range c.runs {
 		c.want(r.who(c.fault) == c.ids[0], "seed %d: %s leads when the faults begin; want %s", r.schedule.Seed, r.who(c.fault), c.ids[0])
@@ -238,7 +236,7 @@ func (c *verdict) undisturbed() {
 	if g == nil {
 		return
 	}
-	c.claim("%s leads all the time, with token %d%s, and nobody else is elected%s", g.Who, g.Token, c.proof(", and its proof has no gap"), c.all())
+	c.claim("%s leads all the time, with token %d%s, and no other is elected%s", g.Who, g.Token, c.proof(", and its proof has no gap"), c.all())
 }
 
 // proof is the text, where there are proofs.
@@ -249,7 +247,7 @@ func (c *verdict) proof(text string) string {
 	return ""
 }
 
-// all says of how many runs something is said.
+// all names the number of runs for which a sentence holds.
 func (c *verdict) all() string {
 	if len(c.runs) == 1 {
 		return ""
@@ -257,12 +255,12 @@ func (c *verdict) all() string {
 	return fmt.Sprintf(", in all %d runs", len(c.runs))
 }
 
-// last says who leads in the end.
+// last describes the leader in the end.
 func (c *verdict) last() string {
 	var all []string
 	runs := make(map[string]int)
 	for _, r := range c.runs {
-		text := "nobody leads"
+		text := "no node leads"
 		switch who := r.leaders(r.end - 1); len(who) {
 		case 0:
 		case 1:
@@ -291,7 +289,7 @@ func twoLead(most time.Duration) string {
 	return fmt.Sprintf("two lead at one time for %s at most", shown(most))
 }
 
-// safe wants that nothing was violated.
+// safe requires that nothing was violated.
 func (c *verdict) safe(r *run) {
 	c.want(r.result.Violation == nil, "seed %d: it violates %v", r.schedule.Seed, r.result.Violation)
 	for _, v := range r.result.Found {
@@ -300,18 +298,18 @@ func (c *verdict) safe(r *run) {
 	c.want(r.both(Span{0, r.end}) == 0, "seed %d: two lead for %s", r.schedule.Seed, shown(r.both(Span{0, r.end})))
 }
 
-// sound wants that nothing was violated that must hold.
+// sound requires that nothing was violated that must hold.
 func (c *verdict) sound(r *run) {
 	c.want(r.result.Violation == nil, "seed %d: it violates %v", r.schedule.Seed, r.result.Violation)
 }
 
-// takeover is how long after t, in each run, the next one was elected, and led.
-// It wants one in each of them.
+// takeover is how long after t, in each run, the next one was elected, and led. It requires one in
+// each of them.
 func (c *verdict) takeovers(t sim.Time, who ...protocol.NodeID) (elected, leads []time.Duration) {
 	for _, r := range c.runs {
 		g := r.next(t, who...)
 		if g == nil {
-			c.want(false, "seed %d: nobody is elected after %s", r.schedule.Seed, t)
+			c.want(false, "seed %d: no node is elected after %s", r.schedule.Seed, t)
 			continue
 		}
 		elected = append(elected, time.Duration(g.From-t))
@@ -320,7 +318,7 @@ func (c *verdict) takeovers(t sim.Time, who ...protocol.NodeID) (elected, leads 
 			s, ok = r.counts(g)
 		}
 		if !ok {
-			c.want(false, "seed %d: nobody leads after %s", r.schedule.Seed, t)
+			c.want(false, "seed %d: no node leads after %s", r.schedule.Seed, t)
 			continue
 		}
 		leads = append(leads, time.Duration(s.From-t))

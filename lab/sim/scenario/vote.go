@@ -15,12 +15,12 @@ func votes() []*Scenario {
 	forgets := "the voter votes twice, and two lead in one term"
 	return []*Scenario{
 		{
-			Name: "split-vote", Says: "All who may stand time out together: the leader falls silent, and in half of the runs the others are also frozen past their timeouts.",
+			Name: "split-vote", Says: "All candidates time out together: the leader falls silent, and in half of the runs the others are also frozen past their timeouts.",
 			Source: "Ongaro and Ousterhout, In search of an understandable consensus algorithm (2014), 5.2",
 			build:  splitVote, seeds: 100,
 			parts: []part{
-				{on: quorumOnly, expected: "ranks keep the candidates apart: one round where nobody was frozen, and two where all were", judge: ranked},
-				{on: rafts, expected: "random timeouts keep them apart: one round where nobody was frozen; after a thaw mostly two, and hardly ever three", judge: randomTimeouts},
+				{on: quorumOnly, expected: "ranks keep the candidates apart: one round without a freeze, and two where all were", judge: ranked},
+				{on: rafts, expected: "random timeouts keep them apart: one round without a freeze; after a thaw mostly two, and hardly ever three", judge: randomTimeouts},
 				{on: blazings, expected: "the random wait before each try keeps them apart: one round", judge: randomWaits},
 			},
 		},
@@ -29,7 +29,7 @@ func votes() []*Scenario {
 			Source: "rule R5 of quorum; Ongaro's thesis, 9.6",
 			build:  stranded,
 			parts: []part{
-				{on: quorumOnly, expected: "where nobody can have won, the leader takes a higher term and its tenure goes on, its token too; where somebody can, it fences and begins a new tenure", judge: judgeStranded},
+				{on: quorumOnly, expected: "where no other can have won, the leader takes a higher term and its tenure goes on, its token too; where another can, it fences and begins a new tenure", judge: judgeStranded},
 				{on: []string{"raft"}, build: strandedRaft, expected: "the leader steps down", judge: judgeStrandedRaft},
 			},
 		},
@@ -44,7 +44,7 @@ func votes() []*Scenario {
 				}
 			},
 			parts: []part{
-				{on: quorumOnly, expected: "nothing is forgotten: those who start again wait out what they may have promised", judge: handedOn},
+				{on: quorumOnly, expected: "nothing is forgotten: voters that restart wait for the end of what they may have promised", judge: handedOn},
 				{on: slices.Concat([]string{"raft", "raft-prevote"}, blazings), expected: "there is no promise to remember: a stale leader leads beside the new one", judge: stale},
 				{on: []string{"raft-checkquorum"}, expected: "there is no promise to remember: the cut off leader steps down when it has not heard a majority for a timeout", judge: steppedDown},
 			},
@@ -64,16 +64,15 @@ func votes() []*Scenario {
 				st.twoCandidates(sim.OpWipe)
 			},
 			parts: []part{
-				{on: quorumOnly, expected: "with an empty disk it is another voter, which nobody has admitted: one leader in a term", judge: oneWinner},
+				{on: quorumOnly, expected: "with an empty disk it is another voter, which was never admitted: one leader in a term", judge: oneWinner},
 				{on: byTerm, expected: forgets, judge: twoWinners},
 			},
 		},
 	}
 }
 
-// splitVote has the leader lose power. In the second schedule the others are
-// frozen for three timeouts from then on, so that they all find theirs overdue at
-// one time.
+// splitVote has the leader lose power. In the second schedule the others are frozen for three
+// timeouts from then on, so that all their timeouts are overdue at one time.
 func splitVote(st *stage) {
 	st.schedule.Links.Delay = 5 * time.Millisecond
 	st.appoint()
@@ -84,13 +83,12 @@ func splitVote(st *stage) {
 	}
 }
 
-// rounds are how long each of the runs takes from t to the next leader, and how
-// many terms that took.
+// rounds are the time and the number of terms that each run takes from t to the next leader.
 func (c *verdict) rounds(runs []*run, t sim.Time) (times []time.Duration, terms []int) {
 	for _, r := range runs {
 		g := r.next(t)
 		if g == nil {
-			c.want(false, "seed %d: nobody is elected", r.schedule.Seed)
+			c.want(false, "seed %d: no node is elected", r.schedule.Seed)
 			continue
 		}
 		times = append(times, time.Duration(g.From-t))
@@ -110,7 +108,7 @@ func within[T int | time.Duration](all []T, most T) (n int) {
 	return n
 }
 
-// enough says in how many runs how many rounds are enough.
+// enough says in how many runs that many rounds are enough.
 func enough(terms []int) string {
 	n := len(terms)
 	var text strings.Builder
@@ -131,14 +129,14 @@ func ranked(c *verdict) {
 	spread := quantile(times, 1) - quantile(times, 0)
 	c.want(within(terms, 1) == half, "one round in %d of %d; want all", within(terms, 1), half)
 	c.want(spread <= 25*time.Millisecond, "%s between the fastest and the slowest; want 25ms at most, one slot", shown(spread))
-	c.say("when nobody was frozen, one round elects the next %s after the leader's death, and %s lie between the fastest and the slowest of %d runs", shown(quantile(times, .5)), shown(spread), half)
+	c.say("without a freeze, one round elects the next %s after the leader's death, and %s lie between the fastest and the slowest of %d runs", shown(quantile(times, .5)), shown(spread), half)
 	times, terms = c.rounds(c.runs[half:], c.fault+c.times(3))
 	c.want(within(terms, 2) == half, "two rounds in %d of %d; want all", within(terms, 2), half)
 	c.want(quantile(times, 1) <= 150*time.Millisecond, "%s after the thaw; want 150ms at most", shown(quantile(times, 1)))
 	c.say("after a thaw %s, in %s (%s at most)", enough(terms), shown(quantile(times, .5)), shown(quantile(times, 1)))
 }
 
-// randomTimeouts wants the votes to split after a thaw, and hardly ever twice.
+// randomTimeouts requires the votes to split after a thaw, and hardly ever twice.
 func randomTimeouts(c *verdict) {
 	times, terms := random(c)
 	half := len(terms)
@@ -147,32 +145,30 @@ func randomTimeouts(c *verdict) {
 	c.want(quantile(times, .99) <= c.span(2), "%s after the thaw; want %s at most", shown(quantile(times, .99)), shown(c.span(2)))
 }
 
-// randomWaits wants one round, after a thaw too.
+// randomWaits requires one round, after a thaw too.
 func randomWaits(c *verdict) {
 	_, terms := random(c)
 	c.want(within(terms, 1)*100 >= 95*len(terms), "one round in %d of %d; want 95 %%", within(terms, 1), len(terms))
 }
 
-// random wants one round where nobody was frozen, and returns what came of those
-// who were.
+// random requires one round without a freeze, and returns the figures of the runs with one.
 func random(c *verdict) (times []time.Duration, terms []int) {
 	half := len(c.runs) / 2
 	times, terms = c.rounds(c.runs[:half], c.fault)
 	c.want(within(terms, 1)*100 >= 95*half, "one round in %d of %d; want 95 %%", within(terms, 1), half)
 	c.want(quantile(times, .99) <= c.span(1.5), "%s until the next one is elected; want %s at most", shown(quantile(times, .99)), shown(c.span(1.5)))
 	c.want(quantile(times, 1)-quantile(times, 0) > 25*time.Millisecond, "all runs take the same time; want random timeouts")
-	c.say("when nobody was frozen, one round is enough in %d of %d, %s after the leader's death (%s at most)", within(terms, 1), half, shown(quantile(times, .5)), shown(quantile(times, 1)))
+	c.say("without a freeze, one round is enough in %d of %d, %s after the leader's death (%s at most)", within(terms, 1), half, shown(quantile(times, .5)), shown(quantile(times, 1)))
 	times, terms = c.rounds(c.runs[half:], c.fault+c.times(3))
 	c.say("after a thaw %s, in %s (%s at most)", enough(terms), shown(quantile(times, .5)), shown(quantile(times, 1)))
 	return times, terms
 }
 
-// stranded has the connections of the leader end, though it lives. The second
-// pre-votes, votes for itself in the next term, and asks the others for their
-// votes. In the first schedule nobody gets to know, and in the second the others'
-// votes are lost on their way.
+// stranded has the connections of the leader end, though it lives. The second participant
+// pre-votes, votes for itself in the next term, and asks the others for their votes. In the first
+// schedule its requests are lost, and in the second the others' votes are.
 func stranded(st *stage) {
-	// Not random: what is cut is some half millisecond of an election.
+	// Not random: the cut falls at a particular half millisecond of an election.
 	st.schedule.Links.Jitter, st.schedule.Disks.Jitter = 0, 0
 	st.appoint()
 	a, b := st.ids[0], st.ids[1]
@@ -197,20 +193,20 @@ func judgeStranded(c *verdict) {
 	a, b := c.runs[0], c.runs[1]
 	why := a.undisturbed(c.fault, a.end)
 	old := a.leader(c.fault)
-	c.want(why == "" && old.Who == c.ids[0], "nobody can have won: %s", why)
-	c.want(a.term(a.end) > old.Token, "nobody can have won: the term is %d in the end; want above %d", a.term(a.end), old.Token)
+	c.want(why == "" && old.Who == c.ids[0], "no other can have won: %s", why)
+	c.want(a.term(a.end) > old.Token, "no other can have won: the term is %d in the end; want above %d", a.term(a.end), old.Token)
 	c.safe(a)
-	c.say("where nobody got to know of the vote, %s leads all the time with token %d, and without a gap in its proof, while its term goes to %d", old.Who, old.Token, a.term(a.end))
+	c.say("where the requests are lost, %s leads all the time with token %d, and without a gap in its proof, while its term goes to %d", old.Who, old.Token, a.term(a.end))
 
 	first, next := b.leader(c.fault), b.next(c.fault)
 	if first == nil || next == nil {
-		c.want(false, "somebody can have won: a tenure %v and the next one %v; want both", first, next)
+		c.want(false, "another can have won: a tenure %v and the next one %v; want both", first, next)
 		return
 	}
 	was, _ := b.counts(first)
 	is, ok := b.counts(next)
 	c.want(ok && next.Token > first.Token && was.Until <= is.From && was.Until < c.fault+c.times(1),
-		"somebody can have won: token %d is proven until %s, and %d from %s on; want a new tenure after the old one", first.Token, was.Until, next.Token, is.From)
+		"another can have won: token %d is proven until %s, and %d from %s on; want a new tenure after the old one", first.Token, was.Until, next.Token, is.From)
 	c.safe(b)
 	c.say("where the votes are lost on their way, %s fences after %s, and %s begins a tenure with token %d %s after that", first.Who, shown(c.since(was.Until)), next.Who, next.Token, shown(time.Duration(is.From-was.Until)))
 }
@@ -232,11 +228,11 @@ func judgeStrandedRaft(c *verdict) {
 	c.want(!r.leases && old.Until > healed && old.Until <= healed+c.times(1), "%s leads until %s; want it to step down soon after %s", old.Who, old.Until, healed)
 	c.want(next.From > old.Until, "%s is elected at %s; want a time without a leader", next.Who, next.From)
 	c.sound(r)
-	c.say("%s steps down %s after the voter with term %d is back, and for %s nobody leads", old.Who, shown(time.Duration(old.Until-healed)), r.term(healed), shown(time.Duration(next.From-old.Until)))
+	c.say("%s steps down %s after the voter with term %d is back, and for %s there is no leader", old.Who, shown(time.Duration(old.Until-healed)), r.term(healed), shown(time.Duration(next.From-old.Until)))
 }
 
-// twoCandidates has two of three stand in one term. The voter votes for the first,
-// dies as that operation says, starts again, and only then hears the second.
+// twoCandidates has two of three stand in one term. The voter votes for the first, dies as that
+// operation says, starts again, and hears the second only then.
 func (st *stage) twoCandidates(how sim.OpKind) {
 	st.cast(3)
 	s := st.schedule
@@ -247,21 +243,21 @@ func (st *stage) twoCandidates(how sim.OpKind) {
 		op.For = st.span(20)
 		st.op(op)
 	}
-	// Since both stand: from when on the second one's request is held up, and when
-	// the voter has answered the first one and not yet heard that it won.
+	// The times since both stand at which the second one's request is held up, and at which the
+	// voter has answered the first one, which has not won yet.
 	asks, dies := 300*time.Microsecond, 1900*time.Microsecond
 	switch st.name {
 	case "quorum":
-		asks, dies = 700*time.Microsecond, 2300*time.Microsecond // they ask for something else before
+		asks, dies = 700*time.Microsecond, 2300*time.Microsecond // another question comes before
 	case "raft-prevote", "raft-checkquorum":
 		asks, dies = 700*time.Microsecond, 2800*time.Microsecond
 	case "blazingmq":
 		asks = 700 * time.Microsecond
 	case "blazingmq-sticky", "blazingmq-naive":
-		asks, dies = -100*time.Microsecond, 900*time.Microsecond // nobody saves anything
+		asks, dies = -100*time.Microsecond, 900*time.Microsecond // nothing is saved before
 	}
-	// Both find their timeouts over at one time: they were frozen until then, or
-	// where that is only the first of two waits, their clocks jump.
+	// Both timeouts are over at one time: both were frozen until then, or, where that is only the
+	// first of two waits, their clocks jump.
 	st.fault = sim.Time(st.detect + 100*time.Millisecond)
 	for _, id := range []protocol.NodeID{a, b} {
 		if slices.Contains(blazings, st.name) {
@@ -284,7 +280,7 @@ func (st *stage) twoCandidates(how sim.OpKind) {
 	}
 }
 
-// twoWinners wants two leaders in one term.
+// twoWinners requires two leaders in one term.
 func twoWinners(c *verdict) {
 	r := c.first
 	v := r.result.Failure(sim.OneLeader)
@@ -302,13 +298,13 @@ func twoWinners(c *verdict) {
 	}
 }
 
-// oneWinner wants the second candidate to be refused.
+// oneWinner requires the second candidate to be refused.
 func oneWinner(c *verdict) {
 	r := c.first
 	c.sound(r)
 	first := r.next(c.fault)
 	if first == nil {
-		c.want(false, "nobody is elected; want %s", c.ids[0])
+		c.want(false, "no node is elected; want %s", c.ids[0])
 		return
 	}
 	c.want(first.Who == c.ids[0] && c.since(first.From) < 10*time.Millisecond, "%s is elected %s after it stood; want %s at once", first.Who, shown(c.since(first.From)), c.ids[0])

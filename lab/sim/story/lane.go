@@ -9,24 +9,24 @@ import (
 // lane is a node as its column shows it.
 type lane struct {
 	id     protocol.NodeID
-	up     map[uint64]bool // its lives that go on; two for a twin
+	up     map[uint64]bool // its incarnations that run; two for a twin
 	view   protocol.View
 	frozen bool
 	// The last readings of its clock, for its rate: now, and two before that
 	// are some time apart.
 	now, mid, old sample
 	activeSince   int64
-	lapsed        bool // it was told that the lease is over
+	lapsed        bool // its lapse was told
 }
 
-// sample is what a node's clock showed at a time.
+// sample is a reading of a node's clock.
 type sample struct {
 	at   int64
 	read protocol.Reading
 	ok   bool
 }
 
-// apart is how far two samples have to be apart to tell a rate, in nanoseconds.
+// apart is the least distance of two samples that give a rate, in nanoseconds.
 const apart = 50_000_000
 
 func (l *lane) sampled(at int64, r protocol.Reading) {
@@ -40,8 +40,7 @@ func (l *lane) sampled(at int64, r protocol.Reading) {
 	l.now = now
 }
 
-// time is when the node's clock will show, or showed, i: by the rate that it had
-// lately.
+// time is when the node's clock shows, or showed, i: by its recent rate.
 func (l *lane) time(i protocol.Instant) int64 {
 	left := i.Sub(l.now.read.Boot)
 	ref := l.old

@@ -1,10 +1,8 @@
-// Package story tells a trace as people draw such things: a column for each
-// node, time downwards, and in words what happened. Of a long trace it tells
-// what a violation came of, and the last moments before it.
+// Package story writes a trace as text: a column for each node, time downwards, and in words what
+// happened. Of a long trace it shows the causes of a violation, and the last moments before it.
 //
-// It keeps no state between calls, and a call belongs to one goroutine. A trace
-// that is defective ends the story with the decoder's error, after what came
-// before was told.
+// It keeps no state between calls, and a call belongs to one goroutine. A defective trace ends the
+// story with the decoder's error, after what came before.
 package story
 
 import (
@@ -19,20 +17,20 @@ import (
 
 // Options say how to tell it. The zero value is the documented default.
 type Options struct {
-	// Lines is about how many lines to tell at most; 0 is 60. The few lines at
-	// the end, which say what was violated, come on top.
+	// Lines is about how many lines to write at most; 0 is 60. The few lines at the end, which say
+	// what was violated, are not counted.
 	Lines int
-	// Full tells every event.
+	// Full writes every event.
 	Full bool
 	// Colour uses the escape sequences of ANSI terminals.
 	Colour bool
 }
 
-// most is how many events are kept of a trace whose story is not told in full:
-// what lies further back is told by the state that it led to.
+// most is how many events are kept of a trace whose story is not full: earlier ones only update the
+// state.
 const most = 10_000
 
-// Write tells the trace.
+// Write writes the story.
 func Write(w io.Writer, d *trace.Decoder, o Options) error {
 	if o.Lines <= 0 {
 		o.Lines = 60
@@ -63,15 +61,15 @@ func tell(t *teller, d *trace.Decoder, o Options) error {
 	return err
 }
 
-// item is an event that may be told.
+// item is an event that may be shown.
 type item struct {
 	event  *trace.Event
 	weight weight
 	before int // the index of the event before it at the same node, or -1
 }
 
-// keep reads the trace, and keeps the last events of it. What goes before is
-// taken in by the teller untold.
+// keep reads the trace, and keeps the last events of it. The teller follows earlier ones without a
+// line.
 func keep(t *teller, d *trace.Decoder) ([]item, error) {
 	scales := newScales()
 	var kept []item
@@ -106,8 +104,8 @@ func keep(t *teller, d *trace.Decoder) ([]item, error) {
 // few is how many events may be left out between two others without a word.
 const few = 10
 
-// choose picks the events to tell, by number, so that they and the lines for the
-// gaps between them come to about that many lines.
+// choose picks the events to show, by number, so that they and the lines for the gaps between them
+// are about that many lines.
 func choose(kept []item, lines int) map[uint64]bool {
 	end := len(kept)
 	for i, it := range kept {
@@ -131,8 +129,8 @@ func choose(kept []item, lines int) map[uint64]bool {
 	}
 }
 
-// pick picks the violations; the last moments before the first of them, or
-// before the end; then of the past, the weightiest and latest first.
+// pick picks the violations; the last moments before the first of them, or before the end; then of
+// the past, the weightiest and latest first.
 func pick(kept []item, past []int, end, budget int) map[uint64]bool {
 	chosen := make(map[uint64]bool)
 	for i, it := range kept {
@@ -169,9 +167,9 @@ func gaps(kept []item, chosen map[uint64]bool) int {
 	return n
 }
 
-// causes are the indices of all that the violations before end came of: by
-// messages, and by what the same node went through before. Without a violation,
-// and for one that names no node, it is everything.
+// causes are the indices of all events that caused the violations before end: by messages, and by
+// earlier events of the same node. Without a violation, and for one that names no node, it is all
+// events.
 func causes(kept []item, end int) []int {
 	index := make(map[uint64]int, len(kept))
 	for i, it := range kept {
@@ -187,7 +185,7 @@ func causes(kept []item, end int) []int {
 		}
 	}
 	if len(todo) > 0 {
-		// When two lead at once, the other one's victory is half of the story.
+		// When two lead at once, the other one's win is among the causes.
 		led := make(map[protocol.NodeID]int)
 		for i := range end {
 			if e := kept[i].event; e.Kind == trace.Step && e.View.Elected && kept[i].weight == turning {
@@ -220,8 +218,7 @@ func causes(kept []item, end int) []int {
 	}
 	var past []int
 	for i := range end {
-		// What befell the world, and who led, belongs to every story: at least
-		// two are in it when two lead at once.
+		// Faults and changes of the leader belong to every story.
 		if reached[i] || kept[i].weight >= turning {
 			past = append(past, i)
 		}

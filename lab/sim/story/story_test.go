@@ -87,7 +87,7 @@ func twoLeaders(t *testing.T) *play {
 	p.at += 30 * time.Millisecond
 	lead := protocol.View{Role: protocol.Leader, Term: 6, Token: 6, Elected: true, Active: true, LeaseEnd: p.clock(400 * time.Millisecond)}
 	p.step("n3", 0, protocol.Input{Kind: protocol.Fire}, lead, protocol.Effects{Orders: []protocol.Order{{Kind: protocol.Lead, Token: 6}}})
-	for range 300 { // what nobody wants to read
+	for range 300 { // without interest
 		beat := protocol.Message{Type: "heartbeat", Term: 6, Seq: 1}
 		sent := p.step("n3", 0, protocol.Input{Kind: protocol.Fire}, lead, protocol.Effects{Sends: []protocol.Send{send("n2", beat)}})
 		p.add(trace.Event{Kind: trace.Work, Node: "n3", Life: 1, Says: "n3 writes with token 6: accepted"})
@@ -137,8 +137,8 @@ func TestStoryOfTwoLeaders(t *testing.T) {
 	golden(t, "two-leaders.txt", tell(t, twoLeaders(t), story.Options{Lines: 20}))
 }
 
-// TestLines: it is about as long as asked for, whole when asked for, and has the
-// same end.
+// TestLines: a story has about the lines asked for, is complete when asked for, and has the same
+// end.
 func TestLines(t *testing.T) {
 	p := twoLeaders(t)
 	full, brief := tell(t, p, story.Options{Full: true}), tell(t, p, story.Options{})
@@ -153,7 +153,7 @@ func TestLines(t *testing.T) {
 		t.Errorf("in full it ends with:\n%s\nin brief with:\n%s", end, brief)
 	}
 	if strings.Contains(brief, "\x1b") {
-		t.Error("colours that nobody asked for")
+		t.Error("colours that were not asked for")
 	}
 	coloured := tell(t, p, story.Options{Colour: true})
 	plain := strings.NewReplacer("\x1b[1m", "", "\x1b[2m", "", "\x1b[31m", "", "\x1b[1;31m", "", "\x1b[32m", "", "\x1b[33m", "", "\x1b[0m", "").Replace(coloured)
@@ -162,7 +162,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLapse: a lease that ends unseen is told, at the time when it ended.
+// TestLapse: the end of a lease that no step sees is told, at its time.
 func TestLapse(t *testing.T) {
 	p := newPlay(t, "n1", "n2")
 	p.step("n1", 0, protocol.Input{Kind: protocol.Boot}, protocol.View{Role: protocol.Follower}, protocol.Effects{})
@@ -180,8 +180,8 @@ func TestLapse(t *testing.T) {
 	}
 }
 
-// TestTwoElected: of a protocol without leases it is told for how long two were
-// elected, whether or not that counts as a violation.
+// TestTwoElected: for a protocol without leases a story says for how long two were elected, whether
+// or not that counts as a violation.
 func TestTwoElected(t *testing.T) {
 	for _, violated := range []bool{false, true} {
 		p := newPlay(t, "n1", "n2")
@@ -206,12 +206,12 @@ func TestTwoElected(t *testing.T) {
 			t.Errorf("violated %t: %q is not at the end of:\n%s", violated, want, got)
 		}
 		if strings.Contains(got, "not active") {
-			t.Errorf("nobody is active without leases:\n%s", got)
+			t.Errorf("no node is active without leases:\n%s", got)
 		}
 	}
 }
 
-// TestDrift: what a fast clock will show is told in true time.
+// TestDrift: the reading of a fast clock is shown in true time.
 func TestDrift(t *testing.T) {
 	p := newPlay(t, "n1")
 	fast := func(at time.Duration) protocol.Instant { return protocol.Instant(at + at/10) }
@@ -232,7 +232,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestWords: every kind of input, effect and event has its words.
+// TestWords: every kind of input, effect and event has a text.
 func TestWords(t *testing.T) {
 	p := newPlay(t, "n1", "n2")
 	follower := protocol.View{Role: protocol.Follower, Term: 1}
@@ -266,7 +266,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestDefect: what came before a defect is told, and the defect is returned.
+// TestDefect: what came before a defect is written, and the defect is returned.
 func TestDefect(t *testing.T) {
 	p := newPlay(t, "n1")
 	p.step("n1", 0, protocol.Input{Kind: protocol.Boot}, protocol.View{Role: protocol.Follower}, protocol.Effects{})

@@ -10,7 +10,7 @@ import (
 	"github.com/electd/elect/internal/protocol/trace"
 )
 
-// teller writes the story while it follows what goes on.
+// teller writes the story while it follows the events.
 type teller struct {
 	w      *bufio.Writer
 	header *trace.Header
@@ -23,12 +23,11 @@ type teller struct {
 	any    bool // something was told
 	// What ended the story.
 	violations []*trace.Event
-	holders    []string // who was elected at the first violation
+	holders    []string // the elected at the first violation
 	hash       string
-	terms      int // how often somebody became active
-	wins       int // how often somebody was elected
-	// both is for how long two were elected at one time, alive and not frozen, up
-	// to the time seen.
+	terms      int // how often a node became active
+	wins       int // how often a node was elected
+	// both is for how long two were elected at one time, alive and not frozen, up to the time seen.
 	both, seen int64
 }
 
@@ -86,7 +85,7 @@ func (t *teller) open() {
 	t.line(bold, "%12s  %s", "time", ids.String())
 }
 
-// event takes an event in, and tells it.
+// event follows an event, and writes it.
 func (t *teller) event(e *trace.Event, told bool) {
 	at := e.Time(t.header)
 	t.overlap(at)
@@ -196,8 +195,7 @@ func (t *teller) overlap(at int64) {
 	t.seen = max(t.seen, at)
 }
 
-// lapses tells of leases that have ended before at and that their holders have
-// not looked at since.
+// lapses writes the ends of leases before at that their holders have not seen since.
 func (t *teller) lapses(at int64, told bool) {
 	for _, l := range t.lanes {
 		end, ends := l.until()
@@ -212,7 +210,7 @@ func (t *teller) lapses(at int64, told bool) {
 	}
 }
 
-// gap says how many events were left out, if they are many.
+// gap writes how many events were left out, if they are many.
 func (t *teller) gap() {
 	if t.untold >= few {
 		t.line(faint, "%12s  … %d events", "", t.untold)
@@ -239,7 +237,7 @@ func (t *teller) row(at int64, l *lane, colour, text string) {
 	fmt.Fprintf(t.w, "%12s  %s %s\n", seconds(at), cells.String(), t.paint(colour, text))
 }
 
-// violated remembers who claimed what when it happened.
+// violated records the claims at the time of the violation.
 func (t *teller) violated(e *trace.Event, at int64) {
 	t.violations = append(t.violations, e)
 	if len(t.violations) > 1 {
@@ -265,7 +263,7 @@ func (t *teller) violated(e *trace.Event, at int64) {
 	}
 }
 
-// close says what it came to.
+// close writes the result.
 func (t *teller) close(whole bool) {
 	t.gap()
 	fmt.Fprintln(t.w)
@@ -295,8 +293,7 @@ func (t *teller) close(whole bool) {
 	}
 }
 
-// sum says how many terms there were, and where nobody proved a lease for how long
-// two were elected.
+// sum says how many terms there were, and without leases for how long two were elected.
 func (t *teller) sum() string {
 	if t.terms > 0 || t.wins == 0 {
 		return fmt.Sprintf("Terms that became active: %d.", t.terms)

@@ -12,7 +12,7 @@ const (
 	idle    weight = iota // nothing came of it
 	trifle                // only messages that change nothing
 	turn                  // something was saved, lost, or changed for one node
-	turning               // who leads changed, or the world
+	turning               // the leader changed, or a fault began or ended
 )
 
 // scales weigh events, by what was before them.
@@ -41,7 +41,7 @@ func (s *scales) weigh(e *trace.Event) weight {
 	case trace.Lost:
 		l := loss{e.Node, e.Send.To, e.Send.Message.Type}
 		if s.lost[l] {
-			return trifle // the first of many says it all
+			return trifle // the first of many is enough
 		}
 		s.lost[l] = true
 		return turn

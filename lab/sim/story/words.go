@@ -9,10 +9,10 @@ import (
 	"github.com/electd/elect/internal/protocol/trace"
 )
 
-// seconds is a time for people; the fourth digit is 0.1 ms.
+// seconds is a time as text; the fourth digit is 0.1 ms.
 func seconds(at int64) string { return fmt.Sprintf("%.4f s", float64(at)/float64(time.Second)) }
 
-// short is a duration for people.
+// short is a duration as text.
 func short(d time.Duration) string {
 	switch {
 	case d >= time.Second || d <= -time.Second:
@@ -130,7 +130,7 @@ func (t *teller) input(e *trace.Event, at int64) string {
 	return fmt.Sprintf("%s: %s", id, in.Kind)
 }
 
-// outcome is what came of a step: what changed, and what was wanted.
+// outcome is the result of a step: what changed, and the effects.
 func outcome(l *lane, was *protocol.View, e *trace.Event) []string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
@@ -242,7 +242,7 @@ func (t *teller) words(l *lane, was *protocol.View, e *trace.Event, at int64) st
 	return e.Says
 }
 
-// of is what a violation says, and of whom.
+// of is the text of a violation, with its node.
 func of(e *trace.Event) string {
 	if e.Node != "" {
 		return string(e.Node) + ": " + e.Says

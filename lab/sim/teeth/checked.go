@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/lab/check"
 )
 
-// Checked is how the exhaustive checker killed a mutant.
+// Checked is the kill of a mutant by the exhaustive checker.
 type Checked struct {
 	Invariant check.Invariant `json:"invariant"`
 	States    uint64          `json:"states"` // that it took
@@ -17,8 +17,7 @@ type Checked struct {
 // mostStates is how many states of its worlds a mutant may survive.
 const mostStates = 8_000_000
 
-// checked has the checker hunt m, if it has a world for it. It returns nil if m
-// survives that.
+// checked lets the checker hunt m, if it has a world for it. It returns nil if m survives.
 func checked(ctx context.Context, m Mutant) (*Checked, error) {
 	if m.Protocol != quorum.Name {
 		return nil, nil

@@ -24,8 +24,8 @@ type Ground struct {
 
 	script func(s *sim.Schedule) // changes what was drawn, if not nil
 	may    []sim.Invariant       // what may fail there of the machine as it is
-	// judge says what is wrong with a run in which all invariants hold, where a
-	// rule is not about safety: by its figures, and by what it asked of the store.
+	// judge says what is wrong with a run in which all invariants hold, where a rule is not about
+	// safety: by the run's figures, and by its requests to the store.
 	judge func(r *sim.Result, a *watcher) (sim.Invariant, string)
 }
 
@@ -39,8 +39,8 @@ func (g Ground) Schedule(p *sim.Protocol, seed uint64) (*sim.Schedule, error) {
 	return s, err
 }
 
-// Run makes the run of one seed on the ground. Where the ground judges by more
-// than the invariants, what it finds is the result's violation.
+// Run runs one seed on the ground. If the ground judges by more than the invariants, what it finds
+// is the result's violation.
 func (g Ground) Run(p *sim.Protocol, seed uint64) (*sim.Result, error) {
 	s, err := g.Schedule(p, seed)
 	if err != nil {
@@ -79,8 +79,8 @@ func (g Ground) Run(p *sim.Protocol, seed uint64) (*sim.Result, error) {
 	return r, nil
 }
 
-// grounds is where a mutant is hunted: everywhere, and for some of them first in
-// a world that has more of what their rule is about.
+// grounds is where a mutant is hunted: everywhere, and for some of them first in a world with more
+// of what their rule is about.
 func grounds(m Mutant) []Ground {
 	storm, swarm := sim.Options{Profile: "storm"}, sim.Options{Profile: "swarm"}
 	all := []Ground{{Name: "storm", Options: storm}, {Name: "tight storm", Options: tight(storm)}, {Name: "swarm", Options: swarm}}
@@ -93,8 +93,8 @@ func grounds(m Mutant) []Ground {
 	return all
 }
 
-// tight takes clocks for perfect, which they then are, so that hardly any margin
-// hides what a rule is for.
+// tight assumes perfect clocks, which the world then has, so that hardly any margin hides the lack
+// of a rule.
 func tight(o sim.Options) sim.Options {
 	o.Config = json.RawMessage(`{"drift":{"ppm":0,"guard":2000000}}`)
 	return o
@@ -113,14 +113,14 @@ func ms(n int64) sim.Time { return sim.Time(n * int64(time.Millisecond)) }
 // The names of what is wrong where no invariant is.
 const (
 	undisturbed sim.Invariant = "undisturbed" // a healthy leader stays
-	alike       sim.Invariant = "alike"       // nobody leads whose clock does not run like those of a quorum
+	alike       sim.Invariant = "alike"       // no leader's clock runs unlike those of a quorum
 	prompt      sim.Invariant = "prompt"      // a leader that is gone is replaced in time
-	joined      sim.Invariant = "joined"      // nobody leads before the work of who has resigned has returned
-	lawful      sim.Invariant = "lawful"      // asks and answers are as the rules say; see watcher
-	noHerd      sim.Invariant = "no-herd"     // who leaves a queue wakes one
+	joined      sim.Invariant = "joined"      // no node leads before the work of one that resigned has returned
+	lawful      sim.Invariant = "lawful"      // requests and answers follow the rules; see watcher
+	noHerd      sim.Invariant = "no-herd"     // a participant that leaves a queue wakes one
 )
 
-// first makes n1 the first leader: nobody else stands for a while.
+// first makes n1 the first leader: no other stands for a while.
 func first(s *sim.Schedule, among int) {
 	for i := 2; i <= among; i++ {
 		s.Ops = append(s.Ops, sim.Op{At: 0, Kind: sim.OpWithdraw, Node: node(i), For: 4 * time.Second})
@@ -129,7 +129,7 @@ func first(s *sim.Schedule, among int) {
 
 func node(i int) protocol.NodeID { return protocol.NodeID("n" + strconv.Itoa(i)) }
 
-// quiet is a world without faults of n participants, that lasts so long.
+// quiet is a world of n participants without faults, of that length.
 func quiet(n int, faults time.Duration) sim.Options {
 	return sim.Options{Profile: "quiet", Nodes: n, Faults: faults, Settle: -1}
 }
@@ -159,7 +159,7 @@ func stays(r *sim.Result, _ *watcher) (sim.Invariant, string) {
 // outlives has work go on when its process is killed.
 func outlives(s *sim.Schedule) { s.Work.Outlives = true }
 
-// nothing judges nothing but what the watcher has seen.
+// nothing judges by the watcher alone.
 func nothing(*sim.Result, *watcher) (sim.Invariant, string) { return "", "" }
 
 // apart cuts n1 and n3 from each other for good.
@@ -204,8 +204,8 @@ func ofQuorum(mutant string) Ground {
 	case "jump-forgets-promises", "jump-ignored-by-voters":
 		return Ground{Name: "jumps and deaths", Options: tight(only(sim.OpStep, sim.OpStrobe, sim.OpKill, sim.OpReset, sim.OpIsolate)), script: outlives}
 	case "twins-both-heard":
-		// A copy of a directory is started beside the process that uses it, and
-		// nobody is cut off. Nothing is excused.
+		// A copy of a directory is started beside the process that uses it, and no link is cut.
+		// Nothing is excused.
 		return Ground{Name: "a copy beside the original", Options: quiet(3, 40*time.Second), script: func(s *sim.Schedule) {
 			s.Ops = append(s.Ops, sim.Op{At: ms(8000 + int64(s.Seed%1000)), Kind: sim.OpTwin, Node: node(1 + int(s.Seed%3))})
 			for at := int64(13_000); at < 40_000; at += 4000 {
@@ -213,8 +213,8 @@ func ofQuorum(mutant string) Ground {
 			}
 		}}
 	case "witness-any-incarnation":
-		// n1 dies, its witness says so, and it leads again. Then the witness's word
-		// is heard once more, and everybody is deceived about n1.
+		// n1 dies, its witness says so, and it leads again. Then the witness's message is replayed,
+		// and all believe that n1 is gone.
 		return Ground{Name: "a witness heard twice", Options: with(quiet(3, 12*time.Second), `{"heartbeat":250000000}`), script: func(s *sim.Schedule) {
 			first(s, 3)
 			s.Ops = append(s.Ops,
@@ -232,8 +232,7 @@ func ofQuorum(mutant string) Ground {
 	case "promise-shrinks-at-once":
 		return Ground{Name: "different promises, and restarts", Options: with(only(sim.OpCrashLoop, sim.OpRoll, sim.OpKill), `{"each":{"n1":{"promise":8000000000}}}`)}
 	case "re-anchor-always":
-		// Everybody is deceived about the leader, and n2 wins, but dies before
-		// anybody hears of it.
+		// All believe that the leader is gone, and n2 wins, but dies before any other hears of it.
 		return Ground{Name: "a winner nobody hears of", Options: quiet(3, 60*time.Second), script: func(s *sim.Schedule) {
 			first(s, 3)
 			for at := int64(6000); at < 59_000; at += 3000 {
@@ -283,7 +282,7 @@ func ofQuorum(mutant string) Ground {
 			s.Ops = append(s.Ops, sim.Op{At: ms(10_000), Kind: sim.OpRate, Node: "n1", Value: -300_000})
 		}}
 	case "apart-leads-again":
-		// n1 hears n2 only, which is no candidate, and whose promises it cannot use.
+		// n1 hears only n2, which is no candidate, and whose promises it cannot use.
 		return Ground{Name: "a fast clock that hears one of two", Options: bent(3, 60*time.Second), judge: func(r *sim.Result, _ *watcher) (sim.Invariant, string) {
 			if r.Stats.Elections > 8 {
 				return alike, fmt.Sprintf("%d elections: n1 comes back again and again, and nobody stays leader", r.Stats.Elections)
@@ -301,8 +300,8 @@ func ofQuorum(mutant string) Ground {
 				sim.Op{At: at, Kind: sim.OpHalfOpen, Node: "n3", Peer: "n1", For: s.Faults})
 		}}
 	case "apart-stands":
-		// When n1 dies n2 is the only candidate. It has been told that its clock
-		// does not run like the others, and stands aside for longer than this lasts.
+		// When n1 dies n2 is the only candidate. It has learned that its clock does not run like
+		// the others, and stands aside for longer than this lasts.
 		return Ground{Name: "the only candidate's clock runs fast", Options: bent(5, 26*time.Second), judge: func(r *sim.Result, _ *watcher) (sim.Invariant, string) {
 			if r.Stats.Elections > 1 {
 				return alike, fmt.Sprintf("%d elections: n2 was elected, and its clock runs at 140 %% of the rate of the others", r.Stats.Elections)
@@ -319,8 +318,8 @@ func ofQuorum(mutant string) Ground {
 				sim.Op{At: ms(20_000), Kind: sim.OpKill, Node: "n1"})
 		}}
 	case "refusal-adopts-term":
-		// A leader may have to move on to a higher term though nobody has broken this
-		// rule: who stood is in that term itself. So the answers are judged.
+		// A leader may have to move on to a higher term without a breach of this rule: the
+		// candidate is in that term itself. So the answers are judged.
 		return Ground{Name: "storm, its votes judged", Options: sim.Options{Profile: "storm"}, judge: nothing}
 	case "old-heartbeat-extends":
 		return Ground{Name: "heartbeats of the dead", Options: quiet(3, 40*time.Second), judge: within(4 * time.Second), script: func(s *sim.Schedule) {
@@ -333,8 +332,7 @@ func ofQuorum(mutant string) Ground {
 			}
 		}}
 	case "leader-without-quorum-keeps-promising":
-		// n2 hears everybody, n1 only n2, and n5 is dead: only with n2 is there a
-		// majority.
+		// n2 hears all, n1 only n2, and n5 is dead: only with n2 is there a majority.
 		return Ground{Name: "a hub", Options: quiet(5, 40*time.Second), judge: within(900 * time.Millisecond), script: func(s *sim.Schedule) {
 			first(s, 5)
 			s.Ops = append(s.Ops,
@@ -354,9 +352,9 @@ func ofLease(mutant string) Ground {
 	case "wait-own-duration", "duration-changes":
 		return Ground{Name: "different durations", Options: with(sim.Options{Profile: "storm"}, `{"each":{"n1":{"duration":5000000000}}}`)}
 	case "store-change-ignored":
-		// The store forgets the tenure that began after n1 had resigned, and who
-		// comes back has not seen it either. The counter goes back with the record,
-		// who holds a lease does not.
+		// The store forgets the tenure that began after n1 had resigned, and the participant that
+		// returns has not seen it either. The counter goes back with the record, the holder does
+		// not.
 		return Ground{
 			Name: "failovers of the store", may: forgotten,
 			Options: quiet(3, 60*time.Second),
@@ -399,8 +397,8 @@ func ofLease(mutant string) Ground {
 				sim.Op{At: ms(40_001), Kind: sim.OpForeign, Count: 12})
 		}}
 	case "older-renewal-is-current":
-		// n3 is cut off when n2 takes over, for 15 s, and so is n2 when the store goes
-		// back to a renewal of n1's that is older than the one n3 has seen.
+		// n3 is cut off when n2 takes over, for 15 s, and so is n2 when the store goes back to a
+		// renewal of n1's that is older than the one that n3 has seen.
 		return Ground{
 			Name: "an older renewal comes back with the store", may: forgotten,
 			Options: with(quiet(3, 60*time.Second), `{"each":{"n1":{"duration":5000000000},"n3":{"duration":5000000000}}}`),
@@ -433,7 +431,7 @@ func ofLease(mutant string) Ground {
 				s.Ops = append(s.Ops,
 					sim.Op{At: ms(at), Kind: sim.OpResign, Node: sim.Leader},
 					sim.Op{At: ms(at + 3_000), Kind: sim.OpForeign, Count: 1},
-					// And the one that whoever has resigned held last.
+					// And the last one held by a participant that has resigned.
 					sim.Op{At: ms(at + 25_000), Kind: sim.OpForeign, Count: 8})
 			}
 		}}
@@ -484,7 +482,7 @@ func ofQueue(mutant string) Ground {
 		}}
 	case "adopt-from-older-session", "scan-without-sync", "session-replaced-silently":
 		return Ground{Name: "lost answers, the asks judged", Options: tight(only(sim.OpPause, sim.OpStoreUnknown, sim.OpStaleRead, sim.OpExpireEarly, sim.OpStoreDown)), judge: nothing, script: func(s *sim.Schedule) {
-			s.Store.Repeat = 0 // a library that repeats an Enter makes two entries of one
+			s.Store.Repeat = 0 // a library that repeats an Enter makes two entries
 		}}
 	case "servers-taken-for-mended":
 		return Ground{Name: "etcd's leader hangs", Options: only(sim.OpStoreHang, sim.OpStoreElect, sim.OpStoreDown, sim.OpKill, sim.OpResign)}

@@ -11,8 +11,8 @@ import (
 func ofMembers(mutant string) Ground {
 	switch mutant {
 	case "handover-any-seq":
-		// n1 hands over, and leads again in the same life. Then what it said when it
-		// handed over is heard once more, and everybody is deceived about n1.
+		// n1 hands over, and leads again in the same incarnation. Then its handover message is
+		// replayed, and all believe that n1 is gone.
 		return Ground{Name: "a transfer heard twice", Options: with(quiet(3, 12*time.Second), `{"heartbeat":250000000}`), script: func(s *sim.Schedule) {
 			first(s, 3)
 			s.Work.Stop = 10 * time.Millisecond
@@ -48,9 +48,9 @@ func ofMembers(mutant string) Ground {
 	return Ground{}
 }
 
-// oldTerm has n2 win term 2 while n3 does not hear that it stands, so n3 comes into
-// that term without a vote. Then o1, who has been cut off since term 1, becomes a
-// voter in the place of n1, and the first that it hears is that it is to follow.
+// oldTerm has n2 win term 2 while n3 does not hear its request, so n3 enters that term without a
+// vote. Then o1, which has been cut off since term 1, becomes a voter in the place of n1, and the
+// first message that reaches it tells it to follow.
 func oldTerm(s *sim.Schedule) {
 	s.Observers = 1
 	first(s, 3)
@@ -67,8 +67,8 @@ func oldTerm(s *sim.Schedule) {
 	change(8000, "n2", "n3", "o1")
 }
 
-// still makes the world so regular that its times are known: with a promise of
-// 10 s n1 wins at 10,005, and sends its heartbeats from then on.
+// still makes the world so regular that its times are known: with a promise of 10 s n1 wins at
+// 10,005, and sends its heartbeats from then on.
 func still(s *sim.Schedule, nodes int) {
 	s.Clocks, s.Work = nil, sim.Work{}
 	s.Links, s.Disks = sim.LinkNoise{Delay: time.Millisecond}, sim.DiskNoise{Sync: time.Millisecond}
@@ -84,18 +84,17 @@ func once(s *sim.Schedule, at int64, voters ...protocol.NodeID) {
 	s.Ops = append(s.Ops, sim.Op{At: ms(at), Kind: sim.OpReconfigure, Group: voters, Every: 10 * time.Millisecond, For: 15 * time.Millisecond})
 }
 
-// deceived has somebody believe that n1 is gone, which is cut off and is not.
+// deceived makes who believe that n1 is gone, which is only cut off.
 func deceived(s *sim.Schedule, who protocol.NodeID) {
 	s.Ops = append(s.Ops,
 		sim.Op{At: ms(46_200), Kind: sim.OpReset, Node: "n1", Peer: who},
 		sim.Op{At: ms(46_201), Kind: sim.OpIsolate, Node: "n1", For: 10 * time.Second})
 }
 
-// unpromised has n1 lead with a lease that rests on n2's promise alone, for what
-// n3 has promised is old. Then o1 becomes a voter, and acknowledges that when n1,
-// whom no majority of four has heard for a while, asks for no promise. If o2
-// was made one now, too, n2 could be elected by n3, o1 and o2, who are bound to
-// nobody, while n1's lease is proven.
+// unpromised has n1 lead with a lease that rests on n2's promise alone, because n3's is old. Then
+// o1 becomes a voter, and acknowledges that when n1, which no majority of four has answered for a
+// while, asks for no promise. If o2 became a voter now, too, n2 could be elected by n3, o1 and o2,
+// which have promised nothing, while n1's lease is proven.
 func unpromised(s *sim.Schedule) {
 	s.Observers = 2
 	still(s, 3)
@@ -109,9 +108,8 @@ func unpromised(s *sim.Schedule) {
 	deceived(s, "n2")
 }
 
-// displaced is the same with a voter that leaves: n1's lease rests on n2 and n3, and
-// n2 goes. If n1 took what n3 has promised for n4's, o1 could become a voter, and
-// n3 be elected by n4, n5 and o1.
+// displaced is the same with a voter that leaves: n1's lease rests on n2 and n3, and n2 goes. If n1
+// took n3's promise for n4's, o1 could become a voter, and n3 be elected by n4, n5 and o1.
 func displaced(s *sim.Schedule) {
 	s.Observers = 1
 	still(s, 5)
@@ -125,11 +123,10 @@ func displaced(s *sim.Schedule) {
 	deceived(s, "n3")
 }
 
-// overtaken has n1 lead with n2's promise, and n2, who is deceived, win the next
-// term with n3's vote: it has to wait until what it promised itself is over. n3
-// promises to it, and loses its memory before it has written down that this term
-// was won. So it helps n1 to win the term after, whose work has to stop, because
-// another may have led, and takes its time.
+// overtaken has n1 lead with n2's promise, and n2, which believes that n1 is gone, win the next
+// term with n3's vote: it has to wait until its own promise is over. n3 promises to it, and loses
+// its memory before it has saved that this term was won. So it helps n1 to win the term after,
+// whose work has to stop, because another may have led, and takes its time.
 func overtaken(s *sim.Schedule) {
 	still(s, 3)
 	s.Work.Stop = 5 * time.Second
@@ -143,10 +140,9 @@ func overtaken(s *sim.Schedule) {
 		sim.Op{At: ms(39_400), Kind: sim.OpLoseWrites, Node: "n3", For: 100 * time.Millisecond})
 }
 
-// heldUp has n3 hand over to n1, and the word be held up. n4 wins instead, and
-// removes n2 and n5, so that two of n1, n3 and n4 are a majority. Then n1 gets
-// the word, stands, and has its own vote and n2's, when it learns from n3 how few
-// it would take.
+// heldUp has n3 hand over to n1, and delays that message. n4 wins instead, and removes n2 and n5,
+// so that two of n1, n3 and n4 are a majority. Then n1 receives the message, stands, and has its
+// own vote and n2's, when it learns from n3 how few votes are enough.
 func heldUp(s *sim.Schedule) {
 	s.Links, s.Disks = sim.LinkNoise{Delay: time.Millisecond}, sim.DiskNoise{Sync: time.Millisecond}
 	s.Work.Stop = time.Millisecond

@@ -13,12 +13,11 @@ import (
 	"github.com/electd/elect/internal/protocol/quorum"
 )
 
-// Seeds is how many seeds a mutant has to survive, on each of its grounds, to
-// count as a survivor.
+// Seeds is how many seeds a mutant has to survive, on each of its grounds, to count as a survivor.
 const Seeds = 2000
 
-// Least is how many seeds of each ground the machine as it is has to hold at least,
-// and times how many of them for each that the hardest mutant took there.
+// Least is how many seeds of each ground the unchanged machine has to pass at least, and times is
+// how many of them for each seed that the hardest mutant took there.
 const (
 	Least = 60
 	times = 3
@@ -31,7 +30,7 @@ type Figure struct {
 	Seeds            int    // that it took
 }
 
-// Enough is how many seeds of the ground the machine as it is has to hold.
+// Enough is how many seeds of the ground the unchanged machine has to pass.
 func (f Figure) Enough() int { return max(Least, times*f.Seeds) }
 
 // Figures lists all grounds on which the mutants were hunted, by protocol and name.
@@ -58,11 +57,11 @@ func Figures(kills []Kill) []Figure {
 	return all
 }
 
-// Harmless is a rule that can be switched off in the simulator's world without
-// any harm to what the contract promises.
+// Harmless is a rule that can be switched off in the simulator's world without a breach of the
+// contract.
 type Harmless struct{ Protocol, Name, Rule, Says, Why string }
 
-// Equivalent lists what was tried as a mutant and is none.
+// Equivalent lists rules that were tried as mutants and are none.
 func Equivalent() []Harmless {
 	return []Harmless{
 		{
@@ -154,8 +153,8 @@ for %d at least: TestGroundsAreFair reads from this table how many. (Without ELE
 	}
 }
 
-// driving lists the mutants of what drives a machine. They are caught
-// elsewhere: the simulator drives machines itself.
+// driving lists the mutants of what drives a machine. Other tests catch them, because the simulator
+// drives machines itself.
 func driving(w io.Writer) {
 	fmt.Fprint(w, `
 ## Driving a machine
@@ -175,7 +174,7 @@ A mutant that survives its test fails the build.
 	}
 }
 
-// checked is what the checker has found, in how many states and steps.
+// checked is the checker's result, in states and steps.
 func (k *Kill) checked() string {
 	if k.Checked == nil {
 		return "–"

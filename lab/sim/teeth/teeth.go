@@ -1,7 +1,6 @@
-// Package teeth shows that the simulator bites. It switches single rules of the
-// machines off, by name, and lets the simulator hunt each of these mutants: how
-// many runs does it take until an invariant fails? The exhaustive checker hunts
-// those that it has a world for, too.
+// Package teeth shows that the simulator finds faults. It switches single rules of the machines
+// off, by name, and lets the simulator hunt each of these mutants: how many runs does it take until
+// an invariant fails? The exhaustive checker hunts those for which it has a world, too.
 //
 // Mutants exist only in builds with the tag "mutants"; [Hunt] in any other build
 // returns an error. The package's test makes such a build and fails if a mutant
@@ -35,8 +34,8 @@ type Mutant struct {
 	Says     string `json:"says"` // what it does instead
 }
 
-// Mutants lists all of them but those that are equivalent. A rule of the queue that both dialects share is
-// hunted in the one in which more depends on it.
+// Mutants lists all of them but the equivalent ones. A rule of the queue that both dialects share
+// is hunted in the dialect that depends on it more.
 func Mutants() []Mutant {
 	var all []Mutant
 	for _, m := range protocols.QuorumMutants() {
@@ -53,12 +52,11 @@ func Mutants() []Mutant {
 	})
 }
 
-// Kill is what became of a mutant.
+// Kill is the result of a hunt.
 type Kill struct {
 	Mutant
 	Ground Ground `json:"ground"` // where it was killed
-	// Runs is how many runs it took in all, on all of its grounds; with Seed 0
-	// it has survived them.
+	// Runs is the number of runs in all, on all of its grounds; with Seed 0 it has survived them.
 	Runs      int            `json:"runs"`
 	Seed      uint64         `json:"seed"`
 	Violation *sim.Violation `json:"violation,omitempty"`
@@ -71,9 +69,9 @@ func (k *Kill) Dead() bool { return k.Seed != 0 || k.Checked != nil }
 // ErrNoMutants says that this build has no mutants.
 var ErrNoMutants = errors.New("this build has no mutants: build with -tags mutants")
 
-// Hunt hunts the mutants, several at a time, each with the seeds from 1 to seeds
-// on each of its grounds. done, if not nil, is called for each in turn of their
-// ends. What Hunt returns depends on mutants and seeds only.
+// Hunt hunts the mutants, several at a time, each with the seeds from 1 to seeds on each of its
+// grounds. done, if not nil, is called at the end of each, never concurrently. The result depends
+// on mutants and seeds only.
 func Hunt(ctx context.Context, mutants []Mutant, seeds int, done func(Kill)) ([]Kill, error) {
 	kills := make([]Kill, len(mutants))
 	failed := make([]error, len(mutants))
@@ -107,8 +105,8 @@ func Hunt(ctx context.Context, mutants []Mutant, seeds int, done func(Kill)) ([]
 	return kills, nil
 }
 
-// hunt gives each ground a seed in turn, so that what it takes does not depend on
-// a lucky first one.
+// hunt gives each ground a seed in turn, so that the number of runs does not depend on a lucky
+// first ground.
 func hunt(ctx context.Context, m Mutant, seeds int) (Kill, error) {
 	k := Kill{Mutant: m}
 	p, err := mutated(m)

@@ -87,9 +87,9 @@ func TestTable(t *testing.T) {
 
 var exactly = flag.Int("seeds", 0, "have the machines as they are hold for so many seeds of each ground, and of each profile; 0 is as docs/teeth.md says")
 
-// The machines as they are hold wherever mutants of them are hunted: a ground that
-// they fail on shows nothing. And they hold for longer than the hardest mutant does
-// there, or the ground shows nothing about them.
+// The unchanged machines pass wherever mutants of them are hunted: a ground that they fail on shows
+// nothing. And they pass more seeds than the hardest mutant takes there, or the ground shows
+// nothing about them.
 func TestGroundsAreFair(t *testing.T) {
 	enough := table(t)
 	for _, p := range protocols.All() {
@@ -157,8 +157,8 @@ func groundsOf(t *testing.T, name string) []Ground {
 	return all
 }
 
-// table is how many seeds the machine as it is has to hold, by protocol and ground:
-// the one table that the hunt writes, TestHunt compares, and TestGroundsAreFair reads.
+// table is how many seeds the unchanged machine has to pass, by protocol and ground: the one table
+// that the hunt writes, TestHunt compares, and TestGroundsAreFair reads.
 func table(t *testing.T) map[[2]string]int {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "teeth.md"))

@@ -8,12 +8,12 @@ import (
 	"github.com/electd/elect/lab/sim"
 )
 
-// watcher looks at what machines do beyond what the invariants are about: what
-// they ask of a queue, and in which term they are after they have refused a vote.
+// watcher observes what machines do beyond the invariants: their requests to a queue, and their
+// term after they have refused a vote.
 type watcher struct {
 	lists   int             // how many lists were asked for
 	terms   map[life]uint64 // after the latest step
-	wrong   string          // the first thing that was
+	wrong   string          // the first finding
 	session map[life]uint64 // the latest that it asked about
 	ended   map[life]uint64 // the session of a tenure that has ended by itself
 }

@@ -107,7 +107,7 @@ type Twin struct{ *Beside }
 // computer had been set up twice. If it leads it stamps the ledger as any node.
 func (c *Cluster) Twin(i int, elsewhere bool) (*Twin, error) {
 	if c.cfg.Election == File {
-		return nil, errors.New("cluster: in a file election an id binds nobody, and so there are no twins")
+		return nil, errors.New("cluster: in a file election ids are not bound to a node, so there are no twins")
 	}
 	c.mu.Lock()
 	c.twins++

@@ -36,8 +36,8 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// ship is a cluster under test, and its events.
-type ship struct {
+// rig is a cluster under test, and its events.
+type rig struct {
 	*Cluster
 	t *testing.T
 
@@ -80,14 +80,14 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// newShip makes a cluster, which is closed at the end of the test. If that fails, the output of its
+// newRig makes a cluster, which is closed at the end of the test. If that fails, the output of its
 // nodes is shown.
-func newShip(t *testing.T, cfg Config) *ship {
+func newRig(t *testing.T, cfg Config) *rig {
 	t.Helper()
 	if cfg.Dir == "" {
 		cfg.Dir = t.TempDir()
 	}
-	s := &ship{t: t}
+	s := &rig{t: t}
 	cfg.Promise = cmp.Or(cfg.Promise, promise)
 	cfg.Heartbeat = cfg.Promise / 10
 	cfg.Observe = func(e judge.Event) {
@@ -110,8 +110,8 @@ func newShip(t *testing.T, cfg Config) *ship {
 	return s
 }
 
-// peers is a ship of that many nodes on a network of proxies.
-func newPeers(t *testing.T, cfg Config) *ship {
+// peers is a rig of that many nodes on a network of proxies.
+func newPeers(t *testing.T, cfg Config) *rig {
 	t.Helper()
 	cfg.Dir = t.TempDir()
 	n, err := network.NewProxies(cfg.Dir, max(cfg.Voters, cfg.Size))
@@ -124,10 +124,10 @@ func newPeers(t *testing.T, cfg Config) *ship {
 		}
 	})
 	cfg.Network = n
-	return newShip(t, cfg)
+	return newRig(t, cfg)
 }
 
-func (s *ship) logs() {
+func (s *rig) logs() {
 	all, _ := filepath.Glob(filepath.Join(s.cfg.Dir, "log", "*"))
 	for _, path := range all {
 		text, _ := os.ReadFile(path)
@@ -136,7 +136,7 @@ func (s *ship) logs() {
 }
 
 // start starts all nodes and waits for calm.
-func (s *ship) start() Leader {
+func (s *rig) start() Leader {
 	s.t.Helper()
 	for i := range s.cfg.Voters {
 		s.must(s.Start(i))
@@ -144,21 +144,21 @@ func (s *ship) start() Leader {
 	return s.calm()
 }
 
-func (s *ship) must(err error) {
+func (s *rig) must(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *ship) calm() Leader {
+func (s *rig) calm() Leader {
 	s.t.Helper()
 	l, err := s.Calm(within(s.t))
 	s.must(err)
 	return l
 }
 
-func (s *ship) after(l Leader) Leader {
+func (s *rig) after(l Leader) Leader {
 	s.t.Helper()
 	next, err := s.After(within(s.t), l.Token)
 	s.must(err)
@@ -167,7 +167,7 @@ func (s *ship) after(l Leader) Leader {
 
 // lead makes node i lead. On a busy computer the leader may change meanwhile for another reason;
 // then it tries again.
-func (s *ship) lead(i int) Leader {
+func (s *rig) lead(i int) Leader {
 	s.t.Helper()
 	ctx := within(s.t)
 	for {
@@ -183,7 +183,7 @@ func (s *ship) lead(i int) Leader {
 }
 
 // operate runs elect until it succeeds.
-func (s *ship) operate(args ...string) {
+func (s *rig) operate(args ...string) {
 	s.t.Helper()
 	for ctx := within(s.t); ; {
 		_, err := s.Operator(ctx, args...)
@@ -198,7 +198,7 @@ func (s *ship) operate(args ...string) {
 }
 
 // gone waits until a process has ended, or its id belongs to another one.
-func (s *ship) gone(pid int) {
+func (s *rig) gone(pid int) {
 	s.t.Helper()
 	ctx := within(s.t)
 	for {
@@ -220,7 +220,7 @@ func (s *ship) gone(pid int) {
 }
 
 // again waits until node i has another process than old.
-func (s *ship) again(i, old int) {
+func (s *rig) again(i, old int) {
 	s.t.Helper()
 	ctx := within(s.t)
 	for s.Pid(i) == 0 || s.Pid(i) == old {
@@ -233,7 +233,7 @@ func (s *ship) again(i, old int) {
 }
 
 // told counts the events of a node.
-func (s *ship) told(kind judge.Kind, node int) (n int) {
+func (s *rig) told(kind judge.Kind, node int) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.events {
@@ -504,7 +504,7 @@ func usages(t *testing.T, programs Programs) {
 
 // files tests candidates of all kinds on one computer, and kills the leader.
 func files(t *testing.T, programs Programs) {
-	s := newShip(t, Config{Programs: programs, Election: File, Voters: 5, Kind: kind})
+	s := newRig(t, Config{Programs: programs, Election: File, Voters: 5, Kind: kind})
 	l := s.start()
 	led := map[int]bool{}
 	for round := range 10 {

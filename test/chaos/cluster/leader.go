@@ -59,7 +59,7 @@ func (c *Cluster) After(ctx context.Context, token int64) (Leader, error) {
 		select {
 		case <-ticks.C:
 		case <-ctx.Done():
-			return Leader{}, fmt.Errorf("cluster: nobody has led with a token above %d: %w; there are:\n%s", token, context.Cause(ctx), c.Census())
+			return Leader{}, fmt.Errorf("cluster: no node has led with a token above %d: %w; there are:\n%s", token, context.Cause(ctx), c.Census())
 		}
 	}
 }
@@ -150,7 +150,7 @@ func takesPart(m *peer.MembershipStatus, id string) bool {
 
 // now is the present leader, with a small delay.
 func (c *Cluster) now(ctx context.Context) (Leader, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, answer, errors.New("nobody stamps"))
+	ctx, cancel := context.WithTimeoutCause(ctx, answer, errors.New("no node stamps"))
 	defer cancel()
 	l, err := c.Leader(ctx)
 	if err != nil {
@@ -179,7 +179,7 @@ func (c *Cluster) unrest(ctx context.Context, meant []bool, l *Leader) error {
 		case s == nil:
 			return fmt.Errorf("%s does not answer: %w", c.ID(i), cmp.Or(m.Errs[i], errors.New("it is not known")))
 		case s.Leader == nil || s.Stale:
-			return fmt.Errorf("%s follows nobody: %s", c.ID(i), s.Cause)
+			return fmt.Errorf("%s follows no leader: %s", c.ID(i), s.Cause)
 		case int64(s.Leader.Token) != m.Token && s.Plan.Lease != 0: // those of other protocols may be equal or fall
 			return fmt.Errorf("%s follows %s with token %v, and another one follows %s with %d", c.ID(i), s.Leader.ID, s.Leader.Token, c.ID(m.Leader), m.Token)
 		}
@@ -192,7 +192,7 @@ func (c *Cluster) unrest(ctx context.Context, meant []bool, l *Leader) error {
 	}
 	switch {
 	case m.Leader < 0:
-		return errors.New("nobody leads")
+		return errors.New("there is no leader")
 	case !led:
 		return fmt.Errorf("%s is said to lead, and has not proven its lease", c.ID(m.Leader))
 	case l != nil && (l.Node != m.Leader || l.Token != m.Token):

@@ -39,7 +39,7 @@ func namespaces(t *testing.T, programs Programs) {
 			t.Error(err)
 		}
 	})
-	s := newShip(t, Config{Dir: dir, Network: n, Programs: programs, Voters: 3, Kind: kind, Promise: 4 * promise})
+	s := newRig(t, Config{Dir: dir, Network: n, Programs: programs, Voters: 3, Kind: kind, Promise: 4 * promise})
 	if s.outside.there == nil {
 		t.Error("the operator is in this process's network; want one of its own")
 	}
@@ -47,7 +47,7 @@ func namespaces(t *testing.T, programs Programs) {
 	s.must(n.Set(network.Isolate(3, l.Node)))
 	next := s.after(l)
 	if next.Node == l.Node {
-		t.Errorf("%s leads, which nobody hears", s.ID(l.Node))
+		t.Errorf("%s leads, and no other hears it", s.ID(l.Node))
 	}
 	if m, err := s.Members(within(t)); err != nil || m.Nodes[l.Node] == nil {
 		t.Errorf("%+v, %v: want that the operator reaches %s", m, err, s.ID(l.Node))
@@ -356,7 +356,7 @@ func sweeps(t *testing.T, programs Programs) {
 			t.Fatalf("%d processes are there; want only the stray one", n)
 		}
 	}
-	newShip(t, Config{Programs: programs, Election: File, Voters: 1})
+	newRig(t, Config{Programs: programs, Election: File, Voters: 1})
 	_ = stray.Wait()
 	if status := stray.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGKILL {
 		t.Errorf("the stray process ended with %v", stray.ProcessState)
@@ -382,7 +382,7 @@ func refusals(t *testing.T, programs Programs) {
 			}
 		}
 	}
-	s := newShip(t, good)
+	s := newRig(t, good)
 	for name, err := range map[string]error{
 		"upgrade": s.Upgrade(0, true), "starve": s.Starve(0, 0), "kill": s.Kill(0, Node), "stop": s.Stop(0, Family), "cont": s.Cont(0, Family),
 	} {

@@ -8,24 +8,23 @@ const (
 	sectorSize = 512  // what a disk writes at once
 	pageSize   = 4096 // what the system keeps in memory at once
 
-	// maxPending and maxPendingBytes are how much of one file waits to be synced.
-	// What is older has reached the disk by itself, as the kernel's writeback
-	// would have brought it there in the end; it also bounds our memory.
+	// maxPending and maxPendingBytes bound how much of one file waits to be synced. Older writes
+	// have reached the disk by themselves, as by the kernel's writeback; it also bounds the memory
+	// of this process.
 	maxPending      = 1 << 14
 	maxPendingBytes = 4 << 20
 )
 
-// content is what is in a file: on the disk, and beside that in the system's
-// memory.
+// content is the content of a file: on the disk, and in addition in the system's memory.
 type content struct {
 	disk    []byte  // what a power loss leaves
 	pending []write // not on the disk yet, oldest first
 	waiting int     // bytes of pending
 	live    []byte  // disk with all of pending: what a read returns
 
-	// lost are pages that the system takes for written, after a sync that failed.
-	// A process sees them as long as the kernel has them in its own memory; no
-	// sync writes them; and if one byte of a page is written again all of it is.
+	// lost are pages that the system counts as written, after a failed sync. A process sees them as
+	// long as the kernel has them in its own memory; no sync writes them; and if one byte of a page
+	// is written again all of it is.
 	lost map[int64][]byte
 }
 
@@ -59,7 +58,7 @@ func resize(b []byte, size int64) []byte {
 	return b
 }
 
-// do carries out w, and first what w makes of pages that were lost.
+// do carries out w, and first its effect on lost pages.
 func (c *content) do(w write) {
 	if w.truncates() {
 		for p, page := range c.lost {
@@ -89,8 +88,8 @@ func (c *content) add(w write) {
 	}
 }
 
-// read copies what is there at off. The kernel asks for what it does not have in
-// its memory any more, so what was lost is gone from there too.
+// read copies the content at off. The kernel asks for what it does not have in its memory any more,
+// so lost pages are gone from there, too.
 func (c *content) read(b []byte, off int64) int {
 	for p := off / pageSize; len(c.lost) > 0 && p*pageSize < off+int64(len(b)); p++ {
 		delete(c.lost, p)
@@ -136,9 +135,9 @@ func (c *content) drop(n int) {
 	c.pending = slices.Delete(c.pending, 0, n)
 }
 
-// lose has the sync of the writes up to number fail: they will never reach the
-// disk, and the system takes their pages for clean. The size stays what it was, and
-// is a write of its own that the next sync brings to the disk.
+// lose makes the sync of the writes up to number fail: they will never reach the disk, and the
+// system counts their pages as clean. The size stays, and is a write of its own that the next sync
+// brings to the disk.
 func (c *content) lose(number uint64, next func() uint64) {
 	n := c.split(number)
 	if n == 0 {
@@ -180,7 +179,7 @@ func (w write) sectors() []write {
 	return all
 }
 
-// durable makes all that is there durable, and forgets what was lost.
+// durable makes all content durable, and forgets the lost pages.
 func (c *content) durable() *content {
 	return &content{disk: slices.Clone(c.live), live: slices.Clone(c.live)}
 }

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// copyTree copies directories, files and symbolic links, with their modes.
-// Whatever else there is has nothing in it. What vanishes meanwhile is left out.
+// copyTree copies directories, files and symbolic links, with their modes. Other files have no
+// content. Files that vanish meanwhile are left out.
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && path != from {
@@ -64,7 +64,7 @@ func copyOne(from, to string, kind fs.FileMode) error {
 	return nil
 }
 
-// export writes what is in a directory of a tree to a real one.
+// export writes the content of a directory of a tree to a real one.
 func (i *inode) export(to string) error {
 	var all error
 	for name, at := range i.names {

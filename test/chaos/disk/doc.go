@@ -1,7 +1,6 @@
-// Package disk has the disks that nodes under test keep their data on, and what
-// can go wrong with one: [NewFUSE] makes one that can be slow, fail, be full, and
-// lose power; [NewTmpfs] one that can be full, by the kernel's own account;
-// [NewPlain] one that can only be copied and wiped.
+// Package disk has the disks of nodes under test, and their faults: [NewFUSE] makes one that can be
+// slow, fail, be full, and lose power; [NewTmpfs] one that can be full, by the kernel's own
+// account; [NewPlain] one that can only be copied and wiped.
 //
 // # What a loss of power leaves
 //
@@ -41,11 +40,10 @@
 //   - A write is torn at any byte, where disks write sectors as a whole.
 //   - sync(2) and syncfs(2) do nothing; FUSE is not told of them.
 //
-// It is milder in this: a rename is never torn in two, and a file or directory is
-// not lost between its old and its new name; modes, owners and times of
-// what survives are never lost; nothing decays; and what was reported durable is.
-// While a sync of a file is under way the kernel lets nobody else write to it, and
-// with one of a directory, make or look for new names in it; a disk would.
+// It is milder in this: a rename is never torn in two, and a file or directory is not lost between
+// its old and its new name; modes, owners and times of what survives are never lost; nothing
+// decays; and what was reported durable is. While a sync of a file is under way the kernel lets no
+// process write to it, and with one of a directory, make or look for new names in it; a disk would.
 //
 // # Syncs that fail
 //
@@ -60,19 +58,17 @@
 //
 // # Other faults
 //
-// Full leaves what is there to be written in place, and removed and renamed.
-// ReadOnly also fails an fsync that would have something to write. WriteError and
-// SyncError do not keep anybody from making and renaming files. Locks are the
-// kernel's own: flock(2) and those of open file descriptions exclude and end as on
-// any disk. Links, O_TMPFILE, shared mappings and programs work; extended attributes
-// and holes do not.
+// Full leaves what is there to be written in place, and removed and renamed. ReadOnly also fails an
+// fsync that would have something to write. WriteError and SyncError do not keep processes from
+// making and renaming files. Locks are the kernel's own: flock(2) and those of open file
+// descriptions exclude and end as on any disk. Links, O_TMPFILE, shared mappings and programs work;
+// extended attributes and holes do not.
 //
 // # Concurrency and failure
 //
-// All of a [Disk] may be called at any time by any goroutine. What ends with an
-// error has changed nothing, except for those of plain directories, which may
-// have done it in part. The files of a FUSE disk are in the memory of the process
-// that made it, which serves them: they end with it, and who uses them then gets
-// errors (ENOTCONN). The next process that makes a disk removes the mounts of those
-// that have died. The serving process should not use the files itself.
+// All of a [Disk] may be called at any time by any goroutine. A call that returns an error has
+// changed nothing, except for those of plain directories, which may be done in part. The files of a
+// FUSE disk are in the memory of the process that made it, which serves them: they end with it, and
+// their users then get errors (ENOTCONN). The next process that makes a disk removes the mounts of
+// those that have died. The serving process should not use the files itself.
 package disk

@@ -86,9 +86,9 @@ func TestFoundingInOutages(t *testing.T) {
 	t.Logf("token %d; %d commands", token, rising(t, v.tokens))
 }
 
-// TestSlowDisks: slow syncs stand in nobody's way who leads. When the leader dies
-// another one leads: with syncs of 300 ms after a term or two, and with such as two
-// of which take longer than a promise after some more.
+// TestSlowDisks: slow syncs do not disturb a leader. When it dies another one leads:
+// with syncs of 300 ms after a term or two, and after some more if two syncs take
+// longer than a promise.
 func TestSlowDisks(t *testing.T) {
 	long.Test(t, "it cuts the power of real processes again and again")
 	elect := build(t)
@@ -110,7 +110,7 @@ func TestSlowDisks(t *testing.T) {
 				t.Logf("token %d after %d, %v after the leader was killed", now, token, time.Since(begin).Round(time.Millisecond))
 				fewest = min(fewest, uint64(now-token))
 			}
-			// One of them may have met with a machine that stood still.
+			// The machine may have been stopped during one of them.
 			if fewest > 10 {
 				t.Errorf("each election took %d terms or more: it wants one, and on slow disks a few", fewest)
 			}
@@ -122,8 +122,8 @@ func TestSlowDisks(t *testing.T) {
 }
 
 // TestDisksThatFail: a leader goes on while no disk can be written, whatever the
-// reason; but nobody new is elected, until disks are well again. What was said
-// meanwhile is true after a loss of power.
+// reason; but no other is elected, until disks are well again. What nodes
+// said meanwhile is true after a loss of power.
 func TestDisksThatFail(t *testing.T) {
 	long.Test(t, "it cuts the power of real processes again and again")
 	elect := build(t)
@@ -140,20 +140,20 @@ func TestDisksThatFail(t *testing.T) {
 			v.stays(4*v.promise, leader, token)
 			v.nodes[leader].kill()
 			v.nodes[leader].join()
-			nobody := func(what string) {
+			unled := func(what string) {
 				t.Helper()
 				v.hold(4 * v.promise)
 				if l, now, _ := v.look(); l >= 0 {
 					t.Errorf("%s: %s leads with token %d", what, v.nodes[l].id, now)
 				}
 			}
-			nobody("no disk can be written")
+			unled("no disk can be written")
 			other := v.nodes[(leader+1)%3]
 			v.await("it says what is wrong", func() bool {
 				return strings.Contains(other.said(), "the ballot cannot be saved: this node votes for nobody and leads nothing until it can")
 			})
 			other.fault(disk.Fault{})
-			nobody("one of three disks can be written")
+			unled("one of three disks can be written")
 			v.fault(disk.Fault{})
 			_, token = v.leads(token)
 			for i, n := range v.nodes {
@@ -169,8 +169,8 @@ func TestDisksThatFail(t *testing.T) {
 	}
 }
 
-// TestFullDisks: disks without a byte left stand in nobody's way: neither of who
-// leads, nor of an election, nor of a node that is started again.
+// TestFullDisks: disks without a byte left disturb neither a leader, nor an election,
+// nor a node that restarts.
 func TestFullDisks(t *testing.T) {
 	long.Test(t, "it cuts the power of real processes again and again")
 	v := newVoters(t, build(t), quick)
@@ -189,9 +189,8 @@ func TestFullDisks(t *testing.T) {
 	rising(t, v.tokens)
 }
 
-// TestStartOnBadDisks is what elect run does where its disk is bad when it is
-// started: it says so and ends. Only a disk that is full is none of these to a node
-// that has its files. When the disk is well again, it comes up.
+// TestStartOnBadDisks: elect run ends, and says why, if its disk is bad at its start. A full disk
+// is no such fault for a node that has its files. When the disk is sound again, the node starts.
 func TestStartOnBadDisks(t *testing.T) {
 	long.Test(t, "it cuts the power of real processes again and again")
 	faults := []struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/electd/elect/internal/long"
 )
 
-// TestSyncDelay: a sync takes its time, everything else does not, and when the
-// disk is well again those that wait do not have to any more.
+// TestSyncDelay: a sync takes its time, everything else does not, and when the disk is healed
+// waiting syncs end.
 func TestSyncDelay(t *testing.T) {
 	const delay = 200 * time.Millisecond
 	b := newBench(t)
@@ -61,9 +61,9 @@ func TestSyncDelay(t *testing.T) {
 	}
 }
 
-// TestSyncDelayCovers: a sync makes durable what was written before it began, and
-// says nothing of what is written while it lasts. The kernel lets nobody write to
-// a file of FUSE meanwhile, so it is asked here.
+// TestSyncDelayCovers: a sync makes durable what was written before it began, and nothing that is
+// written while it lasts. The kernel lets no process write to a file of FUSE meanwhile, so it is
+// asked here.
 func TestSyncDelayCovers(t *testing.T) {
 	s := service{fuse.NewDefaultRawFileSystem(), newVolume()}
 	var made fuse.CreateOut
@@ -109,9 +109,8 @@ func TestSyncDelayCovers(t *testing.T) {
 	}
 }
 
-// TestSyncError: what a failed sync was to make durable never becomes so, though
-// the next sync succeeds and the file can be read as if nothing were wrong. What
-// is written again is durable with the page that it is in.
+// TestSyncError: data of a failed sync never becomes durable, though the next sync succeeds and the
+// file can be read. Data that is written again is durable with its whole page.
 func TestSyncError(t *testing.T) {
 	page := strings.Repeat(".", pageSize)
 	begin := func(t *testing.T) (b *bench, f int) {
@@ -206,7 +205,7 @@ func firsts(text string) string {
 	return strings.Join(all, ", ")
 }
 
-// TestFull: what is there can be overwritten; nothing grows, and nothing is made.
+// TestFull: existing content can be overwritten; nothing grows, and nothing is made.
 func TestFull(t *testing.T) {
 	b := newBench(t)
 	f := b.create(b.at("f"), "0123456789")
@@ -241,8 +240,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestReadOnly: all that changes something is refused, and what is there can be
-// read.
+// TestReadOnly: every change is refused, and everything can be read.
 func TestReadOnly(t *testing.T) {
 	b := newBench(t)
 	b.fsync(b.create(b.at("g"), "old"))
@@ -283,7 +281,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestWriteError: what writes to a file fails, and leaves it as it was.
+// TestWriteError: writes to a file fail, and leave it as it was.
 func TestWriteError(t *testing.T) {
 	b := newBench(t)
 	f := b.create(b.at("f"), "old")
@@ -321,7 +319,7 @@ func TestLocks(t *testing.T) {
 			for _, path := range []string{b.at("f"), b.at("")} {
 				if path == b.at("") {
 					if do.name == "ofd" {
-						continue // nobody can write to a directory, so nobody can lock it so
+						continue // a directory cannot be opened for writing, so not locked so
 					}
 					flags = unix.O_RDONLY
 				}
@@ -449,7 +447,7 @@ func TestSmallDisk(t *testing.T) {
 	}
 }
 
-// TestUnable: what a disk cannot do it says, and does not.
+// TestUnable: a disk refuses the faults that it cannot have.
 func TestUnable(t *testing.T) {
 	long.Test(t, "it mounts disks")
 	plain, err := NewPlain(t.TempDir())
@@ -494,8 +492,7 @@ func TestUnable(t *testing.T) {
 	}
 }
 
-// TestSweep: what a killed process has left mounted the next one removes, and
-// leaves alone what belongs to one that lives.
+// TestSweep: the next process removes the mounts of a killed one, and leaves those of a live one.
 func TestSweep(t *testing.T) {
 	if os.Geteuid() != 0 {
 		newBench(t) // which says why not, and fails in CI

@@ -98,13 +98,13 @@ func (m *machine) leader() *node {
 			return n
 		}
 	}
-	m.t.Fatalf("nobody says %q", want)
+	m.t.Fatalf("no node says %q", want)
 	return nil
 }
 
-// TestFileElectionInOutages: a machine with two candidates loses power at a random
-// moment, 40 times, and no token is used twice. In between, one of two that dies is
-// followed by the other, by the locks of the disk.
+// TestFileElectionInOutages: a machine with two candidates loses power at a random moment, 40
+// times, and no token is used twice. In between, when one of the two dies the other leads, by the
+// locks of the disk.
 func TestFileElectionInOutages(t *testing.T) {
 	long.Test(t, "it cuts the power of real processes again and again")
 	m := newMachine(t, build(t))
@@ -144,9 +144,9 @@ func TestFileElectionInOutages(t *testing.T) {
 	t.Logf("token %d; %d commands", token, rising(t, m.tokens))
 }
 
-// TestFileElectionOnBadDisks: a leader goes on while its disk is bad. Whoever would
-// follow it leads on a disk that is slow, tries again on one that is full or fails,
-// until it is well, and ends where it can only read.
+// TestFileElectionOnBadDisks: a leader goes on while its disk is bad. A candidate after it
+// leads on a disk that is slow, tries again on one that is full or fails, until it is
+// well, and ends where it can only read.
 func TestFileElectionOnBadDisks(t *testing.T) {
 	long.Test(t, "it cuts the power of real processes again and again")
 	tests := []struct {

@@ -162,8 +162,8 @@ func (d *fuseDisk) Close() error {
 	return d.tree.root.export(d.path)
 }
 
-// detach ends what is mounted at path, whoever uses it. FUSE answers all that are
-// still waiting with an error.
+// detach unmounts path, even if it is in use. FUSE answers all that are still waiting with an
+// error.
 func detach(path string) error {
 	if err := unix.Unmount(path, unix.MNT_FORCE|unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("unmount %s: %w", path, err)

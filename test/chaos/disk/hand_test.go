@@ -18,10 +18,9 @@ import (
 	"github.com/electd/elect/internal/race"
 )
 
-// A hand is another process, which does with files what it is told, by system
-// calls, one at a time.
+// A hand is another process, which makes system calls on files, one at a time, by orders.
 
-// order is what it is told.
+// order is an order to a hand.
 type order struct {
 	Do       string
 	Path, To string
@@ -31,7 +30,7 @@ type order struct {
 	Data     []byte
 }
 
-// answer is what came of it.
+// answer is the result.
 type answer struct {
 	Errno unix.Errno
 	File  int
@@ -170,7 +169,7 @@ func list(path string) ([]string, error) {
 	}
 }
 
-// hand is one that is held from here.
+// hand is the test's end of a hand.
 type hand struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -209,7 +208,7 @@ func newHand(t *testing.T) *hand {
 	return h
 }
 
-// send gives an order without waiting for what comes of it.
+// send gives an order without waiting for the result.
 func (h *hand) send(o order) {
 	h.t.Helper()
 	if err := h.in.Encode(o); err != nil {
@@ -217,7 +216,7 @@ func (h *hand) send(o order) {
 	}
 }
 
-// receive waits for what came of the oldest order that was sent.
+// receive waits for the result of the oldest order.
 func (h *hand) receive() answer {
 	h.t.Helper()
 	if err := h.late(time.Now().Add(answerIn)); err != nil {
@@ -236,7 +235,7 @@ func (h *hand) do(o order) answer {
 	return h.receive()
 }
 
-// must is do for what has to succeed.
+// must is do for an order that must succeed.
 func (h *hand) must(o order) answer {
 	h.t.Helper()
 	a := h.do(o)
@@ -246,7 +245,7 @@ func (h *hand) must(o order) answer {
 	return a
 }
 
-// fails is do for what has to fail in one way.
+// fails is do for an order that must fail in one way.
 func (h *hand) fails(o order, want unix.Errno) {
 	h.t.Helper()
 	if a := h.do(o); a.Errno != want {

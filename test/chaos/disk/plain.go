@@ -15,8 +15,8 @@ type plain struct {
 	snapshots string // a directory
 }
 
-// NewPlain makes a disk that is a directory in dir, which is made if it is
-// absent. It can have no fault.
+// NewPlain makes a disk that is a directory in dir, which is made if it is absent. It has no
+// faults.
 func NewPlain(dir string) (Disk, error) {
 	d, err := newPlain(dir, "disk")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// outage is the tree as it is when the power comes back.
+// outage is the tree after a power loss.
 func (t *tree) outage(torn bool, luck uint64) *tree {
 	chance := rand.New(rand.NewPCG(luck, 0))
 	if luck != 0 {

@@ -57,7 +57,7 @@ func (b *bench) fault(f Fault) {
 	}
 }
 
-// outage kills the process, takes the power away, and begins another one.
+// outage kills the process, cuts the power, and starts another process.
 func (b *bench) outage(f Fault) {
 	b.t.Helper()
 	_ = b.cmd.Process.Kill() // it may end only when the disk does
@@ -91,7 +91,7 @@ func (b *bench) files() map[string]string {
 	return files
 }
 
-// TestPowerLoss has what a loss of power leaves, case by case.
+// TestPowerLoss has the results of a power loss, case by case.
 func TestPowerLoss(t *testing.T) {
 	big := strings.Repeat("new ", 3000)
 	tests := []struct {
@@ -284,8 +284,8 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// TestTorn: of the last write to a file that was not synced the first part
-// survives, and without luck nothing of what was written before it.
+// TestTorn: the first part of the last write to a file that was not synced survives, and without
+// luck nothing of the writes before it.
 func TestTorn(t *testing.T) {
 	b := newBench(t)
 	size := int64(3000)
@@ -362,7 +362,7 @@ func TestLuck(t *testing.T) {
 	}
 }
 
-// TestLuckRepeats: the same seed spares the same.
+// TestLuckRepeats: the same seed keeps the same.
 func TestLuckRepeats(t *testing.T) {
 	make := func() *tree {
 		t := newTree()
@@ -415,8 +415,7 @@ func TestPowerLossInSync(t *testing.T) {
 	}
 }
 
-// TestInUse: a power loss while somebody lives is refused, says who, and loses
-// nothing.
+// TestInUse: a power loss while a process uses the disk is refused, names it, and loses nothing.
 func TestInUse(t *testing.T) {
 	long.Full(t, "it waits for a process to end that does not")
 	t.Parallel()
@@ -424,7 +423,7 @@ func TestInUse(t *testing.T) {
 	b.create(b.at("f"), "not synced")
 	err := b.disk.PowerLoss()
 	if err == nil || !strings.Contains(err.Error(), "/f by process ") {
-		t.Errorf("%v; want it refused, and who has f open", err)
+		t.Errorf("%v; want it refused, and the process that has f open", err)
 	}
 	if got := b.content(b.at("f")); got != "not synced" {
 		t.Errorf("%q", got)

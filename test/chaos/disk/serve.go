@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// service answers the kernel. Nothing that it says is kept there without being
-// asked for again, except for the content of files.
+// service answers the kernel. The kernel caches none of the answers, except for the content of
+// files.
 type service struct {
 	fuse.RawFileSystem // for what is not here: there is none of that
 	*volume

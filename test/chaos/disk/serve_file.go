@@ -90,8 +90,7 @@ func (s service) Write(_ <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32
 	return uint32(len(data)), fuse.OK
 }
 
-// truncate sets the size of a file. The caller has looked whether anything can
-// be changed.
+// truncate sets the size of a file. The caller has checked that changes are possible.
 func (s service) truncate(i *inode, size uint64) fuse.Status {
 	switch {
 	case !i.isFile():
@@ -127,10 +126,9 @@ func (s service) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Status 
 	return s.truncate(i, size)
 }
 
-// Flush has nothing to do: whatever was written is here already. The kernel does
-// not ask again after this answer. Else it would ask when a child of this process,
-// which has a copy of its descriptors, begins its program, and that may be before
-// this process runs on.
+// Flush has nothing to do: all writes are here already. The kernel does not ask again after this
+// answer. Else it would ask when a child of this process, which has a copy of its descriptors,
+// begins its program, and that may be before this process runs on.
 func (s service) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
 
 func (s service) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {

@@ -23,10 +23,9 @@ type tmpfs struct {
 	filler *filler // nil: the disk is not full
 }
 
-// NewTmpfs makes a small disk of size bytes in dir, which is made if it is
-// absent. It is a tmpfs, so the kernel decides what does not fit: names of empty
-// files do. Full fills it, and goes on filling what becomes free; it can have no
-// other fault. It is for root; others get [ErrUnable].
+// NewTmpfs makes a small disk of size bytes in dir, which is made if it is absent. It is a tmpfs,
+// so the kernel decides what does not fit: names of empty files do. Full fills it, and goes on
+// filling freed space; it can have no other fault. It requires root; others get [ErrUnable].
 func NewTmpfs(dir string, size int64) (Disk, error) {
 	mount, err := place(dir, "tmpfs")
 	if err != nil {
@@ -112,7 +111,7 @@ type filler struct {
 	done  chan struct{}
 }
 
-// refill is how soon what has become free is taken again.
+// refill is the time after which freed space is taken again.
 const refill = 50 * time.Millisecond
 
 func fill(path string) (*filler, error) {

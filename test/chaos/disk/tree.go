@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tree is what is on a disk: all files, and which of their names a power loss
-// would leave. It belongs to whoever holds the disk's lock.
+// tree is the content of a disk: all files, and which of their names survive a power loss. It is
+// guarded by the disk's lock.
 type tree struct {
 	root    *inode
 	changes []change // of names, that are not durable, oldest first
@@ -41,7 +41,7 @@ type inode struct {
 func (i *inode) isDir() bool  { return i.mode&unix.S_IFMT == unix.S_IFDIR }
 func (i *inode) isFile() bool { return i.mode&unix.S_IFMT == unix.S_IFREG }
 
-// change is a change of names that happens as a whole or not at all.
+// change is an atomic change of names.
 type change struct {
 	number uint64 // of all changes and writes
 	edits  []edit

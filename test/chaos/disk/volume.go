@@ -64,7 +64,7 @@ func (v *volume) enter() {
 	v.known[fuse.FUSE_ROOT_ID] = v.tree.root
 }
 
-// turn tells those who wait that something has changed.
+// turn tells the waiting goroutines that something has changed.
 func (v *volume) turn() {
 	close(v.turned)
 	v.turned = make(chan struct{})
@@ -101,9 +101,8 @@ func (v *volume) delay() bool {
 	return false
 }
 
-// replace cuts the power, waits until nobody uses the volume, and puts the tree
-// in its place that next makes of it: what it is given is what was there when the
-// power went.
+// replace cuts the power, waits until the volume is unused, and puts the tree in its place that
+// next makes of it: what it is given is what was there when the power went.
 func (v *volume) replace(next func(*tree) (*tree, error)) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

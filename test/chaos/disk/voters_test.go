@@ -337,7 +337,7 @@ func await(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// stays lets time pass, and fails the test if another leads after it, or nobody.
+// stays lets time pass, and fails the test if another leads after it, or none.
 // The machine must have been there all the time for that to be asked: a leader that
 // says that it did not run may have lost its lease.
 func (v *voters) stays(d time.Duration, leader int, token uint64) {

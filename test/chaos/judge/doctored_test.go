@@ -28,9 +28,9 @@ func sound() *script {
 	s.saw("w", 20*second+ms, 0, 0)
 	s.saw("w", 21*second+ms, 1, 7)
 	s.at(20*second, Event{Kind: Fault, Fault: "kill-leader", ID: 1, Node: 0})
-	s.at(20*second, Event{Kind: Heal, Fault: "kill-leader", ID: 1, Node: Nobody})
+	s.at(20*second, Event{Kind: Heal, Fault: "kill-leader", ID: 1, Node: NoNode})
 	s.at(58*second, Event{Kind: Final, Node: 1, Token: 7})
-	s.at(60*second, Event{Kind: Over, Node: Nobody})
+	s.at(60*second, Event{Kind: Over, Node: NoNode})
 	var r resource
 	add := func(o *op) {
 		o.n = len(s.ops) + 1
@@ -56,7 +56,7 @@ func sound() *script {
 	return s
 }
 
-// find is the k-th operation of a kind, by a client, from 0.
+// find returns the k-th operation of a kind, by a client, from 0.
 func (s *script) find(client, kind string, k int) *op {
 	for _, o := range s.ops {
 		if o.client == client && o.op == kind {
@@ -112,7 +112,7 @@ func TestDoctored(t *testing.T) {
 		late := *o
 		late.n, late.value, late.call, late.ret = o.n+1000, "later yet", last, last+ms
 		s.ops = append(s.ops, &late)
-		s.ops = slices.DeleteFunc(s.ops, func(o *op) bool { return o.op == "peek" && o.call > 25*second }) // they saw another in the twin
+		s.ops = slices.DeleteFunc(s.ops, func(o *op) bool { return o.op == "peek" && o.call > 25*second }) // they saw another value in the twin
 	}
 	unknown := func(s *script, read int64) { // the outcome of n1's last write in time, and when r has read it
 		s.closed = false
@@ -158,7 +158,7 @@ func TestDoctored(t *testing.T) {
 		}, nil, ""},
 		{"frozen with the machine", func(s *script) {
 			frozen(s, 25*second+90*ms)
-			s.at(25*second+ms, Event{Kind: Stall, Node: Nobody, For: 5 * time.Second})
+			s.at(25*second+ms, Event{Kind: Stall, Node: NoNode, For: 5 * time.Second})
 		}, nil, ""},
 		{"frozen whole, and killed in time, after a longer pause", func(s *script) {
 			frozen(s, 25*second+90*ms)
@@ -173,7 +173,7 @@ func TestDoctored(t *testing.T) {
 				s.lives[i].Gaps = []lives.Pause{{Paused: 20 * second, Resumed: 25 * second}, {Paused: 25*second + 10*ms, Resumed: 25*second + 40*ms}}
 			}
 			family(s, PartFamily)
-			s.at(25*second+40*ms, Event{Kind: Stall, Node: Nobody, For: 30 * time.Millisecond})
+			s.at(25*second+40*ms, Event{Kind: Stall, Node: NoNode, For: 30 * time.Millisecond})
 		}, nil, ""},
 		{"a pause that is excused, and lived on for long", func(s *script) {
 			for i := range 2 {
@@ -184,11 +184,11 @@ func TestDoctored(t *testing.T) {
 		}, two, ""},
 		{"it goes on before the harness does", func(s *script) {
 			frozen(s, 25*second+110*ms)
-			s.at(29*second, Event{Kind: Stall, Node: Nobody, For: 9 * time.Second})
+			s.at(29*second, Event{Kind: Stall, Node: NoNode, For: 9 * time.Second})
 		}, two, ""},
 		{"one that stood still with the machine writes, and that is accepted", func(s *script) {
 			frozen(s, 25*second+90*ms)
-			s.at(25*second+ms, Event{Kind: Stall, Node: Nobody, For: 5 * time.Second})
+			s.at(25*second+ms, Event{Kind: Stall, Node: NoNode, For: 5 * time.Second})
 			o := s.find("n1", "write", 18)
 			o.call, o.ret, o.result, o.highest = 25*second+50*ms, 25*second+51*ms, "ok", 7
 		}, []string{CheckRegister, CheckStale, CheckTwin}, "an overtaken leader's write was accepted"},
@@ -199,7 +199,7 @@ func TestDoctored(t *testing.T) {
 			s.at(25*second-ms, Event{Kind: Thaw, Node: 0, Part: PartFamily})
 			s.at(29*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
 		}, two, ""},
-		{"the same, without a word before", func(s *script) {
+		{"the same, without an event before", func(s *script) {
 			frozen(s, 29*second)
 			stopped(s, 0, PartFamily, 20*second-ms, 29*second)
 		}, two, ""},
@@ -220,11 +220,11 @@ func TestDoctored(t *testing.T) {
 			s.at(20*second-ms, Event{Kind: Thaw, Node: 0, Part: PartFamily})
 			s.at(29*second, Event{Kind: Cont, Node: 0, Part: PartFamily})
 		}, two, ""},
-		{"frozen whole, and nobody said that it went on", func(s *script) {
+		{"frozen whole, without an event that it went on", func(s *script) {
 			frozen(s, 25*second+50*ms)
 			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
 		}, two, ""},
-		{"frozen whole, and ended before anybody said that it went on", func(s *script) {
+		{"frozen whole, and ended before an event that it went on", func(s *script) {
 			frozen(s, 25*second+50*ms)
 			s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
 			s.at(25*second+60*ms, Event{Kind: End, Node: 0, Pid: 100})
@@ -274,7 +274,7 @@ func TestDoctored(t *testing.T) {
 		}, []string{CheckRegister, CheckStale, CheckTwin}, "an overtaken leader's write was accepted"},
 		{"a good write is refused", func(s *script) { s.find("n2", "write", 3).result = "stale" }, []string{CheckRegister}, "not linearizable"},
 		{"a read sees an old value", func(s *script) { s.find("n2", "read", 4).seen = s.find("n2", "read", 3).seen }, []string{CheckRegister}, ""},
-		{"a read sees what nobody wrote", func(s *script) { s.find("n2", "read", 4).seen = "<b>" }, []string{CheckRegister}, ""},
+		{"a read sees what was never written", func(s *script) { s.find("n2", "read", 4).seen = "<b>" }, []string{CheckRegister}, ""},
 		{"a read sees what was refused", func(s *script) { s.find("n2", "read", 8).seen = "too late" }, []string{CheckRegister}, ""},
 		{"the highest token falls", func(s *script) { s.find("n2", "stream", 4).highest = 5 }, []string{CheckHighest}, "5, after it had been 7"},
 		{"the twin forgets", func(s *script) { s.find("n2", "peek", 4).seen = s.find("n2", "peek", 3).seen }, []string{CheckTwin}, ""},
@@ -298,50 +298,50 @@ func TestDoctored(t *testing.T) {
 		{"a write of unknown outcome that was read before it was called", func(s *script) { unknown(s, 19*second+ms) }, []string{CheckRegister}, ""},
 
 		{"a watcher sees a token fall", func(s *script) { s.saw("w", 22*second, 0, 5); s.saw("w", 23*second, 1, 7) }, []string{CheckWatch}, "saw token 5 of n1 at 21s, after it had seen 7"},
-		{"a watcher does not see the end", func(s *script) { s.saw("w", 57*second, 0, 0) }, []string{CheckWatch}, "that nobody leads"},
+		{"a watcher does not see the end", func(s *script) { s.saw("w", 57*second, 0, 0) }, []string{CheckWatch}, "that there is no leader"},
 		{"a watcher sees another at the end", func(s *script) { s.event(Final).Token = 8 }, []string{CheckWatch}, "saw last n2 with token 7, at 20.001s; in the end n2 led with token 8"},
 		{"a watcher misses a leader", func(s *script) { s.watch["w"] = slices.Delete(s.watch["w"], 1, 2) }, []string{CheckWatch}, "did not see within 10s that n1 with token 5 led from 1s to 19s"},
 		{"a watcher sees a leader late", func(s *script) { s.watch["w"][3]["at"] = 31*second + ms }, []string{CheckWatch}, ""},
 		{"a watcher that stood still with the machine sees a leader late", func(s *script) {
 			s.watch["w"][3]["at"] = 33*second + 999*ms
-			s.at(24*second, Event{Kind: Stall, Node: Nobody, For: 2 * time.Second})
-			s.at(32*second, Event{Kind: Stall, Node: Nobody, For: time.Second})
+			s.at(24*second, Event{Kind: Stall, Node: NoNode, For: 2 * time.Second})
+			s.at(32*second, Event{Kind: Stall, Node: NoNode, For: time.Second})
 		}, nil, ""},
 		{"a watcher sees a leader later than it stood still", func(s *script) {
 			s.watch["w"][3]["at"] = 33*second + ms
-			s.at(24*second, Event{Kind: Stall, Node: Nobody, For: 2 * time.Second})
-			s.at(40*second, Event{Kind: Stall, Node: Nobody, For: time.Second})
+			s.at(24*second, Event{Kind: Stall, Node: NoNode, For: 2 * time.Second})
+			s.at(40*second, Event{Kind: Stall, Node: NoNode, For: time.Second})
 		}, []string{CheckWatch}, "did not see within 10s"},
 		{"a watcher misses a leader of a minority", func(s *script) {
 			s.watch["w"] = slices.Delete(s.watch["w"], 1, 2)
-			s.at(second, Event{Kind: Health, Node: Nobody, Healthy: []bool{true, false, false}})
+			s.at(second, Event{Kind: Health, Node: NoNode, Healthy: []bool{true, false, false}})
 		}, nil, ""},
 		{"a watcher misses a leader whose majority falls ill", func(s *script) {
 			s.watch["w"] = slices.Delete(s.watch["w"], 1, 2)
-			s.at(9*second, Event{Kind: Health, Node: Nobody, Healthy: []bool{true, false, false}})
+			s.at(9*second, Event{Kind: Health, Node: NoNode, Healthy: []bool{true, false, false}})
 		}, nil, ""},
 		{"a watcher has seen nothing", func(s *script) { s.watch["w2"] = []map[string]any{{"at": 61 * second, "leader": nil}} }, []string{CheckWatch}, "has seen nothing"},
-		{"a watcher that is started while somebody leads sees that one", func(s *script) {
+		{"a watcher that is started while a node leads sees that one", func(s *script) {
 			s.saw("late-7-1", 11*second, 0, 5)
 			s.saw("late-7-1", 21*second+ms, 1, 7)
-			s.at(5*second, Event{Kind: Watched, Node: Nobody, Text: "late"})
+			s.at(5*second, Event{Kind: Watched, Node: NoNode, Text: "late"})
 		}, nil, ""},
-		{"a watcher that is started while somebody leads misses that one", func(s *script) {
+		{"a watcher that is started while a node leads misses that one", func(s *script) {
 			s.saw("late-7-1", 15*second+ms, 0, 5)
 			s.saw("late-7-1", 21*second+ms, 1, 7)
-			s.at(5*second, Event{Kind: Watched, Node: Nobody, Text: "late"})
+			s.at(5*second, Event{Kind: Watched, Node: NoNode, Text: "late"})
 		}, []string{CheckWatch}, "late-7-1 did not see within 10s that n1 with token 5 led"},
 		{"a watcher of which nothing is known has no beginning", func(s *script) {
 			s.saw("late-7-1", 15*second+ms, 0, 5)
 			s.saw("late-7-1", 21*second+ms, 1, 7)
 		}, nil, ""},
 		{"a watcher that was started has left nothing", func(s *script) {
-			s.at(5*second, Event{Kind: Watched, Node: Nobody, Text: "w2"})
+			s.at(5*second, Event{Kind: Watched, Node: NoNode, Text: "w2"})
 			s.events = slices.DeleteFunc(s.events, func(e Event) bool { return e.Kind == Final })
 		}, []string{CheckWatch}, "w2 did not see within 10s that n2 with token 7 led"},
 		{"a watcher has gone", func(s *script) {
 			s.watch["w2"] = s.watch["w"][:2]
-			s.at(8*second, Event{Kind: Unwatched, Node: Nobody, Text: "w2"})
+			s.at(8*second, Event{Kind: Unwatched, Node: NoNode, Text: "w2"})
 		}, nil, ""},
 		{"elect watch sees it all", func(s *script) {
 			command(s)
@@ -355,7 +355,7 @@ func TestDoctored(t *testing.T) {
 		}, []string{CheckWatch}, ""},
 
 		{"the harness saw a promise broken", func(s *script) {
-			s.at(30*second, Event{Kind: Broken, Node: Nobody, Check: "paused", Text: "n1 leads, and is paused"})
+			s.at(30*second, Event{Kind: Broken, Node: NoNode, Check: "paused", Text: "n1 leads, and is paused"})
 		}, []string{"paused"}, "paused: 29s: n1 leads, and is paused"},
 
 		{"a term falls", func(s *script) {

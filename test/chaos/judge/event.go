@@ -25,7 +25,7 @@ const (
 	Start Kind = "start"
 	// End: the process Pid of Node has ended. Text says how.
 	End Kind = "end"
-	// Fault: the fault Fault, number ID, begins. Node is the affected node, or Nobody.
+	// Fault: the fault Fault, number ID, begins. Node is the affected node, or NoNode.
 	Fault Kind = "fault"
 	// Heal: the fault ID is over. A fault without a duration, such as a kill, has its Heal at once.
 	Heal Kind = "heal"
@@ -81,8 +81,8 @@ const (
 	Watches = "watches" // watchers saw the leaders, if there is a Final
 )
 
-// Nobody is the Node of an event of no node, or of all.
-const Nobody = -1
+// NoNode is the Node of an event of no node, or of all.
+const NoNode = -1
 
 // Parts of a node that can be frozen.
 const (
@@ -96,7 +96,7 @@ const (
 type Event struct {
 	At   int64 `json:"at"` // lives.Now; 0 when added: now
 	Kind Kind  `json:"kind"`
-	Node int   `json:"node"` // from 0, or Nobody
+	Node int   `json:"node"` // from 0, or NoNode
 
 	Fault string `json:"fault,omitempty"` // its name, such as isolate-leader
 	ID    int    `json:"id,omitempty"`    // of the fault, from 1

@@ -36,7 +36,7 @@ func faultsOf(events []Event, end int64) []fault {
 
 // freeze is a time in which all of a node's family, and what would kill it, could do nothing.
 type freeze struct {
-	node     int // or Nobody: all
+	node     int // or NoNode: all
 	from, to int64
 	// thaw is when the first of them was about to resume, before to, when they had: in between they
 	// may have, because the harness may have had to wait. 0: not known.
@@ -78,7 +78,7 @@ func freezesOf(events []Event, end int64) []freeze {
 		case End:
 			clear(s.parts)
 		case Stall:
-			all = append(all, freeze{node: Nobody, from: e.At - int64(e.For), to: e.At})
+			all = append(all, freeze{node: NoNode, from: e.At - int64(e.For), to: e.At})
 			continue
 		default:
 			continue

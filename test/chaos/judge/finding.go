@@ -8,7 +8,7 @@ import "sync"
 type Violation struct {
 	Check string `json:"check"`        // one of those below
 	At    int64  `json:"at,omitempty"` // where to look; 0: no particular time
-	Node  int    `json:"node"`         // or Nobody
+	Node  int    `json:"node"`         // or NoNode
 	Text  string `json:"text"`
 }
 
@@ -26,12 +26,12 @@ const (
 	CheckHighest  = "highest"  // the highest token that the register has seen never falls
 	CheckStream   = "stream"   // and so is the stream of sequences
 	CheckSequence = "sequence" // sequences that were accepted rise, each once, and so do those that one leader calls
-	CheckWatch    = "watch"    // watchers see who leads, and no token that falls
-	CheckLive     = "live"     // where a majority is connected and well somebody leads in time
-	CheckMemory   = "memory"   // what a node has made durable it knows after a restart
+	CheckWatch    = "watch"    // watchers see the leaders, and no token that falls
+	CheckLive     = "live"     // where a majority is connected and well there is a leader in time
+	CheckMemory   = "memory"   // a node knows after a restart what it has made durable
 	CheckTrace    = "trace"    // flight records are what the machines do
 	CheckGrowth   = "growth"   // processes do not grow
-	CheckMaterial = "material" // there was something to look at: what the run promised (Event.Material)
+	CheckMaterial = "material" // the promised evidence exists (Event.Material)
 )
 
 // Kept is how many violations of one check a report lists. All are counted.

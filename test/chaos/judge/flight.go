@@ -100,7 +100,7 @@ func (r *run) flights(found *findings, report *Report) error {
 		}
 		for _, term := range s.won {
 			if who, ok := winner[term]; ok && who != s.node {
-				found.add(Violation{Check: CheckTerm, Node: Nobody, Text: fmt.Sprintf("%s and %s were both elected in term %d (%s)", who, s.node, term, s.path)})
+				found.add(Violation{Check: CheckTerm, Node: NoNode, Text: fmt.Sprintf("%s and %s were both elected in term %d (%s)", who, s.node, term, s.path)})
 				continue
 			}
 			winner[term] = s.node
@@ -245,7 +245,7 @@ func replaySegment(path string, found *findings) (*segment, error) {
 func nodeNumber(id protocol.NodeID) int {
 	var n int
 	if _, err := fmt.Sscanf(string(id), "n%d", &n); err != nil || n < 1 {
-		return Nobody
+		return NoNode
 	}
 	return n - 1
 }

@@ -186,7 +186,7 @@ func TestFlights(t *testing.T) {
 		{"two are elected in one term", map[string][]byte{one: first.out.Bytes(), segmentPath("data", "n2", "flight-00000001.ndjson"): other.out.Bytes()}, nil, []string{CheckTerm}, "both elected in term 1", 2},
 		{"a step that the machine does not take", map[string][]byte{one: bytes.Replace(first.out.Bytes(), []byte(`"role":"candidate"`), []byte(`"role":"follower"`), 1)}, nil, []string{CheckTrace}, "the machine does something else", 1},
 		{"a line in the midst that is cut short", map[string][]byte{one: bytes.Replace(first.out.Bytes(), line(first, 4), line(first, 4)[:20], 1)}, nil, []string{CheckTrace}, "a defective record", 1},
-		{"a protocol that nobody knows", map[string][]byte{one: bytes.Replace(first.out.Bytes(), []byte(`"protocol":"quorum"`), []byte(`"protocol":"chance"`), 1)}, nil, []string{CheckTrace}, "not known here", 1},
+		{"an unknown protocol", map[string][]byte{one: bytes.Replace(first.out.Bytes(), []byte(`"protocol":"quorum"`), []byte(`"protocol":"chance"`), 1)}, nil, []string{CheckTrace}, "not known here", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := sound()
@@ -201,8 +201,8 @@ func TestFlights(t *testing.T) {
 			if !strings.Contains(r.String(), c.text) {
 				t.Errorf("no %q in\n%v", c.text, &r)
 			}
-			if r.Segments != c.count || c.count > 0 && (r.Steps > 0) == strings.Contains(c.name, "nobody knows") {
-				t.Errorf("%d segments, %d steps; want %d segments, and steps unless nobody knows them", r.Segments, r.Steps, c.count)
+			if r.Segments != c.count || c.count > 0 && (r.Steps > 0) == strings.Contains(c.name, "unknown protocol") {
+				t.Errorf("%d segments, %d steps; want %d segments, and steps unless the protocol is unknown", r.Segments, r.Steps, c.count)
 			}
 		})
 	}
@@ -211,7 +211,7 @@ func TestFlights(t *testing.T) {
 	}
 }
 
-// TestTold: terms that nodes told of are counted where there was one before.
+// TestTold: the terms that nodes report are counted where there was one before.
 func TestTold(t *testing.T) {
 	s := sound()
 	for i := range int64(4) {

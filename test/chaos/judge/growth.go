@@ -23,7 +23,7 @@ const (
 	growthPart    = 0.5
 )
 
-// amounts are by how much more something may become.
+// amounts are the least differences that count as growth.
 var amounts = [...]struct {
 	name   string
 	amount float64

@@ -39,10 +39,10 @@ func TestHistory(t *testing.T) {
 		t.Errorf("closed again: %v", err)
 	}
 	h.Add(Event{Kind: Note, Text: "too late"})
-	if h, err = NewHistory(dir); err != nil { // and somebody goes on with it
+	if h, err = NewHistory(dir); err != nil { // and another continues it
 		t.Fatal(err)
 	}
-	h.Add(Event{Kind: Run, At: before, Node: Nobody})
+	h.Add(Event{Kind: Run, At: before, Node: NoNode})
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestHistoryFull(t *testing.T) {
 	}
 	h.Add(Event{Kind: Note})
 	if err := h.Close(); err == nil {
-		t.Error("nothing was written, and nobody is told")
+		t.Error("nothing was written, and there is no error")
 	}
 }
 

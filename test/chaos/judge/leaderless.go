@@ -17,7 +17,7 @@ import (
 type Leaderless struct {
 	From   int64         `json:"from"`
 	Length time.Duration `json:"length"`          // without Stalls
-	Stalls time.Duration `json:"stalls,omitzero"` // in which the harness itself did not come to run
+	Stalls time.Duration `json:"stalls,omitzero"` // in which the harness itself did not run
 	Set    []int         `json:"set"`             // the voters, by number
 	// During are the faults in progress when it began. If there were none, After is the one that
 	// had ended last, Since ago.
@@ -72,8 +72,8 @@ func (r *run) led() (led []span, within span) {
 	return led, span{max(led[0].from, r.from), r.to}
 }
 
-// lateElection is after how many promises without a leader an election counts as missing, not as
-// late.
+// lateElection is the number of promises without a leader after which an election counts as
+// missing, not as late.
 const lateElection = 30
 
 // keptTimes is how many of the longest recoveries a report lists.
@@ -140,7 +140,7 @@ func (r *run) sweepLive(found *findings, report *Report) {
 	most := lateElection * r.options.Promise
 	for _, l := range report.Leaderless {
 		if most > 0 && l.Length > most {
-			found.add(Violation{Check: CheckLive, At: l.From, Node: Nobody, Text: fmt.Sprintf("nobody led for more than %d promises, %v: %v", lateElection, most, l)})
+			found.add(Violation{Check: CheckLive, At: l.From, Node: NoNode, Text: fmt.Sprintf("there was no leader for more than %d promises, %v: %v", lateElection, most, l)})
 		}
 	}
 }

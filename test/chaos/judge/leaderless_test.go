@@ -11,9 +11,9 @@ import (
 	"github.com/electd/elect/test/chaos/network"
 )
 
-// TestLeaderless: n1 leads of three (or five) from 2 s to 20 s, n2 from 30 s to the
-// end at 60 s. What counts of the ten seconds between depends on who was well and
-// connected. Processes start at 1 s and need one second.
+// TestLeaderless: n1 leads of three (or five) from 2 s to 20 s, n2 from 30 s to the end at 60 s.
+// Which part of the ten seconds between counts depends on the nodes that were well and connected.
+// Processes start at 1 s and need one second.
 func TestLeaderless(t *testing.T) {
 	base := func(n int) *script {
 		s := &script{closed: true}
@@ -22,11 +22,11 @@ func TestLeaderless(t *testing.T) {
 			{Token: 1, Pid: 1, Node: 0, Kind: lives.Library, Start: 2 * second, Last: 20 * second},
 			{Token: 2, Pid: 2, Node: 1, Kind: lives.Library, Start: 30 * second, Last: 60 * second},
 		}
-		s.at(60*second, Event{Kind: Over, Node: Nobody})
+		s.at(60*second, Event{Kind: Over, Node: NoNode})
 		return s
 	}
-	links := func(l network.Links) Event { return Event{Kind: Links, Node: Nobody, Links: l} }
-	health := func(h ...bool) Event { return Event{Kind: Health, Node: Nobody, Healthy: h} }
+	links := func(l network.Links) Event { return Event{Kind: Links, Node: NoNode, Links: l} }
+	health := func(h ...bool) Event { return Event{Kind: Health, Node: NoNode, Healthy: h} }
 	for _, c := range []struct {
 		name  string
 		nodes int
@@ -84,13 +84,13 @@ func TestLeaderless(t *testing.T) {
 			s.at(21*second, Event{Kind: Cont, Node: 2, Part: PartFamily})
 		}, 9 * time.Second, 21 * time.Second, []int{0, 2}},
 		{"the machine stood still", 3, func(s *script) {
-			s.at(24*second, Event{Kind: Stall, Node: Nobody, For: 3 * time.Second})
-			s.at(25*second, Event{Kind: Stall, Node: Nobody, For: 2 * time.Second})
-			s.at(41*second, Event{Kind: Stall, Node: Nobody, For: 2 * time.Second})
+			s.at(24*second, Event{Kind: Stall, Node: NoNode, For: 3 * time.Second})
+			s.at(25*second, Event{Kind: Stall, Node: NoNode, For: 2 * time.Second})
+			s.at(41*second, Event{Kind: Stall, Node: NoNode, For: 2 * time.Second})
 		}, 6 * time.Second, 20 * time.Second, []int{0, 1}},
 		{"only two vote", 3, func(s *script) {
-			s.at(10*second, Event{Kind: Voters, Node: Nobody, Voters: []int{0, 2}})
-			s.at(22*second, Event{Kind: Voters, Node: Nobody, Voters: []int{0, 1, 2}})
+			s.at(10*second, Event{Kind: Voters, Node: NoNode, Voters: []int{0, 2}})
+			s.at(22*second, Event{Kind: Voters, Node: NoNode, Voters: []int{0, 1, 2}})
 			s.at(10*second, health(false, true, true))
 		}, 8 * time.Second, 22 * time.Second, []int{1, 2}},
 		{"five, and a bridge", 5, func(s *script) {
@@ -134,11 +134,11 @@ func TestLive(t *testing.T) {
 			s.at(15*second, Event{Kind: Fault, Fault: "one-way", ID: 1, Node: 0})
 		}, 1},
 		{"the machine stood still", 300 * time.Millisecond, func(s *script) {
-			s.at(24*second, Event{Kind: Stall, Node: Nobody, For: 2 * time.Second})
+			s.at(24*second, Event{Kind: Stall, Node: NoNode, For: 2 * time.Second})
 		}, 0},
 		{"no majority for a while", 300 * time.Millisecond, func(s *script) {
-			s.at(23*second, Event{Kind: Links, Node: Nobody, Links: network.Apart(3)})
-			s.at(25*second, Event{Kind: Links, Node: Nobody})
+			s.at(23*second, Event{Kind: Links, Node: NoNode, Links: network.Apart(3)})
+			s.at(25*second, Event{Kind: Links, Node: NoNode})
 		}, 0},
 	} {
 		s := &script{closed: true}
@@ -147,7 +147,7 @@ func TestLive(t *testing.T) {
 			{Token: 1, Pid: 1, Node: 0, Kind: lives.Library, Start: 2 * second, Last: 20 * second},
 			{Token: 2, Pid: 2, Node: 1, Kind: lives.Library, Start: 30 * second, Last: 60 * second},
 		}
-		s.at(60*second, Event{Kind: Over, Node: Nobody})
+		s.at(60*second, Event{Kind: Over, Node: NoNode})
 		c.do(s)
 		for _, quick := range []bool{true, false} {
 			r, err := Judge(s.write(t), Options{Promise: c.promise, Quick: quick})
@@ -170,23 +170,23 @@ func TestAvailability(t *testing.T) {
 		{Token: 3, Pid: 3, Node: 2, Kind: lives.Library, Start: 46 * second, Last: 70 * second}, // beyond the end
 	}
 	s.at(20*second, Event{Kind: Fault, Fault: "isolate", ID: 1, Node: 0})
-	s.at(20*second, Event{Kind: Links, Node: Nobody, Links: network.Apart(3)})
-	s.at(23*second, Event{Kind: Links, Node: Nobody})
-	s.at(23*second, Event{Kind: Heal, Fault: "isolate", ID: 1, Node: Nobody})
+	s.at(20*second, Event{Kind: Links, Node: NoNode, Links: network.Apart(3)})
+	s.at(23*second, Event{Kind: Links, Node: NoNode})
+	s.at(23*second, Event{Kind: Heal, Fault: "isolate", ID: 1, Node: NoNode})
 	s.at(40*second, Event{Kind: Fault, Fault: "kill", ID: 2, Node: 1})
-	s.at(41*second, Event{Kind: Heal, Fault: "kill", ID: 2, Node: Nobody})
-	s.at(42*second, Event{Kind: Fault, Fault: "slow", ID: 3, Node: 1}) // before anybody led: the heal of 2 does not count
+	s.at(41*second, Event{Kind: Heal, Fault: "kill", ID: 2, Node: NoNode})
+	s.at(42*second, Event{Kind: Fault, Fault: "slow", ID: 3, Node: 1}) // before there was a leader: the heal of 2 does not count
 	s.at(43*second, Event{Kind: Fault, Fault: "slower", ID: 4, Node: 1})
-	s.at(44*second, Event{Kind: Heal, Fault: "slow", ID: 3, Node: Nobody}) // 4 goes on: it does not count either
-	s.at(45*second, Event{Kind: Heal, Fault: "slower", ID: 4, Node: Nobody})
+	s.at(44*second, Event{Kind: Heal, Fault: "slow", ID: 3, Node: NoNode}) // 4 goes on: it does not count either
+	s.at(45*second, Event{Kind: Heal, Fault: "slower", ID: 4, Node: NoNode})
 	s.at(50*second, Event{Kind: Fault, Fault: "nothing", ID: 5, Node: 1})
-	s.at(51*second, Event{Kind: Heal, Fault: "nothing", ID: 5, Node: Nobody}) // somebody leads all the time
-	s.at(61*second, Event{Kind: Over, Node: Nobody})
+	s.at(51*second, Event{Kind: Heal, Fault: "nothing", ID: 5, Node: NoNode}) // there is a leader all the time
+	s.at(61*second, Event{Kind: Over, Node: NoNode})
 	r := s.judge(t)
 	if want := 40.0 / 50; r.Availability != want { // from 11 s to 61 s, but 21–26 and 41–46
 		t.Errorf("availability %v; want %v", r.Availability, want)
 	}
-	if want := 39.0 / 47; r.AvailabilityHealthy != want || r.Healthy != 47*time.Second { // and not 20–23, in which somebody led for 1 s
+	if want := 39.0 / 47; r.AvailabilityHealthy != want || r.Healthy != 47*time.Second { // and not 20–23, with a leader for 1 s
 		t.Errorf("availability of the healthy %v, %v; want %v", r.AvailabilityHealthy, r.Healthy, want)
 	}
 	if r.First != 10*time.Second || r.Longest != 5*time.Second || r.LongestAt != 41*second || len(r.Leaderless) != 2 {
@@ -204,14 +204,14 @@ func TestAvailability(t *testing.T) {
 	}
 }
 
-// TestNobodyLedAgain: a run that ends without a leader says so.
-func TestNobodyLedAgain(t *testing.T) {
+// TestNoLeaderAgain: a run that ends without a leader says so.
+func TestNoLeaderAgain(t *testing.T) {
 	s := &script{closed: true}
 	s.begin(second, 3)
 	s.lives = []lives.Life{{Token: 1, Pid: 1, Node: 0, Kind: lives.Library, Start: 2 * second, Last: 10 * second}}
 	s.at(10*second, Event{Kind: Fault, Fault: "kill", ID: 1, Node: 0})
-	s.at(12*second, Event{Kind: Heal, Fault: "kill", ID: 1, Node: Nobody})
-	s.at(60*second, Event{Kind: Over, Node: Nobody})
+	s.at(12*second, Event{Kind: Heal, Fault: "kill", ID: 1, Node: NoNode})
+	s.at(60*second, Event{Kind: Over, Node: NoNode})
 	r := s.judge(t)
 	if r.Longest != 50*time.Second || len(r.Recoveries) != 1 || !r.Recoveries[0].Never || r.Recoveries[0].Took != 48*time.Second {
 		t.Errorf("%v\n%+v", &r, r.Recoveries)

@@ -97,9 +97,8 @@ func crowded(rng *rand.Rand) []register.Operation {
 	return ops
 }
 
-// TestPiecesAreTheWhole: to bound what is open, to leave some of it out and to cut
-// the rest in pieces changes no verdict. The whole is judged by porcupine with
-// everything that is open tried everywhere.
+// TestPiecesAreTheWhole: to bound open acts, to leave some of them out and to cut the rest in
+// pieces changes no verdict. Porcupine judges the whole with all open acts tried at every place.
 func TestPiecesAreTheWhole(t *testing.T) {
 	rounds := long.FullOr(12_000, 2_000)
 	var good, bad, cut, open, settled int
@@ -179,7 +178,7 @@ func TestUndecided(t *testing.T) {
 		for i := range n {
 			guarded.acts = append(guarded.acts, act{deed: does, want: state{1, int64(i + 1)}, told: state{1, int64(i + 1)}, call: int64(i), ret: int64(n + 1)})
 		}
-		// Somebody was told of what nobody wrote, after all that.
+		// After all that, an answer has a value that was never written.
 		guarded.acts = append(guarded.acts, act{deed: sees, told: state{1, -1}, call: int64(n + 2), ret: int64(n + 3)})
 		return guarded
 	}

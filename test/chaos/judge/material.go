@@ -54,14 +54,14 @@ func (r *run) material(found *findings, report *Report) {
 		sum += g.last - g.start
 	}
 	if final != nil && !slices.ContainsFunc(r.tenures, func(g tenure) bool { return g.token == final.Token }) {
-		lacks(final.Node, "in the end %s led with token %d, and nobody in the ledger has; want the work of each leader to stamp it", nodeName(final.Node), final.Token)
+		lacks(final.Node, "in the end %s led with token %d, and no life in the ledger has that token; want the work of each leader to stamp it", nodeName(final.Node), final.Token)
 	}
 	dials := r.dials()
 	for _, what := range promised {
 		switch what {
 		case Writes:
 			if sum >= ledLong && !slices.ContainsFunc(r.ops, accepted) {
-				lacks(Nobody, "the register has accepted nothing in %d operations, though there were leaders for %v; want them to write", len(r.ops), short(time.Duration(sum)))
+				lacks(NoNode, "the register has accepted nothing in %d operations, though there were leaders for %v; want them to write", len(r.ops), short(time.Duration(sum)))
 			}
 		case Flights, Leases:
 			for node, long := range led {
@@ -74,22 +74,22 @@ func (r *run) material(found *findings, report *Report) {
 					lacks(node, "%s led for %v, and how its clock ran is not known; want a clock event at the beginning", nodeName(node), short(time.Duration(long)))
 				}
 			}
-			// Records of other protocols, of which no leases are promised, do not tell who led.
+			// Records of other protocols, which promise no leases, do not name the leader.
 			if n, of, few := r.few(r.shown); few && what == Leases {
-				lacks(Nobody, "of %d of the %d tenures that were longer than %v a flight record has steps; want it of %d %%", n, of, time.Duration(ledLong), enough)
+				lacks(NoNode, "of %d of the %d tenures that were longer than %v a flight record has steps; want it of %d %%", n, of, time.Duration(ledLong), enough)
 			}
 			if n, of, few := r.few(r.leased); few && what == Leases {
-				lacks(Nobody, "of %d of the %d tenures that were longer than %v a lease was compared; want it of %d %%", n, of, time.Duration(ledLong), enough)
+				lacks(NoNode, "of %d of the %d tenures that were longer than %v a lease was compared; want it of %d %%", n, of, time.Duration(ledLong), enough)
 			}
 			if what == Leases && sum >= ledLong && report.Leases == 0 {
-				lacks(Nobody, "no lease was compared, though there were leaders for %v; want flight records of the quorum protocol", short(time.Duration(sum)))
+				lacks(NoNode, "no lease was compared, though there were leaders for %v; want flight records of the quorum protocol", short(time.Duration(sum)))
 			}
 		case Watches:
 			if final != nil && report.Glimpses == 0 {
-				lacks(Nobody, "%d watchers have seen nothing; want those that were promised", report.Watchers)
+				lacks(NoNode, "%d watchers have seen nothing; want those that were promised", report.Watchers)
 			}
 		default:
-			lacks(Nobody, "the run promises %q; want %s, %s, %s or %s", what, Writes, Flights, Leases, Watches)
+			lacks(NoNode, "the run promises %q; want %s, %s, %s or %s", what, Writes, Flights, Leases, Watches)
 		}
 	}
 }

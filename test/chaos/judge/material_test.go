@@ -11,8 +11,7 @@ import (
 	"github.com/electd/elect/test/chaos/register"
 )
 
-// TestMaterial: a run in which there is nothing to look at is no good run, if there
-// was to be something.
+// TestMaterial: a run that left no evidence is no good run, if evidence was promised.
 func TestMaterial(t *testing.T) {
 	one := newTape(t, "n1", 1, nil).elect(5)
 	two := newTape(t, "n2", 1, nil).elect(7) // in the same terms as n1, too, of which others tell
@@ -79,11 +78,11 @@ func TestMaterial(t *testing.T) {
 			s.watch = nil
 			s.events = slices.DeleteFunc(s.events, func(e Event) bool { return e.Kind == Final })
 		}, ""},
-		{"a leader of whom the ledger does not know", func(s *script) {
+		{"a leader that is not in the ledger", func(s *script) {
 			s.events = slices.DeleteFunc(s.events, func(e Event) bool { return e.Kind == Final })
 			s.at(58*second, Event{Kind: Final, Node: 2, Token: 9})
-		}, "in the end n3 led with token 9, and nobody in the ledger has"},
-		{"a promise that nobody knows", func(s *script) { s.events[0].Material = []string{"proofs"} }, `promises "proofs"`},
+		}, "in the end n3 led with token 9, and no life in the ledger has that token"},
+		{"an unknown promise", func(s *script) { s.events[0].Material = []string{"proofs"} }, `promises "proofs"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := whole()

@@ -168,7 +168,7 @@ func (r *run) mutex(found *findings, check string, part []tenure, last int64, sh
 		at = part[1].start // when the second one began
 	}
 	text := fmt.Sprintf("what led from %s to %s (%s), after token %d, %s", r.since(part[0].start), r.since(end), strings.Join(who, ", "), last, what)
-	found.add(Violation{Check: check, At: at, Node: Nobody, Text: text})
+	found.add(Violation{Check: check, At: at, Node: NoNode, Text: text})
 	if !show || len(part) > exhibitActs {
 		return nil
 	}

@@ -36,7 +36,7 @@ iframe { width: 100%; height: 34em; border: 1px solid #ccc; }
 <pre>{{.Text}}</pre>
 <p class="key"><span style="background:#2a7f3f;color:#fff">leads</span><span style="background:#cfe8d4">well · a majority could elect</span><span style="background:#fff0b3">boots</span><span
 style="background:#f4b183">not well</span><span style="background:#7fb2e5">frozen</span><span style="background:#999">down</span><span style="background:#c58ad6">links broken</span><span
-style="background:#e2c9a1">fault</span><span style="background:#d00;color:#fff">nobody leads · zombie · violation</span></p>
+style="background:#e2c9a1">fault</span><span style="background:#d00;color:#fff">no leader · zombie · violation</span></p>
 {{range .Pictures}}<h2>{{.Title}}</h2>
 {{.SVG}}
 {{end}}{{range .Exhibits}}<h2>{{.Title}}</h2>

@@ -21,15 +21,15 @@ import (
 
 const evil = `</script><script>alert("1")</script>' & ` + "\x01"
 
-// hostile is a run whose names are made to break out of whatever they are put in,
-// and that fails nearly every check.
+// hostile is a run whose names are made to break out of any text that they are put into, and that
+// fails nearly every check.
 func hostile() *script {
 	s := sound()
 	s.lives[2].Start = 19 * second
 	s.at(12*second, Event{Kind: Fault, Fault: evil, ID: 7, Node: 0})
-	s.at(12*second, Event{Kind: Links, Node: Nobody, Links: network.Merge(network.Isolate(3, 0), network.Slow(3, time.Second, time.Second))})
-	s.at(14*second, Event{Kind: Links, Node: Nobody})
-	s.at(14*second, Event{Kind: Heal, Fault: evil, ID: 7, Node: Nobody})
+	s.at(12*second, Event{Kind: Links, Node: NoNode, Links: network.Merge(network.Isolate(3, 0), network.Slow(3, time.Second, time.Second))})
+	s.at(14*second, Event{Kind: Links, Node: NoNode})
+	s.at(14*second, Event{Kind: Heal, Fault: evil, ID: 7, Node: NoNode})
 	s.at(15*second, Event{Kind: Stop, Node: 1, Part: evil})
 	s.at(16*second, Event{Kind: Cont, Node: 1, Part: evil})
 	s.find("n2", "read", 4).seen = evil
@@ -70,7 +70,7 @@ func TestPage(t *testing.T) {
 		if !strings.Contains(inner, "render(data)") || strings.Count(inner, "<script") != 1 || strings.Contains(inner, evil) || strings.Contains(inner, "<b>") {
 			t.Errorf("a page of porcupine's is not what it must be: %.200s", inner)
 		}
-		// What the page takes for HTML has to be harmless as such.
+		// What the page takes for HTML has to be harmless in HTML.
 		var data struct {
 			Partitions []struct {
 				History []struct{ Metadata string }
@@ -133,7 +133,7 @@ func TestLongPage(t *testing.T) {
 		s.at(at+second, Event{Kind: Heal, Fault: "kill", ID: int(i + 1), Node: 0})
 		at += second + second/2
 	}
-	s.at(at, Event{Kind: Over, Node: Nobody})
+	s.at(at, Event{Kind: Over, Node: NoNode})
 	r := s.judge(t)
 	if !r.OK() {
 		t.Fatal(&r)
@@ -152,7 +152,7 @@ func TestLongPage(t *testing.T) {
 	t.Logf("judged in %v, a page of %d KiB", r.Took.Round(time.Millisecond), info.Size()>>10)
 }
 
-// TestPageOfNothing: the report of nobody has no page.
+// TestPageOfNothing: an empty report has no page.
 func TestPageOfNothing(t *testing.T) {
 	var r Report
 	if err := r.WriteHTML(filepath.Join(t.TempDir(), "x.html")); err == nil {
@@ -161,8 +161,8 @@ func TestPageOfNothing(t *testing.T) {
 	if text := r.String(); !strings.Contains(text, "none") {
 		t.Errorf("%s", text)
 	}
-	r.Add(Violation{Check: "seen", Node: Nobody, Text: "by somebody else"})
-	if text := r.String(); r.OK() || r.All() != 1 || !strings.Contains(text, "1: seen 1") || !strings.Contains(text, "by somebody else") {
+	r.Add(Violation{Check: "seen", Node: NoNode, Text: "by another"})
+	if text := r.String(); r.OK() || r.All() != 1 || !strings.Contains(text, "1: seen 1") || !strings.Contains(text, "by another") {
 		t.Errorf("%s", text)
 	}
 }

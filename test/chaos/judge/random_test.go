@@ -47,9 +47,9 @@ func (r *resource) apply(o *op) {
 	o.highest = r.highest
 }
 
-// random is a run that is as it must be, made by chance: leaders follow each other,
-// with gaps, faults and freezes; clients overlap, outlive their leader's tenure, are
-// killed in mid-operation; watchers see every leader.
+// random is a correct run, made from a seed: leaders follow each other, with gaps, faults and
+// freezes; clients overlap, outlive their leader's tenure, are killed in mid-operation; watchers
+// see every leader.
 func random(seed uint64) *script {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	between := func(a, b int64) int64 { return a + rng.Int64N(b-a+1) }
@@ -151,9 +151,9 @@ func random(seed uint64) *script {
 				to = network.Isolate(n, node)
 			}
 			s.at(last-length/2, Event{Kind: Fault, Fault: "isolate-leader", ID: id, Node: node})
-			s.at(last-length/2, Event{Kind: Links, Node: Nobody, Links: to})
-			s.at(next-1, Event{Kind: Links, Node: Nobody})
-			s.at(next-1, Event{Kind: Heal, Fault: "isolate-leader", ID: id, Node: Nobody})
+			s.at(last-length/2, Event{Kind: Links, Node: NoNode, Links: to})
+			s.at(next-1, Event{Kind: Links, Node: NoNode})
+			s.at(next-1, Event{Kind: Heal, Fault: "isolate-leader", ID: id, Node: NoNode})
 		}
 		now = next
 		token += between(1, 5)
@@ -165,7 +165,7 @@ func random(seed uint64) *script {
 	s.saw("before", now+ms, node, token)
 	s.saw("late", now+second, node, token)
 	s.at(now+second, Event{Kind: Final, Node: node, Token: token})
-	s.at(now+3*second, Event{Kind: Over, Node: Nobody})
+	s.at(now+3*second, Event{Kind: Over, Node: NoNode})
 
 	slices.SortStableFunc(steps, func(a, b step) int { return int(a.at - b.at) })
 	var r resource
@@ -175,8 +175,7 @@ func random(seed uint64) *script {
 	return s
 }
 
-// TestRandomRunsPass: whatever befalls a run that keeps its promises, the judge
-// finds nothing.
+// TestRandomRunsPass: the judge finds nothing in a run that keeps its promises, under any faults.
 func TestRandomRunsPass(t *testing.T) {
 	seeds := long.FullOr[uint64](80, 20)
 	var all Report

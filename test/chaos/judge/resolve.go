@@ -71,7 +71,7 @@ func (h *history) resolve() {
 	for i := len(ends) - 2; i >= 0; i-- {
 		ends[i].ret = min(ends[i].ret, ends[i+1].ret) // of the first answer that told of as much or more
 	}
-	raised := func(to state) int64 { // when somebody had been told of as much or more
+	raised := func(to state) int64 { // when an answer had told as much or more
 		i, _ := slices.BinarySearchFunc(ends, to, func(t told, s state) int { return compare(t.state, s) })
 		if i == len(ends) {
 			return never

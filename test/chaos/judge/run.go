@@ -44,8 +44,8 @@ type run struct {
 	freezes  []freeze
 	stalls   []span
 	recorded map[int]int   // by node: steps in its flight records
-	shown    map[term]bool // of whom a flight record has the election, or a lease
-	leased   map[term]bool // of whom it has a lease that was compared with others
+	shown    map[term]bool // terms whose election, or a lease, is in a flight record
+	leased   map[term]bool // terms with a lease that was compared with others
 }
 
 // load reads a run.

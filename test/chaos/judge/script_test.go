@@ -170,7 +170,7 @@ func (s *script) at(at int64, e Event) {
 
 // begin is the beginning of a run of n nodes that all vote and are up.
 func (s *script) begin(at int64, n int) {
-	e := Event{Kind: Run, Node: Nobody, Nodes: n, Wall: time.Unix(1_700_000_000, 0)}
+	e := Event{Kind: Run, Node: NoNode, Nodes: n, Wall: time.Unix(1_700_000_000, 0)}
 	for i := range n {
 		e.Voters = append(e.Voters, i)
 	}

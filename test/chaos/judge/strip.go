@@ -16,7 +16,7 @@ import (
 type bar struct {
 	span
 	class string
-	text  string // for people who point at it
+	text  string // its tooltip
 }
 
 // row is one line of the timeline.
@@ -157,7 +157,7 @@ func (r *run) ability() row {
 		bars = append(bars, bar{s, "able", "a majority is connected and well"})
 	}
 	for _, s := range common(without(within, led), any) {
-		bars = append(bars, bar{s, "leaderless", fmt.Sprintf("nobody leads from %s to %s, and a majority is connected and well", r.since(s.from), r.since(s.to))})
+		bars = append(bars, bar{s, "leaderless", fmt.Sprintf("there is no leader from %s to %s, and a majority is connected and well", r.since(s.from), r.since(s.to))})
 	}
 	slices.SortStableFunc(bars, func(a, b bar) int { return cmp.Compare(a.from, b.from) })
 	return row{"majority", bars}

@@ -47,7 +47,7 @@ func (r *run) sweepStale(guarded *history, found *findings, report *Report) {
 			report.StaleRefused++
 		case a.deed == does && a.want.high < highest:
 			report.StaleAccepted++
-			found.add(Violation{Check: CheckStale, At: a.call, Node: Nobody, Text: fmt.Sprintf("%s by %s, called at %s, when token %d had been seen: an overtaken leader's write was accepted",
+			found.add(Violation{Check: CheckStale, At: a.call, Node: NoNode, Text: fmt.Sprintf("%s by %s, called at %s, when token %d had been seen: an overtaken leader's write was accepted",
 				guarded.describe(a), guarded.names[a.client], r.since(a.call), highest)})
 		case a.deed == does && a.want.high < leading:
 			report.Late++
@@ -73,7 +73,7 @@ func (r *run) sweepHighest(found *findings) {
 	}, func(a *act) {
 		if highest != nil && a.told.high < highest.told.high {
 			o := &r.ops[a.client]
-			found.add(Violation{Check: CheckHighest, At: a.call, Node: Nobody, Text: fmt.Sprintf("%s was told at %s that the highest token is %d, after it had been %d",
+			found.add(Violation{Check: CheckHighest, At: a.call, Node: NoNode, Text: fmt.Sprintf("%s was told at %s that the highest token is %d, after it had been %d",
 				o.Client, r.since(a.ret), a.told.high, highest.told.high)})
 		}
 	})
@@ -92,7 +92,7 @@ func (r *run) sweepStream(stream *history, found *findings) {
 		a := &stream.acts[i]
 		by := leader{a.client, a.want.high}
 		if before, ok := called[by]; ok && a.want.value <= before {
-			found.add(Violation{Check: CheckSequence, At: a.call, Node: Nobody, Text: fmt.Sprintf("%s by %s at %s, after the same had called %d.%d",
+			found.add(Violation{Check: CheckSequence, At: a.call, Node: NoNode, Text: fmt.Sprintf("%s by %s at %s, after the same had called %d.%d",
 				stream.describe(a), stream.names[a.client], r.since(a.call), a.want.high, before)})
 		}
 		called[by] = max(called[by], a.want.value)
@@ -108,11 +108,11 @@ func (r *run) sweepStream(stream *history, found *findings) {
 			return
 		}
 		if last != nil && compare(a.want, last.want) <= 0 {
-			found.add(Violation{Check: CheckSequence, At: a.call, Node: Nobody, Text: fmt.Sprintf("%s by %s at %s, after %d.%d had been accepted",
+			found.add(Violation{Check: CheckSequence, At: a.call, Node: NoNode, Text: fmt.Sprintf("%s by %s at %s, after %d.%d had been accepted",
 				stream.describe(a), stream.names[a.client], r.since(a.call), last.want.high, last.want.value)})
 		}
 		if other := accepted[a.want]; other != nil {
-			found.add(Violation{Check: CheckSequence, At: a.call, Node: Nobody, Text: fmt.Sprintf("%s by %s at %s: it was accepted twice, first from %s",
+			found.add(Violation{Check: CheckSequence, At: a.call, Node: NoNode, Text: fmt.Sprintf("%s by %s at %s: it was accepted twice, first from %s",
 				stream.describe(a), stream.names[a.client], r.since(a.call), stream.names[other.client])})
 		}
 		accepted[a.want] = a
@@ -122,7 +122,7 @@ func (r *run) sweepStream(stream *history, found *findings) {
 // accepted reports whether an operation is a write that the register took.
 func accepted(o register.Operation) bool { return o.Op == register.Write && o.Result == register.OK }
 
-// unknown counts operations whose outcome nobody knew.
+// unknown counts operations of unknown outcome.
 func unknown(ops []register.Operation) (n int) {
 	for i := range ops {
 		if ops[i].Result == register.Unknown || ops[i].Result == register.Failed {

@@ -55,7 +55,7 @@ func excused(l lives.Life, freezes []freeze, thaw time.Duration) (last int64, x 
 	for _, p := range l.Gaps {
 		i, _ := slices.BinarySearchFunc(freezes, p.Resumed+1, func(f freeze, at int64) int { return cmp.Compare(f.from, at) })
 		for _, f := range freezes[:i] { // all that began before it went on
-			stood := f.node == Nobody
+			stood := f.node == NoNode
 			if !stood && f.node != int(l.Node) || l.Last > p.Resumed+int64(thaw) || f.thaw != 0 && (f.thaw < p.Paused || f.thaw > p.Resumed) || 2*(span{f.from, f.to}).both(span{p.Paused, p.Resumed}).length() < p.Resumed-p.Paused {
 				continue
 			}

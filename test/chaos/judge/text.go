@@ -15,13 +15,13 @@ import (
 // shownTimes is how many of the longest times are shown in text.
 const shownTimes = 3
 
-// WriteText writes the report for people.
+// WriteText writes the report as text.
 func (r *Report) WriteText(w io.Writer) error {
 	_, err := io.WriteString(w, r.String())
 	return err
 }
 
-// String is the report for people, in several lines.
+// String is the report as text, in several lines.
 func (r *Report) String() string {
 	var b strings.Builder
 	say := func(name, format string, args ...any) {
@@ -43,8 +43,8 @@ func (r *Report) String() string {
 			fmt.Fprintf(&b, "  and %d more\n", n-len(r.Violations))
 		}
 	}
-	say("run", "%v; somebody led after %v", short(time.Duration(r.To-r.From)), short(r.First))
-	say("elections", "%d, and %d changes of who leads", r.Elections, r.LeaderChanges)
+	say("run", "%v; the first leader after %v", short(time.Duration(r.To-r.From)), short(r.First))
+	say("elections", "%d, and %d changes of the leader", r.Elections, r.LeaderChanges)
 	say("availability", "%s of the time; %s of the %v in which a majority was connected and well", percent(r.Availability), percent(r.AvailabilityHealthy), short(r.Healthy))
 	for i, l := range r.Leaderless[:min(len(r.Leaderless), shownTimes)] {
 		name := "leaderless"
@@ -57,9 +57,9 @@ func (r *Report) String() string {
 		c := r.Recoveries[0]
 		never := ""
 		if c.Never {
-			never = ", and nobody led again"
+			never = ", without a leader again"
 		}
-		say("recovery", "from the end of a fault until somebody led: median %v, at most %v (%s, at %s%s)", short(r.RecoveryMedian), short(c.Took), c.Fault, r.since(c.At), never)
+		say("recovery", "from the end of a fault until there was a leader: median %v, at most %v (%s, at %s%s)", short(r.RecoveryMedian), short(c.Took), c.Fault, r.since(c.At), never)
 	}
 	n := 0
 	for _, c := range r.Faults {
@@ -88,7 +88,7 @@ func (r *Report) since(at int64) string {
 	return time.Duration(at - r.From).Round(100 * time.Microsecond).String()
 }
 
-// short is a duration with as many digits as anybody reads.
+// short is a duration with few digits.
 func short(d time.Duration) time.Duration {
 	switch {
 	case d >= time.Minute:

@@ -15,7 +15,7 @@ import (
 // glimpse is one state that a watcher saw.
 type glimpse struct {
 	at     int64
-	token  int64 // 0: nobody leads
+	token  int64 // 0: there is no leader
 	leader string
 	stale  bool // the back end did not answer: it is the last known state
 }
@@ -124,7 +124,7 @@ func (r *run) watched(found *findings, report *Report) error {
 		report.Watchers++
 		report.Glimpses += len(w.saw)
 		add := func(at int64, format string, args ...any) {
-			found.add(Violation{Check: CheckWatch, At: at, Node: Nobody, Text: w.name + " " + fmt.Sprintf(format, args...)})
+			found.add(Violation{Check: CheckWatch, At: at, Node: NoNode, Text: w.name + " " + fmt.Sprintf(format, args...)})
 		}
 		var highest int64
 		for _, g := range w.saw {
@@ -163,7 +163,7 @@ func (g *glimpse) words() string {
 	case g.stale:
 		return fmt.Sprintf("that it cannot tell since %s led with token %d", g.leader, g.token)
 	case g.token == 0:
-		return "that nobody leads"
+		return "that there is no leader"
 	}
 	return fmt.Sprintf("%s with token %d", g.leader, g.token)
 }
@@ -205,7 +205,7 @@ func (r *run) sawLasting(w watcher, able map[nodes][]span, add func(at int64, fo
 			continue
 		}
 		if i+1 < len(r.tenures) && r.tenures[i+1].start <= by {
-			continue // an overlap, of which others tell
+			continue // an overlap, which other checks report
 		}
 		if !covered(able, span{since, by}) {
 			continue

@@ -317,7 +317,7 @@ func (h *history) fail(r *run, found *findings, p piece, show bool) []exhibit {
 	}
 	where := fmt.Sprintf("%d operations from %s to %s, which begin with %s", len(p.acts), r.since(from), r.since(max(from, to)), h.show(p.init))
 	if len(p.acts) > mostActs {
-		found.add(Violation{Check: h.check, At: from, Node: Nobody, Text: "not decided, as there are too many: " + where})
+		found.add(Violation{Check: h.check, At: from, Node: NoNode, Text: "not decided, as there are too many: " + where})
 		return nil
 	}
 	model, operations := h.model(&p), h.operations(&p)
@@ -326,7 +326,7 @@ func (h *history) fail(r *run, found *findings, p piece, show bool) []exhibit {
 	if result != porcupine.Illegal {
 		what = fmt.Sprintf("not decided within %v: ", r.options.Patience)
 	}
-	found.add(Violation{Check: h.check, At: from, Node: Nobody, Text: what + where})
+	found.add(Violation{Check: h.check, At: from, Node: NoNode, Text: what + where})
 	if !show || len(p.acts) > exhibitActs {
 		return nil
 	}

@@ -20,7 +20,7 @@ func TestZombies(t *testing.T) {
 		longest time.Duration
 	}{
 		{"another leads", 21 * second, 1, time.Second},
-		{"nobody else does", 26 * second, 0, 26*time.Second - 25*time.Second - 90*time.Millisecond},
+		{"no other does", 26 * second, 0, 26*time.Second - 25*time.Second - 90*time.Millisecond},
 	} {
 		s := sound()
 		s.ops, s.watch = nil, nil
@@ -43,7 +43,7 @@ func TestGrace(t *testing.T) {
 		s.at(20*second-ms, Event{Kind: Stop, Node: 0, Part: PartFamily})
 		s.at(25*second+ms, Event{Kind: Cont, Node: 0, Part: PartFamily})
 	}
-	stall := func(s *script) { s.at(25*second+ms, Event{Kind: Stall, Node: Nobody, For: 5 * time.Second}) }
+	stall := func(s *script) { s.at(25*second+ms, Event{Kind: Stall, Node: NoNode, For: 5 * time.Second}) }
 	for _, c := range []struct {
 		name   string
 		freeze func(s *script)

@@ -28,6 +28,5 @@ func (c Clock) Now() int64 {
 	return ts.Nano() - c.ahead
 }
 
-// Now is [Clock.Now] for those who ask rarely: it looks up the time namespace each
-// time.
+// Now is [Clock.Now] for rare calls: it looks up the time namespace each time.
 func Now() int64 { return NewClock().Now() }

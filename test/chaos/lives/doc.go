@@ -1,9 +1,9 @@
-// Package lives is the ledger in which workers write down their own lives: from
+// Package lives is the ledger in which workers record their own lives: from
 // when to when a process of a leader's family was alive, or a program that embeds
 // the library was told by Check that it leads. It is an array in a file that all
 // of them map. A life claims a slot by one atomic addition and then stamps it
-// again and again, so that nothing in it waits for anybody, and what a killed
-// process stamped last stays.
+// again and again, so that no process waits for another, and the last stamp of a
+// killed process stays.
 //
 // # What a stamp says
 //

@@ -22,8 +22,8 @@ const Most = 1 << 20
 const Gap = 10 * time.Millisecond
 
 // Gaps is how many of them a life remembers beside the longest: the latest. Ten
-// times Gap hold at most nine gaps, so whoever asks what came before a life's last
-// 100 ms finds it.
+// times Gap hold at most nine gaps, so the ledger always has what came before a life's
+// last 100 ms.
 const Gaps = 11
 
 // magic begins a ledger and names its form.
@@ -92,7 +92,7 @@ func Open(path string) (*Ledger, error) {
 	if info.Size() != 0 && info.Size() != int64(size) {
 		return nil, fmt.Errorf("lives: %s has %d bytes; a ledger has %d", path, info.Size(), size)
 	}
-	if err := f.Truncate(int64(size)); err != nil { // whoever else opens it now does the same
+	if err := f.Truncate(int64(size)); err != nil { // a concurrent opener does the same
 		return nil, err
 	}
 	mem, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -121,8 +121,8 @@ func (l *Ledger) Len() int { return min(int(atomic.LoadInt64(&l.header().next)),
 
 // Begin claims a slot for a life. Pid 0 is that of this process, Start 0 is now;
 // Last and what follows it are not used. The life is not listed before its first
-// stamp. It panics when the ledger is full: a life that is not written down would
-// be one that nobody judges.
+// stamp. It panics when the ledger is full: a life that is not recorded would
+// not be judged.
 func (l *Ledger) Begin(life Life) *Slot {
 	born := l.Now()
 	n := atomic.AddInt64(&l.header().next, 1) - 1
@@ -193,8 +193,8 @@ func (l *Ledger) Lives() []Life {
 	return lives
 }
 
-// Since returns those whose number is at least n, without their Gaps. Whoever looks
-// again and again at who lives now passes Len less a few.
+// Since returns those whose number is at least n, without their Gaps. A caller
+// that polls for present lives passes Len less a few.
 func (l *Ledger) Since(n int) []Life {
 	n = max(n, 0)
 	end := l.Len()

@@ -42,12 +42,12 @@ func (k *Kind) UnmarshalText(text []byte) error {
 	return fmt.Errorf("lives: kind %.40q; want command, descendant, library or guarded", text)
 }
 
-// Checked reports whether lives of this kind are stamped by Term.Check: a program
-// does it that knows by itself that it leads. The others are stamped by processes
-// that know nothing, and that somebody has to kill.
+// Checked reports whether lives of this kind are stamped by Term.Check: by a
+// program that knows that it leads. The others are stamped by processes that do not
+// know, and that a keeper has to kill.
 func (k Kind) Checked() bool { return k == Library || k == Guarded }
 
-// Life is one life, as whoever lived it saw it. Times are as [Now] reads them.
+// Life is one life, as its process saw it. Times are as [Now] reads them.
 type Life struct {
 	Token  int64 `json:"token"`
 	Pid    int64 `json:"pid"`

@@ -29,8 +29,7 @@ const (
 
 const connected = 1<<established | 1<<finWait1 | 1<<finWait2 | 1<<closeWait | 1<<lastAck | 1<<closing
 
-// diagnosis asks about the TCP connections of the namespace in which it was
-// opened.
+// diagnosis asks the kernel about the TCP connections of the namespace in which it was opened.
 type diagnosis struct{ link *netlink }
 
 func openDiagnosis() (*diagnosis, error) {
@@ -67,7 +66,7 @@ func (d *diagnosis) all() ([]end, error) {
 	return all, nil
 }
 
-// at is the end with these addresses, of IPv4. Without one it is unix.ENOENT.
+// at returns the end with these addresses, of IPv4. Without one the error is unix.ENOENT.
 func (d *diagnosis) at(local, remote netip.AddrPort) (found end, err error) {
 	err = d.link.send(func(p *packet) {
 		p.message(unix.SOCK_DIAG_BY_FAMILY, 0, func() {

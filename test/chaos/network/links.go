@@ -30,22 +30,20 @@ func (w *Way) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Link is what happens to what is sent one way between two nodes. The zero Link
-// is perfect.
+// Link is the state of one way between two nodes. The zero Link is perfect.
 //
-// Where packets are cut or lost those of TCP that acknowledge others are too. So
-// between namespaces a node that hears nothing is itself heard for no longer than
-// TCP sends without an answer: for its first retransmission timeout, 200 ms and
-// more, and then only what was said before comes again. Behind proxies it is heard
-// on.
+// Where packets are cut or lost, those of TCP that acknowledge others are too. So between
+// namespaces a deaf node is itself heard for no longer than TCP sends without an answer: for its
+// first retransmission timeout, 200 ms and more, and then only old data comes again. Behind proxies
+// it is heard on.
 type Link struct {
-	Cut    bool          `json:"cut,omitempty"`    // nothing arrives, and nobody is told
+	Cut    bool          `json:"cut,omitempty"`    // nothing arrives, and no error is returned
 	Loss   int           `json:"loss,omitempty"`   // per cent of the packets that do not arrive, 0 to 100
 	Delay  time.Duration `json:"delay,omitempty"`  // what each byte takes longer; in JSON nanoseconds
-	Jitter time.Duration `json:"jitter,omitempty"` // up to so much more, by chance; connections stay in order
+	Jitter time.Duration `json:"jitter,omitempty"` // additional random delay, at most; connections stay in order
 }
 
-// check says what is wrong with a link of any network.
+// check returns what is wrong with a link, for any network.
 func (k Link) check() error {
 	switch {
 	case k.Loss < 0 || k.Loss > 100:
@@ -56,7 +54,7 @@ func (k Link) check() error {
 	return nil
 }
 
-// String names what is not perfect.
+// String names the faults.
 func (k Link) String() string {
 	var all []string
 	if k.Cut {
@@ -85,7 +83,7 @@ func (l Links) Connected(from, to int) bool {
 	return from == to || !k.Cut && k.Loss < 100
 }
 
-// check says what a network cannot do of this.
+// check returns what a network cannot do of this.
 func (l Links) check(w Network) error {
 	for way, k := range l {
 		if err := pair(w.Size(), way.From, way.To); err != nil {
@@ -98,7 +96,7 @@ func (l Links) check(w Network) error {
 	return nil
 }
 
-// pair says what is wrong with two nodes of n.
+// pair returns what is wrong with two nodes of n.
 func pair(n, a, b int) error {
 	if a == b || min(a, b) < 0 || max(a, b) >= n {
 		return fmt.Errorf("network: between node %d and node %d there is no link; want two different ones of 0 to %d", a, b, n-1)

@@ -35,10 +35,10 @@ type namespaces struct {
 	closed bool
 }
 
-// NewNamespaces makes a network namespace for each of n nodes, joined by veth pairs
-// and a bridge, and writes into dir how to enter them. It can cut and lose packets;
-// it cannot delay them. It wants root, iproute2 and util-linux, and nftables in the
-// kernel; without these it is [ErrUnable].
+// NewNamespaces makes a network namespace for each of n nodes, joined by veth pairs and a bridge,
+// and writes into dir how to enter them. It can cut and lose packets; it cannot delay them. It
+// requires root, iproute2 and util-linux, and nftables in the kernel; without these it is
+// [ErrUnable].
 //
 // The namespaces have no names. They last until Close, or until this process has
 // ended, and the programs in them too: a run that was killed leaves none behind.
@@ -96,7 +96,7 @@ func (w *namespaces) build(n int) (err error) {
 	return nil
 }
 
-// furnish makes node i's namespace ready; it is called within.
+// furnish configures node i's namespace; it is called within.
 func (w *namespaces) furnish(i int) error {
 	if err := ip("link set lo up", "addr add "+w.host(i).String()+"/24 dev eth0", "link set eth0 up"); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (w *namespaces) furnish(i int) error {
 	return err
 }
 
-// ip carries out commands of ip(8) in the namespace of the calling thread.
+// ip runs commands of ip(8) in the namespace of the calling thread.
 func ip(commands ...string) error {
 	cmd := exec.Command("ip", "-batch", "-")
 	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")
@@ -120,7 +120,7 @@ func ip(commands ...string) error {
 	return nil
 }
 
-// describe writes how a person can look around, into the run's directory.
+// describe writes, into the run's directory, how to inspect the network.
 func (w *namespaces) describe(dir string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "namespaces of process %d, as long as it lives\n", os.Getpid())
@@ -225,7 +225,7 @@ func (w *namespaces) between(a, b int) ([]end, error) {
 			return nil, fmt.Errorf("the connections of node %d: %w", way.From, err)
 		}
 		for _, e := range ends {
-			// One that no process has any more nobody misses, but it may be one
+			// One that no process has any more needs no reset, but it may be one
 			// that was not accepted yet.
 			alive := e.inode != 0 || e.state == established || e.state == closeWait
 			if alive && e.remote.Addr() == w.host(way.To) {
@@ -247,7 +247,7 @@ func (w *namespaces) Close() error {
 	for _, d := range w.looks {
 		errs = append(errs, d.close())
 	}
-	// With one end of a pair the other one is gone, whoever still runs there.
+	// With one end of a pair the other one is gone, even if processes still run there.
 	if w.hub.file != nil {
 		errs = append(errs, w.hub.do(func() error {
 			list, err := net.Interfaces()

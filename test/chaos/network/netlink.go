@@ -146,7 +146,7 @@ func (l *netlink) send(build func(*packet), take func(kind uint16, seq uint32, b
 	}
 }
 
-// receive waits for what the kernel answers. It does so at once, if at all.
+// receive waits for the kernel's answer, which comes at once or never.
 func receive(fd int, buf []byte) (int, error) {
 	if err := await(fd, answerTime); err != nil {
 		return 0, err

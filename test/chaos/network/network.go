@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 )
 
-// ErrUnable says that this kind of network cannot be had here. The error around
-// it says why.
+// ErrUnable says that this kind of network is impossible on this machine. The error around it has
+// the reason.
 var ErrUnable = errors.New("this kind of network cannot be had here")
 
-// Operator is the number, for [Network.Command], of no node: of one who looks from
-// outside and reaches all nodes past all faults.
+// Operator is the number, for [Network.Command], of no node: of an operator
+// outside, which reaches all nodes past all faults.
 const Operator = -1
 
 // Network is what nodes 0 to Size-1 talk over. It begins perfect.
@@ -23,10 +23,9 @@ type Network interface {
 	// Size is the number of nodes.
 	Size() int
 
-	// Addr is the host and port at which others call node to: the same from
-	// everywhere, since memberships carry addresses. It belongs in the list of
-	// each node's URL, its own included, and into `elect member add`. Which node
-	// calls is known by its process, see Command.
+	// Addr is the host and port at which others call node to: the same for all, because memberships
+	// carry addresses. It belongs in the list of each node's URL, its own included, and into `elect
+	// member add`. The caller is identified by its process, see Command.
 	Addr(to int) string
 
 	// Listen is the host and port where node i listens: listen= of its URL. It
@@ -46,26 +45,26 @@ type Network interface {
 	// OperatorAddr is the host and port at which the operator calls node to.
 	OperatorAddr(to int) string
 
-	// Set replaces the state of all links at once. A link that is not in it is
-	// perfect from now on. If it cannot be done nothing has changed.
+	// Set replaces the state of all links at once. A link that is not in it is perfect from now on.
+	// After an error nothing has changed.
 	Set(Links) error
 
-	// Can is nil, or says why this kind of network cannot do this to a link.
+	// Can is nil, or the reason why this kind of network cannot do this to a link.
 	Can(Link) error
 
-	// Reset resets all connections between two nodes on both sides, as if each
-	// had lost its state: a lie about a crash. Both sides read ECONNRESET, cut
-	// or not. New connections can be made at once.
+	// Reset resets all connections between two nodes on both sides, as if each had lost its state:
+	// a false report of a crash. Both sides read ECONNRESET, cut or not. New connections can be
+	// made at once.
 	Reset(a, b int) error
 
-	// Close takes the network away. Programs that still run in it lose it.
+	// Close removes the network. Programs that still run in it lose it.
 	Close() error
 }
 
 // MaxNodes is how many nodes a network can have.
 const MaxNodes = 100
 
-// check says what is wrong with what a network is made of.
+// check returns what is wrong with the arguments of a network.
 func check(dir string, n int) error {
 	if n < 1 || n > MaxNodes {
 		return fmt.Errorf("network: %d nodes; want 1 to %d", n, MaxNodes)
@@ -78,8 +77,8 @@ func check(dir string, n int) error {
 	return nil
 }
 
-// describe writes into the directory of a run what a person needs to find the way
-// about in the logs and in the network.
+// describe writes into the directory of a run what a person needs to read the logs and to inspect
+// the network.
 func describe(dir, text string) error {
 	if err := os.WriteFile(filepath.Join(dir, "network.txt"), []byte(text), 0o644); err != nil {
 		return fmt.Errorf("network: %w", err)

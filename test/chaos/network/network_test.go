@@ -39,10 +39,10 @@ func shapes() map[string]Links {
 	}
 }
 
-// TestLinks: what is connected is heard, on connections of both directions, and
-// what is not is not; when all is healed what was said meanwhile arrives.
+// TestLinks: connected nodes hear each other, on connections of both directions, and others do not;
+// after the healing what was said meanwhile arrives.
 func TestLinks(t *testing.T) {
-	kinds(t, 5, func(t *testing.T, w *town) {
+	kinds(t, 5, func(t *testing.T, w *puppets) {
 		wires := w.mesh()
 		for _, name := range slices.Sorted(maps.Keys(shapes())) {
 			links := shapes()[name]
@@ -95,7 +95,7 @@ func TestLinks(t *testing.T) {
 
 // TestNewConnections: none can be made while either way is cut.
 func TestNewConnections(t *testing.T) {
-	kinds(t, 2, func(t *testing.T, w *town) {
+	kinds(t, 2, func(t *testing.T, w *puppets) {
 		for name, links := range map[string]Links{"both": Apart(2), "there": OneWay(2, 0, 1), "back": OneWay(2, 1, 0)} {
 			w.set(links)
 			a, b := w.nodes[0], w.nodes[1]
@@ -118,10 +118,10 @@ func TestNewConnections(t *testing.T) {
 	})
 }
 
-// TestReset: both ends read it, cut or not, idle or busy, however many connections
-// there are; those with others go on, and new ones can be made.
+// TestReset: both ends read it, cut or not, idle or busy, with any number of connections; those
+// with others go on, and new ones can be made.
 func TestReset(t *testing.T) {
-	kinds(t, 3, func(t *testing.T, w *town) {
+	kinds(t, 3, func(t *testing.T, w *puppets) {
 		for _, links := range []Links{nil, Apart(3), OneWay(3, 1, 0)} {
 			w.set(nil)
 			doomed := []wire{w.connect(0, 1), w.connect(1, 0), w.connect(0, 1)}
@@ -153,7 +153,7 @@ func TestReset(t *testing.T) {
 
 // TestResetDualStack: a connection of IPv4 may be on a socket of IPv6.
 func TestResetDualStack(t *testing.T) {
-	w := newTown(t, 2, NewNamespaces)
+	w := newPuppets(t, 2, NewNamespaces)
 	w.nodes[1].must("ok", "listen :7401")
 	c := wire{name: "c", from: w.nodes[0], to: w.nodes[1]}
 	c.from.must("ok", "dial c %s %v", strings.Replace(w.Addr(1), ":7400", ":7401", 1), patience)
@@ -166,9 +166,9 @@ func TestResetDualStack(t *testing.T) {
 	c.to.must(wasReset, "hear c 1 %v", patience)
 }
 
-// TestResetAmidTraffic: an end whose numbers move all the time is reset too.
+// TestResetAmidTraffic: an end whose numbers change all the time is reset, too.
 func TestResetAmidTraffic(t *testing.T) {
-	kinds(t, 2, func(t *testing.T, w *town) {
+	kinds(t, 2, func(t *testing.T, w *puppets) {
 		var all []wire
 		for range 4 {
 			c := w.connect(0, 1)
@@ -191,9 +191,9 @@ func TestResetAmidTraffic(t *testing.T) {
 	})
 }
 
-// TestResetWhileStopped: what a process does not read yet is reset all the same.
+// TestResetWhileStopped: unread data is reset, too.
 func TestResetWhileStopped(t *testing.T) {
-	kinds(t, 2, func(t *testing.T, w *town) {
+	kinds(t, 2, func(t *testing.T, w *puppets) {
 		c := w.connect(0, 1)
 		if err := c.to.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
@@ -210,9 +210,9 @@ func TestResetWhileStopped(t *testing.T) {
 	})
 }
 
-// TestOperator reaches all past all faults, at either address.
+// TestOperator reaches all, past all faults, at either address.
 func TestOperator(t *testing.T) {
-	kinds(t, 3, func(t *testing.T, w *town) {
+	kinds(t, 3, func(t *testing.T, w *puppets) {
 		operator := newPuppet(t, "the operator", w.Command(Operator, self(t)))
 		w.set(Apart(3))
 		for i, node := range w.nodes {
@@ -232,7 +232,7 @@ func TestOperator(t *testing.T) {
 }
 
 func TestLoss(t *testing.T) {
-	w := newTown(t, 3, NewNamespaces)
+	w := newPuppets(t, 3, NewNamespaces)
 	const packets = 4000
 	sender, receiver := w.nodes[0], w.nodes[1]
 	receiver.must("ok", "udp %s", w.Addr(1))
@@ -240,7 +240,7 @@ func TestLoss(t *testing.T) {
 		w.set(Links{{0, 1}: {Loss: percent}})
 		want := packets * (100 - percent) / 100
 		var got int
-		// A kernel that has no time drops some on its own account, but lets none through.
+		// A busy kernel drops some on its own account, but lets none through.
 		for try := 0; try == 0 || got < want-200 && try < 5; try++ {
 			sender.must("ok", "burst %s %d packet", w.Addr(1), packets)
 			w.nodes[2].must("ok", "burst %s 1 %s", w.Addr(1), lastPacket)
@@ -259,7 +259,7 @@ func TestLoss(t *testing.T) {
 
 // TestLossyConnection: TCP comes through, later.
 func TestLossyConnection(t *testing.T) {
-	w := newTown(t, 2, NewNamespaces)
+	w := newPuppets(t, 2, NewNamespaces)
 	c := w.connect(0, 1)
 	w.set(Lossy(2, 30))
 	for range 8 {
@@ -268,7 +268,7 @@ func TestLossyConnection(t *testing.T) {
 }
 
 func TestDelay(t *testing.T) {
-	w := newTown(t, 3, NewProxies)
+	w := newPuppets(t, 3, NewProxies)
 	const delay = 80 * time.Millisecond
 	for _, c := range []wire{w.connect(0, 1), w.connect(1, 0)} {
 		w.set(Links{{0, 1}: {Delay: delay}})
@@ -300,7 +300,7 @@ func TestDelay(t *testing.T) {
 // TestJitter: words over one connection stay in order, and two over different
 // connections overtake each other.
 func TestJitter(t *testing.T) {
-	w := newTown(t, 3, NewProxies)
+	w := newPuppets(t, 3, NewProxies)
 	first, second := w.connect(0, 1), w.connect(0, 2)
 	w.set(Slow(3, 0, 50*time.Millisecond))
 	overtaken := false
@@ -318,9 +318,9 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// TestSet: what cannot be done changes nothing.
+// TestSet: a change that is impossible changes nothing.
 func TestSet(t *testing.T) {
-	kinds(t, 2, func(t *testing.T, w *town) {
+	kinds(t, 2, func(t *testing.T, w *puppets) {
 		c := w.connect(0, 1)
 		strange := Link{Loss: 5}
 		if _, namespaces := w.Network.(*namespaces); namespaces {
@@ -361,12 +361,11 @@ func TestSet(t *testing.T) {
 	})
 }
 
-// TestSetIsFast: in a change of all links of five nodes nobody notices that it is
-// not one instant.
+// TestSetIsFast: in a change of all links of five nodes no node notices that it is not one instant.
 func TestSetIsFast(t *testing.T) {
-	kinds(t, 5, func(t *testing.T, w *town) {
+	kinds(t, 5, func(t *testing.T, w *puppets) {
 		const quick = 20 * time.Millisecond
-		// Some changes, and more if the machine had something else to do.
+		// Some changes, and more on a busy machine.
 		for late := time.Now().Add(patience); ; {
 			var took []time.Duration
 			for n := range 50 {
@@ -411,9 +410,9 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestClose: nothing is left, and whoever still runs has no network any more.
+// TestClose: nothing is left, and processes that still run have no network any more.
 func TestClose(t *testing.T) {
-	kinds(t, 2, func(t *testing.T, w *town) {
+	kinds(t, 2, func(t *testing.T, w *puppets) {
 		c := w.connect(0, 1)
 		c.works()
 		before := resources(t)
@@ -435,7 +434,7 @@ func TestClose(t *testing.T) {
 		if text, err := os.ReadFile(filepath.Join(dir, "network.txt")); err != nil || !strings.Contains(string(text), "node 1") {
 			t.Errorf("network.txt: %q, %v", text, err)
 		}
-		other := &town{t: t, Network: second, dir: dir}
+		other := &puppets{t: t, Network: second, dir: dir}
 		for i := range 2 {
 			other.nodes = append(other.nodes, other.puppet(i))
 			other.nodes[i].must("ok", "listen %s", second.Listen(i))
@@ -487,8 +486,7 @@ func resources(t *testing.T) used {
 	return used{len(files), runtime.NumGoroutine()}
 }
 
-// TestKilledHarness: of a harness that is killed no network is left, even while a
-// program of it lives on.
+// TestKilledHarness: no network of a killed harness is left, even while a program of it lives on.
 func TestKilledHarness(t *testing.T) {
 	w, err := NewNamespaces(t.TempDir(), 1)
 	able(t, err)
@@ -535,11 +533,11 @@ func doomedHarness() int {
 	return 1
 }
 
-// TestStrangers: who was not started by the network's Command is not let in.
+// TestStrangers: a process that the network's Command has not started is refused.
 func TestStrangers(t *testing.T) {
-	w := newTown(t, 2, NewProxies)
-	foreign := newTown(t, 2, NewProxies)
-	for name, cmd := range map[string]*exec.Cmd{"nobody": exec.Command(self(t)), "of another network": foreign.Command(0, self(t))} {
+	w := newPuppets(t, 2, NewProxies)
+	foreign := newPuppets(t, 2, NewProxies)
+	for name, cmd := range map[string]*exec.Cmd{"of no network": exec.Command(self(t)), "of another network": foreign.Command(0, self(t))} {
 		p := newPuppet(t, name, cmd)
 		// The reset may come as early as that.
 		if got := p.tell("dial c %s %v", w.Addr(1), patience); got == "ok" {

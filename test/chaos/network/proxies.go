@@ -19,7 +19,7 @@ import (
 )
 
 // proxies are a network on loopback. Others call a node at its front, which finds
-// out who calls and hands the connection to the cable from that node, or to one
+// the caller and hands the connection to the cable from that node, or to one
 // that is never broken if it is the operator, or the node itself.
 type proxies struct {
 	block  string // 127.A.B, and a port: of this network alone
@@ -44,13 +44,12 @@ const (
 // Ports are below those that the kernel gives to outgoing connections.
 const firstPort, lastPort = 10_000, 32_000
 
-// NewProxies makes a network of n nodes on loopback, and writes into dir who is
-// where. It can cut and delay; it cannot lose single packets, for what it carries
-// are streams. Anybody can have one.
+// NewProxies makes a network of n nodes on loopback, and writes the addresses
+// of the nodes into dir. It can cut and delay; it cannot lose single packets, because
+// it carries streams. It needs no privileges.
 //
-// What a node is called by is known by its process: its programs must be started
-// with [Network.Command], and what is started otherwise is refused. The process
-// that made the network is taken for the operator.
+// A caller is identified by its process: programs must be started with [Network.Command], and
+// others are refused. The process that made the network is taken for the operator.
 //
 // It lasts as long as this process. See package cable for what a proxy cannot show.
 func NewProxies(dir string, n int) (Network, error) {
@@ -92,8 +91,8 @@ func (w *proxies) build(dir string, n int) (err error) {
 	return nil
 }
 
-// settle finds a block of addresses that no other network has. Whoever has its
-// fronts has all of it.
+// settle finds a block of addresses that no other network has. A network that has a
+// block's fronts has all of it.
 func (w *proxies) settle(n int) error {
 	var last error
 	for range 100 {
@@ -116,12 +115,12 @@ func (w *proxies) settle(n int) error {
 	return fmt.Errorf("no free addresses on loopback: %w", last)
 }
 
-// accept hands over who calls a node, until Close.
+// accept hands over the callers of a node, until Close.
 func (w *proxies) accept(to int, front net.Listener) {
 	for {
 		conn, err := front.Accept()
 		if err != nil {
-			// Out of descriptors, most likely, if it is not closed.
+			// Probably out of descriptors, if it is not closed.
 			select {
 			case <-time.After(10 * time.Millisecond):
 				continue

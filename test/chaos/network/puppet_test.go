@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// dance does what it is told on its standard input, a line each, and answers each
-// with a line. It ends with its input.
+// dance carries out the commands on its standard input, a line each, and answers each with a line.
+// It ends with its input.
 func dance() int {
 	s := stage{conns: map[string]*net.TCPConn{}}
 	in := bufio.NewScanner(os.Stdin)
@@ -192,7 +192,7 @@ func (s *stage) do(words []string) (answer string, err error) {
 	return "ok", err
 }
 
-// puppet is a process in a network that does what the test tells it.
+// puppet is a process in a network that the test controls.
 type puppet struct {
 	t       *testing.T
 	name    string
@@ -201,7 +201,7 @@ type puppet struct {
 	answers chan string
 }
 
-// newPuppet starts one with a command for the test's own program.
+// newPuppet starts a puppet with a command for the test's own program.
 func newPuppet(t *testing.T, name string, cmd *exec.Cmd) *puppet {
 	t.Helper()
 	cmd.Env = append(cmd.Environ(), puppetVariable+"=yes", "GORACE=atexit_sleep_ms=0")
@@ -240,7 +240,7 @@ func start(t *testing.T, name string, cmd *exec.Cmd) *puppet {
 	return p
 }
 
-// tell has the puppet do something, and returns its answer.
+// tell gives the puppet a command, and returns its answer.
 func (p *puppet) tell(format string, args ...any) string {
 	p.t.Helper()
 	what := fmt.Sprintf(format, args...)
@@ -259,7 +259,7 @@ func (p *puppet) tell(format string, args ...any) string {
 	return ""
 }
 
-// must has it do something that answers so.
+// must gives it a command that must have this answer.
 func (p *puppet) must(answer, format string, args ...any) {
 	p.t.Helper()
 	if got := p.tell(format, args...); got != answer {
@@ -267,7 +267,7 @@ func (p *puppet) must(answer, format string, args ...any) {
 	}
 }
 
-// hears reports whether it hears a word within that time; another one ends the test.
+// hears reports whether it hears a word within that time; another word ends the test.
 func (p *puppet) hears(conn, word string, limit time.Duration) bool {
 	p.t.Helper()
 	got := p.tell("hear %s %d %v", conn, len(word), limit)
@@ -277,8 +277,8 @@ func (p *puppet) hears(conn, word string, limit time.Duration) bool {
 	return got == word
 }
 
-// town is a network with a puppet in each node.
-type town struct {
+// puppets is a network with a puppet in each node.
+type puppets struct {
 	t *testing.T
 	Network
 	dir   string
@@ -286,14 +286,14 @@ type town struct {
 	conns int
 }
 
-// kinds runs a test in towns of n nodes, of each kind of network.
-func kinds(t *testing.T, n int, f func(*testing.T, *town)) {
+// kinds runs a test in networks of n nodes, of each kind.
+func kinds(t *testing.T, n int, f func(*testing.T, *puppets)) {
 	for name, build := range map[string]func(string, int) (Network, error){"namespaces": NewNamespaces, "proxies": NewProxies} {
-		t.Run(name, func(t *testing.T) { f(t, newTown(t, n, build)) })
+		t.Run(name, func(t *testing.T) { f(t, newPuppets(t, n, build)) })
 	}
 }
 
-func newTown(t *testing.T, n int, build func(string, int) (Network, error)) *town {
+func newPuppets(t *testing.T, n int, build func(string, int) (Network, error)) *puppets {
 	t.Helper()
 	long.Test(t, "it makes networks between processes")
 	dir := t.TempDir()
@@ -304,12 +304,12 @@ func newTown(t *testing.T, n int, build func(string, int) (Network, error)) *tow
 			t.Error(err)
 		}
 	})
-	town := &town{t: t, Network: w, dir: dir}
+	puppets := &puppets{t: t, Network: w, dir: dir}
 	for i := range n {
-		town.nodes = append(town.nodes, town.puppet(i))
-		town.nodes[i].must("ok", "listen %s", w.Listen(i))
+		puppets.nodes = append(puppets.nodes, puppets.puppet(i))
+		puppets.nodes[i].must("ok", "listen %s", w.Listen(i))
 	}
-	return town
+	return puppets
 }
 
 // able skips the test if err says that this machine cannot do it; in CI it must.
@@ -324,7 +324,7 @@ func able(t *testing.T, err error) {
 	}
 }
 
-func (w *town) puppet(i int) *puppet {
+func (w *puppets) puppet(i int) *puppet {
 	w.t.Helper()
 	return newPuppet(w.t, fmt.Sprint("node ", i), w.Command(i, self(w.t)))
 }
@@ -339,7 +339,7 @@ func self(t *testing.T) string {
 }
 
 // set changes the links.
-func (w *town) set(links Links) {
+func (w *puppets) set(links Links) {
 	w.t.Helper()
 	if err := w.Set(links); err != nil {
 		w.t.Fatal(err)
@@ -353,8 +353,8 @@ type wire struct {
 	way      Way
 }
 
-// connect makes one.
-func (w *town) connect(from, to int) wire {
+// connect makes a connection.
+func (w *puppets) connect(from, to int) wire {
 	w.t.Helper()
 	c := wire{fmt.Sprint("c", w.conns), w.nodes[from], w.nodes[to], Way{from, to}}
 	w.conns++
@@ -364,7 +364,7 @@ func (w *town) connect(from, to int) wire {
 }
 
 // mesh makes a connection from each to each.
-func (w *town) mesh() []wire {
+func (w *puppets) mesh() []wire {
 	w.t.Helper()
 	var all []wire
 	for from := range w.Size() {
@@ -377,7 +377,7 @@ func (w *town) mesh() []wire {
 	return all
 }
 
-// works says a word each way over it, and expects them to arrive.
+// works sends a word each way over it, and expects them to arrive.
 func (c wire) works() {
 	c.from.t.Helper()
 	c.from.must("ok", "send %s there", c.name)

@@ -14,8 +14,8 @@ import (
 // namespace of the bridge. It is changed in one transaction, so for each packet
 // either all links are as they were or all are as they will be.
 //
-// It speaks to the kernel itself: the program nft takes some ten milliseconds to
-// start, in which the links would be half old and half new.
+// It uses netlink directly: the program nft takes some ten milliseconds to start, in which the
+// links would be half old and half new.
 type rules struct {
 	link *netlink
 }
@@ -122,7 +122,7 @@ func nft(p *packet, kind, flags uint16, fill func()) {
 	})
 }
 
-// expression appends one of those that a rule is made of.
+// expression appends one of the expressions of a rule.
 func expression(p *packet, name string, fill func()) {
 	p.nest(unix.NFTA_LIST_ELEM, func() {
 		p.text(unix.NFTA_EXPR_NAME, name)
@@ -130,7 +130,7 @@ func expression(p *packet, name string, fill func()) {
 	})
 }
 
-// travels goes on with what travels from one address to another.
+// travels adds a match of packets from one address to another.
 func travels(p *packet, from, to netip.Addr) {
 	expression(p, "meta", func() {
 		p.number(unix.NFTA_META_DREG, unix.NFT_REG_1)
@@ -146,7 +146,7 @@ func travels(p *packet, from, to netip.Addr) {
 	compare(p, compareEqual, append(from.AsSlice(), to.AsSlice()...))
 }
 
-// chance goes on with so many of a hundred.
+// chance adds a match of that percentage of packets.
 func chance(p *packet, percent int) {
 	expression(p, "numgen", func() {
 		p.number(unix.NFTA_NG_DREG, unix.NFT_REG_1)

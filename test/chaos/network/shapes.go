@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// The shapes are Links for a network of n nodes. Those of the simulator (package
-// sim) that have the same names cut the same. They panic if a node is none of the
-// n: a fault that is none would let every test pass.
+// The shapes are Links for a network of n nodes. They cut the same as those of the simulator
+// (package sim) that have the same names. They panic if a node is none of the n: a shape without
+// effect would let every test pass.
 
 // among panics if a node is none of n.
 func among(n int, nodes ...int) {
@@ -21,7 +21,7 @@ func among(n int, nodes ...int) {
 	}
 }
 
-// every is the Links in which each way that is chosen is as said.
+// every sets each chosen way to k, and no other.
 func every(n int, as Link, chosen func(from, to int) bool) Links {
 	all := Links{}
 	for from := range n {
@@ -43,20 +43,20 @@ func Isolate(n, node int) Links {
 // Apart cuts everything.
 func Apart(n int) Links { return every(n, Link{Cut: true}, func(int, int) bool { return true }) }
 
-// OneWay cuts what goes from one node to another, and nothing else: the
-// simulator's half-open link. Its one-way cuts of a whole node are Mute and Deaf.
+// OneWay cuts one way between two nodes, and nothing else: the simulator's half-open link. Its
+// one-way cuts of a whole node are Mute and Deaf.
 func OneWay(n, from, to int) Links {
 	among(n, from, to)
 	return every(n, Link{Cut: true}, func(i, j int) bool { return i == from && j == to })
 }
 
-// Mute cuts all that a node says.
+// Mute cuts all ways from a node.
 func Mute(n, node int) Links {
 	among(n, node)
 	return every(n, Link{Cut: true}, func(from, _ int) bool { return from == node })
 }
 
-// Deaf cuts all that a node would hear.
+// Deaf cuts all ways to a node.
 func Deaf(n, node int) Links {
 	among(n, node)
 	return every(n, Link{Cut: true}, func(_, to int) bool { return to == node })
@@ -101,7 +101,7 @@ func Chain(n int) Links {
 	return every(n, Link{Cut: true}, func(from, to int) bool { return from-to != 1 && to-from != 1 })
 }
 
-// Hub leaves all others nobody but the hub, who sees all.
+// Hub connects all others with the hub only.
 func Hub(n, hub int) Links {
 	among(n, hub)
 	return every(n, Link{Cut: true}, func(from, to int) bool { return from != hub && to != hub })
@@ -117,7 +117,7 @@ func Cloudflare2020() Links {
 	})
 }
 
-// Lossy loses so many per cent of the packets on each link.
+// Lossy loses that percentage of the packets on each link.
 func Lossy(n, percent int) Links {
 	return every(n, Link{Loss: percent}, func(int, int) bool { return true })
 }

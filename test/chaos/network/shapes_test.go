@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// seen draws who hears whom: a line for each node, with the nodes that it hears.
+// seen draws the links: a line for each node, with the nodes that it hears.
 func seen(n int, l Links) string {
 	var lines []string
 	for to := range n {
@@ -94,7 +94,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestNoSuchNode: a shape about a node that is not there would be no fault.
+// TestNoSuchNode: a shape with a node that does not exist would be no fault.
 func TestNoSuchNode(t *testing.T) {
 	for name, f := range map[string]func(){
 		"isolate": func() { Isolate(3, 3) }, "one way": func() { OneWay(3, 0, 3) }, "mute": func() { Mute(3, -1) },

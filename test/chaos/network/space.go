@@ -11,12 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// space is a network namespace that lasts as long as this process holds it open,
-// or another process is in it. It has no name in a file system: of a run that was
-// killed nothing is left to be swept.
+// space is a network namespace that lasts as long as this process holds it open, or another process
+// is in it. It has no name in a file system, so a killed run leaves nothing behind.
 type space struct{ file *os.File }
 
-// newSpace makes an empty one.
+// newSpace makes an empty namespace.
 func newSpace() (space, error) {
 	var s space
 	err := onThread(func() error {
@@ -41,7 +40,7 @@ func (s space) do(f func() error) error {
 	})
 }
 
-// path is where another process finds the namespace.
+// path is the path by which another process enters the namespace.
 func (s space) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), s.file.Fd()) }
 
 func (s space) close() error {
@@ -51,8 +50,8 @@ func (s space) close() error {
 	return s.file.Close()
 }
 
-// onThread calls f on a thread of its own, which ends with it: nobody else ever
-// runs on a thread in a strange namespace.
+// onThread calls f on a thread of its own, which ends with it: no other goroutine ever runs on a
+// thread in a strange namespace.
 func onThread(f func() error) error {
 	err := errors.New("the thread ended")
 	done := make(chan struct{})

@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// striker resets TCP connections between the nodes on a bridge as somebody on the
-// way does: it says to each end, in the other one's name, that there is no such
-// connection. An end believes that only with the very number that it expects next
-// (RFC 5961). So it is first sent a segment that can belong to no connection; what
-// it answers tells that number.
+// striker resets TCP connections between the nodes on a bridge as an attacker on the way does: it
+// tells each end, in the other's name, that there is no such connection. An end accepts that only
+// with the exact number that it expects next (RFC 5961). So the striker first sends a segment that
+// can belong to no connection; the answer has that number.
 //
 // It stands at the bridge and needs neither end's help, so it does not matter
 // whether packets get through between them.
@@ -51,11 +50,11 @@ func (s *striker) close() error {
 
 const (
 	strikeTime  = 5 * time.Second      // for all connections of a pair
-	strikePause = 3 * time.Millisecond // between two looks at what is left
+	strikePause = 3 * time.Millisecond // between two checks of what is left
 )
 
-// strike resets ends until left, which is asked now and then for those that are
-// there, says that none is. It must be called in the bridge's namespace.
+// strike resets ends until left, which is called now and then, returns none. It must be called in
+// the bridge's namespace.
 func strike(left func() ([]end, error)) (err error) {
 	s, err := openStriker()
 	if err != nil {
@@ -71,8 +70,8 @@ func strike(left func() ([]end, error)) (err error) {
 			return fmt.Errorf("%d ends of connections were not reset within %v, first %v with %v", len(ends), strikeTime, ends[0].local, ends[0].remote)
 		}
 		for n, e := range ends {
-			// Any number is strange to a connection but those of a small window: the
-			// next attempt says another one.
+			// All numbers but those of a small window are strange to a connection; the next attempt
+			// uses another one.
 			strange := uint32(time.Now().UnixNano()) + uint32(n)<<20
 			if err := s.send(e, strange, flagAck); err != nil {
 				return err
@@ -84,7 +83,7 @@ func strike(left func() ([]end, error)) (err error) {
 	}
 }
 
-// answer resets, for a short time, each of the ends that says something.
+// answer resets, for a short time, each of the ends that answers.
 func (s *striker) answer(ends []end) error {
 	buf := make([]byte, 1<<16)
 	for pause := time.Now().Add(strikePause); time.Now().Before(pause); {
@@ -124,7 +123,7 @@ const (
 	flagAck   = 0x10
 )
 
-// segment is what is of interest of one that was sent.
+// segment has the relevant fields of a sent segment.
 type segment struct {
 	from, to netip.AddrPort
 	expects  uint32 // the number of the next byte that its sender expects

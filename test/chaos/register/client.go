@@ -20,8 +20,8 @@ import (
 // Patience is how long a client waits for an answer.
 const Patience = 5 * time.Second
 
-// ErrNotCalled is of an operation that was not begun: there is no server. It is not
-// written down.
+// ErrNotCalled is the error of an operation that was not begun, because there is no server. It is
+// not recorded.
 var ErrNotCalled = errors.New("register: there is no connection")
 
 // Answer is what the server said.
@@ -32,7 +32,7 @@ type Answer struct {
 	Last    fence.Sequence // of a stream: the last that was accepted
 }
 
-// Client asks the register of one run, and writes down what it asks and hears.
+// Client asks the register of one run, and records its calls and the answers.
 type Client struct {
 	name   string
 	socket string
@@ -58,8 +58,7 @@ func Open(dir, name string) (*Client, error) {
 	return &Client{name: name, socket: filepath.Join(dir, Socket), clock: lives.NewClock(), log: log}, nil
 }
 
-// Name is a name that no other client of a run has: of what it is to be called,
-// this process, and the moment.
+// Name is a unique name for a client of a run: from a base name, this process, and the time.
 func Name(what string) string { return fmt.Sprintf("%s-%d-%d", what, os.Getpid(), lives.Now()) }
 
 // Close closes connection and log.
@@ -68,18 +67,18 @@ func (c *Client) Close() error {
 	return c.log.Close()
 }
 
-// Write writes a value that nobody has written before, with the token of a leader.
+// Write writes a value that was never written before, with the token of a leader.
 //
-// Of all operations: the end of ctx, and [Patience], end the wait. An error that is
-// no ErrNotCalled leaves it open whether the operation was carried out, or will be.
+// Of all operations: the end of ctx, and [Patience], end the wait. After an error other than
+// ErrNotCalled the operation may have been carried out, or will be.
 func (c *Client) Write(ctx context.Context, token fence.Token, value string) (Answer, error) {
 	return c.do(ctx, line{Op: Write, Token: int64(token), Value: value})
 }
 
-// Read reads what is behind the fence.
+// Read reads the fenced register.
 func (c *Client) Read(ctx context.Context) (Answer, error) { return c.do(ctx, line{Op: Read}) }
 
-// Peek reads what the twin without a fence has.
+// Peek reads the twin without a fence.
 func (c *Client) Peek(ctx context.Context) (Answer, error) { return c.do(ctx, line{Op: Peek}) }
 
 // Stream sends the next sequence of a leader.
@@ -87,7 +86,7 @@ func (c *Client) Stream(ctx context.Context, s fence.Sequence) (Answer, error) {
 	return c.do(ctx, line{Op: Stream, Token: int64(s.Token), Position: s.Position})
 }
 
-// do does one operation: it is written down, sent, answered, written down.
+// do does one operation: it is recorded, sent, answered, recorded.
 func (c *Client) do(ctx context.Context, l line) (Answer, error) {
 	l.Client, l.N = c.name, c.n+1
 	err := cmp.Or(c.torn, context.Cause(ctx), l.check())

@@ -1,5 +1,5 @@
-// Package register is the resource that leaders write to while a test breaks them:
-// a server on a unix socket, and its client, which writes down what it did.
+// Package register is the resource that leaders write to while a test injects faults: a server on a
+// unix socket, and its client, which records its operations.
 //
 // The server keeps four things, each for a question of its own:
 //

@@ -13,7 +13,7 @@ const (
 	Stream Op = "stream" // a sequence
 )
 
-// Result says what became of an operation.
+// Result is the result of an operation.
 type Result string
 
 // The results.
@@ -26,14 +26,13 @@ const (
 	Failed Result = "error"
 
 	// Unknown and Never are for calls without an answer, and stand in no file.
-	// Nobody can say whether an unknown one was carried out; of one that never was,
-	// the server knows it.
+	// An unknown one may have been carried out or not; of one that never was, the
+	// server knows it.
 	Unknown Result = "unknown"
 	Never   Result = "never"
 )
 
-// Operation is one operation, as [ReadDir] puts it together from what was written
-// down about it.
+// Operation is one operation, as [ReadDir] reads it from the records.
 type Operation struct {
 	Client string // a process's connection: one operation at a time
 	N      int64  // its number with that client, from 1
@@ -44,7 +43,7 @@ type Operation struct {
 	Position uint64 // of a stream's sequence, from 1
 
 	// Call is when it was called. Return is when its end was seen: by the client, or
-	// for want of that (Resolved) by the server. 0 means that nobody saw it: it may
+	// for want of that (Resolved) by the server. 0 means that neither saw it: it may
 	// be carried out at any time after Call, or not at all.
 	Call, Return int64
 	Resolved     bool

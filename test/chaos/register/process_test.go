@@ -41,9 +41,9 @@ func writeForEver(dir string) {
 	}
 }
 
-// TestKilledClients kills clients in mid-request, again and again. The server goes
-// on; and of each operation the logs tell whether it was carried out, to the last
-// one: they add up to what the server has counted.
+// TestKilledClients kills clients in mid-request, again and again. The server goes on; and the logs
+// tell of each operation, to the last one, whether it was carried out: the sums are those of the
+// server.
 func TestKilledClients(t *testing.T) {
 	rounds := long.Or(40, 5)
 	dir, s := serve(t)

@@ -61,8 +61,7 @@ func (s *Server) Stats() Stats {
 	return s.state.stats
 }
 
-// Close ends all connections and the server. What it returns as an error was not
-// written down.
+// Close ends all connections and the server. An error says what could not be recorded.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.conns == nil {
@@ -102,8 +101,8 @@ func (s *Server) accept() {
 	}
 }
 
-// serve answers one client until either end is closed, and then writes down what it
-// carried out last: the only request whose answer may have been lost.
+// serve answers one client until either end is closed, and then records its last request: the only
+// one whose answer may have been lost.
 func (s *Server) serve(conn net.Conn) {
 	defer func() {
 		conn.Close()
@@ -133,7 +132,7 @@ func (s *Server) serve(conn net.Conn) {
 	}
 }
 
-// answer carries out a request, and says when it had done so.
+// answer carries out a request, and records the time at which that was done.
 func (s *Server) answer(text []byte) (a line, at int64) {
 	r, err := parse(text)
 	if err == nil {

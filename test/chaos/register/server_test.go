@@ -56,8 +56,7 @@ func read(t *testing.T, dir string) []Operation {
 	return all
 }
 
-// TestOperations: what a client is told, what it has written down, and what is read
-// of that agree.
+// TestOperations: the answers to a client, its records, and what is read of them agree.
 func TestOperations(t *testing.T) {
 	dir, s := serve(t)
 	c := open(t, dir, "c")
@@ -161,8 +160,7 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// TestBrokenRequests: what has no end, or makes no sense, changes nothing, and
-// others are served.
+// TestBrokenRequests: an incomplete or invalid request changes nothing, and others are served.
 func TestBrokenRequests(t *testing.T) {
 	dir, s := serve(t)
 	whole := string(line{Client: "x", N: 1, Op: Write, Token: 9, Value: "v"}.bytes())
@@ -190,8 +188,8 @@ func TestBrokenRequests(t *testing.T) {
 	}
 }
 
-// TestServerGone: a client says whether it has asked, asks a later server, and what
-// was never carried out is known when a server has ended well.
+// TestServerGone: a client reports whether it has asked, and asks a later server; operations that
+// were never carried out are known when a server has ended well.
 func TestServerGone(t *testing.T) {
 	dir, s := serve(t)
 	c := open(t, dir, "c")

@@ -9,7 +9,7 @@ type Stats struct {
 	Reads              int64
 }
 
-// state is what the server keeps. Its method is the whole of its rules.
+// state is the state of the server. Its method has all rules.
 type state struct {
 	highest int64  // token that was shown with a write
 	value   string // behind the fence

@@ -48,7 +48,7 @@ type flags struct {
 	given   []string // the names of those that were given
 }
 
-// wrong says what is wrong with the command line, before anything is looked at.
+// wrong returns what is wrong with the command line, before anything else is checked.
 func (f *flags) wrong(schedule bool) error {
 	has := func(name string) bool { return slices.Contains(f.given, name) }
 	if schedule {
@@ -160,8 +160,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return storms(ctx, o, "", f.keep, stdout, stderr)
 }
 
-// storms has the storm go on, and tells of it. Schedule is the file of the one that
-// it was given; "" if it is drawn.
+// storms runs the storm, and reports it. Schedule is the file of the given one; "" if it is drawn.
 func storms(ctx context.Context, o storm.Options, schedule string, keep bool, stdout, stderr io.Writer) int {
 	fmt.Fprintf(stdout, "%s, seed %d, for %v, in %s; %s\n", o.Setup, o.Seed, o.For, o.Dir, load())
 	fmt.Fprintf(stdout, "again: %s\n", command(o, schedule))
@@ -170,7 +169,7 @@ func storms(ctx context.Context, o storm.Options, schedule string, keep bool, st
 	report, err := storm.Run(ctx, o)
 	interrupted := err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
 	if interrupted && errors.Is(err, storm.ErrNothing) {
-		fmt.Fprintf(stdout, "interrupted before anybody led, and before any fault: nothing was judged\n")
+		fmt.Fprintf(stdout, "interrupted before the first leader, and before any fault: nothing was judged\n")
 		return leave(o.Dir, keep, codeInterrupted, stdout, stderr)
 	}
 	if err != nil && !interrupted {
@@ -200,8 +199,7 @@ func storms(ctx context.Context, o storm.Options, schedule string, keep bool, st
 	return leave(o.Dir, keep, codeClean, stdout, stderr)
 }
 
-// leave removes the directory of a run, unless it is to be kept, and returns the exit
-// code.
+// leave removes the directory of a run, unless it is kept, and returns the exit code.
 func leave(dir string, keep bool, code int, stdout, stderr io.Writer) int {
 	if keep {
 		fmt.Fprintf(stdout, "the run is kept in %s\n", dir)
@@ -212,8 +210,8 @@ func leave(dir string, keep bool, code int, stdout, stderr io.Writer) int {
 	return code
 }
 
-// command repeats a storm: one that was drawn by its seed and what it was drawn for,
-// and one that was given by its schedule, which no seed may give.
+// command repeats a storm: a drawn one by its seed and its options, and a given one by its
+// schedule, which no seed may give.
 func command(o storm.Options, schedule string) string {
 	words := []string{"make chaos"}
 	add := func(name, value string) {
@@ -233,7 +231,7 @@ func command(o storm.Options, schedule string) string {
 	return strings.Join(words, " ")
 }
 
-// promise is that of the election of a storm.
+// promise is the promise of a storm's election.
 func promise(o storm.Options) time.Duration {
 	if o.Schedule != nil {
 		return o.Schedule.Promise
@@ -246,8 +244,8 @@ func promise(o storm.Options) time.Duration {
 	return 0
 }
 
-// overdue lists each time in which nobody led for more than three promises, while a
-// majority was connected and well: what went on then says whether that was to be.
+// overdue lists each time without a leader for more than three promises, while a majority was
+// connected and well, with the faults in progress.
 func overdue(w io.Writer, report *judge.Report, promise time.Duration) {
 	const most = 3
 	var all []string
@@ -256,10 +254,10 @@ func overdue(w io.Writer, report *judge.Report, promise time.Duration) {
 			all = append(all, fmt.Sprintf("  at %v: %v\n", time.Duration(l.From-report.From).Round(time.Millisecond), l))
 		}
 	}
-	fmt.Fprintf(w, "overdue       %d times nobody led for more than %d promises, %v, while a majority was connected and well\n%s", len(all), most, most*promise, strings.Join(all, ""))
+	fmt.Fprintf(w, "overdue       %d times without a leader for more than %d promises, %v, while a majority was connected and well\n%s", len(all), most, most*promise, strings.Join(all, ""))
 }
 
-// again judges a run that was kept.
+// again judges a kept run.
 func again(dir string, stdout, stderr io.Writer) int {
 	report, err := storm.Judge(dir)
 	if err == nil {
@@ -281,7 +279,7 @@ func again(dir string, stdout, stderr io.Writer) int {
 	return codeClean
 }
 
-// list tells of all that can be asked for.
+// list lists the faults and the setups.
 func list(w io.Writer) {
 	fmt.Fprintln(w, "setups:")
 	for _, s := range storm.Setups() {
@@ -307,7 +305,7 @@ func list(w io.Writer) {
 	}
 }
 
-// load says how busy the machine is: figures mean little without it.
+// load is the load of the machine, without which figures mean little.
 func load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -73,7 +73,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestFaultsAreTrimmed: spaces and empty items between commas are nobody's name.
+// TestFaultsAreTrimmed: spaces and empty items between commas are no names.
 func TestFaultsAreTrimmed(t *testing.T) {
 	f, _, err := parse([]string{"-faults", " halves, ,reset ,"}, io.Discard)
 	if err != nil || !slices.Equal(f.options.Faults, []string{"halves", "reset"}) {
@@ -81,8 +81,8 @@ func TestFaultsAreTrimmed(t *testing.T) {
 	}
 }
 
-// TestInterruptedAtOnce: who ends a storm before its first fault is told that nothing
-// was judged, and of no violations that there are not.
+// TestInterruptedAtOnce: a storm that is ended before its first fault says that nothing was judged,
+// and of no violations that there are not.
 func TestInterruptedAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -120,7 +120,7 @@ func TestJudgeNothing(t *testing.T) {
 	}
 }
 
-// TestCommand: what is said to repeat a storm is what make knows.
+// TestCommand: the printed command that repeats a storm is one that make knows.
 func TestCommand(t *testing.T) {
 	long.Test(t, "it breaks a cluster of real processes")
 	text, err := os.ReadFile("../../../Makefile")
@@ -139,7 +139,7 @@ func TestCommand(t *testing.T) {
 			t.Errorf("make does not hand on %s", name)
 		}
 	}
-	// One that was given is not that of any seed.
+	// A given schedule is not that of any seed.
 	if got, want := command(o, "kept/schedule.json"), "make chaos SCHEDULE=kept/schedule.json MUTANT=late-kill"; got != want {
 		t.Errorf("%q; want %q", got, want)
 	}
@@ -148,7 +148,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestOverdue: each time that is too long is listed, with what went on, and no other.
+// TestOverdue: each time that is too long is listed, with its faults, and no other.
 func TestOverdue(t *testing.T) {
 	const second = int64(time.Second)
 	report := judge.Report{From: 5 * second, Leaderless: []judge.Leaderless{
@@ -171,8 +171,7 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// runs runs a program, and says how it ended. While it runs, each line of its stdout
-// is shown to look.
+// runs runs a program, and returns how it ended. While it runs, look gets each line of its stdout.
 func runs(t *testing.T, look func(line string, p *os.Process), program string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -199,8 +198,8 @@ func runs(t *testing.T, look func(line string, p *os.Process), program string, a
 	return cmd.ProcessState.ExitCode(), out.String(), trouble.String()
 }
 
-// TestProgram runs the program as people do: each exit code comes about, and what is
-// printed beside it is what it has done.
+// TestProgram runs the program as people do: each exit code occurs, and the output beside it is
+// right.
 func TestProgram(t *testing.T) {
 	long.Test(t, "it breaks a cluster of real processes")
 	dir := t.TempDir()
@@ -241,7 +240,7 @@ func TestProgram(t *testing.T) {
 		}
 	}
 	code, out, trouble = runs(t, nil, program, "-judge", kept)
-	want(code, codeClean, out, trouble, "violations    none\n", "times nobody led for more than 3 promises, 600ms,")
+	want(code, codeClean, out, trouble, "violations    none\n", "times without a leader for more than 3 promises, 600ms,")
 
 	// The same directory again.
 	code, out, trouble = runs(t, nil, program, "-setup", "file", "-dir", kept)
@@ -260,7 +259,7 @@ func TestProgram(t *testing.T) {
 		t.Errorf("the directory of a run in which nothing was broken: %v; want none", err)
 	}
 
-	// A broken promise: a node has said that it is in an earlier term than before.
+	// A broken promise: a node has reported an earlier term than before.
 	h, err := judge.NewHistory(kept)
 	if err != nil {
 		t.Fatal(err)

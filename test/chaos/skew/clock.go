@@ -13,8 +13,8 @@ import (
 	"github.com/electd/elect/internal/clock/warp"
 )
 
-// Clock is how the clocks of one node run beside those of the machine. At first
-// they are the same. Only programs that were built with the tag chaos look at it.
+// Clock sets the clocks of one node relative to those of the machine. At first they are the same.
+// Only programs that were built with the tag chaos use it.
 type Clock struct {
 	path string
 
@@ -36,12 +36,12 @@ func New(path string) (*Clock, error) {
 	return &Clock{path: path, page: page, f: warp.Straight()}, nil
 }
 
-// Env is what the environment of each of the node's processes needs, NAME=VALUE.
+// Env is the environment variable that each of the node's processes needs, NAME=VALUE.
 func (c *Clock) Env() string { return warp.Env + "=" + c.path }
 
-// Rate sets how fast both clocks run from now on: 1 is true, and 1.002 gains 2 ms
-// a second. It steps nothing. It panics if the clocks would stand still or run
-// backwards. Beyond the drift that the product allows for it promises nothing.
+// Rate sets how fast both clocks run from now on: 1 is true, and 1.002 gains 2 ms a second. It
+// steps nothing. It panics if the clocks would stop or run backwards. Beyond the drift that the
+// product allows for, the product promises nothing.
 func (c *Clock) Rate(r float64) {
 	if !(r > 0) {
 		panic(fmt.Sprintf("skew: a rate of %v; want more than 0", r))
@@ -49,11 +49,10 @@ func (c *Clock) Rate(r float64) {
 	c.change(func() { c.f.Rate = r })
 }
 
-// StepBoth moves both clocks by d, which may be negative. No kernel does that to
-// a machine that runs, and nobody can notice it by these clocks alone: a voter
-// whose clock leaps ahead forgets its promises early, and a leader whose clock
-// falls back claims its lease for longer. So the product promises nothing then,
-// but where a leader's clock leaps ahead or a voter's falls back.
+// StepBoth moves both clocks by d, which may be negative. No kernel does that to a running machine,
+// and no process can notice it by these clocks alone: a voter whose clock leaps ahead forgets its
+// promises early, and a leader whose clock falls back claims its lease for longer. So the product
+// promises nothing then, except where a leader's clock leaps ahead or a voter's falls back.
 func (c *Clock) StepBoth(d time.Duration) {
 	c.change(func() {
 		c.f.Boot.To += int64(d)
@@ -61,22 +60,21 @@ func (c *Clock) StepBoth(d time.Duration) {
 	})
 }
 
-// Suspend is what a machine shows that has slept for d until now: CLOCK_BOOTTIME
-// went on, which it does here, and CLOCK_MONOTONIC stood still. Whoever uses the
-// clock must have been stopped for at least d, and goes on after the call, or it
-// sees CLOCK_MONOTONIC run backwards.
+// Suspend shows the clocks of a machine that has slept for d until now: CLOCK_BOOTTIME went on,
+// which it does here, and CLOCK_MONOTONIC was stopped. A process that uses the clock must have been
+// stopped for at least d, and resume after the call, or it sees CLOCK_MONOTONIC run backwards.
 func (c *Clock) Suspend(d time.Duration) {
 	c.change(func() { c.f.Mono.To -= int64(d) })
 }
 
-// Reset lets both clocks show what those of the machine do, which may be a step.
+// Reset makes both clocks show what those of the machine do, which may be a step.
 func (c *Clock) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.set(warp.Straight())
 }
 
-// Ahead is by how much the clocks are ahead of those of the machine now.
+// Ahead is how far the clocks are ahead of those of the machine now.
 func (c *Clock) Ahead() (boottime, monotonic time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +82,7 @@ func (c *Clock) Ahead() (boottime, monotonic time.Duration) {
 	return time.Duration(c.f.Boot.At(boot, c.f.Rate) - boot), time.Duration(c.f.Mono.At(mono, c.f.Rate) - mono)
 }
 
-// Close ends it. What it shows stays, as do the file and whoever uses it.
+// Close ends it. Its reading stays, as do the file and its users.
 func (c *Clock) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,8 +94,7 @@ func (c *Clock) Close() error {
 	return page.Close()
 }
 
-// change makes a change that counts from now on: until now the clocks showed what
-// they did.
+// change makes a change from now on.
 func (c *Clock) change(how func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 // reason.
 var ErrUnable = errors.New("skew: no time namespaces here")
 
-// Able returns nil where TimeNamespace works, or an ErrUnable with the reason. It
-// runs a program in one, to see.
+// Able returns nil where TimeNamespace works, or an ErrUnable with the reason. It tries it with a
+// program.
 func Able() error {
 	const ahead = time.Hour
 	var out strings.Builder

@@ -30,7 +30,7 @@ func build(t *testing.T, what string, tags ...string) string {
 	return path
 }
 
-// show is a process that tells what it reads from its clocks.
+// show is a process that prints its clock readings.
 type show struct {
 	t   *testing.T
 	in  io.Writer
@@ -61,7 +61,7 @@ func run(t *testing.T, cmd *exec.Cmd) *show {
 	return &show{t, in, bufio.NewScanner(out), cmd.Process.Pid}
 }
 
-// ahead is by how much the clocks of the process are ahead of the machine's.
+// ahead is how far the clocks of the process are ahead of the machine's.
 func (s *show) ahead() (boot, mono time.Duration) {
 	s.t.Helper()
 	for range 100 {
@@ -86,7 +86,7 @@ func (s *show) ahead() (boot, mono time.Duration) {
 	return 0, 0
 }
 
-// exact is how exactly that is known.
+// exact is the precision of that.
 const exact = 5 * time.Millisecond
 
 func machine(t *testing.T) (now [2]int64) {
@@ -101,7 +101,7 @@ func machine(t *testing.T) (now [2]int64) {
 	return now
 }
 
-// reads fails the test unless the process's clocks are ahead by so much.
+// reads fails the test unless the process's clocks are ahead by that much.
 func (s *show) reads(what string, wantBoot, wantMono time.Duration) {
 	s.t.Helper()
 	boot, mono := s.ahead()
@@ -183,8 +183,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestClockOfOthers: who has no clock of its own, and a build without the tag,
-// read those of the machine.
+// TestClockOfOthers: a process without a clock of its own, and a build without the tag, read those
+// of the machine.
 func TestClockOfOthers(t *testing.T) {
 	c := newClock(t)
 	c.StepBoth(time.Hour)
@@ -194,8 +194,7 @@ func TestClockOfOthers(t *testing.T) {
 	run(t, cmd).reads("built without the tag", 0, 0)
 }
 
-// TestClockThatIsNone: who is given a clock that cannot be read does not run by
-// another.
+// TestClockThatIsNone: a process with an unreadable clock does not run by another.
 func TestClockThatIsNone(t *testing.T) {
 	cmd := exec.Command(build(t, "./show", "chaos"))
 	cmd.Env = append(os.Environ(), "ELECT_CHAOS_CLOCK="+filepath.Join(t.TempDir(), "none"))
@@ -205,7 +204,7 @@ func TestClockThatIsNone(t *testing.T) {
 	}
 }
 
-// TestRateThatIsNone: clocks do not stand still.
+// TestRateThatIsNone: clocks do not stop.
 func TestRateThatIsNone(t *testing.T) {
 	c := newClock(t)
 	defer func() {
@@ -244,7 +243,7 @@ func TestTimeNamespace(t *testing.T) {
 	}
 }
 
-// TestOffsetsWithin asks a process in a time namespace where it is.
+// TestOffsetsWithin asks a process in a time namespace for its offsets.
 func TestOffsetsWithin(t *testing.T) {
 	const child = "SKEW_TEST_CHILD"
 	if os.Getenv(child) != "" {
@@ -270,8 +269,7 @@ func able(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft: an ordinary build of the command has nothing of what tests
-// can change in theirs.
+// TestNothingIsLeft: an ordinary build of the command has none of the code for tests.
 func TestNothingIsLeft(t *testing.T) {
 	long.Test(t, "it builds programs")
 	marks := []string{"ELECT_CHAOS_CLOCK", "ELECT_MUTANT", "electd/elect/internal/mutation.", "internal/clock/warp.", "internal/mutant.On"}

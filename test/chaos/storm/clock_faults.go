@@ -36,7 +36,7 @@ func clockFaults() []fault {
 					return skip("the clocks of this storm are stepped")
 				}
 				// No node is ill: such rates are within the assumption.
-				a.begin(judge.Nobody, "millionths: %v", a.Rates)
+				a.begin(judge.NoNode, "millionths: %v", a.Rates)
 				for i, rate := range a.Rates {
 					a.undo("rate", func(context.Context) error { a.x.rate(i, a.x.plan.Nodes[i].Rate); return nil })
 					a.x.rate(i, rate)

@@ -163,7 +163,7 @@ func (a *act) spoilt(f disk.Fault) error {
 	if a.x.set.File { // one disk for all
 		nodes = []int{0}
 	}
-	at := judge.Nobody
+	at := judge.NoNode
 	if len(nodes) == 1 && !a.x.set.File {
 		at = nodes[0]
 	}

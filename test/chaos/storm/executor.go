@@ -243,7 +243,7 @@ func (x *executor) order(p Planned) []int {
 	return append(order, node)
 }
 
-// begin records that the fault begins. Node is the affected node, or [judge.Nobody]. It is called
+// begin records that the fault begins. Node is the affected node, or [judge.NoNode]. It is called
 // before anything is done.
 func (a *act) begin(node int, format string, args ...any) { a.beginAt(0, node, format, args...) }
 
@@ -265,11 +265,11 @@ func (a *act) skipped(why error) {
 	a.x.mu.Lock()
 	a.x.skipped[a.Fault]++
 	a.x.mu.Unlock()
-	a.x.note(judge.Event{Kind: judge.Note, Node: judge.Nobody, Text: fmt.Sprintf("fault %d, %s, is left out: %v", a.Number, a.Fault, why)})
+	a.x.note(judge.Event{Kind: judge.Note, Node: judge.NoNode, Text: fmt.Sprintf("fault %d, %s, is left out: %v", a.Number, a.Fault, why)})
 }
 
 func (a *act) note(format string, args ...any) {
-	a.x.note(judge.Event{Kind: judge.Note, Fault: a.Fault, ID: a.Number, Node: judge.Nobody, Text: fmt.Sprintf("%s (%d): %s", a.Fault, a.Number, fmt.Sprintf(format, args...))})
+	a.x.note(judge.Event{Kind: judge.Note, Fault: a.Fault, ID: a.Number, Node: judge.NoNode, Text: fmt.Sprintf("%s (%d): %s", a.Fault, a.Number, fmt.Sprintf(format, args...))})
 }
 
 // undo registers a function that runs when the fault is over, whatever its outcome. The last
@@ -300,7 +300,7 @@ func (a *act) undoTo(n int) error {
 func (a *act) end() error {
 	err := a.undoAll()
 	if a.begun {
-		a.x.note(judge.Event{Kind: judge.Heal, Fault: a.Fault, ID: a.Number, Node: judge.Nobody})
+		a.x.note(judge.Event{Kind: judge.Heal, Fault: a.Fault, ID: a.Number, Node: judge.NoNode})
 		a.x.mu.Lock()
 		delete(a.x.active, a.Number)
 		a.x.mu.Unlock()
@@ -373,7 +373,7 @@ func (x *executor) illness(nodes []int, by int) {
 	for i, n := range x.ill {
 		healthy[i] = n == 0
 	}
-	x.note(judge.Event{Kind: judge.Health, Node: judge.Nobody, Healthy: healthy})
+	x.note(judge.Event{Kind: judge.Health, Node: judge.NoNode, Healthy: healthy})
 }
 
 // wire adds cuts of the links to those of other faults, until the fault is over or it sets others.
@@ -410,11 +410,11 @@ func (x *executor) rewire(number int, links network.Links) error {
 		return nil
 	}
 	worst := network.Merge(before, after)
-	x.note(judge.Event{Kind: judge.Links, Node: judge.Nobody, Links: worst})
+	x.note(judge.Event{Kind: judge.Links, Node: judge.NoNode, Links: worst})
 	if err := x.wires.Set(after); err != nil || maps.Equal(worst, after) {
 		return err
 	}
-	x.note(judge.Event{Kind: judge.Links, Node: judge.Nobody, Links: after})
+	x.note(judge.Event{Kind: judge.Links, Node: judge.NoNode, Links: after})
 	return nil
 }
 
@@ -452,7 +452,7 @@ func (x *executor) mend(i int) error {
 // complain records a promise that the executor itself saw broken, for the judge: a later judgement
 // must come to the same result.
 func (x *executor) complain(check, format string, args ...any) {
-	v := judge.Violation{Check: check, At: x.now(), Node: judge.Nobody, Text: fmt.Sprintf(format, args...)}
+	v := judge.Violation{Check: check, At: x.now(), Node: judge.NoNode, Text: fmt.Sprintf(format, args...)}
 	x.mu.Lock()
 	x.broken = append(x.broken, v)
 	x.mu.Unlock()
@@ -470,7 +470,7 @@ func (x *executor) members(change func(voters []bool)) {
 			voters = append(voters, i)
 		}
 	}
-	x.note(judge.Event{Kind: judge.Voters, Node: judge.Nobody, Voters: voters})
+	x.note(judge.Event{Kind: judge.Voters, Node: judge.NoNode, Voters: voters})
 }
 
 // quiet reports whether no fault but that one is in progress, and how many have begun so far.

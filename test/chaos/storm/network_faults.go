@@ -17,7 +17,7 @@ func shape(name, text string, weight, least int, links func(n int, p Planned) ne
 
 // cut sets the links as long as the fault lasts.
 func (a *act) cut(links network.Links) error {
-	a.begin(judge.Nobody, "nodes in the order %s", a.names(a.Order))
+	a.begin(judge.NoNode, "nodes in the order %s", a.names(a.Order))
 	if err := a.wire(links); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func networkFaults() []fault {
 			name: "loss", text: "packets are lost, on all links", family: "network", peersOnly: true, needs: []Ability{Namespaces}, weight: 3, least: 2,
 			draw: func(d *dice, p *Planned) { p.Percent, p.For = d.between(1, 40), d.promises(100, 500) },
 			do: func(a *act) error {
-				a.begin(judge.Nobody, "%d per cent", a.Percent)
+				a.begin(judge.NoNode, "%d per cent", a.Percent)
 				a.sickenAll()
 				if err := a.wire(network.Lossy(a.x.plan.Size, a.Percent)); err != nil {
 					return err
@@ -155,7 +155,7 @@ func networkFaults() []fault {
 			do:   func(a *act) error { return a.reset(nil) },
 		},
 		{
-			name: "reset-and-cut", text: "the same, and then the node is cut off: a lie about a crash that nobody can correct", family: "network", peersOnly: true, weight: 2, least: 2,
+			name: "reset-and-cut", text: "the same, and then the node is cut off: a false report of a crash that no node can correct", family: "network", peersOnly: true, weight: 2, least: 2,
 			draw: func(d *dice, p *Planned) {
 				p.Times, p.For = 1, d.promises(20, 300)
 				if d.oneIn(2) {
@@ -177,7 +177,7 @@ func networkFaults() []fault {
 // slow makes links slow. Their nodes count as ill: how slow is too slow depends on the protocol's
 // times.
 func (a *act) slow(links network.Links) error {
-	a.begin(judge.Nobody, "by %v and up to %v more", a.Delay, a.Jitter)
+	a.begin(judge.NoNode, "by %v and up to %v more", a.Delay, a.Jitter)
 	if a.Fault == "slow-node" {
 		a.sicken(a.Order[0])
 	} else {
@@ -192,7 +192,7 @@ func (a *act) slow(links network.Links) error {
 
 // flap cuts links and restores them, again and again.
 func (a *act) flap(links network.Links) error {
-	a.begin(judge.Nobody, "nodes in the order %s, every %v", a.names(a.Order), a.Period)
+	a.begin(judge.NoNode, "nodes in the order %s, every %v", a.names(a.Order), a.Period)
 	for past := a.Period; past <= a.For; past += 2 * a.Period {
 		if err := a.wire(links); err != nil {
 			return err
@@ -212,7 +212,7 @@ func (a *act) flap(links network.Links) error {
 
 // swizzle cuts nodes off one by one, and restores them in another order.
 func swizzle(a *act) error {
-	a.begin(judge.Nobody, "%s", a.names(a.Order[:a.Side]))
+	a.begin(judge.NoNode, "%s", a.names(a.Order[:a.Side]))
 	n := len(a.Order)
 	gone := map[int]bool{}
 	set := func() error {

@@ -35,10 +35,10 @@ func operatorFaults() []fault {
 			},
 		},
 		{
-			name: "transfer-best", text: "the leader is asked to hand over to whom it finds best (elect transfer)", family: "operator", peersOnly: true, weight: 2, least: 2,
+			name: "transfer-best", text: "the leader is asked to hand over to the best candidate (elect transfer)", family: "operator", peersOnly: true, weight: 2, least: 2,
 			draw: soon,
 			do: func(a *act) error {
-				a.begin(judge.Nobody, "")
+				a.begin(judge.NoNode, "")
 				a.ask(a.ctx, "transfer", "--wait", "2s")
 				return nil
 			},
@@ -47,7 +47,7 @@ func operatorFaults() []fault {
 			name: "resign", text: "the leader is asked to resign (elect resign)", family: "operator", weight: 2,
 			draw: soon,
 			do: func(a *act) error {
-				a.begin(judge.Nobody, "")
+				a.begin(judge.NoNode, "")
 				a.ask(a.ctx, "resign")
 				return nil
 			},

@@ -89,7 +89,7 @@ func processFaults() []fault {
 			name: "rolling-restart", text: "all nodes are told to end and started again, one after the other, the leader last", family: "process", weight: 1, alone: "roll",
 			draw: func(d *dice, p *Planned) { p.Period, p.For, p.First = d.promises(20, 200), 0, follower },
 			do: func(a *act) error {
-				a.begin(judge.Nobody, "every %v", a.Period)
+				a.begin(judge.NoNode, "every %v", a.Period)
 				return a.roll(func(int) error { return nil })
 			},
 		},
@@ -105,7 +105,7 @@ func processFaults() []fault {
 		stop("stop-voter", "the process that takes part in the election is frozen", 2, frozen, cluster.Voter),
 		// It has no effect: its parent, which is not frozen, continues it at once. So no node is
 		// ill, and the leader has to lead on.
-		stop("stop-keeper", "the keeper is sent SIGSTOP; its parent continues it at once, so that nobody notices", 1, func(d *dice, p *Planned) { p.First, p.For = leader, d.promises(5, 300) }, cluster.Keeper),
+		stop("stop-keeper", "the keeper is sent SIGSTOP; its parent continues it at once, so that the election is not disturbed", 1, func(d *dice, p *Planned) { p.First, p.For = leader, d.promises(5, 300) }, cluster.Keeper),
 		stop("stop-child", "the command, or the guarded program, is frozen", 1, func(d *dice, p *Planned) { p.First, p.For = leader, d.tail(10) }, cluster.Child),
 		stop("stop-family", "all processes of a node are frozen", 3, frozen, cluster.Family),
 		{
@@ -147,7 +147,7 @@ func processFaults() []fault {
 			name: "burn", text: "processes spin on all processors", family: "processor", weight: 1,
 			draw: func(d *dice, p *Planned) { p.Times, p.For = d.between(1, 3), d.promises(50, 500) },
 			do: func(a *act) error {
-				a.begin(judge.Nobody, "%d on each", a.Times)
+				a.begin(judge.NoNode, "%d on each", a.Times)
 				a.sickenAll()
 				end, err := a.x.burn(a.Times)
 				if err != nil {
@@ -269,7 +269,7 @@ func (a *act) still(i int, parts ...cluster.Part) error {
 }
 
 func stopAll(a *act) error {
-	a.begin(judge.Nobody, "for %v", a.For)
+	a.begin(judge.NoNode, "for %v", a.For)
 	a.sickenAll()
 	var stopped int
 	for _, i := range slices.Backward(a.Order) { // the first goes on last
@@ -291,7 +291,7 @@ func stopAll(a *act) error {
 // killAll kills all processes of all free nodes, calls meanwhile for each while it is down, and
 // restarts them one after the other.
 func (a *act) killAll(meanwhile func(i int) error) error {
-	a.begin(judge.Nobody, "every %v", a.Period)
+	a.begin(judge.NoNode, "every %v", a.Period)
 	var killed []int
 	for _, i := range a.Order {
 		if !a.claim(i) {
@@ -373,10 +373,10 @@ func (x *executor) restart(i int) error {
 }
 
 func upgrade(a *act) error {
-	a.begin(judge.Nobody, "every %v", a.Period)
+	a.begin(judge.NoNode, "every %v", a.Period)
 	a.undo("downgrade", func(context.Context) error {
 		var errs []error
-		for _, i := range a.Order { // whoever is not restarted below is so some day
+		for _, i := range a.Order { // a node that is not restarted below is restarted later
 			errs = append(errs, a.x.processes.Upgrade(i, false))
 		}
 		return errors.Join(errs...)

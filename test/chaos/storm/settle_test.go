@@ -60,7 +60,7 @@ func TestSettle(t *testing.T) {
 		{"a voter too many", calmed{voters: [][]string{append([]string{"n3"}, all...)}}, true, "the voters are n0 n1 n2 n3; want n0 n1 n2"},
 		{"another voter", calmed{voters: [][]string{{"n0", "n1", "n3"}}}, true, "n0 n1 n3; want n0 n1 n2"},
 		{"a voter comes back late", calmed{voters: [][]string{nil, {"n0", "n1"}, all}}, true, ""},
-		{"nobody tells", calmed{voters: [][]string{nil}}, true, "no node tells who votes"},
+		{"no answer", calmed{voters: [][]string{nil}}, true, "no node tells its voters"},
 		{"in a file there are no voters", calmed{voters: [][]string{nil}}, false, ""},
 		{"no calm", calmed{unrest: errors.New("n1 is not there")}, true, "n1 is not there"},
 	} {

@@ -331,7 +331,7 @@ func (r *rig) run(ctx context.Context, o Options) error {
 	for i := range s.Voters {
 		all = append(all, i)
 	}
-	begin := judge.Event{Kind: judge.Run, Node: judge.Nobody, Nodes: s.Size, Voters: all, Wall: time.Now(),
+	begin := judge.Event{Kind: judge.Run, Node: judge.NoNode, Nodes: s.Size, Voters: all, Wall: time.Now(),
 		Text: fmt.Sprintf("%s %s, seed %d", s.Setup, s.Network, s.Seed), Material: []string{judge.Writes, judge.Watches}}
 	if r.net == nil {
 		begin.Majority = 1
@@ -390,7 +390,7 @@ func (r *rig) run(ctx context.Context, o Options) error {
 	for _, lost := range w.end() {
 		x.complain(checkWatch, "%s", lost)
 	}
-	r.history.Add(judge.Event{Kind: judge.Over, Node: judge.Nobody})
+	r.history.Add(judge.Event{Kind: judge.Over, Node: judge.NoNode})
 	return err
 }
 
@@ -455,7 +455,7 @@ func (x *executor) settle(all settled, peers bool) {
 				continue
 			}
 		}
-		x.note(judge.Event{Kind: judge.Note, Node: judge.Nobody, Text: fmt.Sprintf("calm after %v", took)})
+		x.note(judge.Event{Kind: judge.Note, Node: judge.NoNode, Text: fmt.Sprintf("calm after %v", took)})
 		x.note(judge.Event{At: at, Kind: judge.Final, Node: l.Node, Token: l.Token})
 		return
 	}
@@ -469,7 +469,7 @@ func (x *executor) electorate(ctx context.Context, all settled) error {
 	case err != nil:
 		return err
 	case m.Membership == nil:
-		return errors.New("no node tells who votes")
+		return errors.New("no node tells its voters")
 	}
 	var have, want []string
 	for _, v := range m.Membership.Voters {

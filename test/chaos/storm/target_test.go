@@ -40,7 +40,7 @@ type dummy struct {
 	fault                        disk.Fault
 	snapshots                    map[string]bool
 	lives                        int  // that were ended
-	wiped                        bool // and nobody has given it its vote again
+	wiped                        bool // and its vote was not given back
 	removed                      bool
 	paused                       bool
 	twins                        int

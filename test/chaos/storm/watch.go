@@ -36,7 +36,7 @@ func (r *rig) pulse(ctx context.Context) {
 		}
 		now := time.Now()
 		if gap := now.Sub(last); gap > stall {
-			r.history.Add(judge.Event{Kind: judge.Stall, Node: judge.Nobody, For: gap})
+			r.history.Add(judge.Event{Kind: judge.Stall, Node: judge.NoNode, For: gap})
 		}
 		last = now
 	}
@@ -106,7 +106,7 @@ func (r *rig) watch() (*watchers, error) {
 	}
 	w.all = []*cluster.Beside{library, command}
 	for _, name := range []string{"library", "command"} {
-		r.history.Add(judge.Event{Kind: judge.Watched, Node: judge.Nobody, Text: name})
+		r.history.Add(judge.Event{Kind: judge.Watched, Node: judge.NoNode, Text: name})
 	}
 	for i, name := range []string{"the library's watcher", "elect watch"} {
 		go func() {

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// pulse notices when the machine has too much to do: then this process comes to run
-// later than it wanted, and the nodes do, too, who may lose a leader by that.
+// pulse measures how late this process runs, as on a busy machine. The nodes run late then, too,
+// and may lose a leader by that.
 type pulse struct {
 	stop chan struct{}
 	over sync.WaitGroup
 
 	mu   sync.Mutex
-	late time.Duration // the longest, since it was last asked
+	late time.Duration // the longest since the last call
 }
 
 func newPulse() *pulse {
@@ -45,7 +45,7 @@ func (p *pulse) close() error {
 	return nil
 }
 
-// longest is by how much it was late at most since the last call.
+// longest is the greatest delay since the last call.
 func (p *pulse) longest() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,26 +10,25 @@ import (
 	"github.com/electd/elect/test/chaos/cluster"
 )
 
-// The times of the election. They are long, so that a takeover by waiting cannot be
-// taken for one by being told, and a slow machine disturbs no leader.
+// The times of the election. They are long, so that a takeover by a timeout cannot be taken for one
+// by a message, and a slow machine disturbs no leader.
 const (
 	promise   = 5 * time.Second
 	heartbeat = promise / 12
 
-	// told is within which time another leads when somebody says that the leader is
-	// dead, or the leader itself says that it has stopped: well before a promise is
-	// over that was given a heartbeat ago at the latest.
+	// told is the time within which another leads when a witness says that the leader is dead, or
+	// the leader itself that it has stopped: well before the end of a promise that was given a
+	// heartbeat ago at the latest.
 	told = promise / 2
 )
 
-// TestRollingUpgrade upgrades three nodes of all kinds, the followers first, and
-// then downgrades them, the leader first. All the while each speaks with each: the
-// newer version where both know it. Leadership changes when the leader itself is
-// restarted, and at no other time.
+// TestRollingUpgrade upgrades three nodes of all kinds, the followers first, and then downgrades
+// them, the leader first. Meanwhile each speaks with each: the newer version where both know it.
+// Leadership changes when the leader itself is restarted, and at no other time.
 func TestRollingUpgrade(t *testing.T) {
 	long.Full(t, "it rolls an election of real processes to another version")
 	kinds := []cluster.Kind{cluster.Command, cluster.Library, cluster.Guarded}
-	f := newFleet(t, kinds)
+	f := newNodes(t, kinds)
 	f.calm()
 	for _, next := range []bool{true, false} {
 		order := f.followersFirst()
@@ -50,7 +49,7 @@ func TestRollingUpgrade(t *testing.T) {
 // other one, and removed.
 func TestUpgradeOfMembers(t *testing.T) {
 	long.Full(t, "it rolls an election of real processes to another version")
-	f := newFleet(t, []cluster.Kind{cluster.Command, cluster.Command, cluster.Library, cluster.Library})
+	f := newNodes(t, []cluster.Kind{cluster.Command, cluster.Command, cluster.Library, cluster.Library})
 	f.voters = 3
 	f.calm()
 	for _, next := range []bool{true, false} {
@@ -64,12 +63,11 @@ func TestUpgradeOfMembers(t *testing.T) {
 	f.judge()
 }
 
-// TestDeathAmongVersions kills leaders of one version among voters of the other: the
-// keeper, of the leader's version, tells the voters that the leader is dead, and
-// they take its word.
+// TestDeathAmongVersions kills leaders of one version among voters of the other: the keeper, of the
+// leader's version, tells the voters that the leader is dead, and they accept that.
 func TestDeathAmongVersions(t *testing.T) {
 	long.Full(t, "it rolls an election of real processes to another version")
-	f := newFleet(t, []cluster.Kind{cluster.Command, cluster.Command, cluster.Command})
+	f := newNodes(t, []cluster.Kind{cluster.Command, cluster.Command, cluster.Command})
 	f.calm()
 	for _, next := range []bool{true, false} {
 		// The leader is of the other version than both followers.

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// burn spins until it is killed. It does not outlive who has started it.
+// burn spins until it is killed. It ends with its parent.
 func burn(args []string) error {
 	threads := 1
 	if len(args) > 1 {

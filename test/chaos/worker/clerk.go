@@ -27,7 +27,7 @@ type clerk struct {
 	absent bool // there was no register, and that was said
 }
 
-// newClerk makes one whose log has a name that begins so.
+// newClerk returns a clerk; the name of its log begins with name.
 func newClerk(s surroundings, what string, log *slog.Logger) (*clerk, error) {
 	name := register.Name(what)
 	client, err := register.Open(s.dir, name)
@@ -37,9 +37,8 @@ func newClerk(s surroundings, what string, log *slog.Logger) (*clerk, error) {
 	return &clerk{client: client, name: name, rate: s.rate, log: log}, nil
 }
 
-// work does one operation at each tick, and a few at once when hurry says so, until
-// ctx ends or token says that there is none to show any more. What next gives is
-// streamed.
+// work does one operation at each tick, and a few at once on each hurry, until ctx ends or token
+// reports that there is none to show any more. It streams what next returns.
 func (c *clerk) work(ctx context.Context, hurry <-chan struct{}, token func() (fence.Token, bool), next func() fence.Sequence) {
 	ticks := time.NewTicker(time.Second / time.Duration(c.rate))
 	defer ticks.Stop()
@@ -80,7 +79,7 @@ func (c *clerk) reads(ctx context.Context) {
 	}
 }
 
-// one does the operation whose turn it is, and reports whether there is a register.
+// one does the next operation, and reports whether there is a register.
 func (c *clerk) one(ctx context.Context, token fence.Token, next func() fence.Sequence) bool {
 	c.done++
 	var err error
@@ -97,8 +96,7 @@ func (c *clerk) one(ctx context.Context, token fence.Token, next func() fence.Se
 	return c.heard(ctx, err)
 }
 
-// heard reports whether there is a register, going by what an operation returned,
-// and says what is wrong.
+// heard reports, by the error of an operation, whether there is a register, and logs a problem.
 func (c *clerk) heard(ctx context.Context, err error) bool {
 	missing := errors.Is(err, register.ErrNotCalled)
 	switch {

@@ -1,5 +1,5 @@
-// Worker is the program that does the work while a harness breaks what is around
-// it, and writes down what it saw. Its roles:
+// Worker is the program that does the work while a harness injects faults, and records what it saw.
+// Its roles:
 //
 //	worker life             is what elect run starts: it stamps its life, and writes to
 //	                        the register with the token of ELECT_TOKEN. It starts a
@@ -29,7 +29,7 @@
 // (100; one that stands by reads at a twentieth of that). In the directory are
 //
 //	ledger                  package lives; made if it is not there
-//	register.sock           package register; while nobody serves it, workers only stamp
+//	register.sock           package register; without a server, workers only stamp
 //	ops/*.ndjson            what they did to the register
 //	watch/NAME-….ndjson     what a watcher saw: {"at", "time", "leader": {"id", "token"},
 //	                        "stale", "cause"}, as elect watch -o json has it and with the
@@ -37,8 +37,7 @@
 //	usage/PID.json          written by guarded when it can be asked, and then at each
 //	                        SIGUSR1: {"at", "pid", "node", "goroutines"}
 //
-// Whoever finds that the ledger has gone ends: so nothing outlives the directory
-// of its run for long.
+// A worker that finds the ledger removed ends, so none outlives the directory of its run for long.
 //
 // # By hand
 //
@@ -49,7 +48,7 @@
 //	CHAOS_NODE=0 ./elect run --election file:elections --name once -- ./worker life &
 //	CHAOS_NODE=1 ./worker guarded --guardian --election file:elections --name once --id n2 &
 //	./worker watch --election file:elections --name once &
-//	./worker lives                   # kill whoever leads, and look again
+//	./worker lives                   # kill the leader, and look again
 //	kill %2 %3 %4; sleep 1; kill %1  # and then ops, watch and register.ndjson tell
 //
 // # Times

@@ -22,7 +22,7 @@ import (
 	"github.com/electd/elect/test/chaos/lives"
 )
 
-// place is which election, as the flags say.
+// place names the election, from the flags.
 type place struct{ election, name, id string }
 
 func (p *place) flags(set *flag.FlagSet) {
@@ -54,7 +54,7 @@ type program struct {
 	kind   lives.Kind
 	keeper int64
 	lapses chan os.Signal
-	fenced bool // it leads without a proof: its token fences what it does
+	fenced bool // it leads without a proof: its token fences its writes
 }
 
 // guarded stands in an election until it is told to end.
@@ -82,8 +82,8 @@ func guarded(s surroundings, args []string) error {
 	p := &program{surroundings: s, log: newLog(s), kind: lives.Library, fenced: !*exclusive}
 	cfg := elect.Config{ID: at.id, NonExclusive: p.fenced}
 	if *guardian {
-		// Before anything is opened: from here on this process is the front, and the
-		// program goes on in another.
+		// Before the election is opened: from here on this process is the front, and the program
+		// goes on in another.
 		guardian, err := supervise.Guard(supervise.GuardConfig{Logger: p.log})
 		if err != nil {
 			return err
@@ -129,8 +129,8 @@ func (p *program) stand(ctx context.Context, cancel context.CancelCauseFunc, at 
 	return ended(ctx, election.Lead(ctx, p.work))
 }
 
-// ended is what a role that ended with err tells: nothing if it was told to end, what
-// else had ended its context, or that the election has failed.
+// ended is the error of a role that ended with err: nil if it was told to end, else the cause of
+// its context, or the failure of the election.
 func ended(ctx context.Context, err error) error {
 	f, ok := errors.AsType[*fault](context.Cause(ctx))
 	switch {
@@ -142,7 +142,7 @@ func ended(ctx context.Context, err error) error {
 	return &fault{codeElection, err}
 }
 
-// work is what Lead runs. Whatever it has started has ended when it returns.
+// work is what Lead runs. All that it has started has ended when it returns.
 func (p *program) work(ctx context.Context, term *elect.Term) error {
 	p.log.Info("leading", "token", term.Token())
 	if p.kind != lives.Guarded {
@@ -154,7 +154,7 @@ func (p *program) work(ctx context.Context, term *elect.Term) error {
 		p.log.Warn("this tenure has no descendant", "error", err)
 	} else {
 		defer func() {
-			_ = child.Process.Kill() // it listens to nothing else
+			_ = child.Process.Kill() // it ignores all other signals
 			_ = child.Wait()
 		}()
 	}
@@ -162,7 +162,7 @@ func (p *program) work(ctx context.Context, term *elect.Term) error {
 	return nil
 }
 
-// with puts a parameter into a URL, in the place of the one that is there.
+// with sets a parameter of a URL.
 func with(rawURL, name, value string) string {
 	bare, query, _ := strings.Cut(rawURL, "?")
 	var kept []string

@@ -13,10 +13,9 @@ import (
 	"github.com/electd/elect/test/chaos/register"
 )
 
-// lapse is the textbook's pause: at a SIGUSR2 (p.lapses) the program asks Check,
-// stops itself as a garbage collection would stop it, and when it goes on writes with
-// its token, as if no time had passed. It does so once a term. While it does not lead
-// the signal does nothing.
+// lapse is the textbook's pause: at a SIGUSR2 (p.lapses) the program calls Check, stops itself as a
+// garbage collection would, and when it resumes writes with its token, as if no time had passed. It
+// does so once a term. While it does not lead the signal has no effect.
 func (p *program) lapse(ctx context.Context, term *elect.Term) {
 	select {
 	case <-p.lapses: // from before this term

@@ -45,7 +45,7 @@ func life(s surroundings) error {
 	return s.gone(ctx)
 }
 
-// descendant is what a leader has started, and what does not end by being asked to.
+// descendant is started by a leader, and ignores requests to end.
 func descendant(s surroundings) error {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGUSR1)
 	token, l, err := inherited(s)
@@ -56,8 +56,7 @@ func descendant(s surroundings) error {
 	return s.gone(context.Background())
 }
 
-// inherited is what a process of a family works with: the token of its leader, and
-// the ledger.
+// inherited is what a process of a family gets: the token of its leader, and the ledger.
 func inherited(s surroundings) (fence.Token, *lives.Ledger, error) {
 	token, err := fence.ParseToken(os.Getenv("ELECT_TOKEN"))
 	if err != nil {
@@ -89,15 +88,15 @@ func stamp(l *lives.Ledger, life lives.Life) {
 	}
 }
 
-// onTime gives this goroutine a thread of its own, which sleeps as long as it asks
-// for and not, as is usual, 50 µs more.
+// onTime gives this goroutine a thread of its own, which sleeps as long as requested and not, as is
+// usual, 50 µs more.
 func onTime() {
 	runtime.LockOSThread()
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // stamps would be rarer
 }
 
-// nap sleeps in the kernel: whoever is to run at once when its process goes on must
-// not wait for the scheduler of the program.
+// nap sleeps in the kernel: a process that must run at once when it is resumed must not wait for
+// the scheduler of the program.
 func nap(d time.Duration) {
 	ts := unix.NsecToTimespec(int64(d))
 	_ = unix.Nanosleep(&ts, nil) // a signal cuts it short

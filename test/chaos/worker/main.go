@@ -20,7 +20,7 @@ const (
 	codeWorker   = 70
 )
 
-// fault is an error that says what the process exits with.
+// fault is an error with an exit code.
 type fault struct {
 	code int
 	err  error
@@ -32,7 +32,7 @@ func (f *fault) Unwrap() error { return f.err }
 func usagef(format string, args ...any) error { return &fault{codeUsage, fmt.Errorf(format, args...)} }
 
 func main() {
-	supervise.KeeperMain(peer.Witness) // first of all: the keeper is this program, too
+	supervise.KeeperMain(peer.Witness) // before all else: the keeper is this program, too
 	err := start(os.Args[1:])
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return

@@ -21,8 +21,7 @@ import (
 
 const underTest = "WORKER_UNDER_TEST"
 
-// TestMain lets this test be the program: what it has started, their keepers and
-// their descendants.
+// TestMain lets this test be the worker, its keepers and its descendants.
 func TestMain(m *testing.M) {
 	if os.Args[0] == "elect-keeper" || os.Getenv(underTest) != "" {
 		main()
@@ -98,7 +97,7 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// end waits for the end and returns the exit code, -1 of one that was killed.
+// end waits for the end and returns the exit code, -1 if it was killed.
 func (p *process) end() int {
 	p.t.Helper()
 	select {
@@ -110,7 +109,7 @@ func (p *process) end() int {
 	}
 }
 
-// await looks again and again until something is so.
+// await waits until a condition holds.
 func await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	late := time.After(30 * time.Second)
@@ -123,8 +122,7 @@ func await(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// leader waits until somebody stamps with a greater token, and returns the first
-// process of that family.
+// leader waits for a stamp with a greater token, and returns the first process of that family.
 func (r *run) leader(above int64) lives.Life {
 	r.t.Helper()
 	var found lives.Life
@@ -157,8 +155,8 @@ func (r *run) descendant(of lives.Life) lives.Life {
 	return found
 }
 
-// written waits until a write and a sequence of that token, or a greater one, were
-// accepted, which their clients know.
+// written waits until a write and a sequence of that token, or a greater one, were accepted, as
+// their clients know.
 func (r *run) written(token int64) {
 	r.t.Helper()
 	await(r.t, "writes and sequences", func() bool {
@@ -181,8 +179,8 @@ func (r *run) operations() []register.Operation {
 	return all
 }
 
-// judge fails the test where two lives of different tokens overlap, or one with a
-// smaller token is later.
+// judge fails the test where two lives of different tokens overlap, or one with a smaller token is
+// later.
 func (r *run) judge() {
 	r.t.Helper()
 	all := r.ledger.Lives()
@@ -195,7 +193,7 @@ func (r *run) judge() {
 	}
 }
 
-// seen is all that watchers have written down.
+// seen is all that watchers have recorded.
 func (r *run) seen() string {
 	r.t.Helper()
 	names, err := filepath.Glob(filepath.Join(r.dir, "watch", "*.ndjson"))
@@ -272,8 +270,8 @@ func TestURLParameters(t *testing.T) {
 	}
 }
 
-// TestBudget: however often a program comes to run too late, bursts take a
-// twentieth of its time, and after a long pause there is one as long as can be.
+// TestBudget: however often a program runs late, bursts take a twentieth of its time, and after a
+// long pause there is one of full length.
 func TestBudget(t *testing.T) {
 	var b budget
 	spent, now := int64(0), int64(0)

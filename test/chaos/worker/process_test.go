@@ -122,7 +122,7 @@ func TestGuarded(t *testing.T) {
 			third := r.leader(second.Token)
 			r.written(third.Token)
 			r.awaitSeen(third)
-			nodes[third.Node].signal(syscall.SIGTERM) // SIGINT may have been ignored by who has started this test
+			nodes[third.Node].signal(syscall.SIGTERM) // the parent of this test may have made it ignore SIGINT
 			watcher.signal(syscall.SIGTERM)
 			for _, p := range []*process{nodes[third.Node], watcher} {
 				if code := p.end(); code != 0 {
@@ -146,8 +146,7 @@ func (r *run) awaitSeen(l lives.Life) {
 	await(r.t, "a watcher that sees "+want, func() bool { return strings.Contains(r.seen(), want) })
 }
 
-// counted asks a program how many goroutines it has, through the front if it has
-// one.
+// counted asks a program for the number of its goroutines, through the front if it has one.
 func (r *run) counted(l lives.Life, p *process) {
 	r.t.Helper()
 	path := filepath.Join(r.dir, "usage", fmt.Sprintf("%d.json", l.Pid))
@@ -169,9 +168,9 @@ func (r *run) counted(l lives.Life, p *process) {
 	}
 }
 
-// TestPeers freezes a program that leads among peers until another leads. When it
-// goes on it leads no more and knows it; under a keeper it is dead by then. What it
-// had been about to write the fence refuses.
+// TestPeers freezes a program that leads among peers until another leads. When it resumes it does
+// not lead any more and knows it; under a keeper it is dead by then. The fence refuses the write
+// that it was about to make.
 func TestPeers(t *testing.T) {
 	long.Full(t, "it starts a dozen processes")
 	for _, kind := range []lives.Kind{lives.Library, lives.Guarded} {
@@ -208,8 +207,8 @@ func TestPeers(t *testing.T) {
 			r.counted(first, nodes[first.Node]) // it goes on
 			r.judge()
 
-			// The textbook's pause: between a check and the write that it was for. On a
-			// busy machine a leader may have been replaced just before.
+			// The textbook's pause: between a check and its write. On a busy machine a leader may
+			// have been replaced just before.
 			refused := r.register.Stats().Refused
 			for stopped := false; !stopped; {
 				leader := r.leader(0)
@@ -270,7 +269,7 @@ func voters(t *testing.T) string {
 	return "peer://" + strings.Join(all, ",")
 }
 
-// TestRunGone: whatever was forgotten ends when the run has gone.
+// TestRunGone: processes that are left end when the directory of the run has gone.
 func TestRunGone(t *testing.T) {
 	long.Full(t, "it starts a dozen processes")
 	r := newRun(t)
@@ -294,7 +293,7 @@ func TestRunGone(t *testing.T) {
 	}
 }
 
-// TestBurn: it spins, and not for longer than who has started it lives.
+// TestBurn: it spins, and ends with its parent.
 func TestBurn(t *testing.T) {
 	long.Full(t, "it starts a dozen processes")
 	cmd := exec.Command("sh", "-c", `"$0" burn 2 & echo $!; read x`, os.Args[0])

@@ -35,7 +35,7 @@ func serve(s surroundings) error {
 // printLives prints the ledger.
 func printLives(s surroundings) error {
 	if _, err := os.Stat(s.ledgerPath()); err != nil {
-		return err // a look makes none
+		return err // reading creates none
 	}
 	l, err := s.ledger()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/electd/elect/test/chaos/lives"
 )
 
-// usage is what a program tells of itself, beside what the kernel knows.
+// usage is what a program reports of itself, in addition to the kernel's figures.
 type usage struct {
 	At         int64 `json:"at"` // lives.Now
 	Pid        int   `json:"pid"`
@@ -23,9 +23,8 @@ type usage struct {
 	Goroutines int   `json:"goroutines"`
 }
 
-// count writes dir/usage/PID.json once it can be asked, and then at each SIGUSR1,
-// until ctx ends. Before the file is there SIGUSR1 ends the process. The file is
-// always whole.
+// count writes dir/usage/PID.json once the program can be asked, and then at each SIGUSR1, until
+// ctx ends. Before the file exists SIGUSR1 ends the process. The file is always complete.
 func (s surroundings) count(ctx context.Context) {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1)
@@ -33,7 +32,7 @@ func (s surroundings) count(ctx context.Context) {
 	for {
 		u := usage{At: lives.Now(), Pid: os.Getpid(), Node: s.node, Goroutines: runtime.NumGoroutine()}
 		if err := s.tell(u); err != nil {
-			fmt.Fprintln(os.Stderr, "worker: usage:", err) // who waits for the file gives up
+			fmt.Fprintln(os.Stderr, "worker: usage:", err) // the reader of the file gives up
 		}
 		select {
 		case <-ctx.Done():

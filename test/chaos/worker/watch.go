@@ -17,7 +17,7 @@ import (
 	"github.com/electd/elect/test/chaos/register"
 )
 
-// seen is one state, as a watcher writes it down.
+// seen is one state, as a watcher records it.
 type seen struct {
 	At     int64         `json:"at"` // lives.Now, when it was yielded
 	Time   time.Time     `json:"time"`
@@ -26,7 +26,7 @@ type seen struct {
 	Cause  string        `json:"cause,omitempty"`
 }
 
-// watch writes down all states until it is told to end.
+// watch records all states until it is told to end.
 func watch(s surroundings, args []string) (err error) {
 	var at place
 	set := flag.NewFlagSet("worker watch", flag.ContinueOnError)

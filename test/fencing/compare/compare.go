@@ -1,5 +1,5 @@
-// Package compare measures guarded operations beside the same one without a guard. It
-// belongs to the goroutine of the benchmark, and an operation that fails ends that.
+// Package compare measures guarded operations beside the same operations without a guard. It
+// belongs to the goroutine of the benchmark, which a failed operation ends.
 package compare
 
 import (
@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Form is one way to do the same.
+// Form is one way to do an operation.
 type Form struct {
 	Name string
 	Do   func() error
 }
 
-// InTurns runs all forms in turns, who is first in turn, too. Each is done batch times in a
-// row and measured as a whole. It reports the median of each, for one operation in
-// microseconds (NAME-µs), and of all but the first form also how many there are in the time
-// of 100 of the first (NAME-percent).
+// InTurns runs all forms in turns, and each is first in turn, too. A form runs batch times in a
+// row, measured as a whole. It reports the median of each, for one operation in microseconds
+// (NAME-µs), and for all but the first form also how many run in the time of 100 of the first
+// (NAME-percent).
 func InTurns(b *testing.B, batch int, forms ...Form) {
 	b.Helper()
 	times := make([][]float64, len(forms))
@@ -41,7 +41,7 @@ func InTurns(b *testing.B, batch int, forms ...Form) {
 	for first := 0; b.Loop(); first++ {
 		round(first)
 	}
-	b.ReportMetric(0, "ns/op") // of all together: says nothing
+	b.ReportMetric(0, "ns/op") // the sum of all forms means nothing
 	var base float64
 	for i, f := range forms {
 		slices.Sort(times[i])

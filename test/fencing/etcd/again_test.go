@@ -21,8 +21,8 @@ import (
 	"github.com/electd/elect/fence"
 )
 
-// proxy is one in front of etcd that has sent the first transaction on, and then says that
-// it was canceled. The ones after it it refuses, as etcd would if a later leader had claimed.
+// proxy is a proxy in front of etcd that forwards the first transaction and answers that it was
+// canceled. It refuses the later ones, as etcd would if a later leader had claimed.
 type proxy struct {
 	pb.UnimplementedKVServer
 
@@ -41,16 +41,16 @@ func (p *proxy) Txn(context.Context, *pb.TxnRequest) (*pb.TxnResponse, error) {
 	return &pb.TxnResponse{Responses: []*pb.ResponseOp{{Response: &pb.ResponseOp_ResponseRange{ResponseRange: found}}}}, nil
 }
 
-// TestSentAgain: the client of etcd sends a transaction again that was answered with
-// CANCELED while its context lasts (https://github.com/etcd-io/etcd/issues/18424), and so a
-// write may be refused that was applied. etcd does not answer so; what is in between can.
+// TestSentAgain: the client of etcd repeats a transaction that was answered with CANCELED while its
+// context lasts (https://github.com/etcd-io/etcd/issues/18424), so a write may be refused that was
+// applied. etcd does not answer so; a proxy in between can.
 func TestSentAgain(t *testing.T) {
 	for _, c := range []struct {
 		tries uint // 0: the client's default
 		sent  int
 		want  error
 	}{
-		{0, 2, fence.ErrStale}, // if this is not so, the documentation is wrong
+		{0, 2, fence.ErrStale}, // otherwise the documentation is wrong
 		{1, 1, fence.ErrUnknownOutcome},
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

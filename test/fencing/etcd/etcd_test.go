@@ -51,7 +51,7 @@ func guard(t testing.TB, c *clientv3.Client, resource fence.Resource) *fenceetcd
 	return g
 }
 
-// TestGuard tries what a mark is to do and to refuse.
+// TestGuard tests what a mark admits and refuses.
 func TestGuard(t *testing.T) {
 	c := server.StartEtcd(t).Client(t)
 	f := guard(t, c, "r")
@@ -114,8 +114,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestOperations: what etcd refuses by itself is not of an unknown outcome, and changes
-// nothing, wherever among the operations it stands; responses are those of the operations.
+// TestOperations: an operation that etcd itself refuses has a known outcome, and changes nothing,
+// at any place in the list; responses are those of the operations.
 func TestOperations(t *testing.T) {
 	c := server.StartEtcd(t).Client(t)
 	f := guard(t, c, "r")
@@ -159,7 +159,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestForeignMarks: what somebody has put by hand lets nobody pass.
+// TestForeignMarks: a mark that was written by hand refuses all.
 func TestForeignMarks(t *testing.T) {
 	c := server.StartEtcd(t).Client(t)
 	f := guard(t, c, "r")
@@ -172,8 +172,7 @@ func TestForeignMarks(t *testing.T) {
 	}
 }
 
-// TestUnpadded: numbers as plain decimal text are not in the order of numbers, which is why
-// the mark has 19 digits.
+// TestUnpadded: the order of decimal text is not that of numbers, so the mark has 19 digits.
 func TestUnpadded(t *testing.T) {
 	c := server.StartEtcd(t).Client(t)
 	put(t, c, "mark", "")
@@ -206,7 +205,7 @@ func campaign(t *testing.T, c *clientv3.Client) (*concurrency.Election, *concurr
 	return e, s
 }
 
-// TestKey: a term writes as long as its key is there.
+// TestKey: a term writes as long as its key exists.
 func TestKey(t *testing.T) {
 	c := server.StartEtcd(t).Client(t)
 	first, lease := campaign(t, c)
@@ -225,7 +224,7 @@ func TestKey(t *testing.T) {
 	if err != nil || token.Count() != uint64(older.Revision) {
 		t.Errorf("the token of %v: %v, %v", older, token, err)
 	}
-	// Nobody leads.
+	// There is no leader.
 	if _, err := c.Revoke(t.Context(), lease.Lease()); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +232,7 @@ func TestKey(t *testing.T) {
 	if stale, ok := errors.AsType[*fence.StaleError](err); !ok || *stale != (fence.StaleError{Shown: token, Highest: token}) || !errors.Is(err, fenceetcd.ErrGone) {
 		t.Errorf("after the lease has gone: %v", err)
 	}
-	// Somebody else does.
+	// Another leads.
 	second, _ := campaign(t, c)
 	newer := fenceetcd.KeyOf(second)
 	later, _ := newer.Token()
@@ -245,7 +244,7 @@ func TestKey(t *testing.T) {
 	}
 	err = write(older, "older again")
 	if stale, ok := errors.AsType[*fence.StaleError](err); !ok || *stale != (fence.StaleError{Shown: token, Highest: later}) || !errors.Is(err, fenceetcd.ErrGone) {
-		t.Errorf("after somebody else was elected: %v", err)
+		t.Errorf("after another was elected: %v", err)
 	}
 	// The same name with another revision is another term.
 	put(t, c, older.Name, "made again")
@@ -262,8 +261,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// TestKilled kills etcd at random moments of guarded writes. What was answered is there
-// afterwards, and the mark is that of the value beside it.
+// TestKilled kills etcd at random moments of guarded writes. Afterwards every acknowledged write is
+// there, and the mark is that of the value beside it.
 func TestKilled(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
 	seed := rand.Uint64()
@@ -291,7 +290,7 @@ func TestKilled(t *testing.T) {
 				answered.Store(uint64(n))
 			}
 		}()
-		// A moment somewhere within the writes, not at the answer of one.
+		// A moment within the writes, not at the answer of one.
 		after := uint64(token) + 1 + random.Uint64N(20)
 		for answered.Load() < after {
 			select {

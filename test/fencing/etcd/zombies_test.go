@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 const (
 	value = "register/value" // the key of the register
-	won   = "register/won"   // of the token of who has won the election in etcd last
+	won   = "register/won"   // of the token of the last winner of the election in etcd
 )
 
 // register is a number in etcd.
@@ -78,16 +78,16 @@ func (r *register) Claim(ctx context.Context, token fence.Token) error {
 	return r.key.Claim(ctx, r.client)
 }
 
-// campaign wins an election in etcd, with a lease that no other may have touched. What
-// an earlier term of this process holds there is given up first, as whatever that term was
-// to write is refused by now: it would keep its lease alive, and wait for itself.
+// campaign wins an election in etcd, with a lease that no other may have touched. It first gives up
+// what an earlier term of this process holds there, whose writes are refused by now: otherwise this
+// process would keep that lease alive, and wait for itself.
 //
-// The tokens of the history are those of another election, and its order has to be this one's:
-// a leader that waits here while a later one leads could win after all, when that loses its
-// lease. So each one notes its token when it has won, and gives up where it finds a greater one.
+// The tokens of the history are those of another election, and the order here must be the same: a
+// leader that waits here while a later one leads could win after all, when that loses its lease. So
+// each one records its token when it has won, and gives up if it finds a greater one.
 func (r *register) campaign(ctx context.Context, token fence.Token) error {
 	if r.session != nil {
-		_ = r.session.Close() // where that fails, the lease runs out, for it is not kept alive any more
+		_ = r.session.Close() // if that fails the lease runs out, because it is not kept alive
 	}
 	session, err := concurrency.NewSession(r.client, concurrency.WithTTL(1))
 	if err != nil {
@@ -159,7 +159,7 @@ func (r *register) Write(ctx context.Context, token fence.Token, to int64) error
 	return err
 }
 
-// quick makes an etcd whose leases may last a second only.
+// quick starts an etcd that grants leases of one second.
 var quick = []string{"--heartbeat-interval", "50", "--election-timeout", "500"}
 
 // prepare makes a register, at such an etcd.
@@ -174,8 +174,8 @@ func prepare(t *testing.T) (url string, read func(context.Context) (int64, error
 	return etcd.URL, (&register{client: client}).Read
 }
 
-// TestLeadsAnew: a process that is elected again, with nobody else in between, does not wait
-// for the key of its own earlier term, which ends with that.
+// TestLeadsAnew: a process that is elected again, without another in between, does not wait for the
+// key of its own earlier term.
 func TestLeadsAnew(t *testing.T) {
 	r := &register{client: server.StartEtcd(t, quick...).Client(t), form: "key"}
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
@@ -192,8 +192,8 @@ func TestLeadsAnew(t *testing.T) {
 	}
 }
 
-// TestOvertaken: who wins the election in etcd after a leader with a greater token does not
-// lead, and is in nobody's way.
+// TestOvertaken: a candidate that wins the election in etcd after a leader with a greater token does
+// not lead, and blocks no other.
 func TestOvertaken(t *testing.T) {
 	etcd := server.StartEtcd(t, quick...)
 	older, newer := &register{client: etcd.Client(t), form: "key"}, &register{client: etcd.Client(t), form: "key"}
@@ -230,7 +230,7 @@ func TestZombies(t *testing.T) {
 	}
 }
 
-// TestUnsafeZombies: the same leaders, who ask first and write afterwards.
+// TestUnsafeZombies: the same leaders, which ask first and write afterwards.
 func TestUnsafeZombies(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
 	for _, form := range []string{"asks", "asks who leads"} {

@@ -29,12 +29,12 @@ import (
 const (
 	every = 100 * time.Millisecond
 	storm = 20 * time.Second
-	calm  = 3 * time.Minute // for everything to be done afterwards
+	calm  = 3 * time.Minute // for all runs to finish afterwards
 	mid   = 3               // one call in so many, on average, is the caller's last for a while
 )
 
-// TestExactlyOnce kills and freezes schedulers: those that are in the midst of a job, when
-// they call the service, and any of them at any moment.
+// TestExactlyOnce kills and freezes schedulers: those that are in the middle of a job, when they
+// call the service, and any of them at any moment.
 func TestExactlyOnce(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
 	p := server.StartPostgres(t)
@@ -83,7 +83,7 @@ func TestExactlyOnce(t *testing.T) {
 	s.judge(db)
 }
 
-// judge reads what is left.
+// judge checks the final state.
 func (s *scene) judge(db *sql.DB) {
 	s.t.Helper()
 	one := func(query string, args ...any) (n int) {
@@ -137,7 +137,7 @@ func (s *scene) judge(db *sql.DB) {
 	s.t.Logf("%d runs by %d leaders; %d kills and %d stops; %d runs were begun again, %d of which the service was told again, with the same key; %d steps of old leaders refused",
 		done, leaders, s.kills, s.stops, taken, again, s.refused)
 	if leaders < 3 || taken == 0 || again == 0 {
-		s.t.Error("this has shown nothing: want three leaders, and a run that one has left to the next")
+		s.t.Error("nothing was tested; want three leaders, and a run that one has left to the next")
 	}
 }
 
@@ -165,8 +165,7 @@ type scheduler struct {
 	struck bool          // it was killed
 }
 
-// ServeHTTP is the service. It keeps the keys, and now and then is the end of its caller,
-// before its answer.
+// ServeHTTP is the service. It keeps the keys, and sometimes kills its caller before it answers.
 func (s *scene) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.kept[r.Header.Get("Idempotency-Key")]++
@@ -187,7 +186,7 @@ func (s *scene) storming(on bool) {
 }
 
 // strike kills one and starts it anew, or freezes it for a while. One at a time: two of
-// three are needed for somebody to lead.
+// three are needed for a leader.
 func (s *scene) strike(i int, when string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +213,7 @@ func (s *scene) strike(i int, when string) {
 		} else {
 			_ = victim.cmd.Process.Signal(syscall.SIGCONT)
 		}
-		<-time.After(300 * time.Millisecond) // some time to be of use
+		<-time.After(300 * time.Millisecond) // time to do some work
 		s.mu.Lock()
 		s.out = false
 		s.mu.Unlock()
@@ -224,7 +223,7 @@ func (s *scene) strike(i int, when string) {
 // rest waits until all run again.
 func (s *scene) rest() { s.work.Wait() }
 
-// start starts a scheduler. The path of the service tells who calls.
+// start starts a scheduler. The path of the service names the caller.
 func (s *scene) start(i int) {
 	log, err := os.CreateTemp(s.t.TempDir(), "log")
 	if err != nil {
@@ -251,7 +250,7 @@ func (s *scene) start(i int) {
 
 var refused = regexp.MustCompile(`msg=refused `)
 
-// finish waits for the end of one, which must be the one that we have made.
+// finish waits for the end of a process, which must be one that the test has caused.
 func (s *scene) finish(one *scheduler) {
 	<-one.done
 	text, _ := os.ReadFile(one.log)

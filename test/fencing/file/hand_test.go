@@ -21,7 +21,7 @@ import (
 	"github.com/electd/elect/internal/place"
 )
 
-// envJob is the job of a process that works on a disk for the test: whose server must not
+// envJob is the job of a process that works on a disk for the test: the server of the disk must not
 // use it itself.
 const envJob = "FENCEFILE_JOB"
 
@@ -34,7 +34,7 @@ type job struct {
 	Stop    int // before which operation it waits until it may go on; negative: none
 }
 
-// report is what it says: where it waits, or what came of it.
+// report is the output of a process: where it waits, or the result.
 type report struct {
 	At         string // an operation
 	Operations int
@@ -200,7 +200,7 @@ func start(t *testing.T, j job) *hand {
 	return h
 }
 
-// next is the next report.
+// next returns the next report.
 func (h *hand) next() report {
 	h.t.Helper()
 	var r report
@@ -237,7 +237,7 @@ func run(t *testing.T, j job) report {
 	return h.next()
 }
 
-// must is run for a job that succeeds.
+// must runs a job that must succeed.
 func must(t *testing.T, j job) report {
 	t.Helper()
 	r := run(t, j)

@@ -126,8 +126,8 @@ func stage(t *testing.T, name string) zombie.Config {
 	}
 }
 
-// TestZombie: a leader that is frozen before any operation of its claim and its write
-// changes nothing afterwards. Where it is frozen with the lock, the newer one waits.
+// TestZombie: a leader that is frozen before any operation of its claim and its write changes
+// nothing afterwards. If it holds the lock, the newer one waits.
 func TestZombie(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
 	r := zombie.Prove(t, stage(t, "guarded"))
@@ -136,7 +136,7 @@ func TestZombie(t *testing.T) {
 	}
 }
 
-// TestUnsafe: to look at the mark first and rename afterwards is no fencing.
+// TestUnsafe: to read the mark first and rename afterwards is no fencing.
 func TestUnsafe(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
 	for _, name := range []string{"looks-first", "bare"} {

@@ -43,8 +43,8 @@ var (
 	newer = strings.Repeat(strings.Repeat("newer ", 300)+"\n", 3)
 )
 
-// settled is a disk with a mark of 5 and the older content, durable, which is wiped and
-// made again for each case.
+// settled is a disk with a mark of 5 and the older content, durable, which is wiped and made again
+// for each case.
 func settled(t *testing.T, d disk.Disk) string {
 	t.Helper()
 	if err := d.Wipe(); err != nil {
@@ -61,8 +61,8 @@ func settled(t *testing.T, d disk.Disk) string {
 	return dir
 }
 
-// wantWhole checks that there is the state before a job or the one after it, and the one
-// after it if the job was confirmed.
+// wantWhole checks that the state is that before a job or after it, and after it if the job was
+// confirmed.
 func wantWhole(t *testing.T, j job, where string, confirmed bool) {
 	t.Helper()
 	s := must(t, job{Do: "state", Dir: j.Dir})
@@ -80,8 +80,8 @@ func wantWhole(t *testing.T, j job, where string, confirmed bool) {
 	t.Errorf("%s, %s, confirmed %v: the marks are %s, and the content %.50q", j.Do, where, confirmed, marks, s.Content)
 }
 
-// TestPowerLoss: the power goes in front of every operation of a claim, a replacement and
-// a raised mark, and takes away what was not synced, all of it or by chance.
+// TestPowerLoss: the power fails before every operation of a claim, a replacement and a raised
+// mark, and removes what was not synced, all of it or a random part.
 func TestPowerLoss(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
 	d := newDisk(t)
@@ -108,20 +108,20 @@ func TestPowerLoss(t *testing.T) {
 				if cases++; r.At == "" {
 					break
 				}
-				// Whoever comes next finds nothing in the way.
+				// Nothing blocks the next process.
 				must(t, job{Do: j.Do, Dir: dir, Token: 7, Content: newer})
 			}
 		}
 		if cases < 20 {
-			t.Errorf("%s: %d cases: this has shown nothing", j.Do, cases)
+			t.Errorf("%s: %d cases: nothing was tested", j.Do, cases)
 		}
 		t.Logf("%s: %d outages", j.Do, cases)
 	}
 }
 
-// TestFailingDisk: the disk is full, or fails, from every operation on. What was not
-// confirmed has not happened, unless the error says that this is not known; and done again
-// when the disk is well, it is confirmed, and survives the loss of power.
+// TestFailingDisk: the disk is full, or fails, from every operation on. An unconfirmed operation
+// has not happened, unless the error says that its outcome is unknown. Repeated on a sound disk it
+// is confirmed, and survives a loss of power.
 func TestFailingDisk(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
 	d := newDisk(t)
@@ -175,14 +175,14 @@ func TestFailingDisk(t *testing.T) {
 			}
 		}
 		if failed < 10 {
-			t.Errorf("%s: %d have failed: this has shown nothing", name, failed)
+			t.Errorf("%s: %d have failed: nothing was tested", name, failed)
 		}
 		t.Logf("%s: %d have failed", name, failed)
 	}
 }
 
-// TestClaimKeepsWhatItFinds: a leader is killed between its rename and its sync. The next
-// one claims and reads the new content, and no outage takes that back.
+// TestClaimKeepsWhatItFinds: a leader is killed between its rename and its sync. The next one
+// claims and reads the new content, and no loss of power reverts it.
 func TestClaimKeepsWhatItFinds(t *testing.T) {
 	d := newDisk(t)
 	dir := settled(t, d)
@@ -215,7 +215,7 @@ func TestClaimKeepsWhatItFinds(t *testing.T) {
 }
 
 // TestCareless: without a sync of the directory a mark that was confirmed goes back, and
-// without one of the content it is lost; which is noticed, and nobody passes.
+// without one of the content it is lost; the guard notices that and refuses all.
 func TestCareless(t *testing.T) {
 	d := newDisk(t)
 	dir := settled(t, d)

@@ -239,8 +239,8 @@ func prepare(t *testing.T, form string) (where string, read func(context.Context
 	return where, (&register{conn: conn}).Read
 }
 
-// TestZombies freezes an older leader before every step of its claim and its write: of a
-// call, and of a long stream, which is ended at the server.
+// TestZombies freezes an older leader before every step of its claim and its write: of a call, and
+// of a long stream, which the server ends.
 func TestZombies(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
 	for _, form := range []string{"unary", "stream"} {
@@ -288,7 +288,7 @@ func TestUnsafeZombies(t *testing.T) {
 			t.Fatalf("%s: %v", form, err)
 		}
 		sent := s.SendMsg(wrapperspb.Int64(120))
-		if sent == nil || errors.Is(sent, io.EOF) { // what ended the stream is told by reading
+		if sent == nil || errors.Is(sent, io.EOF) { // Recv returns what ended the stream
 			sent = s.RecvMsg(new(wrapperspb.Int64Value))
 		}
 		got, err := read(t.Context())

@@ -18,7 +18,7 @@ import (
 )
 
 // BenchmarkProxy compares a guarded proxy with httputil.ReverseProxy, before the same
-// upstream with the same transport, in one run: one request to each in turn, who is first
+// upstream with the same transport, in one run: one request to each in turn, the first one
 // in turn, too. The metrics are medians and 99th percentiles in microseconds, and the
 // ratios of guarded to bare. The mark is in a directory, as that of elect fence proxy.
 func BenchmarkProxy(b *testing.B) {
@@ -78,7 +78,7 @@ func BenchmarkProxy(b *testing.B) {
 				slices.Sort(times[which])
 				return float64(times[which][min(len(times[which])*p/100, len(times[which])-1)].Nanoseconds()) / 1e3
 			}
-			b.ReportMetric(0, "ns/op") // of both together: says nothing
+			b.ReportMetric(0, "ns/op") // the sum of both means nothing
 			for p, name := range map[int]string{50: "p50", 99: "p99"} {
 				b.ReportMetric(percentile(0, p), "bare-"+name+"-µs")
 				b.ReportMetric(percentile(1, p), "guarded-"+name+"-µs")

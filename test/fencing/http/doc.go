@@ -1,5 +1,4 @@
-// Package http has the proof that fence/fencehttp and elect fence proxy protect what is
-// behind them: leaders that are processes, a proxy that is the finished command, and an
-// upstream that is a process of its own and knows nothing of fencing. It shows, too, how
-// shapes fail that look as good.
+// Package http has the proof that fence/fencehttp and elect fence proxy protect the server behind
+// them: leaders that are processes, a proxy that is the finished command, and an upstream that is a
+// process of its own without fencing. It also shows how similar designs fail.
 package http

@@ -14,10 +14,10 @@ import (
 	"github.com/electd/elect/internal/long"
 )
 
-// TestLost: the connection between a proxy and its upstream breaks, as a firewall or a load
-// balancer between them does it, while the upstream is at work for an older leader. The
-// proxy answers 502 at once, and lets a newer leader in when the upstream cannot be at
-// work any more. Without that the older write lands last.
+// TestLost: the connection between a proxy and its upstream breaks, as by a firewall or a load
+// balancer between them, while the upstream is at work for an older leader. The proxy answers 502
+// at once, and admits a newer leader when the upstream cannot be at work any more. Without that the
+// older write lands last.
 func TestLost(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
 	elect := build(t)

@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 }
 
 // upstream is a register: a POST of a decimal number to / sets it, once the whole body has
-// come and the time of the query after is over, whether anybody waits for the answer or
+// come and the time of the query after is over, whether a client waits for the answer or
 // not; a GET reads it. /busy tells how many POSTs are at work. /stream takes numbers
 // over a WebSocket, and answers each. It says its address.
 func upstream() {
@@ -85,7 +85,7 @@ func upstream() {
 	mux.HandleFunc("POST /{$}", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // half of a body is nothing
+			return // half of a body has no effect
 		}
 		count := func(n int) { mu.Lock(); busy += n; mu.Unlock() }
 		count(1)
@@ -154,7 +154,7 @@ func run(t testing.TB, cmd *exec.Cmd) *process {
 	return p
 }
 
-// kill ends it as a power cut would, as far as processes are concerned.
+// kill ends it by SIGKILL.
 func (p *process) kill() {
 	if p.cmd.ProcessState == nil {
 		_ = p.cmd.Process.Kill()
@@ -232,7 +232,7 @@ func claim(t testing.TB, at string, token fence.Token) {
 	}
 }
 
-// eventually waits for what nothing tells of.
+// eventually waits for a condition without a notification.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for late := time.After(patience); !ok(); {
@@ -308,7 +308,7 @@ type client struct {
 	size      int
 }
 
-// mine is which of the proxies a leader uses: the first has the first.
+// mine is the proxy that a leader uses: the first leader has the first.
 func mine(where string) string {
 	all := strings.Split(where, ",")
 	if os.Getenv("ZOMBIE_ID") == "b" {
@@ -421,7 +421,7 @@ func serve(t testing.TB, h http.Handler) string {
 	s.Config.Protocols.SetHTTP1(true)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
 	s.Start()
-	t.Cleanup(func() { s.CloseClientConnections(); _ = s.Listener.Close() }) // nobody waits for a leader that stands still
+	t.Cleanup(func() { s.CloseClientConnections(); _ = s.Listener.Close() }) // no client waits for a frozen leader
 	return s.URL
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/electd/elect/test/fencing/zombie"
 )
 
-// TestProxy is what the finished command holds.
+// TestProxy tests the finished command.
 func TestProxy(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
 	elect := build(t)
@@ -82,8 +82,8 @@ func testStream(t *testing.T, elect string) {
 	}
 }
 
-// testKilled: kill -9 of the proxy at random moments, while leaders follow each other. What
-// was admitted is never forgotten: no smaller token is let in afterwards.
+// testKilled: kill -9 of the proxy at random moments, while leaders follow each other. An admitted
+// token is never forgotten: no smaller one is admitted afterwards.
 func testKilled(t *testing.T, elect string) {
 	upstream, marks := startUpstream(t), t.TempDir()
 	seed := uint64(time.Now().UnixNano())
@@ -128,16 +128,16 @@ func testKilled(t *testing.T, elect string) {
 	}
 	t.Logf("%d tokens, %v was admitted last, %d outcomes unknown", token, admitted, unknown)
 	if admitted < 10 {
-		t.Errorf("%v tokens were admitted: this has shown nothing", admitted)
+		t.Errorf("%v tokens were admitted: nothing was tested", admitted)
 	}
 	if value, err := directly(upstream)(t.Context()); err != nil || value < 0 {
 		t.Errorf("the register has %d, %v", value, err)
 	}
 }
 
-// testSettle: a proxy is killed while the upstream is at work on a request of an older
-// leader. The next proxy knows nothing of it; it lets a newer leader in when the time
-// of the longest request is over. Without that the older write lands last.
+// testSettle: a proxy is killed while the upstream is at work on a request of an older leader. The
+// next proxy knows nothing of it; it admits a newer leader when the time of the longest request is
+// over. Without that the older write lands last.
 func testSettle(t *testing.T, elect string) {
 	for settle, want := range map[string]int64{"0": 5, "4s": 6} {
 		t.Run(settle, func(t *testing.T) {

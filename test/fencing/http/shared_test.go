@@ -20,8 +20,8 @@ import (
 	"github.com/electd/elect/test/fencing/zombie"
 )
 
-// TestSharedMark: two proxies of the finished command in front of one upstream, whose mark is
-// a table that both use.
+// TestSharedMark: two proxies of the finished command in front of one upstream, with one mark in a
+// table.
 func TestSharedMark(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
 	elect, pg := build(t), server.StartPostgres(t)
@@ -43,7 +43,7 @@ func TestSharedMark(t *testing.T) {
 		_, upstream, one, other := start(t)
 		r := zombie.Prove(t, zombie.Config{Opener: "upload", Where: one + "," + other, Read: directly(upstream), Wait: 500 * time.Millisecond})
 		if r.Waited == 0 {
-			t.Error("no newer leader had to wait for a request at the other proxy: this has shown nothing")
+			t.Error("no newer leader had to wait for a request at the other proxy: nothing was tested")
 		}
 	})
 

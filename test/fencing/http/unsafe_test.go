@@ -62,9 +62,9 @@ func TestTwoMarks(t *testing.T) {
 	zombie.Disprove(t, zombie.Config{Opener: "http1", Where: one + "," + other, Read: directly(upstream)})
 }
 
-// TestMarkThatIsNotHeld: nor do two with one mark that each looks at before it forwards:
-// the one does not know what is in flight at the other. A mark that is held while a
-// request is at work is the cure.
+// TestMarkThatIsNotHeld: nor do two with one mark that each reads before it forwards: the one does
+// not know the requests in flight at the other. A mark that is held while a request is at work is
+// the cure.
 func TestMarkThatIsNotHeld(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
 	t.Run("not held", func(t *testing.T) {
@@ -118,7 +118,7 @@ func (h *held) Share(ctx context.Context, r fence.Resource, token fence.Token) (
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.Memory.Raise(ctx, r, token); err != nil {
-		return nil, err // somebody was quicker
+		return nil, err // another was quicker
 	}
 	if h.holds == nil {
 		h.holds = map[fence.Token]int{}
@@ -148,7 +148,7 @@ func (l *late) Raise(ctx context.Context, r fence.Resource, token fence.Token) e
 	if highest, _ := l.durable.Highest(ctx, r); token < highest {
 		return &fence.StaleError{Shown: token, Highest: highest}
 	}
-	return l.seen.Raise(ctx, r, token) // it would be written down a little later
+	return l.seen.Raise(ctx, r, token) // it would become durable a little later
 }
 
 func (l *late) Highest(ctx context.Context, r fence.Resource) (fence.Token, error) {

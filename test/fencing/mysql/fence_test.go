@@ -95,8 +95,8 @@ func testRows(t *testing.T, d sqltest.Database) {
 	sqltest.Rows(t, d, `ALTER TABLE elect_fence MODIFY token BIGINT NULL`)
 }
 
-// testIdentical: a claim that finds its own work done, and a transaction that rewrites what
-// is there. The server counts no rows then, unless the driver asks it to.
+// testIdentical: a claim that finds its own work done, and a transaction that rewrites equal
+// values. The server counts no rows then, unless the driver asks for it.
 func testIdentical(t *testing.T, d sqltest.Database) {
 	for _, found := range []bool{false, true} {
 		t.Run(fmt.Sprintf("clientFoundRows=%v", found), func(t *testing.T) {
@@ -123,7 +123,7 @@ func testIdentical(t *testing.T, d sqltest.Database) {
 				t.Fatalf("the claim wrote %d: it was no identical rewrite", n)
 			}
 
-			// Whoever goes by the count believes that it was refused.
+			// By the count alone it looks refused.
 			result, err := db.ExecContext(t.Context(), raise)
 			if err != nil {
 				t.Fatal(err)
@@ -150,8 +150,8 @@ func testIdentical(t *testing.T, d sqltest.Database) {
 	}
 }
 
-// testAmbiguous: MariaDB does not tell apart transactions that have written nothing. If more
-// of them have locks than are in the way, none is ended.
+// testAmbiguous: MariaDB does not distinguish transactions that have written nothing. If more of
+// them have locks than block the claim, none is ended.
 func testAmbiguous(t *testing.T, d sqltest.Database) {
 	at := d.Make(t)
 	db, older := d.Connect(t, at), d.Connect(t, at)
@@ -170,8 +170,7 @@ func testAmbiguous(t *testing.T, d sqltest.Database) {
 	}
 }
 
-// testDirty: where connections read what is not committed, a claim does not take that for a
-// mark.
+// testDirty: where connections read uncommitted data, a claim does not take it for a mark.
 func testDirty(t *testing.T, d sqltest.Database) {
 	db := d.Connect(t, d.Make(t)+"?tx_isolation='READ-UNCOMMITTED'")
 	f := d.Installed(t, db, fencesql.Config{LockTimeout: time.Second}, "orders")
@@ -179,7 +178,7 @@ func testDirty(t *testing.T, d sqltest.Database) {
 	tx := sqltest.Begin(t, db, sql.LevelDefault)
 	sqltest.In(t, tx, `UPDATE elect_fence SET token = 9`)
 	if n := sqltest.Number(t, db, `SELECT token FROM elect_fence`); n != 9 {
-		t.Fatalf("the mark is read as %d: this shows nothing", n)
+		t.Fatalf("the mark is read as %d: nothing was tested", n)
 	}
 	if n, err := d.Mark(t, db, fencesql.Config{}).Highest(t.Context(), "orders"); n != 1 || err != nil {
 		t.Errorf("the mark is %v, %v; want 1", n, err)
@@ -194,8 +193,7 @@ func testDirty(t *testing.T, d sqltest.Database) {
 	sqltest.Claim(t, f, 8)
 }
 
-// testSession: a claim leaves the settings of the connection as they were, whatever came of
-// it.
+// testSession: a claim leaves the settings of the connection as they were, with any outcome.
 func testSession(t *testing.T, d sqltest.Database) {
 	at := d.Make(t)
 	db, other := d.Connect(t, at+"?innodb_lock_wait_timeout=77&lock_wait_timeout=78"), d.Connect(t, at)
@@ -221,7 +219,7 @@ func testSession(t *testing.T, d sqltest.Database) {
 	sqltest.Is(t, f.Claim(t.Context(), 3), fence.ErrBusy)
 	left()
 
-	// Somebody changes the definition of the table, and waits for tx. The claim would wait
+	// A migration changes the definition of the table, and waits for tx. The claim would wait
 	// for both.
 	altered := make(chan error, 1)
 	go func() {
@@ -283,8 +281,8 @@ func testSnapshot(t *testing.T, d sqltest.Database) {
 	}
 }
 
-// testPredicate: a predicate in the write reads a snapshot at READ COMMITTED, and holds
-// nothing; at REPEATABLE READ it locks what it reads.
+// testPredicate: a predicate in the write reads a snapshot at READ COMMITTED, and holds nothing; at
+// REPEATABLE READ it locks what it reads.
 func testPredicate(t *testing.T, d sqltest.Database) {
 	for _, tt := range []struct {
 		level sql.IsolationLevel
@@ -347,7 +345,7 @@ func testTriggers(t *testing.T, d sqltest.Database) {
 	sqltest.Claim(t, f, 1)
 	const insert = `INSERT INTO orders VALUES (2)`
 	if _, err := db.ExecContext(t.Context(), insert); err == nil {
-		t.Fatal("the trigger does nothing: this shows nothing")
+		t.Fatal("the trigger does nothing: nothing was tested")
 	}
 
 	// What a foreign key cascades runs none, and neither does TRUNCATE.
@@ -357,7 +355,7 @@ func testTriggers(t *testing.T, d sqltest.Database) {
 	}
 	sqltest.Execute(t, db, `TRUNCATE orders`)
 
-	// A token that a transaction has set is there for whoever is given the connection next.
+	// A token that a transaction has set is there for the next user of the connection.
 	tx := sqltest.Begin(t, db, sql.LevelDefault)
 	sqltest.In(t, tx, `SET @elect_token = 1`)
 	sqltest.In(t, tx, insert)
@@ -369,7 +367,7 @@ func testTriggers(t *testing.T, d sqltest.Database) {
 	}
 }
 
-// said keeps what was logged.
+// said keeps the log.
 type said struct {
 	slog.Handler
 	text []string
@@ -383,7 +381,7 @@ func (s *said) Handle(_ context.Context, r slog.Record) error {
 
 func (s *said) Enabled(context.Context, slog.Level) bool { return true }
 
-// testServer: what Install wants of the server, and of the table.
+// testServer: what Install requires of the server, and of the table.
 func testServer(t *testing.T, d sqltest.Database) {
 	db := d.Connect(t, d.Make(t))
 	elsewhere := fencesql.Config{Table: path.Base(d.Make(t)) + ".marks"}

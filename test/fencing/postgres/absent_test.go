@@ -13,8 +13,8 @@ import (
 	"github.com/electd/elect/test/fencing/sqltest"
 )
 
-// TestAbsent: where there is no table of marks, whatever needs it says what to do. Where it may
-// not be used, the server says so.
+// TestAbsent: without a table of marks, each operation that needs it says what to do. Without the
+// rights to it, the server says so.
 func TestAbsent(t *testing.T) {
 	d := database(server.StartPostgres(t))
 	sqltest.Absent(t, d, "42P01", "", "elsewhere", "nowhere.marks")

@@ -17,9 +17,9 @@ import (
 // that each transaction sets; and with triggers and the token that the connection began with,
 // which is no round trip more.
 //
-// The server syncs every commit. What a check costs is the same everywhere, and what a
-// commit costs is not: the disk of the test may sync in no time, as in memory or behind a
-// cache. flush=2ms has the server wait before it syncs, as for a disk that takes that long.
+// The server syncs every commit. The cost of a check is the same everywhere, and that of a commit
+// is not: the disk of the test may sync in no time, as in memory or behind a cache. flush=2ms has
+// the server wait before it syncs, as for a disk that takes that long.
 func BenchmarkTransactions(b *testing.B) {
 	for _, flush := range []struct{ name, delay string }{{"own", "0"}, {"2ms", "2000"}} {
 		b.Run("flush="+flush.name, func(b *testing.B) {

@@ -16,8 +16,8 @@ import (
 	"github.com/electd/elect/test/fencing/sqltest"
 )
 
-// TestClaimAgain: a claim that was cancelled while the server waited for its standby is shown by
-// the server, and is at no standby. A second one with the same token does not take it for made.
+// TestClaimAgain: the server shows a claim that was cancelled while it waited for its standby,
+// though no standby has it. A second claim with the same token does not count it as made.
 func TestClaimAgain(t *testing.T) {
 	d := database(server.StartPostgres(t))
 	db := d.Connect(t, d.Make(t))
@@ -61,8 +61,8 @@ func shown(t *testing.T, db *sql.DB, want string) {
 	}
 }
 
-// TestPreparedTransaction: one that holds a mark has no process. It is named all the same,
-// and who else is in the way of claims is found as ever.
+// TestPreparedTransaction: a prepared transaction that holds a mark has no process. It is named
+// nevertheless, and so are other sessions that block claims.
 func TestPreparedTransaction(t *testing.T) {
 	d := database(server.StartPostgres(t, "max_prepared_transactions=1"))
 	url := d.Make(t)

@@ -88,8 +88,8 @@ func testRows(t *testing.T, d sqltest.Database) {
 	}
 }
 
-// testDurable: where the database does not flush commits, the claim's is flushed all the
-// same, and nothing of that stays behind in the connection.
+// testDurable: where the database does not flush commits, the claim's is flushed, and no setting of
+// that stays in the connection.
 func testDurable(t *testing.T, d sqltest.Database) {
 	db := d.Connect(t, d.Make(t)+"&synchronous_commit=off&default_transaction_isolation=serializable&lock_timeout=12345")
 	db.SetMaxOpenConns(1)

@@ -16,7 +16,7 @@ import (
 	"github.com/electd/elect/test/fencing/sqltest"
 )
 
-// TestObserve: what can only be decided at the mark is told with it.
+// TestObserve: decisions that only the mark can make are reported with it.
 func TestObserve(t *testing.T) {
 	d := database(server.StartPostgres(t))
 	db := d.Connect(t, d.Make(t))

@@ -25,8 +25,7 @@ import (
 	"github.com/electd/elect/test/fencing/sqltest"
 )
 
-// TestOptions is about tokens that connections begin with, for programs that are not
-// changed at all.
+// TestOptions is about tokens that connections begin with, for unmodified programs.
 func TestOptions(t *testing.T) {
 	d := database(server.StartPostgres(t))
 	sqltest.Run(t, d,
@@ -75,7 +74,7 @@ func insert(t *testing.T, db interface {
 	return fencesql.Refusal(err)
 }
 
-// testStartup: whoever may connect may begin with a token, by each of the ways that drivers
+// testStartup: a client that may connect may begin with a token, by each of the ways that drivers
 // know. What is set for a transaction goes before it, and what is reset goes back to it.
 func testStartup(t *testing.T, d sqltest.Database) {
 	const options = "-c elect.token=7"
@@ -115,7 +114,7 @@ func testStartup(t *testing.T, d sqltest.Database) {
 			}
 			var super string
 			if err := conn.QueryRowContext(t.Context(), `SELECT current_setting('is_superuser')`).Scan(&super); err != nil || super != "off" {
-				t.Fatalf("is_superuser is %q, %v: this shows nothing", super, err)
+				t.Fatalf("is_superuser is %q, %v: nothing was tested", super, err)
 			}
 			passes("at once")
 			tx, err := conn.BeginTx(t.Context(), nil)
@@ -155,7 +154,7 @@ func testStartup(t *testing.T, d sqltest.Database) {
 			sqltest.Stale(t, insert(t, db), 7, 8) // and a new connection
 		})
 	}
-	// Nothing, nothing that can be, and what a pooler that drops parameters leaves of it.
+	// Without a token, with invalid ones, and with what a pooler that drops parameters leaves.
 	f, _, app := guardedOrders(t, d)
 	sqltest.Claim(t, f, 7)
 	sqltest.Is(t, insert(t, d.Connect(t, app)), fence.ErrMissing)
@@ -167,8 +166,8 @@ func testStartup(t *testing.T, d sqltest.Database) {
 	sqltest.Is(t, insert(t, d.Connect(t, app+"&options=-c%20work_mem%3D1MB")), fence.ErrMissing) // its own go before PGOPTIONS
 }
 
-// testTermPool: each term has a pool of its own. That of an older one is of no use to anybody,
-// whoever has kept it.
+// testTermPool: each term has a pool of its own. That of an older one is useless to any
+// program that has kept it.
 func testTermPool(t *testing.T, d sqltest.Database) {
 	f, owner, app := guardedOrders(t, d)
 	sqltest.Claim(t, f, 1)
@@ -188,7 +187,7 @@ func testTermPool(t *testing.T, d sqltest.Database) {
 	}
 	sqltest.Stale(t, insert(t, kept), 1, 2)
 	sqltest.Stale(t, insert(t, older), 1, 2)
-	// A token that is shown in the transaction is as good as ever.
+	// A token in the transaction works, too.
 	tx, err := older.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -208,8 +207,8 @@ func testTermPool(t *testing.T, d sqltest.Database) {
 	}
 }
 
-// testSharedPool: the trap. A pool that goes on from term to term gives connections of the
-// newer term to work of the older one that is still on its way.
+// testSharedPool: the trap. A pool that is kept from term to term gives connections of the newer
+// term to delayed work of the older one.
 func testSharedPool(t *testing.T, d sqltest.Database) {
 	f, _, app := guardedOrders(t, d)
 	cfg, err := pgx.ParseConfig(app)
@@ -238,7 +237,7 @@ func testSharedPool(t *testing.T, d sqltest.Database) {
 	}
 }
 
-// testUnmodified is the whole story with a program that nobody has changed: psql.
+// testUnmodified is a whole run with an unmodified program: psql.
 func testUnmodified(t *testing.T, d sqltest.Database) {
 	psql := findPsql(t)
 	dir := t.TempDir()
@@ -264,7 +263,7 @@ func testUnmodified(t *testing.T, d sqltest.Database) {
 		return token
 	}
 	first := lead()
-	older := startPsql(t, psql, app, "PGOPTIONS=-c elect.token="+first.String()) // of the first term, which nobody has killed
+	older := startPsql(t, psql, app, "PGOPTIONS=-c elect.token="+first.String()) // of the first term; it still runs
 	if said := older.do(order); strings.Contains(said, "ERROR") {
 		t.Fatal(said)
 	}
@@ -292,7 +291,7 @@ func highest(t *testing.T, f *fencesql.Guard) fence.Token {
 	return s.Highest
 }
 
-// findPsql is where psql is.
+// findPsql returns the path of psql.
 func findPsql(t *testing.T) string {
 	t.Helper()
 	if path, err := exec.LookPath("psql"); err == nil {
@@ -339,7 +338,7 @@ func startPsql(t *testing.T, psql, url string, env ...string) *psqlSession {
 	return &psqlSession{t, in, bufio.NewScanner(read)}
 }
 
-// do carries out a statement, and returns what psql says of it.
+// do executes a statement, and returns the output of psql.
 func (p *psqlSession) do(statement string) string {
 	p.t.Helper()
 	const end = "this was all"

@@ -17,8 +17,8 @@ import (
 	"github.com/electd/elect/test/fencing/sqltest"
 )
 
-// TestOverlap is about claims that meet transactions of an older leader which overlap, so that
-// there is never a moment without one.
+// TestOverlap is about claims during overlapping transactions of an older leader, so that there is
+// never a moment without one.
 func TestOverlap(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
 	d := database(server.StartPostgres(t))
@@ -29,10 +29,10 @@ func TestOverlap(t *testing.T) {
 	t.Run("a claim that is cancelled", func(t *testing.T) { testCancelled(t, d) })
 }
 
-// hold is what each transaction does beside its write.
+// hold is what each transaction does in addition to its write.
 const hold = `SELECT pg_sleep(0.03)`
 
-// overlapPatience is how long a claim may wait on a machine that has much to do.
+// overlapPatience is how long a claim may wait on a busy machine.
 const overlapPatience = 20 * time.Second
 
 func overlapTx(ctx context.Context, f *fencesql.Guard, _ *fencesql.Mark, _ *sql.DB) error {
@@ -80,7 +80,7 @@ func testOverlap(t *testing.T, d sqltest.Database, write func(context.Context, *
 }
 
 // testChain: programs may check by hand with FOR SHARE alone. They do not queue behind a
-// claim (README.tuplock of PostgreSQL's heap: a share lock joins others, whoever waits),
+// claim (README.tuplock of PostgreSQL's heap: a share lock joins others, even if a claim waits),
 // and each wait of the claim is shorter than lock_timeout. It ends all the same, and has
 // changed nothing.
 func testChain(t *testing.T, d sqltest.Database) {
@@ -127,7 +127,7 @@ func testChain(t *testing.T, d sqltest.Database) {
 	}
 	stop()
 	if links := <-ended; links < 10 {
-		t.Errorf("%d transactions: this has shown nothing", links)
+		t.Errorf("%d transactions: nothing was tested", links)
 	}
 	gone(t, db)
 	if n := sqltest.Number(t, db, `SELECT token FROM elect_fence`); n != 1 {
@@ -136,8 +136,8 @@ func testChain(t *testing.T, d sqltest.Database) {
 	sqltest.Claim(t, f, 2)
 }
 
-// testCancelled: a claim that its caller gives up while it waits is known not to have been
-// made, and is not made later.
+// testCancelled: a claim that its caller gives up while it waits is known not to have been made,
+// and is not made later.
 func testCancelled(t *testing.T, d sqltest.Database) {
 	url := d.Make(t)
 	db := d.Connect(t, url)
@@ -156,7 +156,7 @@ func testCancelled(t *testing.T, d sqltest.Database) {
 	err := <-done
 	sqltest.Is(t, err, context.Canceled)
 	if errors.Is(err, fence.ErrBusy) {
-		t.Errorf("%v; nobody has waited too long", err)
+		t.Errorf("%v; no session has waited too long", err)
 	}
 	if err := tx.Commit(); err != nil {
 		t.Error(err)
@@ -165,7 +165,7 @@ func testCancelled(t *testing.T, d sqltest.Database) {
 	if n := sqltest.Number(t, db, `SELECT token FROM elect_fence`); n != 1 {
 		t.Errorf("the mark is %d after a claim that was cancelled", n)
 	}
-	// Checks of the older leader wait for nobody any more.
+	// Checks of the older leader wait no more.
 	if err := older.Write(t.Context(), 1, nil, func(*sql.Tx) error { return nil }); err != nil {
 		t.Error(err)
 	}

@@ -102,12 +102,12 @@ func testTriggers(t *testing.T, d sqltest.Database) {
 	} else {
 		t.Error("a stale token passed the trigger")
 	}
-	// A resource whose row has gone lets nobody through.
+	// A resource whose row has gone refuses all.
 	sqltest.Execute(t, db, `DELETE FROM elect_fence WHERE resource = 'orders'`)
 	sqltest.Is(t, fencesql.Refusal(write("9223372036854775807")), fence.ErrResource)
 }
 
-// testEverything: whatever writes to a guarded table is checked, by whomever.
+// testEverything: every write to a guarded table is checked, by any role.
 func testEverything(t *testing.T, d sqltest.Database) {
 	url := d.Make(t)
 	db := d.Connect(t, url)
@@ -198,8 +198,8 @@ func testEverything(t *testing.T, d sqltest.Database) {
 	sqltest.Execute(t, db, statements[0], `INSERT INTO log_1 VALUES (1)`)
 }
 
-// testLeaks: a token that is set for the session is there for whoever is given the
-// connection next; one that is set for the transaction is not.
+// testLeaks: a token that is set for the session is there for the next user of the connection; one
+// that is set for the transaction is not.
 func testLeaks(t *testing.T, d sqltest.Database) {
 	url := d.Make(t)
 	db := d.Connect(t, url)
@@ -229,7 +229,7 @@ func testLeaks(t *testing.T, d sqltest.Database) {
 		if err := tx.Commit(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := pool.ExecContext(t.Context(), `INSERT INTO orders VALUES (2)`) // by somebody who shows nothing
+		_, err := pool.ExecContext(t.Context(), `INSERT INTO orders VALUES (2)`) // by a client without a token
 		if tt.leak != (err == nil) {
 			t.Errorf("the next one of the pool: %v; want a leak: %v", err, tt.leak)
 		}
@@ -237,8 +237,8 @@ func testLeaks(t *testing.T, d sqltest.Database) {
 	}
 }
 
-// testTriggerAfterSavepoint: a trigger checks each statement anew. What it held within a
-// savepoint has gone with it.
+// testTriggerAfterSavepoint: a trigger checks each statement anew. The lock that it took within a
+// savepoint has gone with that.
 func testTriggerAfterSavepoint(t *testing.T, d sqltest.Database) {
 	db, f := d.New(t, fencesql.Config{}, "orders")
 	sqltest.Execute(t, db, `CREATE TABLE orders (n int)`)

@@ -17,7 +17,7 @@ import (
 	"github.com/electd/elect/test/fencing/server"
 )
 
-// TestReplica: a server that is a replica by now writes nothing.
+// TestReplica: a server that has become a replica writes nothing.
 func TestReplica(t *testing.T) {
 	primary := server.StartRedis(t)
 	g := installed(t, primary.Client(t), "orders")
@@ -52,8 +52,8 @@ func wantRefused(t *testing.T, err error, text string) {
 	}
 }
 
-// TestFull: at the limit of the memory neither is a mark raised nor a value written, and no
-// write is done by half: Redis looks at the limit before a script writes first, not later.
+// TestFull: at the limit of the memory neither a mark is raised nor a value written, and no write
+// is done in part: Redis checks the limit before the first write of a script, not later.
 func TestFull(t *testing.T) {
 	client, ctx := server.StartRedis(t).Client(t), t.Context()
 	g := installed(t, client, "orders")
@@ -74,7 +74,7 @@ func TestFull(t *testing.T) {
 		wantRefused(t, err, "OOM")
 	}
 	wantStale(t, g.Claim(ctx, 4), 4, 5)
-	// What frees memory is let through, and what follows it in the same script.
+	// A command that frees memory is admitted, with those after it in the same script.
 	if _, err := g.Write(ctx, 5, fenceredis.Del(k), fenceredis.Set(other, "after")); err != nil {
 		t.Error(err)
 	}
@@ -85,9 +85,9 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestBusy: while a script does not end, writes are answered, and not applied later. One that
-// was killed before it wrote is known not to have been applied. One that has written ends with
-// the server only: what it wrote is not kept, and its leader is told that it does not know.
+// TestBusy: while a script does not end, writes are answered, and not applied later. A script that
+// was killed before it wrote is known not to have been applied. One that has written ends with the
+// server only: its writes are not kept, and its leader learns that the outcome is unknown.
 func TestBusy(t *testing.T) {
 	r := server.StartRedis(t, "--lua-time-limit", "20")
 	client, ctx := r.Client(t), t.Context()

@@ -74,11 +74,11 @@ func BenchmarkSet(b *testing.B) {
 	}
 }
 
-// BenchmarkForms is where the time of a guarded write goes, at a server that keeps nothing,
-// and what was tried in place of it: a script that does nothing, one that writes and does
-// not check, the guard's script as a function of Redis 7, and a transaction without a
-// script. That is of one connection which watches the mark: MULTI, the writes, EXEC, and in
-// the same message WATCH and GET of the mark for the next one.
+// BenchmarkForms shows the cost of the parts of a guarded write, at a server that keeps nothing,
+// and of alternatives: a script that does nothing, one that writes and does not check, the guard's
+// script as a function of Redis 7, and a transaction without a script. That is of one connection
+// which watches the mark: MULTI, the writes, EXEC, and in the same message WATCH and GET of the
+// mark for the next one.
 func BenchmarkForms(b *testing.B) {
 	for _, keys := range []int{1, 16} {
 		b.Run(fmt.Sprint(keys), func(b *testing.B) {

@@ -75,10 +75,10 @@ func wait(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// TestCluster moves the keys of a resource to another node of a cluster, one by one, while
-// a leader writes. A redirect is an answer: what it answers was not applied, and is sent to
-// the other node. Where the mark and a key are at different nodes, nothing is written. A
-// stale token passes nowhere.
+// TestCluster moves the keys of a resource to another node of a cluster, one by one, while a leader
+// writes. A redirect is an answer: the request was not applied, and is sent to the other node.
+// Where the mark and a key are at different nodes, nothing is written. A stale token is refused
+// everywhere.
 func TestCluster(t *testing.T) {
 	ctx := t.Context()
 	from, to, all := cluster(t)
@@ -124,7 +124,7 @@ func TestCluster(t *testing.T) {
 	if err := g.Claim(ctx, token); err != nil {
 		t.Fatal(err)
 	}
-	// at is one moment of the move: who may write which key, and that a stale token never
+	// at checks one moment of the move: which leader may write which key, and that a stale token never
 	// does. The scripts are forgotten before each, so that redirects meet unknown ones.
 	at := func(moment, key string, passes bool) {
 		t.Helper()

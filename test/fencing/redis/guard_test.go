@@ -151,7 +151,7 @@ redis.call('SET', KEYS[1], ARGV[1])
 return 1`)
 	for i, c := range []struct {
 		greater, smaller fence.Token
-		unsafe           bool // what tonumber makes of it
+		unsafe           bool // the result with tonumber
 	}{
 		{10, 9, false},
 		{1<<52 + 2, 1<<52 + 1, false},
@@ -181,8 +181,8 @@ return 1`)
 	}
 }
 
-// TestUnknown: a write of which no answer came is not tried again, and is neither taken
-// for refused nor for applied.
+// TestUnknown: a write without an answer is not repeated, and counts neither as refused nor as
+// applied.
 func TestUnknown(t *testing.T) {
 	r := server.StartRedis(t)
 	g := installed(t, r.Client(t), "orders")
@@ -251,8 +251,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestFailover: a replica that did not hear of the last claim takes an old leader's
-// writes when it becomes the primary. Nothing at this place can help that.
+// TestFailover: a replica that has not received the last claim takes an old leader's writes when it
+// becomes the primary. No guard in Redis can prevent that.
 func TestFailover(t *testing.T) {
 	primary := server.StartRedis(t)
 	g := installed(t, primary.Client(t), "orders")

@@ -73,7 +73,7 @@ func TestKill(t *testing.T) {
 		}
 	}
 	if writes < 25 {
-		t.Errorf("%d writes: this has shown nothing", writes)
+		t.Errorf("%d writes: nothing was tested", writes)
 	}
 	t.Logf("%d writes were confirmed", writes)
 }
@@ -94,8 +94,8 @@ func TestSnapshotsAreNotEnough(t *testing.T) {
 	}
 }
 
-// TestNothingKeptIsRefused: with no persistence at all the mark is lost, and that is
-// noticed: nobody passes until it is installed anew.
+// TestNothingKeptIsRefused: without persistence the mark is lost, and the guard notices it: no
+// write passes until it is installed anew.
 func TestNothingKeptIsRefused(t *testing.T) {
 	r := server.StartRedis(t, "--appendonly", "no")
 	g := installed(t, r.Client(t), "orders")
@@ -111,9 +111,9 @@ func TestNothingKeptIsRefused(t *testing.T) {
 	}
 }
 
-// TestNotSynced: with appendfsync everysec a claim is confirmed before it is on the disk.
-// A killed server loses nothing of it, for the system has it; a loss of power does, and
-// what that leaves is the file without its end. Redis accepts it, and the mark is back.
+// TestNotSynced: with appendfsync everysec a claim is confirmed before it is on the disk. A killed
+// server loses nothing, because the system has it; a loss of power leaves the file without its end.
+// Redis accepts that, and the mark falls.
 func TestNotSynced(t *testing.T) {
 	r := server.StartRedis(t, "--appendfsync", "no")
 	client := r.Client(t)

@@ -68,7 +68,7 @@ func guarded(ctx context.Context, r *register, token fence.Token, value int64) e
 	return err
 }
 
-// look asks for the mark beforehand.
+// look reads the mark beforehand.
 func look(ctx context.Context, r *register, token fence.Token) error {
 	text, err := r.client.Get(ctx, r.guard.Key("elect:fence")).Result()
 	if err != nil {
@@ -89,8 +89,8 @@ func getThenSet(ctx context.Context, r *register, token fence.Token, value int64
 	return bare(ctx, r, token, value)
 }
 
-// transactionWithoutWatch is as unsafe: MULTI keeps the writes together, and not the look
-// with them.
+// transactionWithoutWatch is as unsafe: MULTI keeps the writes together, but not the read with
+// them.
 func transactionWithoutWatch(ctx context.Context, r *register, token fence.Token, value int64) error {
 	if err := look(ctx, r, token); err != nil {
 		return err
@@ -136,7 +136,7 @@ func TestZombie(t *testing.T) {
 	}
 }
 
-// TestUnsafe: to look first and write afterwards is no fencing, in a transaction neither.
+// TestUnsafe: to read first and write afterwards is no fencing, not even in a transaction.
 func TestUnsafe(t *testing.T) {
 	long.Test(t, "it starts a real server and freezes processes")
 	for _, name := range []string{"get-set", "no-watch", "bare"} {

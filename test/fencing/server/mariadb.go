@@ -37,8 +37,8 @@ func StartMariaDB(t testing.TB, settings ...string) *MariaDB {
 
 func (m *MariaDB) data() string { return filepath.Join(m.dir, "data") }
 
-// mariadbBin is where the server is. Debian has it in a directory that is not in
-// everybody's PATH.
+// mariadbBin is the directory of the server. Debian has it in a directory that is not in every
+// PATH.
 func mariadbBin(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("mariadbd")

@@ -26,7 +26,7 @@ const (
 	nobody   = 65534       // the user, and the group, of servers that refuse to run as root
 )
 
-// process is that of a server. It has ended, and its directory has gone, with the test.
+// process is a server's process. It ends, and its directory is removed, with the test.
 type process struct {
 	name      string // in what is said of it
 	dir       string // where it works; what it says is in its file log
@@ -60,7 +60,7 @@ func newProcess(t testing.TB, name string) *process {
 	return p
 }
 
-// Absent skips the test for want of a program, and fails it in CI.
+// Absent skips the test because a program is missing, and fails it in CI.
 func Absent(t testing.TB, missing string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -69,7 +69,7 @@ func Absent(t testing.TB, missing string) {
 	t.Skip(missing)
 }
 
-// command is one in the directory. It does not outlive the test.
+// command returns a command in the directory. It does not outlive the test.
 func (p *process) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = p.dir
@@ -113,7 +113,7 @@ func (p *process) start(t testing.TB, cmd *exec.Cmd, ping func(context.Context) 
 	}
 }
 
-// Kill kills the server as kill -9 does, and returns when nothing of it is left.
+// Kill kills the server as kill -9 does, and returns when none of its processes is left.
 func (p *process) Kill(t testing.TB) {
 	t.Helper()
 	children := childrenOf(p.cmd.Process.Pid)
@@ -122,7 +122,7 @@ func (p *process) Kill(t testing.TB) {
 	}
 	_ = p.cmd.Wait()
 	p.cmd = nil
-	for deadline := time.Now().Add(patience); ; { // they go when they see that it has gone
+	for deadline := time.Now().Add(patience); ; { // they end when they notice that it has
 		left := 0
 		for pid, start := range children {
 			if now, ok := proc.Read(pid); ok && !now.Dead() && now.Start == start {
@@ -181,7 +181,7 @@ func (p *process) create(t testing.TB, driver, place string) string {
 	return name
 }
 
-// FreeAddress is an address of this machine at which nobody listens.
+// FreeAddress is an address of this machine on which no process listens.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -8,7 +8,7 @@ import (
 	"github.com/electd/elect/test/fencing/sqltest"
 )
 
-// TestAbsent: where there is no table of marks, whatever needs it says what to do.
+// TestAbsent: without a table of marks, each operation that needs it says what to do.
 func TestAbsent(t *testing.T) {
 	sqltest.Absent(t, database("WAL", "deferred"), "no such table", "", "elsewhere")
 }

@@ -1,3 +1,3 @@
-// Package sqlite has the proof that fence/fencesql protects what is in SQLite, and that
-// shapes which look as good do not. It holds tests only, and needs cgo.
+// Package sqlite has the proof that fence/fencesql protects data in SQLite, and that similar
+// designs do not. It holds tests only, and needs cgo.
 package sqlite

@@ -84,8 +84,8 @@ func testBusy(t *testing.T, d sqltest.Database) {
 	if n := sqltest.Number(t, db, `SELECT n FROM orders`); n != 1 {
 		t.Errorf("the value is %d", n)
 	}
-	// What has read before it checks, and was overtaken, is refused: at once, or because
-	// nobody could overtake it.
+	// A transaction that has read before it checks, and was overtaken, is refused: at once, or
+	// because no other could overtake it.
 	tx = sqltest.Begin(t, db, sql.LevelDefault)
 	sqltest.Number(t, tx, `SELECT n FROM orders`)
 	if err := impatient.Claim(t.Context(), 3); err == nil {
@@ -117,7 +117,7 @@ func testLeft(t *testing.T, d sqltest.Database) {
 	}
 }
 
-// asking is a connector whose connections take down, at each commit, at what level they sync.
+// asking is a connector whose connections record, at each commit, at what level they sync.
 type asking struct {
 	connector
 	levels *[]int64
@@ -160,8 +160,8 @@ func (t askedTx) Commit() error {
 	return t.Tx.Commit()
 }
 
-// TestDurable: where the connection does not sync commits, a claim's is synced all the
-// same, and nothing of that stays behind in the connection.
+// TestDurable: where the connection does not sync commits, a claim's is synced, and no setting of
+// that stays in the connection.
 func TestDurable(t *testing.T) {
 	d := database("WAL", "deferred")
 	at := d.Make(t)

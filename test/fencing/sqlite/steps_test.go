@@ -20,8 +20,8 @@ func open(at string, steps *zombie.Steps) (*sql.DB, error) {
 	return sql.OpenDB(connector{at, step}), nil
 }
 
-// connector makes connections that take a step before and after whatever they do with the
-// file. They have no socket at which a leader could be frozen.
+// connector makes connections that take a step before and after each use of the file. They have no
+// socket at which a leader could be frozen.
 type connector struct {
 	dsn  string
 	step func()

@@ -18,7 +18,7 @@ func TestZombies(t *testing.T) {
 	}
 }
 
-// TestUnsafeZombies: leaders who ask in one transaction and write in another.
+// TestUnsafeZombies: leaders that ask in one transaction and write in another.
 func TestUnsafeZombies(t *testing.T) {
 	long.Test(t, "it freezes real processes before each step of a write")
 	sqltest.UnsafeZombies(t, database("WAL", "deferred"), sqltest.Play{Name: "asks first, and holds nothing", Form: sqltest.AsksBefore})

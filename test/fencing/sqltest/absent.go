@@ -11,8 +11,8 @@ import (
 	"github.com/electd/elect/fence/fencesql"
 )
 
-// Absent wants everything that needs a table of marks to say what to do where there is
-// none, and what the database says of it.
+// Absent requires each operation that needs a table of marks to say what to do if there is none,
+// with the database's own message.
 func Absent(t *testing.T, d Database, says string, tables ...string) {
 	t.Helper()
 	db := d.Connect(t, d.Make(t))
@@ -26,7 +26,7 @@ func Absent(t *testing.T, d Database, says string, tables ...string) {
 	}
 }
 
-// Everything is what comes of all that needs the table.
+// Everything returns the errors of all operations that need the table.
 func Everything(t *testing.T, d Database, db *sql.DB, cfg fencesql.Config) map[string]error {
 	t.Helper()
 	f, mark := d.Guard(t, db, cfg, "orders"), d.Mark(t, db, cfg)

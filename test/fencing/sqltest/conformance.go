@@ -13,7 +13,7 @@ import (
 	"github.com/electd/elect/fence/fencesql"
 )
 
-// Case is one of a test.
+// Case is one case of a test.
 type Case struct {
 	Name string
 	Test func(*testing.T, Database)
@@ -27,7 +27,7 @@ func Run(t *testing.T, d Database, cases ...Case) {
 	}
 }
 
-// Conformance is what holds of every database.
+// Conformance are the cases for every database.
 func Conformance(t *testing.T, d Database) {
 	t.Helper()
 	Run(t, d,
@@ -122,8 +122,8 @@ func testShown(t *testing.T, d Database) {
 	}
 }
 
-// testForgotten: a database that was restored from a backup has forgotten claims. The
-// leader is refused until it has claimed anew, and so is the one that the backup knew.
+// testForgotten: a database that was restored from a backup has forgotten claims. The leader is
+// refused until it has claimed anew, and so is the one that the backup knew.
 func testForgotten(t *testing.T, d Database) {
 	db, f := d.New(t, fencesql.Config{}, "orders")
 	Claim(t, f, 42)
@@ -136,8 +136,8 @@ func testForgotten(t *testing.T, d Database) {
 	Stale(t, f.Write(t.Context(), 41, nil, never(t)), 41, 42)
 }
 
-// testEras: the store of the election was restored, and counts from below. Its tokens are
-// refused, with what is known, until the era is raised.
+// testEras: the store of the election was restored, and counts from a lower number. Its tokens are
+// refused, with the greatest seen, until the era is raised.
 func testEras(t *testing.T, d Database) {
 	_, f := d.New(t, fencesql.Config{}, "orders")
 	Claim(t, f, 1_000_000)
@@ -218,8 +218,8 @@ func testInstall(t *testing.T, d Database) {
 	}
 }
 
-// RefusedCommit is for a database that checks foreign keys at the commit. A commit that it
-// refuses is known not to have been done, and leaves nothing open.
+// RefusedCommit is for a database that checks foreign keys at the commit. A refused commit is known
+// not to have been done, and leaves nothing open.
 func RefusedCommit(t *testing.T, d Database) {
 	db, f := d.New(t, fencesql.Config{}, "orders")
 	db.SetMaxOpenConns(1)
@@ -239,8 +239,8 @@ func RefusedCommit(t *testing.T, d Database) {
 	Claim(t, f, 2)
 }
 
-// Rows puts into the table of marks what no claim has written, as far as it takes that:
-// alter takes its constraints away.
+// Rows puts values into the table of marks that no claim has written, as far as the table accepts
+// them: alter removes its constraints.
 func Rows(t *testing.T, d Database, alter string) {
 	db, f := d.New(t, fencesql.Config{}, "orders")
 	for _, value := range []string{"-1", "NULL", "281474976710656", "9223372036854775808"} {

@@ -15,9 +15,9 @@ import (
 	"github.com/electd/elect/fence/fencesql"
 )
 
-// Kill has the server killed at random moments while two leaders that take turns claim and
-// write; again kills it and starts it again. No mark goes back, what was acknowledged is
-// there, and nothing was written with a smaller token after a greater one.
+// Kill has the server killed at random moments while two leaders in turn claim and write; again
+// kills it and starts it again. No mark falls, every acknowledged write is there, and nothing was
+// written with a smaller token after a greater one.
 func Kill(t *testing.T, d Database, again func()) {
 	at := d.Make(t)
 	db := d.Connect(t, at)
@@ -61,7 +61,7 @@ type entry struct {
 	n     int64
 }
 
-// journal gives out tokens, and takes down what leaders were told.
+// journal gives out tokens, and records the answers to leaders.
 type journal struct {
 	insert string
 
@@ -123,7 +123,7 @@ func (j *journal) lead(ctx context.Context, f *fencesql.Guard) {
 	}
 }
 
-// check compares what the leaders were told with what is there.
+// check compares the answers to the leaders with the data.
 func (j *journal) check(t *testing.T, db *sql.DB) {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), `SELECT token, n FROM journal ORDER BY id`)
@@ -161,6 +161,6 @@ func (j *journal) check(t *testing.T, db *sql.DB) {
 	}
 	t.Logf("%d writes acknowledged, %d of unknown outcome, %d refused, claims up to %v", acknowledged, len(j.written)-acknowledged, j.refused, j.claimed)
 	if acknowledged < 20 || j.refused == 0 {
-		t.Error("this has shown nothing")
+		t.Error("nothing was tested")
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/electd/elect/fence/fencesql"
 )
 
-// Locks is what holds beside [Conformance] where a check locks a row, and a lock has a session.
+// Locks are the cases in addition to [Conformance] where a check locks a row, and a lock has a
+// session.
 func Locks(t *testing.T, d Database) {
 	t.Helper()
 	Run(t, d,
@@ -84,7 +85,7 @@ func Busy(t *testing.T, d Database) (said string) {
 		t.Errorf("%d rows; want those of the first transaction only", n)
 	}
 
-	// A claim that has the row and does nothing with it.
+	// A claim that has the row and does not continue.
 	tx = Begin(t, older, sql.LevelDefault)
 	In(t, tx, `UPDATE elect_fence SET token = 4 WHERE resource = 'orders'`)
 	Claim(t, ending, 5)
@@ -105,7 +106,7 @@ func testOwn(t *testing.T, d Database) {
 	}
 }
 
-// testOneConnection: a pool of one is enough, but to say who is in the way.
+// testOneConnection: a pool of one is enough, except to name the session that blocks.
 func testOneConnection(t *testing.T, d Database) {
 	at := d.Make(t)
 	db, older := d.Connect(t, at), d.Connect(t, at)
@@ -205,7 +206,7 @@ func testMark(t *testing.T, d Database) {
 	_, err = mark.Share(t.Context(), "device", 1)
 	Stale(t, err, 1, 2)
 
-	// A hold that was lost is told of. It is with the one connection of its pool.
+	// A lost hold is reported. It is with the one connection of its pool.
 	single := d.Connect(t, at)
 	single.SetMaxOpenConns(1)
 	session := Number(t, single, d.Session)

@@ -12,10 +12,10 @@ import (
 	"github.com/electd/elect/fence/fencesql"
 )
 
-// Overlap has a leader with token 1 write the resource orders in transactions that overlap,
-// so that there is next to no moment without one. A claim with token 2 comes to its turn
-// all the same, and the older leader is refused from then on. write is one transaction, of
-// some 30 ms, and is called by eight goroutines until it fails.
+// Overlap has a leader with token 1 write the resource orders in overlapping transactions, so that
+// there is almost never a moment without one. A claim with token 2 gets its turn nevertheless, and
+// the older leader is refused from then on. write is one transaction, of some 30 ms, and is called
+// by eight goroutines until it fails.
 func Overlap(t *testing.T, f *fencesql.Guard, write func(context.Context) error) {
 	t.Helper()
 	Claim(t, f, 1)

@@ -16,7 +16,7 @@ import (
 	"github.com/electd/elect/test/fencing/zombie"
 )
 
-// Database is what the cases have to know of a database.
+// Database describes a database to the cases.
 type Database struct {
 	Dialect fencesql.Dialect
 
@@ -88,8 +88,8 @@ func (d Database) Mark(t testing.TB, db *sql.DB, cfg fencesql.Config) *fencesql.
 	return m
 }
 
-// Wait returns when so many sessions wait for a lock. It looks seldom enough for InnoDB,
-// which shows for 0.1 seconds what it has shown (CACHE_MIN_IDLE_TIME in its trx0i_s.cc).
+// Wait returns when that many sessions wait for a lock. It polls seldom enough for InnoDB, which
+// repeats an answer for 0.1 seconds (CACHE_MIN_IDLE_TIME in its trx0i_s.cc).
 func (d Database) Wait(t *testing.T, db *sql.DB, want int64) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; {
@@ -98,7 +98,7 @@ func (d Database) Wait(t *testing.T, db *sql.DB, want int64) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nobody waits for a lock")
+			t.Fatal("no session waits for a lock")
 		}
 	}
 }
@@ -176,7 +176,7 @@ func Claim(t testing.TB, f *fencesql.Guard, token fence.Token) {
 	}
 }
 
-// Stale wants a refusal, with what it says.
+// Stale requires a refusal, with these tokens.
 func Stale(t testing.TB, err error, shown, highest fence.Token) {
 	t.Helper()
 	if s, ok := errors.AsType[*fence.StaleError](err); !ok || s.Shown != shown || s.Highest != highest || !errors.Is(err, fence.ErrStale) {
@@ -184,7 +184,7 @@ func Stale(t testing.TB, err error, shown, highest fence.Token) {
 	}
 }
 
-// Is wants an error, which must not be taken for a refusal or an unknown outcome beside.
+// Is requires an error, which must not also match a refusal or an unknown outcome.
 func Is(t testing.TB, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {

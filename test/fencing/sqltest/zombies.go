@@ -22,7 +22,7 @@ import (
 // Form is how a leader writes.
 type Form string
 
-// The forms. Those beneath Connection are what one would write who had not heard of
+// The forms. Those beneath Connection are what a programmer would write without knowledge of
 // fence/fencesql, or of its rules.
 const (
 	Tx         Form = "tx"         // Fence.Tx
@@ -36,7 +36,7 @@ const (
 	KeyShare   Form = "asks, locks" // as Asks, with PostgreSQL's FOR KEY SHARE
 )
 
-// Play is a story of two leaders.
+// Play is a play of two leaders.
 type Play struct {
 	Name      string
 	Form      Form
@@ -45,7 +45,7 @@ type Play struct {
 	Terminate bool
 }
 
-// where is what a leader's process is told.
+// where is the configuration of a leader's process.
 type where struct {
 	At string
 	Play
@@ -211,8 +211,8 @@ func stage(t *testing.T, d Database, play Play) zombie.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The newer leader waits for what the older one holds, which goes on before a claim's
-	// patience has ended.
+	// The newer leader waits for a lock of the older one, which resumes before the claim's patience
+	// has ended.
 	return zombie.Config{Opener: "register", Where: string(text), Read: (&register{db: db}).Read, Wait: 500 * time.Millisecond}
 }
 
@@ -247,7 +247,7 @@ func Zombies(t *testing.T, d Database, plays ...Play) {
 	}
 }
 
-// UnsafeZombies plays the same with shapes that look as good, and wants them caught.
+// UnsafeZombies plays the same with unsafe designs, and requires that they are caught.
 func UnsafeZombies(t *testing.T, d Database, plays ...Play) {
 	t.Helper()
 	for _, play := range plays {

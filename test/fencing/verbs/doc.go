@@ -1,4 +1,4 @@
-// Package verbs holds the test of elect fence install, claim, status and uninstall at
-// real servers. It has no code beside its tests, each of which runs the command as a user
-// would; a server that is not installed skips its test, and fails it in CI.
+// Package verbs holds the test of elect fence install, claim, status and uninstall at real servers.
+// Each test runs the command as a user would; it is skipped if its server is not installed, and
+// fails in CI.
 package verbs

@@ -20,7 +20,7 @@ import (
 	"github.com/electd/elect/test/fencing/server"
 )
 
-// TestPostgres: a table of marks, and triggers on tables of programs that know nothing.
+// TestPostgres: a table of marks, and triggers on tables of programs without fencing.
 func TestPostgres(t *testing.T) {
 	p := server.StartPostgres(t)
 	at := p.Database(t)
@@ -87,7 +87,7 @@ func TestPostgres(t *testing.T) {
 	e.fails(69, "connection refused", "claim", "orders")
 }
 
-// tables reports whether these tables are named, in whatever schema.
+// tables reports whether these tables are named, in any schema.
 func tables(have []string, want ...string) bool {
 	slices.Sort(have)
 	return slices.EqualFunc(have, want, func(a, b string) bool { return a == b || strings.HasSuffix(a, "."+b) })
@@ -118,7 +118,7 @@ func TestRedis(t *testing.T) {
 	e.fails(69, "no such guarded resource", "uninstall", "orders")
 }
 
-// everywhere is what holds at each place: it leaves orders with the greatest token.
+// everywhere tests what holds at each place: it leaves orders with the greatest token.
 func everywhere(e *command) {
 	e.t.Helper()
 	e.fails(69, "", "claim", "--token", "5", "orders") // nothing is installed

@@ -10,8 +10,8 @@ import (
 	"github.com/electd/elect/test/fencing/server"
 )
 
-// TestWarnings: install and status tell which settings of a server may lose marks, once for
-// all resources.
+// TestWarnings: install and status report which settings of a server may lose marks, once for all
+// resources.
 func TestWarnings(t *testing.T) {
 	elect := build(t, "").program
 	warns := func(t *testing.T, at, want string) {

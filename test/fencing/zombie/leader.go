@@ -24,8 +24,7 @@ import (
 )
 
 // Resource is a register with a number in it, as its leaders see it. A refusal matches
-// fence.ErrStale, and means that nothing was applied; after any other error it is not
-// known whether it was.
+// fence.ErrStale, and means that nothing was applied; after any other error the outcome is unknown.
 type Resource interface {
 	Claim(ctx context.Context, token fence.Token) error
 	Read(ctx context.Context) (int64, error)
@@ -33,8 +32,8 @@ type Resource interface {
 	Close() error
 }
 
-// Opener opens a resource in the process of a leader. Whatever the resource does that
-// others can see is to be a step.
+// Opener opens a resource in the process of a leader. Each effect of the resource that others can
+// see must be a step.
 type Opener func(ctx context.Context, where string, steps *Steps) (Resource, error)
 
 // The environment of a leader's process.
@@ -71,7 +70,7 @@ type command struct {
 	Freeze int64       `json:"freeze"` // before which step, from 0; negative: never
 }
 
-// answer is what a leader says: that it leads, with Token alone, or what it has done.
+// answer is the output of a leader: that it leads, with Token alone, or what it has done.
 type answer struct {
 	Token      fence.Token `json:"token"`
 	Operations []Operation `json:"operations"`
@@ -131,7 +130,7 @@ func lead(open Opener) error {
 // patience is how long a leader tries to do what it was told.
 const patience = 20 * time.Second
 
-// operate does what the command says, whoever leads by now.
+// operate does what the command says, whichever process leads by now.
 func operate(resource Resource, c command) []Operation {
 	ctx, cancel := context.WithTimeout(fence.NewContext(context.Background(), c.Token), patience)
 	defer cancel()

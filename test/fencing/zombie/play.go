@@ -25,15 +25,15 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// Config says what is played.
+// Config describes a play.
 type Config struct {
 	Opener string // one of those that Main was given
 	Where  string // passed to it
 
-	// Env is what the leaders' environment has beside the test's.
+	// Env is added to the leaders' environment.
 	Env []string
 
-	// Read reads the register beside the leaders. nil: it is not compared at the end.
+	// Read reads the register without a leader. nil: it is not compared at the end.
 	Read func(context.Context) (int64, error)
 
 	// Wait is how long the newer leader tries to claim and write before the older one
@@ -44,7 +44,7 @@ type Config struct {
 	Most int
 }
 
-// Result is what came of it.
+// Result is the result of the plays.
 type Result struct {
 	Plays    int // leaders that were frozen, each in front of another step
 	Waited   int // plays in which the newer leader had to wait for the older one
@@ -69,8 +69,8 @@ func (r Result) Text() string {
 	return b.String()
 }
 
-// Prove plays, and fails the test if anything stale was applied, or if nothing was shown:
-// no leader was frozen, or none was ever refused.
+// Prove plays, and fails the test if a stale operation was applied, or if nothing was tested: no
+// leader was frozen, or none was ever refused.
 func Prove(t *testing.T, cfg Config) Result {
 	t.Helper()
 	r := Play(t, cfg)
@@ -83,7 +83,7 @@ func Prove(t *testing.T, cfg Config) Result {
 		t.Error("the history is not that of a fenced register")
 	}
 	if r.Plays < 3 || r.Refused == 0 {
-		t.Errorf("%d plays, %d refusals: this has shown nothing", r.Plays, r.Refused)
+		t.Errorf("%d plays, %d refusals: nothing was tested", r.Plays, r.Refused)
 	}
 	if t.Failed() {
 		t.Log("the history:\n" + r.Text())
@@ -91,7 +91,7 @@ func Prove(t *testing.T, cfg Config) Result {
 	return r
 }
 
-// Disprove plays what is known to be unsafe, and fails the test if nothing stale was applied.
+// Disprove plays an unsafe design, and fails the test if nothing stale was applied.
 func Disprove(t *testing.T, cfg Config) {
 	t.Helper()
 	r := Play(t, cfg)
@@ -224,7 +224,7 @@ func (s *stage) start(number int, id, url, log string) *child {
 	})
 	s.t.Cleanup(func() {
 		_ = c.cmd.Process.Kill()
-		go func() { // nobody may be left to take what it has said
+		go func() { // there may be no receiver left
 			for range c.answers {
 			}
 		}()
@@ -254,11 +254,11 @@ func (s *stage) first() {
 	case s.tokens[0] = <-s.children[0].leads:
 	case s.tokens[1] = <-s.children[1].leads:
 	case <-time.After(tooLong):
-		s.t.Fatal("zombie: nobody was elected")
+		s.t.Fatal("zombie: no leader was elected")
 	}
 }
 
-// newest takes note of elections that nobody had asked for.
+// newest records elections that the test had not asked for.
 func (s *stage) newest() *child {
 	for i, c := range s.children {
 		for more := true; more; {
@@ -293,12 +293,12 @@ func (s *stage) turn(r *Result, at, value int64) (frozen bool) {
 		s.note(r, older, old, false)
 		return false
 	}
-	// It is frozen, and somebody else is elected.
+	// It is frozen, and another is elected.
 	for s.tokens[newer.number] < token {
 		select {
 		case s.tokens[newer.number] = <-newer.leads:
 		case <-time.After(tooLong):
-			s.t.Fatalf("zombie: nobody took over from leader %d, frozen before step %d", older.number, at)
+			s.t.Fatalf("zombie: no successor of leader %d, frozen before step %d", older.number, at)
 		}
 	}
 	s.follow(r, newer, older, value+1)
@@ -325,7 +325,7 @@ func (s *stage) follow(r *Result, newer, older *child, value int64) {
 	}
 }
 
-// note takes down what a leader has done.
+// note records what a leader has done.
 func (s *stage) note(r *Result, c *child, a answer, woken bool) {
 	for _, o := range a.Operations {
 		o.Leader = c.number
@@ -342,8 +342,7 @@ func (s *stage) note(r *Result, c *child, a answer, woken bool) {
 	}
 }
 
-// ask tells a leader what to do, and returns its answer, or puts down that it fell
-// asleep over it.
+// ask tells a leader what to do, and returns its answer, or records that it was frozen.
 func (s *stage) ask(c *child, what command) answer {
 	s.t.Helper()
 	if err := c.in.Encode(what); err != nil {

@@ -14,7 +14,7 @@ import (
 // Steps counts what a leader does at its resource, and freezes its process in front of
 // one of them. Its methods are safe for concurrent use.
 type Steps struct {
-	mu    sync.Mutex // held while the process stands still: who disarms comes before that, or after
+	mu    sync.Mutex // held while the process stands still: disarm runs before that, or after
 	left  int64      // steps until the process is frozen; negative: never
 	count int64
 }
@@ -36,7 +36,7 @@ func (s *Steps) disarm() int64 {
 }
 
 // Step is one step. The whole process may be stopped in it, as by SIGSTOP, until
-// somebody lets it go on.
+// another lets it go on.
 func (s *Steps) Step() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,8 +50,8 @@ func (s *Steps) Step() {
 	}
 }
 
-// freeze stops this process. The signal goes to the thread that asks for it, which
-// therefore does nothing more before it takes effect.
+// freeze stops this process. The signal goes to the calling thread, which therefore does nothing
+// more before it takes effect.
 func freeze() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -60,8 +60,8 @@ func freeze() {
 	}
 }
 
-// Dial connects as net.Dialer does. What is written to the connection is a step before
-// it is sent, and what is read is one after it has come.
+// Dial connects as net.Dialer does. Data written to the connection is a step before it is sent, and
+// data read is one after it has come.
 func (s *Steps) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	s.Step()
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestFenced: a server that checks and writes in one step lets nothing stale through.
+// TestFenced: a server that checks and writes in one step refuses all stale writes.
 func TestFenced(t *testing.T) {
 	where, read := serve(t)
 	r := zombie.Prove(t, zombie.Config{Opener: "fenced", Where: where, Read: read})
@@ -33,8 +33,8 @@ func TestFenced(t *testing.T) {
 	}
 }
 
-// TestUnfenced: the play catches a server that does not check, and a leader that asks
-// for the mark first and writes afterwards, which is no fencing.
+// TestUnfenced: the play catches a server that does not check, and a leader that reads the mark
+// first and writes afterwards, which is no fencing.
 func TestUnfenced(t *testing.T) {
 	for _, name := range []string{"asks-first", "bare"} {
 		t.Run(name, func(t *testing.T) {

@@ -2,25 +2,24 @@ package epoch
 
 import "github.com/electd/elect/internal/protocol"
 
-// Record is a participant's ballot as it has it in mind, and how much of that is
-// durable. All that a step changes is saved once, at its end.
+// Record is a participant's ballot in memory, and how much of it is durable. All changes of a step
+// are saved once, at its end.
 type Record struct {
 	Ballot
 
-	asked   uint64           // the latest save that was asked for
-	saved   uint64           // the latest that is durable
+	asked   uint64           // the latest save
+	saved   uint64           // the latest durable save
 	booted  uint64           // the first that holds Incarnation
 	dirty   bool             // the step ends with a save
 	bad     bool             // the latest save failed
 	againAt protocol.Instant // when it is tried again
 }
 
-// Boot begins a life with what was saved in those before; nil is nothing. rand is
-// 64 random bits, as protocol.Input has them, and name the protocol's, for the
-// error.
+// Boot begins an incarnation with the ballot of those before; nil is none. rand is 64 random bits,
+// as in protocol.Input; name is the protocol's, for the error.
 func (r *Record) Boot(name string, durable []byte, rand uint64) error {
 	if durable == nil {
-		// Answers name the life that they are for. What is still on its way to one
+		// Answers name the incarnation that they are for. An answer on its way to a participant
 		// whose disk was wiped must not fit the one that has taken its name.
 		r.Incarnation = rand >> 16
 	} else {
@@ -60,8 +59,8 @@ func (r *Record) Flush(fx *protocol.Effects) {
 	}
 }
 
-// Saved takes notice of a save, and reports whether it is news. If it has failed,
-// and is the latest, it is tried again at the time again.
+// Saved records a save, and reports whether that changes the record. If the latest save has failed,
+// it is tried again at the time again.
 func (r *Record) Saved(number uint64, failed bool, again protocol.Instant) bool {
 	if number > r.asked || number <= r.saved {
 		return false
@@ -88,9 +87,9 @@ func (r *Record) Saved(number uint64, failed bool, again protocol.Instant) bool 
 // failed.
 func (r *Record) Ready() bool { return r.saved >= r.booted && !r.bad }
 
-// After is the save that a message has to wait for which must not leave before
-// the save with that number, nor before the incarnation is durable; 0 is none. ok
-// is false if it cannot leave: the save has failed, and there is none in flight.
+// After returns the save that a message waits for which must not leave before the save with that
+// number, nor before the incarnation is durable; 0 is none. ok is false if it cannot leave: the
+// save has failed, and none is in flight.
 func (r *Record) After(number uint64) (after uint64, ok bool) {
 	after = max(number, r.booted)
 	if after <= r.saved {
@@ -107,7 +106,7 @@ func (r *Record) RetryAt() protocol.Instant {
 	return r.againAt
 }
 
-// Retry has the step end with a save if it is time to try again.
+// Retry makes the step end with a save if it is time to try again.
 func (r *Record) Retry(now protocol.Instant) {
 	if r.bad && now >= r.againAt {
 		r.againAt = protocol.Never

@@ -7,7 +7,7 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// booted is a record in the step in which a life has begun.
+// booted is a record in the step that begins an incarnation.
 func booted(t *testing.T, durable []byte) *Record {
 	r := new(Record)
 	if err := r.Boot("ring", durable, 5<<16|77); err != nil {
@@ -30,7 +30,7 @@ func flush(t *testing.T, r *Record) (number uint64, b Ballot) {
 	return fx.Saves[0].Number, b
 }
 
-// The first life is numbered by chance, the next ones from there.
+// The first incarnation is random, and later ones count up from it.
 func TestBoot(t *testing.T) {
 	if _, b := flush(t, booted(t, nil)); b != (Ballot{0, 6}) {
 		t.Errorf("without a ballot it saves %+v", b)
@@ -43,7 +43,7 @@ func TestBoot(t *testing.T) {
 	}
 }
 
-// What a step changes is saved once, and what changes nothing is not saved.
+// All changes of a step are saved once; a step without changes saves nothing.
 func TestNote(t *testing.T) {
 	r := booted(t, Ballot{7, 2}.Append(nil))
 	if r.Note(7) || !r.Note(8) || !r.Note(9) || r.Note(8) {
@@ -57,8 +57,8 @@ func TestNote(t *testing.T) {
 	}
 }
 
-// Nothing leaves before the incarnation is durable, nor before the save that it
-// names; what waits for a save that has failed never leaves.
+// Nothing leaves before the incarnation is durable, nor before the save that it names. A message
+// that waits for a failed save never leaves.
 func TestAfter(t *testing.T) {
 	r := booted(t, nil)
 	want := func(number, after uint64, ok bool) {
@@ -85,8 +85,7 @@ func TestAfter(t *testing.T) {
 	want(3, 3, true)
 }
 
-// A save that has failed is tried again at its time, once; one that is followed by
-// another is not.
+// A failed save is tried again at its time, once, unless a later one follows it.
 func TestSaved(t *testing.T) {
 	r := booted(t, nil)
 	want := func(ready bool, retry protocol.Instant) {

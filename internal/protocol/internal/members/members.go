@@ -1,10 +1,9 @@
-// Package members is what the protocols have in common whose members are a
-// plain list of ids: the check of that list, a member's place in it, and sets of
-// members.
+// Package members is what the protocols share whose members are a plain list of ids: the check of
+// that list, a member's place in it, and sets of members.
 //
-// A list is shared by all machines of a world and never written. A [Set] belongs
-// to one machine, and so to whoever owns that; it allocates only when it is made.
-// Nothing here fails but on wrong input, which is told as an error.
+// A list is shared by all machines of a world and never written. A [Set] belongs to one machine,
+// and to the goroutine that owns it; it allocates only when it is made. The only errors are those
+// of wrong input.
 package members
 
 import (
@@ -17,10 +16,9 @@ import (
 // Max is the greatest number of members.
 const Max = 10_000
 
-// Check says what cannot hold: all must be 1 to [Max] members, each once, ordered
-// by [protocol.NodeID.Compare], and self one of them with a well-formed id. Of the
-// other members only the order is looked at, because a world of n machines makes
-// n checks: each has its own id checked where it runs.
+// Check says what is invalid: all must be 1 to [Max] members, each once, ordered by
+// [protocol.NodeID.Compare], and self one of them with a well-formed id. Of the other members it
+// checks only the order, because a world of n machines makes n checks: each checks its own id.
 func Check(self protocol.NodeID, all []protocol.NodeID) error {
 	if _, err := protocol.ParseNodeID(string(self)); err != nil {
 		return fmt.Errorf("self: %w", err)

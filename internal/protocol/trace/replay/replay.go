@@ -1,10 +1,8 @@
-// Package replay makes the machines again whose steps peers have recorded, for
-// [trace.Decoder.Verify].
+// Package replay rebuilds the machines whose steps peers have recorded, for [trace.Decoder.Verify].
 //
-// A recorder writes down a machine's own configuration, and names the protocol as
-// peers do: a variant follows a hyphen, and is in the configuration. What a maker
-// cannot read, or is of another node, it refuses with an error. The functions keep
-// no state and may be called by any number of goroutines.
+// A recorder writes down a machine's own configuration, and names the protocol as peers do: a
+// variant follows a hyphen, and is in the configuration. A maker refuses a configuration that it
+// cannot read, or that belongs to another node. The functions may be called concurrently.
 package replay
 
 import (
@@ -22,8 +20,8 @@ import (
 	"github.com/electd/elect/internal/protocol/trace"
 )
 
-// Makers returns a maker for each of the names by which peers call their protocols.
-// That of a name which is no protocol's is nil.
+// Makers returns a maker for each of the names by which peers call their protocols; nil for an
+// unknown name.
 func Makers(names []string) map[string]trace.Maker {
 	families := map[string]trace.Maker{
 		quorum.Name:    maker(quorum.New, func(c *quorum.Config) protocol.NodeID { return c.Self.ID }),

@@ -14,7 +14,7 @@ var rewrite = flag.Bool("rewrite", false, "write the pictures into docs/pictures
 
 const folder = "../../../../docs/pictures"
 
-// TestFresh holds that docs/pictures has what is drawn today, and nothing else.
+// TestFresh holds that docs/pictures has exactly the pictures that are drawn now.
 func TestFresh(t *testing.T) {
 	want := make(map[string]bool)
 	for _, p := range gallery.All() {
@@ -41,7 +41,7 @@ func TestFresh(t *testing.T) {
 	}
 	for _, f := range all {
 		if !want[f.Name()] {
-			t.Errorf("docs/pictures/%s is drawn by nobody", f.Name())
+			t.Errorf("docs/pictures/%s is not a picture of the gallery", f.Name())
 		}
 	}
 }

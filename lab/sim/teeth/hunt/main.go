@@ -3,8 +3,8 @@
 //
 //	go run -tags mutants ./lab/sim/teeth/hunt -write docs/teeth.md
 //
-// It exits with 1 if a mutant survives, if -check finds another table than the
-// hunt has made, or if it cannot do what it was asked.
+// It exits with 1 if a mutant survives, if -check finds another table than the hunt has made, or on
+// an error.
 package main
 
 import (

@@ -21,28 +21,28 @@ func (s Span) length() time.Duration { return time.Duration(s.Until - s.From) }
 // within is the part of s that is in o.
 func (s Span) within(o Span) Span { return Span{max(s.From, o.From), min(s.Until, o.Until)} }
 
-// Tenure is one term of one participant, in true time.
+// Tenure is one tenure of one participant, in true time.
 type Tenure struct {
 	Who   protocol.NodeID `json:"who"`
 	Token uint64          `json:"token"`
 	// Span is while it was elected and its process alive, frozen or not.
 	Span
-	// Proven is while its lease was proven, one span if there is no gap; none
-	// where the protocol proves no leases. It may outlast Until: work that was
-	// told to stop is covered until it has returned.
+	// Proven is while its lease was proven, one span if there is no gap; none where the protocol
+	// proves no leases. It may outlast Until: a lease covers work that was told to stop until it
+	// has returned.
 	Proven []Span `json:"proven,omitempty"`
 
 	place int
 }
 
-// run is one run of a schedule, and who led in it.
+// run is one run of a schedule, and its tenures.
 type run struct {
 	schedule *sim.Schedule
 	result   *sim.Result
-	tenures  []Tenure // by when they began
+	tenures  []Tenure // by their begin
 	leases   bool     // it is a proven lease that counts
 	end      sim.Time
-	terms    []mark // each rise of the greatest term that anybody has
+	terms    []mark // each rise of the greatest term of all
 	tally    tally
 }
 
@@ -56,7 +56,7 @@ type mark struct {
 type tally struct {
 	woken   []wake
 	members memberships
-	refused int // messages, because of who sent them
+	refused int // messages, because of their sender
 	asked   int // how often the voter was asked again in the term in which it had voted
 }
 
@@ -110,7 +110,7 @@ func (st *stage) play(ctx context.Context, s *sim.Schedule) (*run, error) {
 	for _, i := range open {
 		r.tenures[i].Until = r.end
 	}
-	for i := range r.tenures { // nothing is known of what comes after the end
+	for i := range r.tenures { // the run ends here
 		p := r.tenures[i].Proven
 		for k := range p {
 			p[k].Until = min(p[k].Until, r.end)
@@ -133,7 +133,7 @@ func holds(all []sim.Standing, place int, token uint64) bool {
 	return false
 }
 
-// watch takes over how one process stands.
+// watch records the view of one process.
 func (r *run) watch(s *sim.Standing, now sim.Time, open map[int]int) {
 	if i, ok := open[s.Place]; s.Elected && (!ok || r.tenures[i].Token != s.Token) {
 		if ok {

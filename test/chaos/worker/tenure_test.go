@@ -12,7 +12,7 @@ import (
 	"github.com/electd/elect/test/chaos/lives"
 )
 
-// scripted answers Check as its test says, call by call from 1, and keeps when.
+// scripted answers Check as its test says, call by call from 1, and records the times.
 type scripted struct {
 	answer func(call int) error
 	now    func() int64
@@ -50,8 +50,8 @@ func stamped(t *testing.T, answer func(call int) error) (s *scripted, all []live
 	return s, l.Lives(), len(hurry) > 0
 }
 
-// TestStampsAreHonest: a life lies within what Check has said, from after its first
-// answer to before its last.
+// TestStampsAreHonest: a life lies within the answers of Check, from after the first to before the
+// last.
 func TestStampsAreHonest(t *testing.T) {
 	for _, good := range []int{2, 3, 20} {
 		s, all, _ := stamped(t, func(call int) error {
@@ -73,8 +73,8 @@ func TestStampsAreHonest(t *testing.T) {
 	}
 }
 
-// TestNothingProvenNothingStamped: one good answer is an instant that nobody can
-// place, and none is no life.
+// TestNothingProvenNothingStamped: one good answer is an instant of unknown time, and none is no
+// life.
 func TestNothingProvenNothingStamped(t *testing.T) {
 	for good := range 2 {
 		if _, all, _ := stamped(t, func(call int) error {
@@ -100,8 +100,8 @@ func TestNothingProvenNothingStamped(t *testing.T) {
 	}
 }
 
-// TestBurst: whoever comes to run too late asks again and again at once, and lets
-// who writes write.
+// TestBurst: a program that runs late calls Check again and again at once, and lets the writer
+// write.
 func TestBurst(t *testing.T) {
 	const slow = 3 // the call that takes long
 	most := 0

@@ -20,9 +20,8 @@ import (
 	"github.com/electd/elect/test/chaos/register"
 )
 
-// fleet is an election of nodes of two versions, on loopback. It belongs to one
-// goroutine.
-type fleet struct {
+// nodes is an election of nodes of two versions, on loopback. It belongs to one goroutine.
+type nodes struct {
 	t       *testing.T
 	dir     string
 	both    [2]cluster.Programs // this version, and the next one
@@ -32,25 +31,25 @@ type fleet struct {
 	ledger  *lives.Ledger
 
 	next    []bool // by node: it is of the next version
-	voters  int    // the nodes from 0 that are there
-	changes int    // of the leader, that were to be expected
+	voters  int    // how many nodes, from 0, are in the election
+	changes int    // expected changes of the leader
 	leader  cluster.Leader
-	terms   []uint64  // by node: the greatest that it has told
+	terms   []uint64  // by node: the greatest that it has reported
 	started time.Time // the latest start of a node
 	pulse   *pulse
-	excused bool // once the machine has stood still
+	excused bool // once the machine was stopped
 }
 
-// didNotRun is how nodes say that they came to run late.
+// didNotRun is how nodes report that they ran late.
 var didNotRun = regexp.MustCompile(`did not run for a while.* late[:=] ?([0-9.a-zµ]+)`)
 
-// patience is how long what has to come some day may take.
+// patience is how long the test waits for what must happen at some time.
 const patience = time.Minute
 
-func newFleet(t *testing.T, kinds []cluster.Kind) *fleet {
+func newNodes(t *testing.T, kinds []cluster.Kind) *nodes {
 	t.Helper()
 	n := len(kinds)
-	f := &fleet{t: t, dir: t.TempDir(), next: make([]bool, n), voters: n, terms: make([]uint64, n)}
+	f := &nodes{t: t, dir: t.TempDir(), next: make([]bool, n), voters: n, terms: make([]uint64, n)}
 	for i, tags := range [][]string{nil, {"chaosnext"}} {
 		var err error
 		f.both[i], err = cluster.Build(t.Context(), filepath.Join(f.dir, "programs", strings.Join(append(tags, "v"), "-")), tags...)
@@ -79,21 +78,21 @@ func newFleet(t *testing.T, kinds []cluster.Kind) *fleet {
 	f.pulse = newPulse()
 	f.finally(f.pulse.close)
 	f.started = time.Now()
-	f.history.Add(judge.Event{Kind: judge.Run, Node: judge.Nobody, Nodes: n, Voters: []int{0, 1, 2}, Wall: time.Now(), Text: t.Name()})
+	f.history.Add(judge.Event{Kind: judge.Run, Node: judge.NoNode, Nodes: n, Voters: []int{0, 1, 2}, Wall: time.Now(), Text: t.Name()})
 	for i := range 3 {
 		f.must(f.cluster.Start(i))
 	}
 	return f
 }
 
-func (f *fleet) must(err error) {
+func (f *nodes) must(err error) {
 	f.t.Helper()
 	if err != nil {
 		f.t.Fatal(err)
 	}
 }
 
-func (f *fleet) finally(do func() error) {
+func (f *nodes) finally(do func() error) {
 	f.t.Cleanup(func() {
 		if err := do(); err != nil {
 			f.t.Errorf("at the end: %v", err)
@@ -101,9 +100,9 @@ func (f *fleet) finally(do func() error) {
 	})
 }
 
-// late is an error of the test, unless the machine has stood still meanwhile for
-// longer than a leader may, or a node has.
-func (f *fleet) late(format string, args ...any) {
+// late is an error of the test, unless the machine, or a node, was stopped meanwhile for longer
+// than a leader may be.
+func (f *nodes) late(format string, args ...any) {
 	f.t.Helper()
 	const hitch = promise / 8
 	if stood := max(f.pulse.longest(), f.waited()); stood > hitch {
@@ -117,8 +116,8 @@ func (f *fleet) late(format string, args ...any) {
 	f.t.Errorf(format, args...)
 }
 
-// waited is for how long a node got no processor at most, as the nodes say.
-func (f *fleet) waited() (longest time.Duration) {
+// waited is the longest time for which a node got no processor, as the nodes report it.
+func (f *nodes) waited() (longest time.Duration) {
 	for i := range f.next {
 		text, err := os.ReadFile(f.cluster.Log(i))
 		if err != nil {
@@ -133,8 +132,8 @@ func (f *fleet) waited() (longest time.Duration) {
 	return longest
 }
 
-// lament tells, if the test has failed, what the nodes have said and who has led.
-func (f *fleet) lament() {
+// lament logs, if the test has failed, the output of the nodes and the leaders.
+func (f *nodes) lament() {
 	if !f.t.Failed() {
 		return
 	}
@@ -148,12 +147,12 @@ func (f *fleet) lament() {
 	}
 }
 
-func (f *fleet) patiently() (context.Context, context.CancelFunc) {
+func (f *nodes) patiently() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(f.t.Context(), patience)
 }
 
-// calm waits until all follow one leader, and looks at what they say then.
-func (f *fleet) calm() cluster.Leader {
+// calm waits until all follow one leader, and checks what they report then.
+func (f *nodes) calm() cluster.Leader {
 	f.t.Helper()
 	ctx, cancel := f.patiently()
 	defer cancel()
@@ -169,13 +168,13 @@ func (f *fleet) calm() cluster.Leader {
 	return l
 }
 
-// hears looks at what the nodes say: terms do not fall, and each connection speaks
-// the newer version exactly where both sides know it.
-func (f *fleet) hears(all *cluster.Members) {
+// hears checks what the nodes report: terms do not fall, and each connection speaks the newer
+// version exactly where both sides know it.
+func (f *nodes) hears(all *cluster.Members) {
 	f.t.Helper()
 	for i, node := range all.Nodes {
 		if node == nil {
-			continue // not a member, as calm has seen to it
+			continue // not a member, as calm has checked
 		}
 		if node.Term < f.terms[i] {
 			f.t.Errorf("%s is in term %d, and was in %d", f.cluster.ID(i), node.Term, f.terms[i])
@@ -194,9 +193,9 @@ func (f *fleet) hears(all *cluster.Members) {
 	}
 }
 
-// settled is calm, a promise after the latest start of a node. A voter that has just
-// started stands by what it may have promised before, so until then a winner waits.
-func (f *fleet) settled() cluster.Leader {
+// settled is calm, a promise after the latest start of a node. A voter that has just started keeps
+// what it may have promised before, so until then a winner waits.
+func (f *nodes) settled() cluster.Leader {
 	f.t.Helper()
 	select {
 	case <-time.After(time.Until(f.started.Add(promise))):
@@ -206,7 +205,7 @@ func (f *fleet) settled() cluster.Leader {
 }
 
 // followersFirst are the voters, the leader last.
-func (f *fleet) followersFirst() []int {
+func (f *nodes) followersFirst() []int {
 	l := f.calm()
 	order := []int{0, 1, 2}
 	slices.SortStableFunc(order, func(a, b int) int {
@@ -221,9 +220,9 @@ func (f *fleet) followersFirst() []int {
 	return order
 }
 
-// restart ends a node politely and starts it again in a version. If it leads,
-// another leads soon; else nobody notices.
-func (f *fleet) restart(i int, next bool) {
+// restart ends a node by SIGTERM and starts it again in a version. If it leads, another leads soon;
+// otherwise the leader stays.
+func (f *nodes) restart(i int, next bool) {
 	f.t.Helper()
 	before := f.calm()
 	if i == before.Node {
@@ -249,9 +248,9 @@ func (f *fleet) restart(i int, next bool) {
 	}
 }
 
-// mixed hands leadership over to each node in turn, by the commands of both
-// versions, and has both of them look.
-func (f *fleet) mixed() {
+// mixed hands leadership over to each node in turn, by the commands of both versions, and checks
+// both.
+func (f *nodes) mixed() {
 	f.t.Helper()
 	for version := range f.both {
 		for i := range f.voters {
@@ -269,8 +268,8 @@ func (f *fleet) mixed() {
 	}
 }
 
-// sees has the command of a version look at the election.
-func (f *fleet) sees(version int) {
+// sees checks the election by the command of a version.
+func (f *nodes) sees(version int) {
 	f.t.Helper()
 	var seen struct {
 		Leader  string
@@ -298,10 +297,9 @@ func (f *fleet) sees(version int) {
 	}
 }
 
-// ask runs the command of a version as an operator, and returns what it says. It
-// must succeed in the end: a node that has just started may not be ready yet for
-// what is asked of it.
-func (f *fleet) ask(version int, args ...string) []byte {
+// ask runs the command of a version as an operator, and returns its output. It must succeed in the
+// end: a node that has just started may refuse at first.
+func (f *nodes) ask(version int, args ...string) []byte {
 	f.t.Helper()
 	for late := time.After(patience); ; {
 		cmd := f.net.Command(network.Operator, f.both[version].Elect, args...)
@@ -320,8 +318,8 @@ func (f *fleet) ask(version int, args ...string) []byte {
 	}
 }
 
-// after waits until somebody leads with a greater token.
-func (f *fleet) after(l cluster.Leader) cluster.Leader {
+// after waits for a leader with a greater token.
+func (f *nodes) after(l cluster.Leader) cluster.Leader {
 	f.t.Helper()
 	ctx, cancel := f.patiently()
 	defer cancel()
@@ -331,7 +329,7 @@ func (f *fleet) after(l cluster.Leader) cluster.Leader {
 }
 
 // begin is when a leader's work began.
-func (f *fleet) begin(l cluster.Leader) int64 {
+func (f *nodes) begin(l cluster.Leader) int64 {
 	f.t.Helper()
 	first := int64(0)
 	for _, life := range f.ledger.Lives() {
@@ -340,13 +338,13 @@ func (f *fleet) begin(l cluster.Leader) int64 {
 		}
 	}
 	if first == 0 {
-		f.t.Fatalf("nobody has lived with token %d", l.Token)
+		f.t.Fatalf("the ledger has no life with token %d", l.Token)
 	}
 	return first
 }
 
 // lead has a node lead.
-func (f *fleet) lead(i int) cluster.Leader {
+func (f *nodes) lead(i int) cluster.Leader {
 	f.t.Helper()
 	if l := f.calm(); l.Node == i {
 		return l
@@ -361,7 +359,7 @@ func (f *fleet) lead(i int) cluster.Leader {
 }
 
 // change adds a node of a version to the voters, or removes it.
-func (f *fleet) change(i int, next bool, verb string) {
+func (f *nodes) change(i int, next bool, verb string) {
 	f.t.Helper()
 	before := f.calm()
 	version := 0
@@ -375,11 +373,11 @@ func (f *fleet) change(i int, next bool, verb string) {
 		f.must(f.cluster.Start(i))
 		f.ask(version, "member", "add", f.cluster.ID(i)+"@"+f.cluster.Addr(i))
 		f.voters++
-		f.history.Add(judge.Event{Kind: judge.Voters, Node: judge.Nobody, Voters: []int{0, 1, 2, i}})
+		f.history.Add(judge.Event{Kind: judge.Voters, Node: judge.NoNode, Voters: []int{0, 1, 2, i}})
 	case "remove":
 		f.ask(version, "member", "remove", f.cluster.ID(i))
 		f.voters--
-		f.history.Add(judge.Event{Kind: judge.Voters, Node: judge.Nobody, Voters: []int{0, 1, 2}})
+		f.history.Add(judge.Event{Kind: judge.Voters, Node: judge.NoNode, Voters: []int{0, 1, 2}})
 		f.must(f.cluster.Down(i))
 		f.must(os.RemoveAll(f.cluster.Data(i)))
 		f.history.Add(judge.Event{Kind: judge.Wiped, Node: i})
@@ -391,12 +389,12 @@ func (f *fleet) change(i int, next bool, verb string) {
 	f.sees(version)
 }
 
-// judge ends the run, and has the last word.
-func (f *fleet) judge() {
+// judge ends the run, and checks it.
+func (f *nodes) judge() {
 	f.t.Helper()
 	l := f.calm()
 	f.history.Add(judge.Event{Kind: judge.Final, Node: l.Node, Token: l.Token})
-	f.history.Add(judge.Event{Kind: judge.Over, Node: judge.Nobody})
+	f.history.Add(judge.Event{Kind: judge.Over, Node: judge.NoNode})
 	f.must(f.cluster.Close())
 	report, err := judge.Judge(f.dir, judge.Options{})
 	f.must(err)

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// look is the time between two questions to Check, and late how much longer it
-	// may have been before it is asked again and again, for burst at most.
+	// look is the time between two calls of Check, and late the additional time after which it is
+	// called again and again, for burst at most.
 	look  = time.Millisecond
 	late  = 2 * time.Millisecond
 	burst = 5 * time.Millisecond
@@ -45,8 +45,8 @@ type checker interface {
 	Check() error
 }
 
-// stamp writes down from when to when Check says that the term leads. It reads the
-// clock after the first answer, and before each later one.
+// stamp records the time for which Check says that the term leads. It reads the clock after the
+// first answer, and before each later one.
 func (p *program) stamp(ctx context.Context, term checker, hurry chan<- struct{}) {
 	onTime()
 	var err error
@@ -81,7 +81,7 @@ func (p *program) stamp(ctx context.Context, term checker, hurry chan<- struct{}
 			continue
 		}
 		select {
-		case hurry <- struct{}{}: // who believes wrongly that it leads would write now
+		case hurry <- struct{}{}: // a leader with a wrong belief would write now
 		default: // it is about to
 		}
 		for end := woke + b.spend(); ; {
