@@ -22,46 +22,42 @@ import (
 // How long a client waits for one node.
 const (
 	dialLimit    = 2 * time.Second // until a connection is admitted
-	statusLimit  = 3 * time.Second // for all of a status
+	statusLimit  = 3 * time.Second // for a whole status
 	historyLimit = 10 * time.Second
 )
 
-// Client asks the nodes of an election, and takes no part. It keeps no
-// connection but those of the Observes that run. Its methods may be called by
-// any number of goroutines.
+// Client asks the nodes of an election, and takes no part in it. It keeps a connection only while an Observe runs.
+// Its methods may be called by any number of goroutines.
 //
-// Where the nodes run on the loopback without certificates, it has to be of their user.
-// Where the nodes have certificates it needs one too, an operator's or a node's own,
-// with a role that permits what it asks for: [certs.Observe] for Statuses, Members,
-// Observe and History, [certs.Operate] for Recall, Appoint and SetPaused, and
-// [certs.Administer] for AddMember, RemoveMember and ReplaceMember. The certificate of
-// a node that takes part counts as [certs.Operate], that of another node as
-// [certs.Observe]. What is not permitted is [ErrNotPermitted].
+// If the nodes run on the loopback without certificates, the client must run as the same user. If the nodes have
+// certificates the client needs one too, an operator's or a node's own, with a role that permits the request:
+// [certs.Observe] for Statuses, Members, Observe and History, [certs.Operate] for Recall, Appoint and SetPaused, and
+// [certs.Administer] for AddMember, RemoveMember and ReplaceMember. The certificate of a node that takes part counts
+// as [certs.Operate], that of another node as [certs.Observe]. A request that is not permitted fails with
+// [ErrNotPermitted].
 type Client struct {
 	cfg    Config
 	limits driver.Limits
-	voters int    // how many of nodes, the first ones
-	nodes  []Peer // voters, then observers, but those who do not listen
+	voters int    // the first so many of nodes
+	nodes  []Peer // voters, then the observers that listen
 	dial   func(ctx context.Context, to Peer) (conn, error)
 	tls    *certs.Identity // nil without certificates
 	life   context.Context
 	end    context.CancelCauseFunc
 }
 
-// conn is a connection with a node, of *link.Client but in tests.
+// conn is a connection with a node. It is a *link.Client, except in tests.
 type conn interface {
-	// Call asks; each is handed the body of every response, in order.
+	// Call sends a request. It calls each with the body of every response, in order.
 	Call(ctx context.Context, verb string, token uint64, body any, each func(json.RawMessage) error) error
 	Close() error
 }
 
-// NewClient returns a client of the nodes that cfg lists. It reads certificates
-// and connects to nobody. cfg.ID does not count, nor does what concerns the own
-// node only (Listen, Data, Listener, Machine). With Config.Certs the
-// strongest operator's certificate is used that can be read, see [certs.LoadDir], or
-// else that of a listed node, if there is one. On the loopback without Config.Certs
-// it is what the user's nodes have made; until one of them has run, each call fails
-// and says so.
+// NewClient returns a client of the nodes that cfg lists. It reads certificates and connects to nobody. It ignores
+// cfg.ID and the fields for a node of its own (Listen, Data, Listener, Machine). With Config.Certs it uses the
+// strongest operator's certificate that it can read, see [certs.LoadDir], or else that of a listed node. On the
+// loopback without Config.Certs it uses the certificate that the user's nodes have made. Until one of them has run,
+// each call fails and says so.
 func NewClient(cfg Config) (*Client, error) {
 	cfg.ID = ""
 	plan, err := cfg.Plan()
@@ -93,8 +89,8 @@ func NewClient(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// clientIdentity loads a certificate to ask with: the one that is named, or of
-// the directory the strongest operator's, or that of a listed node.
+// clientIdentity loads the client's certificate: the one that is named, or the strongest operator's in the directory,
+// or that of a listed node.
 func (c *Config) clientIdentity() (*certs.Identity, error) {
 	id, err := c.identity()
 	if c.Certs == "" || !errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +107,7 @@ func (c *Config) clientIdentity() (*certs.Identity, error) {
 	return nil, fmt.Errorf("no certificate to ask with in %s: %w; want those of an operator (elect certs --role observe), or of a node", c.Certs, err)
 }
 
-// dialer returns the way to other nodes for somebody who asks, and shows identity.
+// dialer returns the function that dials other nodes for a client and shows identity.
 func dialer(cfg *Config, identity func() (*certs.Identity, error)) func(ctx context.Context, to Peer) (conn, error) {
 	hello := wire.Hello{
 		Version: wire.Version, Oldest: wire.Oldest, Caller: wire.ClientOf, Cluster: cfg.Cluster, Program: cfg.Program,
@@ -127,16 +123,16 @@ func dialer(cfg *Config, identity func() (*certs.Identity, error)) func(ctx cont
 		c, err := link.Dial(ctx, link.ClientConfig{Addr: to.Addr, Hello: hello, About: name, TLS: id, Expect: to.ID, Dial: dial})
 		if err != nil {
 			if inner := errors.Unwrap(err); inner != nil {
-				err = inner // who and where is said by whoever shows it
+				err = inner // the caller says which node and where
 			}
 			return nil, because(ctx, err)
 		}
-		return c, nil // and above no nil *link.Client in a conn
+		return c, nil // so that a conn never holds a nil *link.Client
 	}
 }
 
-// listens says why nobody is reached at an address, for one who has nothing to show
-// there: it says nothing, as if to look whether the port is open.
+// listens returns an error if the address cannot be reached, for a client that has no certificate to show there. It
+// sends nothing, as a check for an open port does.
 func listens(ctx context.Context, dial func(context.Context, string) (net.Conn, error), addr string) error {
 	if dial == nil {
 		dial = func(ctx context.Context, addr string) (net.Conn, error) {
@@ -153,7 +149,7 @@ func listens(ctx context.Context, dial func(context.Context, string) (net.Conn, 
 
 func ignore(json.RawMessage) error { return nil }
 
-// Campaign implements driver.Elector: a client is refused, for good.
+// Campaign implements driver.Elector. A client is refused, for good.
 func (c *Client) Campaign(context.Context, driver.Candidacy) (driver.Mandate, error) {
 	if c.life.Err() != nil {
 		return nil, driver.ErrClosed
@@ -161,11 +157,11 @@ func (c *Client) Campaign(context.Context, driver.Candidacy) (driver.Mandate, er
 	return nil, driver.Permanent(fmt.Errorf("to stand in the election %s takes the id of one of its voters; want elect.Config.ID to be one of: %s", c.cfg.Name, list(ids(c.cfg.Voters))))
 }
 
-// Limits implements driver.Elector. They are those of the configuration that
-// the client was given: the nodes' own may differ, see NodeStatus.Plan.
+// Limits implements driver.Elector. It follows from the configuration of the client. The nodes' own may differ, see
+// NodeStatus.Plan.
 func (c *Client) Limits() driver.Limits { return c.limits }
 
-// Certificate is the client's own; nil without certificates.
+// Certificate is the client's own certificate; nil without certificates.
 func (c *Client) Certificate() *CertificateStatus { return certificateStatus(c.tls) }
 
 // Close implements driver.Elector.
@@ -174,7 +170,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// while returns a context that ends with the client too.
+// while returns a context that also ends with the client.
 func (c *Client) while(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })
@@ -184,7 +180,7 @@ func (c *Client) while(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// ask asks one node one thing.
+// ask sends one request to one node.
 func (c *Client) ask(ctx context.Context, to Peer, limit time.Duration, verb string, each func(json.RawMessage) error) error {
 	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer stop()
@@ -196,7 +192,7 @@ func (c *Client) ask(ctx context.Context, to Peer, limit time.Duration, verb str
 	return understood(because(ctx, conn.Call(ctx, verb, 0, nil, each)))
 }
 
-// because replaces the error of a context by its cause.
+// because replaces the error of a context with its cause.
 func because(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return context.Cause(ctx)
@@ -204,7 +200,7 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// all asks every node at the same time and returns how that went, by node.
+// all asks every node at the same time and returns the outcome of each.
 func (c *Client) all(ctx context.Context, nodes []Peer, limit time.Duration, verb string, each func(node int, body json.RawMessage) error) []error {
 	ctx, stop := c.while(ctx)
 	defer stop()
@@ -219,9 +215,9 @@ func (c *Client) all(ctx context.Context, nodes []Peer, limit time.Duration, ver
 	return errs
 }
 
-// Statuses asks every node at the same time what it says of itself: one result
-// for each, voters first, in the order of the configuration. A node that does
-// not answer takes 3 s at most. Observers without an address have an error.
+// Statuses asks every node at the same time for its status. It returns one result for each, voters first, in the
+// order of the configuration. A node that does not answer takes 3 s at most. Observers without an address have an
+// error.
 func (c *Client) Statuses(ctx context.Context) []NodeResult {
 	results := c.statuses(ctx, c.nodes)
 	for _, p := range c.cfg.Observers {
@@ -256,14 +252,14 @@ func (c *Client) statuses(ctx context.Context, nodes []Peer) []NodeResult {
 	return results
 }
 
-// nodeError is what went wrong with one node.
+// nodeError is an error of one node.
 type nodeError struct {
 	peer Peer
 	err  error
 }
 
-// trouble is what went wrong with several. It does not unwrap: what is true of
-// one node, such as that it is shutting down, is not true of the election.
+// trouble is the errors of several nodes. It does not unwrap: what is true of one node, such as that it is shutting
+// down, is not true of the election.
 type trouble []nodeError
 
 func (t trouble) Error() string {
@@ -271,7 +267,7 @@ func (t trouble) Error() string {
 	for i, e := range t {
 		b.WriteString(e.peer.String())
 		if i+1 < len(t) && t[i+1].err.Error() == e.err.Error() {
-			b.WriteString(", ") // what is wrong with both is said once
+			b.WriteString(", ") // several nodes with the same error are listed with one text
 			continue
 		}
 		fmt.Fprintf(&b, ": %v", e.err)

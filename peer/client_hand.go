@@ -12,23 +12,21 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Recall implements driver.Recaller. It finds the leader as Observe does and
-// asks it, by way of another node if it cannot be reached from here.
+// Recall implements driver.Recaller. It finds the leader as Observe does and asks it, through another node if the
+// client cannot reach it.
 func (c *Client) Recall(ctx context.Context, token fence.Token) error {
 	return c.atLeader(ctx, token, verbResign, resignation{})
 }
 
-// Appoint implements driver.Appointer, in the way of Recall.
+// Appoint implements driver.Appointer. It reaches the leader as Recall does.
 func (c *Client) Appoint(ctx context.Context, token fence.Token, to string) error {
 	return c.atLeader(ctx, token, verbTransfer, appointment{To: to})
 }
 
-// SetPaused pauses the node with that id, which then does not stand and gives
-// up a term that it has, its work being stopped first, or resumes it. It goes on
-// voting. It stays so across restarts of the node. SetPaused returns when the
-// node has accepted and remembers it. One that the configuration does not list, or
-// lists where nobody answers, is looked for as [Client.Members] does. It takes 13 s at
-// most.
+// SetPaused pauses or resumes the node with that id. A paused node does not stand. If it leads, it stops its work and
+// gives up its term. It goes on voting, and stays paused across restarts. SetPaused returns when the node has
+// accepted and remembers the request. A node that the configuration does not list, or that does not answer at its
+// listed address, is searched for as [Client.Members] does. It takes 13 s at most.
 func (c *Client) SetPaused(ctx context.Context, id protocol.NodeID, on bool) error {
 	ctx, stop := c.while(ctx)
 	defer stop()
@@ -56,16 +54,15 @@ func (c *Client) SetPaused(ctx context.Context, id protocol.NodeID, on bool) err
 	return err
 }
 
-// pauseLimit bounds how long a client waits for a node that is to be paused: it
-// writes that down.
+// pauseLimit bounds how long a client waits for a node that it pauses: the node writes to its disk.
 const pauseLimit = 5 * time.Second
 
-// atLeader asks the leader with that token, or whoever leads if it is 0.
+// atLeader asks the leader with that token, or any leader if token is 0.
 func (c *Client) atLeader(ctx context.Context, token fence.Token, verb string, body any) error {
 	ctx, stop := c.while(ctx)
 	defer stop()
 	var err error
-	for range 3 { // somebody else may be elected in between
+	for range 3 { // another node may be elected in between
 		if c.life.Err() != nil {
 			return driver.ErrClosed
 		}
@@ -99,14 +96,15 @@ func (c *Client) look(ctx context.Context) (driver.State, error) {
 	return driver.State{}, context.Cause(ctx)
 }
 
-// byAnyWay asks the leader, or else the other nodes, who pass it on.
+// byAnyWay asks the leader, or else another node, which passes the request on.
 func (c *Client) byAnyWay(ctx context.Context, l *driver.Leader, verb string, body any) error {
 	ways := slices.Clone(c.nodes)
 	slices.SortStableFunc(ways, func(a, b Peer) int { return rank(l, a) - rank(l, b) })
 	var trouble trouble
-	asked := false // it may have done so, though nobody said it
+	asked := false // it may have done so without an answer
 	for _, to := range ways {
-		done, err := c.request(ctx, to, resignLimit+time.Second, verb, l.Token, body) // so that the node's own answer comes first
+		// longer than the node's own limit, so that its answer comes first
+		done, err := c.request(ctx, to, resignLimit+time.Second, verb, l.Token, body)
 		switch {
 		case err == nil:
 			return nil
@@ -132,7 +130,7 @@ func rank(l *driver.Leader, p Peer) int {
 	return 1
 }
 
-// request asks one node; asked says that it may have heard it.
+// request asks one node. asked reports that the node may have received the request.
 func (c *Client) request(ctx context.Context, to Peer, limit time.Duration, verb string, token fence.Token, body any) (asked bool, err error) {
 	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer stop()

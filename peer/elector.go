@@ -12,9 +12,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Campaign implements [driver.Elector]. An observer's is refused for good, and
-// so is that of a node whom so many voters refuse for good that the rest is no
-// majority, such as one with a wiped data directory.
+// Campaign implements [driver.Elector]. An observer is refused for good. So is a node that so many voters refuse for
+// good that the rest is no majority, such as one with a wiped data directory.
 func (n *Node) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -48,8 +47,7 @@ func (n *Node) Campaign(ctx context.Context, c driver.Candidacy) (driver.Mandate
 
 var errNoCandidate = errors.New("this node does not campaign any more")
 
-// Recall implements [driver.Recaller]: on the leader it resigns, on any other
-// node it is passed on to the leader.
+// Recall implements [driver.Recaller]: the leader resigns, any other node passes the request on to the leader.
 func (n *Node) Recall(ctx context.Context, token fence.Token) error {
 	return n.atLeader(ctx, n.run.Resign(ctx, token), verbResign, token, resignation{Forwarded: true, By: askedBy(ctx)})
 }
@@ -73,8 +71,8 @@ func (n *Node) atLeader(ctx context.Context, err error, verb string, token fence
 	return n.forward(ctx, protocol.NodeID(s.Leader.ID), verb, token, body)
 }
 
-// led waits until somebody is known to lead: for a heartbeat, because one that was
-// elected a moment ago is known to itself only. ok is as of states.wait.
+// led waits until a leader is known. It waits for a heartbeat, because at first only the new leader itself knows that
+// it was elected. ok is as in states.wait.
 func (n *Node) led(ctx context.Context) (s driver.State, ok bool) {
 	if s, ok = n.run.States().Wait(ctx); !ok {
 		return s, false
@@ -96,14 +94,13 @@ func (n *Node) led(ctx context.Context) (s driver.State, ok bool) {
 	}
 }
 
-// Observe implements [driver.Elector]. A node that has just started waits until
-// it has heard a leader, or can tell that there is none, for at most a promise:
-// before, it knows nothing.
+// Observe implements [driver.Elector]. A node that has just started knows nothing. It waits, for at most a promise,
+// until it has heard a leader or can tell that there is none.
 func (n *Node) Observe(ctx context.Context) iter.Seq2[driver.State, error] {
 	return n.run.States().All(ctx)
 }
 
-// history is what the node remembers of changes of leadership.
+// history returns the changes of leadership that the node remembers.
 func (n *Node) history() ([]Event, error) {
 	kept, err := n.dir.History()
 	events := make([]Event, len(kept))

@@ -7,12 +7,12 @@ import (
 	"github.com/electd/elect/peer/internal/disk"
 )
 
-// maxNotes bounds the notes that wait for a slow disk.
+// maxNotes bounds the notes that are queued for a slow disk.
 const maxNotes = 64
 
-// scribe writes the history, beside the turns: a note may take as long as a disk
-// likes, and when too many wait the newest is left out.
-type scribe struct {
+// noteWriter writes the history outside of the turns. A note may take as long as the disk needs. When the queue is full
+// the newest note is dropped.
+type noteWriter struct {
 	note func(disk.History) error
 	log  *slog.Logger
 
@@ -21,30 +21,30 @@ type scribe struct {
 }
 
 // start begins to write.
-func (s *scribe) start() {
-	s.notes = make(chan disk.History, maxNotes)
-	s.joined.Go(func() {
+func (w *noteWriter) start() {
+	w.notes = make(chan disk.History, maxNotes)
+	w.joined.Go(func() {
 		failed := false
-		for h := range s.notes {
-			err := s.note(h)
+		for h := range w.notes {
+			err := w.note(h)
 			if err != nil && !failed {
-				s.log.Warn("the history cannot be written", "error", err)
+				w.log.Warn("the history cannot be written", "error", err)
 			}
 			failed = err != nil
 		}
 	})
 }
 
-// put notes an event. It is called in turns only, and not after close.
-func (s *scribe) put(h disk.History) {
+// put notes an event. Only turns call it, and never after close.
+func (w *noteWriter) put(h disk.History) {
 	select {
-	case s.notes <- h:
+	case w.notes <- h:
 	default:
 	}
 }
 
-// close writes what waits.
-func (s *scribe) close() {
-	close(s.notes)
-	s.joined.Wait()
+// close writes what is queued.
+func (w *noteWriter) close() {
+	close(w.notes)
+	w.joined.Wait()
 }
