@@ -88,8 +88,8 @@ func parseToken(text string) (token elect.Token, err error) {
 	return token, nil
 }
 
-// atLeader asks the leader with that token, or whoever leads if it is 0, to do
-// something, and returns who accepted. An error of it has its exit code.
+// atLeader asks the leader with that token, or any leader if it is 0, to do something, and returns the leader that
+// accepted. An error has its exit code.
 func (p *place) atLeader(cmd *cobra.Command, e *elect.Election, only elect.Token, what string, ask func(context.Context, elect.Token) error) (elect.Leader, error) {
 	ctx, cancel := within(cmd, orderTimeout)
 	defer cancel()
@@ -102,7 +102,7 @@ func (p *place) atLeader(cmd *cobra.Command, e *elect.Election, only elect.Token
 		default:
 			err = ask(ctx, leader.Token)
 			if errors.Is(err, driver.ErrSuperseded) && only == 0 && ctx.Err() == nil {
-				continue // somebody else was elected in between
+				continue // another candidate was elected in between
 			}
 		}
 		if errors.Is(err, elect.ErrNoLeader) {

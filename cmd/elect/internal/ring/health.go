@@ -8,11 +8,10 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// operator is the id of whoever looks from outside: of no node.
+// operator is an id for operators, who observe from outside: of no node.
 const operator = "operator"
 
-// Config is the election of that name as an operator configures it, who looks
-// from outside and past the cables.
+// Config is the configuration of the election name for an operator, who bypasses the cables.
 func (r *Ring) Config(name string) (peer.Config, error) {
 	u, err := elect.ParseURL(r.URL(operator))
 	if err != nil {
@@ -21,9 +20,8 @@ func (r *Ring) Config(name string) (peer.Config, error) {
 	return peer.ParseURL(u, name, operator)
 }
 
-// Unready says why an election is not at rest, and nil if it is: all nodes
-// answer, are connected with each other, and agree on one leader, who has proven
-// its lease. It returns that leader.
+// Unready returns why an election is not at rest. If it is, the error is nil: all nodes answer, are connected with
+// each other, and agree on one leader, which has proven its lease. Then it returns that leader.
 func Unready(all []peer.NodeResult) (*driver.Leader, error) {
 	var leader *driver.Leader
 	var active bool

@@ -1,13 +1,11 @@
-// Package runner is elect run: it stands in an election, and runs one command
-// while, and only while, it leads.
+// Package runner implements elect run: it stands in an election, and runs one command while, and only while, it
+// leads.
 //
-// Run is called once in a process: signals, the terminal and the adoption of
-// orphans belong to the process. Everything that can be prepared is prepared
-// before standing, so that nothing is left to do between the victory and the
-// start of the command.
+// Run is called once in a process: signals, the terminal and the adoption of orphans belong to the process. It
+// prepares everything before it stands, so that the command starts at once after the victory.
 //
-// Whatever fails, the command's whole family is dead before leadership is given
-// up. Errors carry the exit code (package exit).
+// Even after an error the command's whole family is dead before leadership is released. Errors carry the exit code
+// (package exit).
 package runner
 
 import (
@@ -29,15 +27,14 @@ import (
 	"github.com/electd/elect/peer"
 )
 
-// NoLimit as Config.Wait stands for ever.
+// NoLimit, as Config.Wait, stands for ever.
 const NoLimit time.Duration = -1
 
-// Config says what to run and how. All fields are required, but Once, Verbose
-// and Grace.
+// Config configures Run. All fields are required, except Once, Verbose and Grace.
 type Config struct {
 	Openers elect.Openers
 	URL     string // of the election
-	Shown   string // the URL as the command sees it: without credentials
+	Shown   string // the URL for the command: without credentials
 	Name    string
 	ID      string
 
@@ -46,14 +43,13 @@ type Config struct {
 
 	Restart supervise.Restart
 	Once    bool          // one campaign, one run
-	Wait    time.Duration // give up standing by after that; 0 tries once; NoLimit
+	Wait    time.Duration // the greatest time to stand by; 0 tries once; NoLimit
 	Grace   time.Duration // between SIGTERM and SIGKILL
 	Verbose bool          // log everything
 	JSON    bool          // lines on stderr are objects
 	Time    bool          // or, for people, begin with the time
 
-	// Introduce is what to say first, once the election is open; it may be nil, and may
-	// return nothing.
+	// Introduce returns the first line, once the election is open; it may be nil, and may return nothing.
 	Introduce func() string
 
 	// NonExclusive starts the command before leadership is proven exclusive; see
@@ -61,7 +57,7 @@ type Config struct {
 	NonExclusive bool
 }
 
-// The causes for which one Lead is ended.
+// The causes that end one Lead.
 var (
 	errTermOver = errors.New("the term is over")
 	errStopped  = errors.New("told to end")
@@ -70,8 +66,8 @@ var (
 
 // Time limits of one term.
 const (
-	// suddenGrace is between SIGTERM and SIGKILL when leadership is gone
-	// already: another may lead soon, see file.HoldOff.
+	// suddenGrace is the time between SIGTERM and SIGKILL if leadership is already lost: another may lead soon, see
+	// file.HoldOff.
 	suddenGrace = 50 * time.Millisecond
 
 	startTimeout = 30 * time.Second
@@ -83,9 +79,9 @@ type run struct {
 	say      *lines.Writer
 	election *elect.Election
 	env      []string // of the command, without the token
-	terminal *os.File // stdin, if it is our controlling terminal
+	terminal *os.File // stdin, if it is this process's controlling terminal
 
-	life context.Context // ends when a signal asks for it
+	life context.Context // ends at a signal that asks for it
 	end  context.CancelCauseFunc
 
 	backoff supervise.Backoff
@@ -96,7 +92,7 @@ type run struct {
 	family  *supervise.Family        // nil while none runs
 	kept    *supervise.Family        // of the term; nil before it was started
 	starts  bool                     // the command is being started
-	early   []syscall.Signal         // came in meanwhile, to be passed on
+	early   []syscall.Signal         // signals that came in meanwhile, to be passed on
 	why     syscall.Signal           // asked us to end; 0 is none
 	twice   bool                     // we were asked again, to end at once
 	standby *standby                 // nil while not standing by
