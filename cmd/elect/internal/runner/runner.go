@@ -94,11 +94,11 @@ type run struct {
 	starts  bool                     // the command is being started
 	early   []syscall.Signal         // signals that came in meanwhile, to be passed on
 	why     syscall.Signal           // asked us to end; 0 is none
-	twice   bool                     // we were asked again, to end at once
+	twice   bool                     // another signal asked to end at once
 	standby *standby                 // nil while not standing by
 	spare   *supervise.Spare         // a keeper started in advance, or nil
 	trouble error                    // of the last campaign, if it failed
-	outcome *outcome                 // of the last term; nil if nothing was started
+	outcome *outcome                 // of the last term; nil if no command was started
 }
 
 // outcome is how a term ended.
@@ -106,12 +106,12 @@ type outcome struct {
 	exit        supervise.Exit
 	ran         time.Duration
 	loss        *elect.LostError // leadership ended first
-	late        time.Duration    // for how long after the lease some of the family was alive
+	late        time.Duration    // how long some of the family was alive after the lease
 	err         error            // the command could not be started
 	interrupted bool             // the person at the terminal ended the command
 }
 
-// code is what elect run ends with, if it ends with that term.
+// code is the exit code of elect run, if it ends with that term.
 func (o *outcome) code() int {
 	if o.late > 0 {
 		return exit.Overrun
@@ -119,8 +119,8 @@ func (o *outcome) code() int {
 	return o.exit.ExitCode()
 }
 
-// Run stands and runs until there is nothing left to do. It returns nil or an
-// error with the exit code. With Config.JSON it has told what is wrong itself.
+// Run stands and runs the command until nothing is left to do. It returns nil or an error with the exit code. With
+// Config.JSON it has written the error itself.
 func Run(ctx context.Context, cfg Config) (err error) {
 	form := lines.Form{JSON: cfg.JSON, Time: cfg.Time, Attrs: []slog.Attr{slog.String("place", cfg.Shown)}}
 	r := &run{cfg: cfg, say: lines.New(os.Stderr, form), env: environment(&cfg), terminal: controllingTerminal(os.Stdin)}
@@ -159,7 +159,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 }
 
-// lead is one victory and its run, or the end of all.
+// lead is one victory and its run, or the end of Run.
 func (r *run) lead() (again bool, err error) {
 	ctx, cancel := context.WithCancelCause(r.life)
 	defer cancel(nil)
@@ -182,7 +182,7 @@ func (r *run) lead() (again bool, err error) {
 	return false, failed.Backend(err)
 }
 
-// next decides what follows after a term that was not cut short by a signal.
+// next decides what follows after a term that no signal has ended.
 func (r *run) next(o *outcome) (again bool, err error) {
 	if refused, ok := errors.AsType[*supervise.StartError](o.err); ok {
 		return false, exit.With(refused.ExitCode(), refused)
@@ -213,12 +213,12 @@ func (r *run) next(o *outcome) (again bool, err error) {
 	return true, nil
 }
 
-// event is told by the election what happens to us.
+// event handles the election's events.
 func (r *run) event(e elect.Event) {
 	switch e.Kind {
 	case elect.EventCampaigning:
 		r.mu.Lock()
-		r.outcome = nil // that of a term before, which ended by a loss
+		r.outcome = nil // that of an earlier term, which ended by a loss
 		r.mu.Unlock()
 		r.prepare()
 		r.startStandby()
@@ -247,8 +247,8 @@ func (r *run) released(e elect.Event) {
 	}
 }
 
-// tell says what happens, in one line. In JSON it is an object with the kind of event,
-// the election, this candidate and the token, which is left out where it is 0.
+// tell writes an event in one line. In JSON it is an object with the kind of event, the election, this candidate and
+// the token, which is omitted if it is 0.
 func (r *run) tell(level slog.Level, event string, token elect.Token, format string, args ...any) {
 	attrs := append(r.who(), slog.String("event", event))
 	if token != 0 {
@@ -257,12 +257,12 @@ func (r *run) tell(level slog.Level, event string, token elect.Token, format str
 	r.say.Event(level, fmt.Sprintf(format, args...), attrs...)
 }
 
-// who is whose lines these are.
+// who is the attributes of each line: the election and this candidate.
 func (r *run) who() []slog.Attr {
 	return []slog.Attr{slog.String("election", r.cfg.Name), slog.String("id", r.cfg.ID)}
 }
 
-// log is a logger for what is not the back end's, whose lines say whose they are.
+// log is a logger for lines of this process other than the back end's, with the attributes of who.
 func (r *run) log() *slog.Logger {
 	log := r.say.Logger(r.cfg.Verbose)
 	if r.cfg.JSON {
@@ -271,8 +271,8 @@ func (r *run) log() *slog.Logger {
 	return log
 }
 
-// where is the place of the election, for people. A list of peers is long, and its
-// reader knows it: which of them this one is tells more.
+// where is the place of the election, for people. A list of peers is long and known to its reader, so for that it is
+// the id of this one.
 func (r *run) where() string {
 	if strings.HasPrefix(r.cfg.Shown, "peer:") {
 		return "as " + r.cfg.ID + ", among peers"
