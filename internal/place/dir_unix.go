@@ -41,7 +41,7 @@ func (d *Dir) File() *os.File { return d.f }
 // Path is the path by which the directory was opened.
 func (d *Dir) Path() string { return d.path }
 
-// Info is how the directory was when it was opened.
+// Info is the state of the directory when it was opened.
 func (d *Dir) Info() Info { return d.info }
 
 // Close closes the directory.

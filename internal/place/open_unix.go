@@ -53,10 +53,10 @@ func (a At) open(missing bool) (*Dir, error) {
 	return openDir(fd, path)
 }
 
-// way is the way to one directory.
+// way opens one directory.
 type way struct {
 	At
-	missing bool // make what is missing
+	missing bool // make missing directories
 	wary    bool // do not trust other users
 }
 
