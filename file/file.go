@@ -3,9 +3,9 @@
 //
 // An election is one directory, DIR/NAME, with four files:
 //
-//	lock     whoever leads holds a lock on it, and one on the directory
-//	counter  the last token, on the disk before anybody may use it
-//	record   who leads, for observers; true only while the lock says so
+//	lock     the leader holds a lock on it, and one on the directory
+//	counter  the last token, on the disk before it is used
+//	record   the leader, for observers; true only while the lock says so
 //	control  a unix socket, on which the leader is asked to resign
 //
 // # Concurrency

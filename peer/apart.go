@@ -22,7 +22,7 @@ import (
 //     one that a leader made, with a majority.
 //   - The caller knows this node by another directory. A membership never changes directly from one directory of an
 //     id to another. A membership without that id is settled in between. From then on version 1 has no majority, and
-//     elects nobody.
+//     cannot elect.
 //   - This node has version 1, or none. With a later version it is a voter because a leader asked its directory, and
 //     then the caller may be the one that is wrong.
 //   - At least as many callers say so as this node needs to be elected: one if it is alone. So a single caller from

@@ -53,7 +53,7 @@ type conn interface {
 	Close() error
 }
 
-// NewClient returns a client of the nodes that cfg lists. It reads certificates and connects to nobody. It ignores
+// NewClient returns a client of the nodes that cfg lists. It reads certificates and makes no connection. It ignores
 // cfg.ID and the fields for a node of its own (Listen, Data, Listener, Machine). With Config.Certs it uses the
 // strongest operator's certificate that it can read, see [certs.LoadDir], or else that of a listed node. On the
 // loopback without Config.Certs it uses the certificate that the user's nodes have made. Until one of them has run,

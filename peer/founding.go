@@ -28,7 +28,7 @@ import (
 // majority saved the membership (R15). Such a node boots with that membership, however it was configured: it may have
 // waited to join, or have met the founders and been gone when they were founded. That membership need not be the
 // newest. With an older one the node is like a voter that was cut off since then. Its votes are those of an older
-// membership, and elect nobody once a newer one is settled.
+// membership, and elect no leader once a newer one is settled.
 //
 // A node that waits to join founds nothing, pins nothing, and is never pinned. Two nodes that are not founded do not
 // talk if one of them waits to join, so that its Welcome is never taken for a pin.

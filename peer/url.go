@@ -110,7 +110,7 @@ func duration(field func(*Config) *time.Duration) func(*Config, string) error {
 //	shared-place=true   root uses a DIR that other users can write to
 //	cluster=ID      of the own certificate by default
 //	certs=DIR       with ca.crt, ID.crt and ID.key; or the files: ca=, cert=, key=
-//	insecure=true   plain text: everybody who reaches the port can elect and depose
+//	insecure=true   plain text: every process that reaches the port can elect and depose
 //	protocol=NAME   quorum (the default), or one without a lease, see [Protocols]
 //	profile=NAME    lan (the default), fast, wan or calm
 //	heartbeat=, promise=   times that replace the profile's
