@@ -5,21 +5,22 @@ import (
 	"time"
 )
 
-// Agenda is the list of future events in a world. Of two events at one time, the one that was added first comes
-// first. The zero Agenda is empty, at the time 0.
+// Agenda is what is to happen in a world, and when. Of two things at one time, what
+// was put down first comes first. The zero Agenda is empty, at the time 0.
 type Agenda struct {
 	Now   time.Duration // since the world began
 	queue events
 	order uint64
 }
 
-// In schedules do after d, at once if d is not positive.
+// In has something happen after d, at once if d is not positive.
 func (a *Agenda) In(d time.Duration, do func()) {
 	a.order++
 	heap.Push(&a.queue, event{a.Now + max(d, 0), a.order, do})
 }
 
-// Next runs the next event if it comes until end, and reports whether there was one.
+// Next has happen what comes next, if it comes until end, and reports whether
+// anything did.
 func (a *Agenda) Next(end time.Duration) bool {
 	if len(a.queue) == 0 || a.queue[0].at > end {
 		return false
@@ -30,7 +31,7 @@ func (a *Agenda) Next(end time.Duration) bool {
 	return true
 }
 
-// Run runs all events of the next d.
+// Run goes on for d.
 func (a *Agenda) Run(d time.Duration) {
 	end := a.Now + d
 	for a.Next(end) {

@@ -12,8 +12,9 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Golden tells the stories of testdata, or with rewrite writes them anew. cluster makes the world of n that a story
-// asks for. Messages of the types in beats are frequent, and are not counted.
+// Golden tells the stories of testdata, or with rewrite writes them anew. cluster
+// makes the world of n that a story asks for. Messages of the types in beats are
+// sent all the time, and are not counted.
 func Golden[M protocol.Machine](t *testing.T, rewrite bool, cluster func(t *testing.T, n int, c golden.Command) *World[M], beats ...protocol.MessageType) {
 	golden.Run(t, "testdata/*.txt", rewrite, func(t *testing.T) func(golden.Command) string {
 		s := &script[M]{beats: beats}
@@ -22,7 +23,7 @@ func Golden[M protocol.Machine](t *testing.T, rewrite bool, cluster func(t *test
 	})
 }
 
-// script is a world and its output since the last command.
+// script is a world and what it has told since the last command.
 type script[M protocol.Machine] struct {
 	cluster func(n int, c golden.Command) *World[M]
 	beats   []protocol.MessageType
@@ -37,7 +38,7 @@ func (s *script[M]) say(who protocol.NodeID, says string) {
 func (s *script[M]) do(t *testing.T, c golden.Command) string {
 	s.out.Reset()
 	switch c.Name {
-	case "cluster": // n=5, and options of the protocol: all are started, and stand
+	case "cluster": // n=5, and what the protocol knows: all are started, and stand
 		n := 0
 		if _, err := fmt.Sscan(c.Get("n", ""), &n); err != nil {
 			t.Fatal(err)
@@ -55,7 +56,7 @@ func (s *script[M]) do(t *testing.T, c golden.Command) string {
 		s.each(c, s.w.Stand)
 	case "crash":
 		s.each(c, s.w.Kill)
-	case "split": // separates those named from the others
+	case "split": // those named from the others
 		side := map[int]bool{}
 		s.each(c, func(i int) { side[i] = true })
 		s.w.Cut = func(from, to int) bool { return side[from] != side[to] }
@@ -67,7 +68,7 @@ func (s *script[M]) do(t *testing.T, c golden.Command) string {
 			t.Fatal(err)
 		}
 		s.each(c, func(i int) { s.w.Do(i, v) })
-	case "sent": // what was sent since the last such command
+	case "sent": // what was sent since it was asked last
 		for _, kind := range slices.Sorted(maps.Keys(s.w.Sent)) {
 			if !slices.Contains(s.beats, kind) {
 				fmt.Fprintf(&s.out, "%d %s\n", s.w.Sent[kind], kind)

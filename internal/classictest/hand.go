@@ -2,7 +2,7 @@ package classictest
 
 import "github.com/electd/elect/internal/protocol"
 
-// Hand drives machines by hand, without allocations.
+// Hand drives machines by hand, and allocates nothing for it.
 type Hand struct {
 	Now protocol.Instant
 
@@ -10,13 +10,14 @@ type Hand struct {
 	fx protocol.Effects
 }
 
-// Fire passes a Fire to a machine.
+// Fire hands a Fire to a machine.
 func (h *Hand) Fire(m protocol.Machine) {
 	h.in.Kind = protocol.Fire
 	h.step(m)
 }
 
-// Carry passes the first message of the latest step, which was that of from, to another machine.
+// Carry hands the first message of the latest step, which was that of from, to
+// another machine.
 func (h *Hand) Carry(from protocol.NodeID, to protocol.Machine) {
 	h.in.Kind, h.in.From, h.in.Message = protocol.Receive, from, h.fx.Sends[0].Message
 	h.step(to)

@@ -12,7 +12,8 @@ import (
 	"github.com/electd/elect/internal/protocol"
 )
 
-// Halted fails unless a machine that has not booted halts at a ballot that it cannot read, and then does nothing.
+// Halted fails unless a machine that has not booted halts at a ballot that it
+// cannot read, and then does nothing.
 func Halted(t *testing.T, m protocol.Machine) {
 	t.Helper()
 	var fx protocol.Effects
@@ -23,8 +24,9 @@ func Halted(t *testing.T, m protocol.Machine) {
 	}
 }
 
-// StateKnowsAllFields changes each field of a machine, which is a pointer to a struct, and fails unless its state
-// changes with it. apart are the fields that are not in the state, such as "ballot.dirty".
+// StateKnowsAllFields changes each field of a machine, which is a pointer to a
+// struct, and fails unless its state has changed with it. apart are the fields
+// that are no part of it, such as "ballot.dirty".
 func StateKnowsAllFields(t *testing.T, m protocol.Machine, apart ...string) {
 	t.Helper()
 	count := 0
@@ -62,8 +64,8 @@ func StateKnowsAllFields(t *testing.T, m protocol.Machine, apart ...string) {
 	}
 }
 
-// Reloaded describes what another machine, loaded with the state before a step, does differently in that step, whose
-// effects were fx; nil if nothing.
+// Reloaded says what another machine does that the one has not done in a step with
+// the effects fx, after it was loaded with the state before; nil if there is nothing.
 func Reloaded(one protocol.Machine, fx *protocol.Effects, other protocol.Machine, before []byte, in *protocol.Input) error {
 	if err := other.LoadState(before); err != nil {
 		return fmt.Errorf("its state cannot be loaded: %w", err)
@@ -87,8 +89,8 @@ func Reloaded(one protocol.Machine, fx *protocol.Effects, other protocol.Machine
 
 func same[T any](a, b []T) bool { return len(a)+len(b) == 0 || reflect.DeepEqual(a, b) }
 
-// FuzzLoadState loads anything into a machine from machine. It requires that an accepted state is written as it was
-// read, and that the machine can continue from it.
+// FuzzLoadState loads anything into what machine returns: a state that is accepted
+// is written as it was read, and can be gone on from.
 func FuzzLoadState[M protocol.Machine](f *testing.F, machine func() (M, error)) {
 	m, err := machine()
 	if err != nil {
@@ -114,7 +116,8 @@ func FuzzLoadState[M protocol.Machine](f *testing.F, machine func() (M, error)) 
 	})
 }
 
-// Bytes are the bytes of a fuzzer, read as values for a test. They end in zeros.
+// Bytes are what a fuzzer has come up with, read as what a test needs. They end in
+// zeros.
 type Bytes []byte
 
 // Byte reads one.
@@ -127,7 +130,7 @@ func (b *Bytes) Byte() byte {
 	return first
 }
 
-// Number reads a number that is usually small.
+// Number reads a number that is small, mostly.
 func (b *Bytes) Number() uint64 {
 	if small := b.Byte(); small < 240 || len(*b) < 8 {
 		return uint64(small % 8)
@@ -137,11 +140,12 @@ func (b *Bytes) Number() uint64 {
 	return v
 }
 
-// Anything is the input of FuzzStep.
+// Anything is what FuzzStep hands to machines.
 type Anything[M protocol.Machine] struct {
-	// Shape chooses how the machines of a run are made. They are n2 of n1 to n4, or of some of these.
+	// Shape says how the machines of a run are made. They are n2 of n1 to n4, or of
+	// some of these.
 	Shape func(b *Bytes) func() (M, error)
-	// Types and Bodies are those of the messages; without Bodies the bodies are empty.
+	// Types and Bodies are those of the messages; no Bodies are empty ones.
 	Types  []protocol.MessageType
 	Bodies []string
 	// Life is the machine's incarnation, which answers have to name.
@@ -150,8 +154,8 @@ type Anything[M protocol.Machine] struct {
 	Pace time.Duration
 }
 
-// FuzzStep passes any input to a machine: nothing panics, orders come in order, and a loaded machine takes the same
-// steps.
+// FuzzStep hands anything at all to a machine: nothing panics, orders come in
+// order, and a machine that is loaded goes the same way.
 func FuzzStep[M protocol.Machine](f *testing.F, a Anything[M]) {
 	f.Add(bytes.Repeat([]byte{1, 2, 3, 4, 5, 6, 7}, 40))
 	f.Add(bytes.Repeat([]byte{6, 0, 9, 1, 2, 250, 3, 1, 0}, 60))

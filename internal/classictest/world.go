@@ -1,11 +1,14 @@
-// Package classictest is shared by the tests of the classic protocols. It has a small [World] in which bully and ring
-// run, with a clock and a disk for each participant and a network that can be cut, lose, double and delay; golden
-// stories of it; and the requirements of any machine and its state. Raft and BlazingMQ have worlds of their own,
-// which check more, and use the [Agenda] and the checks of states from here. Time is simulated and chance is seeded,
-// so that a world is deterministic.
+// Package classictest is what the tests of the classic protocols share: a small
+// [World] in which bully and ring run, with a clock and a disk for each participant
+// and a network that can be cut, lose, double and delay; the stories that are told
+// of it; and what holds of any machine and its state. Raft and BlazingMQ have worlds
+// of their own, which judge more, and take the [Agenda] and the states from here.
+// Time is only counted, and chance is seeded, so that a world goes the same way each
+// time.
 //
-// All of it belongs to one test and one goroutine. What a machine must never do in any world (orders out of order, a
-// token twice, an inconsistent view) fails the test.
+// All of it belongs to one test and one goroutine. What a machine must never do in
+// any world (orders out of order, a token twice, a view that does not fit) fails
+// the test.
 package classictest
 
 import (
@@ -35,7 +38,7 @@ type Node[M protocol.Machine] struct {
 	Bad     bool            // its saves fail
 	Ahead   time.Duration   // of its clock
 	Token   uint64          // while elected; otherwise 0
-	Used    map[uint64]bool // all tokens that it has ever had
+	Used    map[uint64]bool // tokens, ever
 
 	make  func() (M, error)
 	life  int
@@ -45,23 +48,24 @@ type Node[M protocol.Machine] struct {
 	tasks map[uint64]bool
 }
 
-// World is a small network. Without chance it is perfect: a message takes 1 ms, a save takes 1 ms, and work returns
-// within 1 ms.
+// World is a small network. Without chance it is perfect: a message takes 1 ms, a
+// save too, and work returns within 1 ms.
 type World[M protocol.Machine] struct {
 	Agenda
 	T     testing.TB
 	Nodes []*Node[M]
 	Cut   func(from, to int) bool               // which links are cut; none if it is nil
 	Sent  map[protocol.MessageType]int          // counts, until the test clears it
-	Check bool                                  // each step is repeated by a machine that was loaded
-	Steps int                                   // the number of steps
-	Log   func(id protocol.NodeID, says string) // is called for each event, if it is not nil
+	Check bool                                  // each step is made a second time, by a machine that was loaded
+	Steps int                                   // that were made
+	Log   func(id protocol.NodeID, says string) // is told what happens, if it is not nil
 
 	chance *rand.Rand
 	rand   uint64
 }
 
-// New is a world of n1 to nn, none of which is started. machine makes a machine for each life of the i-th.
+// New is a world of n1 to nn, none of which is started. Each life of the i-th has
+// a machine of its own, which machine makes.
 func New[M protocol.Machine](t testing.TB, n int, machine func(i int, members []protocol.NodeID) (M, error)) *World[M] {
 	w := &World[M]{T: t, Sent: map[protocol.MessageType]int{}}
 	members := IDs(n)
@@ -71,7 +75,7 @@ func New[M protocol.Machine](t testing.TB, n int, machine func(i int, members []
 	return w
 }
 
-// tell logs the change of a view.
+// tell says what has become of a view.
 func (w *World[M]) tell(n *Node[M], before, after protocol.View) {
 	if before.Role != after.Role {
 		w.Log(n.ID, fmt.Sprintf("%v → %v", before.Role, after.Role))
@@ -85,7 +89,7 @@ func (w *World[M]) tell(n *Node[M], before, after protocol.View) {
 	}
 }
 
-// Start begins a life of the i-th, with the contents of its disk.
+// Start begins a life of the i-th, with what its disk holds.
 func (w *World[M]) Start(i int) {
 	n := w.Nodes[i]
 	m, err := n.make()
@@ -118,7 +122,7 @@ func (w *World[M]) Do(i int, v protocol.Verb) {
 // Kill ends the life of the i-th.
 func (w *World[M]) Kill(i int) { w.Nodes[i].Up = false }
 
-// later schedules do for the i-th, in this life only.
+// later has something happen to the i-th, in this life only.
 func (w *World[M]) later(i int, d time.Duration, do func()) {
 	n, life := w.Nodes[i], w.Nodes[i].life
 	w.In(d, func() {
@@ -128,13 +132,13 @@ func (w *World[M]) later(i int, d time.Duration, do func()) {
 	})
 }
 
-// Reading is the present reading of a node's clock.
+// Reading is what a clock shows.
 func (w *World[M]) Reading(n *Node[M]) protocol.Reading {
 	at := protocol.Instant(w.Now + n.Ahead + time.Hour)
 	return protocol.Reading{Boot: at, Mono: at}
 }
 
-// Step passes the i-th an input, at the present time, and carries out the effects.
+// Step hands the i-th an input, at the time that it is, and does what it says.
 func (w *World[M]) Step(i int, in protocol.Input) {
 	n := w.Nodes[i]
 	if !n.Up {
@@ -197,13 +201,13 @@ func (w *World[M]) Step(i int, in protocol.Input) {
 		}
 	}
 	w.later(i, n.Machine.NextFire().Sub(w.Reading(n).Boot), func() {
-		if n.Machine.NextFire() <= w.Reading(n).Boot { // or a later one is scheduled
+		if n.Machine.NextFire() <= w.Reading(n).Boot { // or a later one is on its way
 			w.Step(i, protocol.Input{Kind: protocol.Fire})
 		}
 	})
 }
 
-// save ends a save: what has waited for it leaves, or is dropped.
+// save is the end of a save: what has waited for it leaves, or never does.
 func (w *World[M]) save(i int, s protocol.Save, failed bool) {
 	n := w.Nodes[i]
 	if !failed && s.Number > n.saved {
@@ -252,7 +256,7 @@ func (w *World[M]) send(from int, s *protocol.Send) {
 	}
 }
 
-// Leaders are the elected nodes.
+// Leaders are those who are elected.
 func (w *World[M]) Leaders() (all []protocol.NodeID) {
 	for _, n := range w.Nodes {
 		if n.Up && n.Token != 0 {
@@ -262,7 +266,8 @@ func (w *World[M]) Leaders() (all []protocol.NodeID) {
 	return all
 }
 
-// Random starts all, lets anything happen for a while, repairs everything, and goes on for 20 s without chance.
+// Random starts all, lets anything happen for a while, mends it, and goes on for
+// 20 s without chance.
 func (w *World[M]) Random(seed uint64) {
 	w.chance = rand.New(rand.NewPCG(seed, 1))
 	all := len(w.Nodes)
