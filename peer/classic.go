@@ -141,7 +141,7 @@ func (k *classic) lacks(what feature) error {
 	case priorities:
 		return driver.Permanent(unsupported("knows no priorities", "want 0"))
 	case transfers:
-		return unsupported("cannot hand over to somebody", "elect resign has the leader step down, and another one is elected")
+		return unsupported("cannot hand over to a named candidate", "elect resign has the leader step down, and another one is elected")
 	case memberships:
 		return unsupported("has no memberships that change: who takes part is settled by the founding", "to change it, stop all voters, empty their directories, and start them with the new list and a higher era")
 	}

@@ -72,7 +72,7 @@ func (c *Client) atLeader(ctx context.Context, token fence.Token, verb string, b
 		}
 		switch l := s.Leader; {
 		case s.Stale:
-			return fmt.Errorf("who leads cannot be told: %w", s.Cause)
+			return fmt.Errorf("cannot tell who leads: %w", s.Cause)
 		case l == nil && s.Cause != nil:
 			return fmt.Errorf("%w: %w", driver.ErrNoLeader, s.Cause)
 		case l == nil:

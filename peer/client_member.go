@@ -59,7 +59,7 @@ func (c *Client) change(ctx context.Context, q memberRequest, step func(string))
 		case looked != nil:
 			return nil, looked
 		case s.Stale:
-			return nil, fmt.Errorf("who leads cannot be told: %w", s.Cause)
+			return nil, fmt.Errorf("cannot tell who leads: %w", s.Cause)
 		case s.Leader == nil && s.Cause != nil:
 			return nil, fmt.Errorf("%w: %w", driver.ErrNoLeader, s.Cause)
 		case s.Leader == nil:

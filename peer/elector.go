@@ -64,7 +64,7 @@ func (n *Node) atLeader(ctx context.Context, err error, verb string, token fence
 	case !ok:
 		return errClosed
 	case s.Stale:
-		return fmt.Errorf("%w: who leads cannot be told: %w", driver.ErrUnreachable, s.Cause)
+		return fmt.Errorf("%w: cannot tell who leads: %w", driver.ErrUnreachable, s.Cause)
 	case s.Leader == nil || s.Leader.ID == string(n.cfg.ID):
 		return driver.ErrNoLeader
 	}

@@ -157,7 +157,7 @@ func (n *Node) compare(id protocol.NodeID, promise time.Duration) {
 	if n.promises[id] != promise {
 		n.promises[id] = promise
 		if n.dialect.lacks(leases) != nil {
-			n.log.Warn("another voter has other times; whoever waits less than a leader's heartbeats are apart takes every leader for dead, and may depose it",
+			n.log.Warn("another voter has other times; a voter that waits for less than a leader's heartbeat interval takes every leader for dead, and may depose it",
 				"peer", string(id), "promise", promise, "own", n.plan.Promise)
 			return
 		}

@@ -29,7 +29,7 @@ func (a *answerer) transfer(ctx context.Context) error {
 	}
 	token := fence.Token(a.question.Token)
 	if token != 0 && !token.Valid() {
-		return &question{codeBody, fmt.Sprintf("%d is no token; want 0 for whoever leads, or that of the leader", a.question.Token)}
+		return &question{codeBody, fmt.Sprintf("%d is no token; want 0 for any leader, or the token of the leader", a.question.Token)}
 	}
 	if body.To != "" {
 		if _, err := protocol.ParseNodeID(body.To); err != nil {

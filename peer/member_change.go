@@ -78,7 +78,7 @@ func (c *change) alone(ctx context.Context, what *string) error {
 		select {
 		case <-time.After(c.look()):
 		case <-ctx.Done():
-			return refusedf("the same change (%s), which somebody has asked for before, is still under way", *what)
+			return refusedf("the same change (%s), of an earlier request, is still under way", *what)
 		}
 	}
 	return nil
@@ -156,7 +156,7 @@ func (c *change) lonely(ms *protocol.Membership) []string {
 	if hears > len(ms.Voters)/2 || len(deaf) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s was not connected with %s when it became a voter: without %s it could elect nobody; look whether they can reach each other (elect status)",
+	return []string{fmt.Sprintf("%s was not connected with %s when it became a voter: without %s it could elect no leader; check that they can reach each other (elect status)",
 		c.want.ID, list(deaf), c.n.cfg.ID)}
 }
 

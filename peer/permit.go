@@ -89,7 +89,7 @@ func (a *answerer) who(by string) string {
 	case role != "":
 		name = fmt.Sprintf("operator (%s)", role)
 	case name == "":
-		name = "somebody"
+		name = "a client"
 	}
 	name += " at " + a.from.Addr
 	if by != "" && a.from.Role == "" {

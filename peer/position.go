@@ -252,7 +252,7 @@ func (n *Node) align(ctx context.Context, m *mandate) {
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			n.log.Warn("whoever takes over is behind: it may take a while until it is elected")
+			n.log.Warn("every possible successor is behind: its election may take a while")
 			return
 		}
 	}

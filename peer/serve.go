@@ -301,7 +301,7 @@ func (a *answerer) resign(ctx context.Context) error {
 	}
 	token := fence.Token(a.question.Token)
 	if token != 0 && !token.Valid() {
-		return &question{codeBody, fmt.Sprintf("%d is no token; want 0 for whoever leads, or that of the leader", a.question.Token)}
+		return &question{codeBody, fmt.Sprintf("%d is no token; want 0 for any leader, or the token of the leader", a.question.Token)}
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, resignLimit, fmt.Errorf("%w: the leader has not answered within %v", driver.ErrUnreachable, resignLimit))
 	defer stop()

@@ -81,7 +81,7 @@ func Witness(ctx context.Context, data []byte) (speak func(context.Context) erro
 	case t.Version != testamentVersion:
 		return nil, fmt.Errorf("testament of version %d; want %d", t.Version, testamentVersion)
 	case t.ID == "" || t.Dir == protocol.DirID{} || t.Incarnation == 0:
-		return nil, errors.New("testament: it does not say of whom")
+		return nil, errors.New("testament: it names no node")
 	}
 	var id *certs.Identity
 	switch {

@@ -72,7 +72,7 @@ func newCerts() *cobra.Command {
 				return certifyPeople(cmd.OutOrStdout(), dir, cluster, role, args, time.Duration(valid))
 			}
 			if len(args) == 0 {
-				return exit.Usagef("for whom? want elect certs ID[=HOST,…]…, such as elect certs n1=10.0.0.1 n2=10.0.0.2 n3=10.0.0.3")
+				return exit.Usagef("no node is named; want elect certs ID[=HOST,…]…, such as elect certs n1=10.0.0.1 n2=10.0.0.2 n3=10.0.0.3")
 			}
 			if dir == "" {
 				return exit.Usagef("--dir is empty; want a directory")

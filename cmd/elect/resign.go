@@ -37,7 +37,7 @@ func newResign(openers elect.Openers) *cobra.Command {
 		Use:     "resign [flags] [NAME]",
 		Short:   "ask the leader to hand over",
 		Long:    resignHelp,
-		Example: "  elect resign nightly\n  elect resign nightly --token 42    # that one, and nobody who follows",
+		Example: "  elect resign nightly\n  elect resign nightly --token 42    # this leader, and no later one",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := p.nameArgument(cmd, args); err != nil {
 				return err
@@ -60,7 +60,7 @@ func newResign(openers elect.Openers) *cobra.Command {
 		},
 	}
 	p.flags(cmd.Flags())
-	cmd.Flags().StringVar(&token, "token", "", "ask only the leader with this `TOKEN` (default: whoever leads)")
+	cmd.Flags().StringVar(&token, "token", "", "ask only the leader with this `TOKEN` (default: any leader)")
 	format.flag(cmd.Flags())
 	return cmd
 }

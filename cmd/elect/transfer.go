@@ -49,7 +49,7 @@ func newTransfer(openers elect.Openers) *cobra.Command {
 		Use:     "transfer [flags] [NAME]",
 		Short:   "ask the leader to hand over to another",
 		Long:    transferHelp,
-		Example: "  elect transfer scheduler --to n2\n  elect transfer scheduler           # to whom the leader finds best",
+		Example: "  elect transfer scheduler --to n2\n  elect transfer scheduler           # to the best candidate",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := p.nameArgument(cmd, args); err != nil {
 				return err
@@ -69,7 +69,7 @@ func newTransfer(openers elect.Openers) *cobra.Command {
 			}
 			defer e.Close()
 			if !slices.Contains(e.Limits().Abilities, elect.AbilityAppoint) {
-				return exit.With(exit.Unavailable, errors.New("transfer: this back end cannot choose who comes next; elect resign hands over to whoever stands by"))
+				return exit.With(exit.Unavailable, errors.New("transfer: this back end cannot choose the next leader; elect resign hands over to any candidate that stands by"))
 			}
 			if done := p.leadsAlready(cmd, e, only, to); done != nil {
 				return format.write(cmd.OutOrStdout(), done, done.write)
@@ -93,8 +93,8 @@ func newTransfer(openers elect.Openers) *cobra.Command {
 		},
 	}
 	p.flags(cmd.Flags())
-	cmd.Flags().StringVar(&to, "to", "", "`ID` of the candidate that is to lead (default: whom the leader finds best)")
-	cmd.Flags().StringVar(&token, "token", "", "ask only the leader with this `TOKEN` (default: whoever leads)")
+	cmd.Flags().StringVar(&to, "to", "", "`ID` of the next leader (default: the best candidate, as the leader sees it)")
+	cmd.Flags().StringVar(&token, "token", "", "ask only the leader with this `TOKEN` (default: any leader)")
 	cmd.Flags().Var(cli.Duration(&wait), "wait", "`TIME` to wait for the successor after the leader has agreed")
 	format.flag(cmd.Flags())
 	return cmd

@@ -108,7 +108,7 @@ func watchUpgrade(resp *http.Response) error {
 	w, _ := resp.Request.Context().Value(upgradeKey{}).(*writer)
 	conn, ok := resp.Body.(io.ReadWriteCloser)
 	if w == nil || !ok {
-		return errors.New("the upstream switches protocols, and nobody has asked for that")
+		return errors.New("the upstream switches protocols without a request for it")
 	}
 	w.setLost(true)               // until it has closed its connection
 	resp.Header.Del(ResultHeader) // it bypasses the writer on its way to the client

@@ -25,7 +25,7 @@ func (m *Mark) check(ctx context.Context, tx *sql.Tx, statement string, resource
 		case token < highest:
 			return highest, &fence.StaleError{Shown: token, Highest: highest}
 		}
-		return highest, fmt.Errorf("fencesql: the mark of %s was above %v and is %v; want nobody to remove and add it while it is in use", resource, token, highest)
+		return highest, fmt.Errorf("fencesql: the mark of %s was above %v and is %v; want it neither removed nor added while it is in use", resource, token, highest)
 	}
 	if err != nil {
 		return 0, m.failed(err, "checking the mark of %s", resource)

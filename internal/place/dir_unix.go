@@ -120,7 +120,7 @@ func (d *Dir) OpenOrCreate(name string, flags int, mode fs.FileMode) (f *os.File
 			return f, err == nil, err
 		}
 	}
-	return nil, false, &Refused{filepath.Join(d.path, name), "comes and goes; want nobody to delete it"}
+	return nil, false, &Refused{filepath.Join(d.path, name), "comes and goes; want no other process to delete it"}
 }
 
 // Lstat describes the file of that name; if it is a link, the link itself.

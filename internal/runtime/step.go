@@ -188,7 +188,7 @@ func (r *Runner) saved(number uint64, err error) {
 // trouble logs once that the disk fails, and not at each heartbeat.
 func (r *Runner) trouble(err error) {
 	if r.counted.broke() {
-		r.log.Error("the ballot cannot be saved: this node votes for nobody and leads nothing until it can", "error", err)
+		r.log.Error("the ballot cannot be saved: this node neither votes nor leads until it can", "error", err)
 	}
 }
 

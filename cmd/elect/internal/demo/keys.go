@@ -104,7 +104,7 @@ func (m *model) key(key string) (o *order, quit bool) {
 	case "x":
 		m.chaos = !m.chaos
 		if m.chaos {
-			m.tell(struck, "Chaos: something happens to somebody every few seconds. x ends it.")
+			m.tell(struck, "Chaos: something happens to a node every few seconds. x ends it.")
 		} else {
 			m.tell(struck, "Chaos is over. What is broken stays so: s starts, p wakes, c connects.")
 		}
