@@ -86,9 +86,8 @@ func (h holdOff) Is(target error) bool { return target == ErrHoldOff }
 
 // Config configures a participant. The zero value is valid.
 type Config struct {
-	// Era is the upper part of every token, from 0 to fence.MaxEra. It is 0
-	// until somebody restores the counter from a backup or makes it anew, and
-	// raises it at every candidate so that tokens go on rising.
+	// Era is the upper part of every token, from 0 to fence.MaxEra. It is 0 until an operator restores the counter from
+	// a backup or makes it anew, and raises the era at every candidate so that tokens go on rising.
 	Era uint64
 
 	// SharedPlace allows a process of root to stand in a place that other users can
